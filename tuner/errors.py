@@ -1,0 +1,94 @@
+"""The exceptions of tuner, and the faults that a refused spec lists.
+
+    TunerError                 every error that is told in one clear message
+    ├── SpecError              a spec that cannot work; holds all of its faults      exit 2
+    ├── UsageError             a wrong name, folder or mix of arguments              exit 2
+    ├── NoUsableTrialError     no trial that could be shown, exported or evaluated   exit 1
+    └── ExperimentError        the experiment's own failure, not a trial's           exit 1
+        ├── JournalError       a journal that is damaged or held by another driver
+        ├── CheckpointError    a checkpoint that is missing, damaged or not loadable
+        └── DataError          a data set that cannot be had
+
+SpecError, UsageError, JournalError and CheckpointError are ValueErrors too: what is wrong is a
+value that was given. The command line turns `exit_code` into the process's in one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+FAILURE_KINDS = ("oom", "nan", "crash", "exception", "timeout", "bad_report", "node_lost")
+
+
+class TunerError(Exception):
+    """Base of all errors that are the user's to read; `str(error)` is the whole message."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing wrong with a spec: the key, the rule it breaks, the value, the choices."""
+
+    key: str
+    rule: str
+    value: object = None
+    choices: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        got = "" if self.value is None else f", got {self.value!r}"
+        available = f"; available: {', '.join(self.choices)}" if self.choices else ""
+        return f"{self.key}: {self.rule}{got}{available}"
+
+
+class SpecError(TunerError, ValueError):
+    """A spec that cannot work. `faults` holds every fault that was found, in order."""
+
+    exit_code = 2
+
+    def __init__(self, faults: Iterable[Fault], source: str = "the spec") -> None:
+        self.faults = tuple(faults)
+        count = "1 fault" if len(self.faults) == 1 else f"{len(self.faults)} faults"
+        super().__init__(
+            "\n".join([f"{source} has {count}:", *(f"  {fault}" for fault in self.faults)])
+        )
+
+
+class UsageError(TunerError, ValueError):
+    """A name, folder or combination of arguments that cannot be served."""
+
+    exit_code = 2
+
+
+class NoUsableTrialError(TunerError):
+    """No trial reported a finite value of the objective, or none kept a checkpoint."""
+
+
+class ExperimentError(TunerError):
+    """The experiment itself cannot go on; no single trial is to blame."""
+
+
+class JournalError(ExperimentError, ValueError):
+    """A journal that cannot be read or written; names the file and the line."""
+
+
+class CheckpointError(ExperimentError, ValueError):
+    """A checkpoint that is missing, does not match its sha256, or cannot be loaded."""
+
+
+class DataError(ExperimentError):
+    """A data set that is neither on disk nor to be downloaded; names URL and folder."""
+
+
+def unknown(key: str, what: str, value: str, known: Iterable[str]) -> Fault:
+    """The fault for a name that is not one of `known`, with the nearest known one suggested.
+
+    >>> str(unknown("search.strategy", "search", "bo", ["bayesopt", "grid"]))
+    "search.strategy: unknown search 'bo'; available: bayesopt, grid"
+    """
+    names = tuple(sorted(known))
+    nearest = get_close_matches(value, names, n=1)
+    hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
+    return Fault(key, f"unknown {what} {value!r}{hint}", choices=names)
