@@ -1,0 +1,107 @@
+"""Experiment folders without Ray: an experiment.json, and a journal written by Journal itself."""
+
+import json
+from pathlib import Path
+
+from tuner.digest import sha256_of
+from tuner.events import (
+    CHECKPOINT,
+    COMPLETED,
+    EXPERIMENT_ENDED,
+    EXPERIMENT_STARTED,
+    FAILED,
+    RESULT,
+    TRIAL_ENDED,
+    TRIAL_STARTED,
+)
+from tuner.journal import Journal
+
+START = 1_700_000_000.0
+OWNER = {"host": "laptop", "pid": 1, "started": START}
+
+
+class Clock:
+    """A clock that goes on by `tick` seconds each time it is read."""
+
+    def __init__(self, now=START, tick=1.0):
+        self.now = now
+        self.tick = tick
+
+    def __call__(self):
+        self.now += self.tick
+        return self.now
+
+
+def make_folder(folder, *, metric="val_accuracy", mode="max", scheduler=True, **spec):
+    """An experiment's folder with its experiment.json and no journal yet."""
+    folder.mkdir(parents=True)
+    full = {
+        "name": folder.name,
+        "trainable": "tuner.training.trainable:train",
+        "training": {"model": "cnn", "dataset": "digits"},
+        "search": {"strategy": "random", "space": {"lr": "loguniform(0.0001, 1)"}},
+        "objective": {"metric": metric, "mode": mode},
+        "scheduler": {"name": "asha", "max_t": 10, "grace_period": 1, "reduction_factor": 2}
+        if scheduler
+        else None,
+        "resources": {"cpus": 1, "gpus": 0, "workers": 1},
+        "num_samples": 4,
+        "seed": 1,
+    } | spec
+    document = {
+        "format": 1,
+        "spec": full,
+        "seed": 1,
+        "versions": {"ray": "2"},
+        "git_revision": None,
+    }
+    (folder / "experiment.json").write_text(json.dumps(document))
+    return folder
+
+
+class Writer:
+    """Writes an experiment's story in few words."""
+
+    def __init__(self, folder, *, resumed=False, clock=None):
+        self.folder = Path(folder)
+        self.journal = Journal.open(self.folder, clock=clock or Clock())
+        self.events = []
+        self.add(EXPERIMENT_STARTED, resumed=resumed, owner=OWNER)
+
+    def add(self, event, **fields):
+        self.events.append(self.journal.append(event, **fields))
+        return self.events[-1]
+
+    def trial(self, number, values=(), *, end=COMPLETED, error=None, config=None, first=1):
+        """A trial that reports `values` (val_accuracy, or dicts of metrics) and ends as `end`."""
+        trial_id = f"{number:05}"
+        self.add(TRIAL_STARTED, trial_id=trial_id, config=config or {"lr": 10.0**-number})
+        for epoch, value in enumerate(values, start=first):
+            metrics = value if isinstance(value, dict) else {"val_accuracy": value}
+            self.add(RESULT, trial_id=trial_id, epoch=epoch, metrics=metrics)
+        if error:
+            end = FAILED
+        if end:
+            extra = {"error": {"kind": error[0], "message": error[1]}} if error else {}
+            self.add(TRIAL_ENDED, trial_id=trial_id, status=end, **extra)
+        return trial_id
+
+    def checkpoint(self, trial_id, epoch, content=b"weights"):
+        """Write a checkpoint file and journal it; returns its path."""
+        path = self.folder / "trials" / trial_id / "checkpoints" / str(epoch) / "state.pt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        self.journal_checkpoint(trial_id, epoch, path)
+        return path
+
+    def journal_checkpoint(self, trial_id, epoch, path):
+        name = path.relative_to(self.folder).as_posix()
+        self.add(CHECKPOINT, trial_id=trial_id, epoch=epoch, path=name, sha256=sha256_of(path))
+
+    def end(self, status=COMPLETED):
+        self.add(EXPERIMENT_ENDED, status=status)
+        self.journal.close()
+
+    def kill(self):
+        """Stop without a word, as a killed driver does."""
+        self.journal.close()

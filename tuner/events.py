@@ -1,0 +1,145 @@
+"""What happens in an experiment, as the journal and every observer of it are told.
+
+An event is a dict with `event`, `time` (seconds since the epoch) and, for events of a trial,
+`trial_id`. By event it also has:
+
+    experiment_started   resumed: bool, owner: {host, pid, started}
+    trial_started        config: {name: value}
+    result               epoch: int, metrics: {name: finite number}
+    checkpoint           epoch: int, path: POSIX, relative to the experiment's folder, sha256
+    trial_ended          status; where that is "failed" also error: {kind, message}
+    experiment_ended     status
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from reprlib import repr as shown  # short, and safe on what is nested deep
+from typing import Any
+
+EXPERIMENT_STARTED = "experiment_started"
+TRIAL_STARTED = "trial_started"
+RESULT = "result"
+CHECKPOINT = "checkpoint"
+TRIAL_ENDED = "trial_ended"
+EXPERIMENT_ENDED = "experiment_ended"
+
+COMPLETED = "completed"
+STOPPED = "stopped"  # by the scheduler
+FAILED = "failed"
+INTERRUPTED = "interrupted"
+RUNNING = "running"  # never written: what has started and not ended
+
+TRIAL_STATUSES = (COMPLETED, STOPPED, FAILED, INTERRUPTED)
+EXPERIMENT_STATUSES = (COMPLETED, INTERRUPTED, FAILED)
+
+Event = dict[str, Any]
+
+_LATEST = 1e11  # the year 5138: a time that no calendar refuses
+_LARGEST = 10**300  # a whole number beyond a float's range is no metric either
+_DEEPEST = 20  # levels in a config: every reader recurses into it
+
+
+def fault_of(event: object) -> str | None:
+    """What is wrong with the shape of an event, in words, or None. Unknown events pass."""
+    if not isinstance(event, dict) or not isinstance(event.get("event"), str):
+        return "not an event: it has no `event`"
+    kind = event["event"]
+    for field, check, asked in (_TIME, *_RULES.get(kind, ())):
+        if not check(event.get(field)):
+            return f"`{field}` of {kind} must be {asked}, got {shown(event.get(field))}"
+    if kind == TRIAL_ENDED and event["status"] == FAILED and not _is_error(event.get("error")):
+        return f"`error` of a failed trial must be {_ERROR}, got {shown(event.get('error'))}"
+    return None
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return type(value) is int and abs(value) <= _LARGEST
+
+
+def _is_time(value: object) -> bool:
+    return _is_number(value) and 0 <= value < _LATEST  # type: ignore[operator]
+
+
+def _is_epoch(value: object) -> bool:
+    return type(value) is int and 0 <= value < 10**15
+
+
+def _is_trial_id(value: object) -> bool:
+    return isinstance(value, str) and value.isascii() and value.isdecimal()
+
+
+def _is_metrics(value: object) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(name, str) and _is_number(number) for name, number in value.items()
+    )
+
+
+def _is_plain(value: object, depth: int = 0) -> bool:
+    if depth > _DEEPEST:
+        return False
+    if isinstance(value, dict):
+        return all(isinstance(k, str) and _is_plain(v, depth + 1) for k, v in value.items())
+    if isinstance(value, list | tuple):
+        return all(_is_plain(inner, depth + 1) for inner in value)
+    return value is None or isinstance(value, bool | str) or _is_number(value)
+
+
+def _is_config(value: object) -> bool:
+    return isinstance(value, dict) and _is_plain(value)
+
+
+def _is_error(value: object) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(value.get(key), str) for key in ("kind", "message")
+    )
+
+
+def _is_owner(value: object) -> bool:
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("host"), str)
+        and type(value.get("pid")) is int
+        and _is_time(value.get("started"))
+    )
+
+
+_ERROR = "{kind, message}"
+_HEX_64 = re.compile(r"[0-9a-f]{64}")
+_Rule = tuple[str, Callable[[object], bool], str]
+_TIME: _Rule = ("time", _is_time, "in seconds since the epoch")
+_TRIAL: _Rule = ("trial_id", _is_trial_id, "a trial's number in digits")
+_EPOCH: _Rule = ("epoch", _is_epoch, "a whole number from 0 on")
+_RULES: dict[str, tuple[_Rule, ...]] = {
+    EXPERIMENT_STARTED: (
+        ("resumed", lambda value: isinstance(value, bool), "true or false"),
+        ("owner", _is_owner, "{host, pid, started}"),
+    ),
+    TRIAL_STARTED: (_TRIAL, ("config", _is_config, "an object of finite plain values")),
+    RESULT: (_TRIAL, _EPOCH, ("metrics", _is_metrics, "an object of finite numbers")),
+    CHECKPOINT: (
+        _TRIAL,
+        _EPOCH,
+        ("path", lambda value: isinstance(value, str) and value != "", "a relative path"),
+        (
+            "sha256",
+            lambda value: isinstance(value, str) and _HEX_64.fullmatch(value) is not None,
+            "64 lower-case hexadecimal digits",
+        ),
+    ),
+    TRIAL_ENDED: (
+        _TRIAL,
+        ("status", lambda value: value in TRIAL_STATUSES, f"one of {', '.join(TRIAL_STATUSES)}"),
+    ),
+    EXPERIMENT_ENDED: (
+        (
+            "status",
+            lambda value: value in EXPERIMENT_STATUSES,
+            f"one of {', '.join(EXPERIMENT_STATUSES)}",
+        ),
+    ),
+}

@@ -1,0 +1,224 @@
+"""The state of an experiment, folded from its journal's events. Pure: no files, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from sys import intern
+from typing import Any, NamedTuple
+
+from tuner.events import (
+    CHECKPOINT,
+    EXPERIMENT_ENDED,
+    EXPERIMENT_STARTED,
+    FAILED,
+    INTERRUPTED,
+    RESULT,
+    RUNNING,
+    TRIAL_ENDED,
+    TRIAL_STARTED,
+    Event,
+)
+
+
+class Report(NamedTuple):
+    """One report of a trial: the epoch that it closes, when it came, and its metrics."""
+
+    epoch: int
+    time: float
+    metrics: dict[str, float]
+
+
+class CheckpointRecord(NamedTuple):
+    """A checkpoint as journaled; `path` is POSIX, relative to the experiment, and unchecked."""
+
+    epoch: int
+    path: str
+    sha256: str
+
+
+class TrialError(NamedTuple):
+    """Why a trial failed: one of `tuner.errors.FAILURE_KINDS`, and what was said."""
+
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRecord:
+    """One trial. Times are in seconds since the epoch; `ended` is None while it is not over.
+
+    `duration_s` counts the time it ran, in seconds, without the gaps between kill and resume.
+    `origin` says where its config came from, where the journal has it.
+    """
+
+    trial_id: str
+    config: dict[str, Any]
+    status: str
+    results: tuple[Report, ...]
+    checkpoints: tuple[CheckpointRecord, ...]
+    error: TrialError | None
+    started: float
+    ended: float | None
+    duration_s: float
+    origin: str | None = None
+
+    @property
+    def last_epoch(self) -> int:
+        """The last reported epoch; 0 before the first report."""
+        return self.results[-1].epoch if self.results else 0
+
+    def values(self, metric: str) -> list[tuple[int, float]]:
+        """(epoch, value) of every report that has `metric`, oldest first."""
+        return [(r.epoch, r.metrics[metric]) for r in self.results if metric in r.metrics]
+
+    def report_at(self, epoch: int) -> Report | None:
+        """The report of `epoch`, if there is one."""
+        return next((report for report in self.results if report.epoch == epoch), None)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """An experiment: its status, its trials by id in order of creation, and its times.
+
+    A trial whose end is not journaled is "running" while the driver that ran it may live, and
+    "interrupted" once a later `experiment_started` shows that it does not.
+    """
+
+    status: str
+    trials: dict[str, TrialRecord]
+    started: float | None
+    ended: float | None
+    resumed: int
+
+    @property
+    def duration_s(self) -> float | None:
+        """Seconds from the first start to the end, gaps included; None while it is not over."""
+        return None if self.started is None or self.ended is None else self.ended - self.started
+
+
+def fold(events: Iterable[Event]) -> History:
+    """Fold events, oldest first, into the state they lead to. Unknown events change nothing."""
+    state = _State()
+    for event in events:
+        take = _TAKERS.get(event["event"])
+        if take is not None:
+            take(state, event)
+    return History(
+        status=state.status,
+        trials={trial_id: trial.record() for trial_id, trial in state.trials.items()},
+        started=state.started,
+        ended=state.ended,
+        resumed=state.resumed,
+    )
+
+
+@dataclass(slots=True)
+class _Trial:
+    trial_id: str
+    started: float
+    config: dict[str, Any] = field(default_factory=dict)
+    origin: str | None = None
+    status: str = RUNNING
+    results: list[Report] = field(default_factory=list)
+    checkpoints: list[CheckpointRecord] = field(default_factory=list)
+    error: TrialError | None = None
+    ended: float | None = None
+    ran_s: float = 0.0  # before the current run
+    run_started: float | None = None
+    seen: float = 0.0  # the time of its last event
+
+    def close_run(self) -> None:
+        if self.run_started is not None:
+            self.ran_s += max(0.0, self.seen - self.run_started)
+            self.run_started = None
+
+    def record(self) -> TrialRecord:
+        self.close_run()
+        return TrialRecord(
+            trial_id=self.trial_id,
+            config=self.config,
+            status=self.status,
+            results=tuple(self.results),
+            checkpoints=tuple(self.checkpoints),
+            error=self.error,
+            started=self.started,
+            ended=self.ended,
+            duration_s=self.ran_s,
+            origin=self.origin,
+        )
+
+
+@dataclass(slots=True)
+class _State:
+    status: str = RUNNING
+    trials: dict[str, _Trial] = field(default_factory=dict)
+    started: float | None = None
+    ended: float | None = None
+    resumed: int = 0
+
+    def trial(self, event: Event) -> _Trial:
+        trial_id = event["trial_id"]
+        trial = self.trials.get(trial_id)
+        if trial is None:
+            trial = self.trials[trial_id] = _Trial(trial_id, event["time"])
+        trial.seen = event["time"]
+        return trial
+
+
+def _experiment_started(state: _State, event: Event) -> None:
+    if state.started is None:
+        state.started = event["time"]
+    state.resumed += event["resumed"]
+    state.status, state.ended = RUNNING, None
+    for trial in state.trials.values():
+        if trial.status == RUNNING:  # the driver that ran it is gone
+            trial.close_run()
+            trial.status = INTERRUPTED
+
+
+def _trial_started(state: _State, event: Event) -> None:
+    known = event["trial_id"] in state.trials
+    if known:
+        state.trials[event["trial_id"]].close_run()
+    trial = state.trial(event)
+    trial.run_started = event["time"]
+    trial.status, trial.error, trial.ended = RUNNING, None, None
+    if not known:
+        trial.config = event["config"]
+        origin = event.get("origin")
+        trial.origin = origin if isinstance(origin, str) else None
+
+
+def _result(state: _State, event: Event) -> None:
+    # The names repeat in every report: keep one copy of each.
+    metrics = {intern(name): value for name, value in event["metrics"].items()}
+    state.trial(event).results.append(Report(event["epoch"], event["time"], metrics))
+
+
+def _checkpoint(state: _State, event: Event) -> None:
+    record = CheckpointRecord(event["epoch"], event["path"], event["sha256"])
+    state.trial(event).checkpoints.append(record)
+
+
+def _trial_ended(state: _State, event: Event) -> None:
+    trial = state.trial(event)
+    trial.close_run()
+    trial.status, trial.ended = event["status"], event["time"]
+    trial.error = None
+    if trial.status == FAILED:
+        trial.error = TrialError(event["error"]["kind"], event["error"]["message"])
+
+
+def _experiment_ended(state: _State, event: Event) -> None:
+    state.status, state.ended = event["status"], event["time"]
+
+
+_TAKERS: dict[str, Callable[[_State, Event], None]] = {
+    EXPERIMENT_STARTED: _experiment_started,
+    TRIAL_STARTED: _trial_started,
+    RESULT: _result,
+    CHECKPOINT: _checkpoint,
+    TRIAL_ENDED: _trial_ended,
+    EXPERIMENT_ENDED: _experiment_ended,
+}

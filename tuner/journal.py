@@ -1,0 +1,278 @@
+"""The append-only record of an experiment: lock, write and read.
+
+One JSON object a line, oldest first, in `journal.jsonl`. A line counts once its newline is there:
+what a kill leaves behind it is cut off by the next writer and skipped by every reader. What the
+lines say is in `tuner.events`; `tuner.history.fold` turns them into the state of the experiment.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from reprlib import repr as shown  # short, and safe on what is nested deep
+from types import TracebackType
+from typing import Any, NoReturn
+
+from tuner.errors import JournalError
+from tuner.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, RESULT, Event, fault_of
+
+JOURNAL = "journal.jsonl"
+
+Clock = Callable[[], float]
+
+_SYNC_EVERY_S = 1.0
+_LOCK_WAIT_S = 0.5
+
+
+class Journal:
+    """The one writer of an experiment's journal; holds its lock from `open` to `close`.
+
+    What `append` has returned for survives the end of this process, however it comes; it is
+    forced to the disk itself about once a second, for the end of the experiment, and on close.
+    """
+
+    def __init__(self, path: Path, fd: int, epochs: dict[str, int], clock: Clock) -> None:
+        self.path = path
+        self._fd: int | None = fd
+        self._epochs = epochs  # the last journaled epoch of every trial
+        self._clock = clock
+        self._synced = time.monotonic()
+
+    @classmethod
+    def open(cls, folder: Path, *, clock: Clock = time.time) -> Journal:
+        """Open or create the journal in `folder`, lock it, and cut off what a kill left torn.
+
+        `clock` gives seconds since the epoch. Raises JournalError where the file cannot be
+        opened, is damaged, or is held by another driver, which it names.
+        """
+        path = folder / JOURNAL
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise JournalError(f"cannot open {path}: {error.strerror}") from error
+        try:
+            _lock(fd, folder)
+            data = path.read_bytes()
+            size = _whole(data)
+            events = _parse(data, path)
+            epochs = {e["trial_id"]: e["epoch"] for e in events if e["event"] == RESULT}
+            if size < len(data):
+                os.ftruncate(fd, size)
+            if not size:
+                _sync_folder(folder)
+        except BaseException:
+            os.close(fd)
+            raise
+        return cls(path, fd, epochs, clock)
+
+    def append(self, event: str, *, trial_id: str | None = None, **fields: Any) -> Event:
+        """Write one line and return the event as journaled, its time included.
+
+        Raises JournalError for a value that JSON does not have (NaN and infinity foremost), for
+        fields that are not the event's, and where the line cannot be written whole, as on a full
+        disk; the journal is then as it was before. An epoch that does not come after the trial's
+        last one is a bug of the caller: AssertionError.
+        """
+        assert self._fd is not None, "the journal is closed"
+        whose = {} if trial_id is None else {"trial_id": trial_id}
+        record: Event = {"event": event, "time": round(self._clock(), 6), **whose, **fields}
+        line = _encode(record)
+        if event == RESULT and trial_id is not None:
+            last = self._epochs.get(trial_id, -1)
+            assert fields["epoch"] > last, f"trial {trial_id}: epoch {fields['epoch']} after {last}"
+        self._write(self._fd, line)
+        if event == RESULT and trial_id is not None:
+            self._epochs[trial_id] = fields["epoch"]
+        if event == EXPERIMENT_ENDED or time.monotonic() - self._synced >= _SYNC_EVERY_S:
+            self.sync()
+        return record
+
+    def sync(self) -> None:
+        """Force what was appended to the disk; raises JournalError where the disk refuses."""
+        assert self._fd is not None, "the journal is closed"
+        try:
+            os.fsync(self._fd)
+        except OSError as error:
+            raise JournalError(f"cannot write {self.path}: {error.strerror}") from error
+        self._synced = time.monotonic()
+
+    def close(self) -> None:
+        """Force the journal to the disk and free its lock. Closing twice does nothing."""
+        if self._fd is None:
+            return
+        try:
+            self.sync()
+        finally:
+            os.close(self._fd)
+            self._fd = None
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _write(self, fd: int, line: bytes) -> None:
+        size = os.lseek(fd, 0, os.SEEK_END)
+        try:
+            written = os.write(fd, line)
+            while written < len(line):  # a disk that fills up takes a part first, then refuses
+                written += os.write(fd, line[written:])
+        except OSError as error:
+            with suppress(OSError):  # what stays is cut off by the next `open`
+                os.ftruncate(fd, size)
+            raise JournalError(f"cannot write {self.path}: {error.strerror}") from error
+
+
+def this_owner() -> dict[str, Any]:
+    """The `owner` of an experiment_started event: this process, as of now."""
+    return {"host": socket.gethostname(), "pid": os.getpid(), "started": round(time.time(), 6)}
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a live driver holds the journal in `folder`; False where there is none."""
+    try:
+        with (folder / JOURNAL).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def read(folder: Path) -> Iterator[Event]:
+    """The events of the journal in `folder`, oldest first, as it is at the time of the call.
+
+    A torn last line is left out; events that this version does not know are kept. Raises
+    JournalError at once where there is no readable file, and, on reaching it, for a line that is
+    damaged, lacks what its event must have, or repeats an epoch of its trial.
+    """
+    path = folder / JOURNAL
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise JournalError(f"cannot read {path}: {error.strerror}") from error
+    return _parse(data, path)
+
+
+def _parse(data: bytes, path: Path) -> Iterator[Event]:
+    end, position = _whole(data), 0
+    epochs: dict[str, int] = {}
+    for number, line in enumerate(io.BytesIO(data), start=1):
+        position += len(line)
+        if position > end:
+            return
+        try:
+            event = _decode(line)
+        except ValueError as error:
+            raise JournalError(f"{path}, line {number}: not a line of JSON") from error
+        fault = fault_of(event)
+        if fault is None and event["event"] == RESULT:
+            trial_id, epoch = event["trial_id"], event["epoch"]
+            last = epochs.get(trial_id, -1)
+            if epoch <= last:
+                fault = f"epoch {epoch} of trial {trial_id} does not come after {last}"
+            epochs[trial_id] = epoch
+        if fault:
+            raise JournalError(f"{path}, line {number}: {fault}")
+        yield event
+
+
+def _whole(data: bytes) -> int:
+    """How many bytes of `data` are lines: without a torn tail and a torn last line before it."""
+    end = data.rfind(b"\n") + 1
+    start = data.rfind(b"\n", 0, max(end - 1, 0)) + 1
+    try:
+        _decode(data[start:end])
+    except ValueError:
+        return start
+    return end
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def _decode(line: bytes) -> Any:
+    """The JSON value of a line; raises ValueError, for hopelessly nested input too."""
+    try:
+        return _DECODER.decode(line.decode())
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+
+
+def _encode(event: Event) -> bytes:
+    what = f"cannot journal {event['event']} of trial {event.get('trial_id', '-')}"
+    fault = fault_of(event)
+    if fault:
+        raise JournalError(f"{what}: {fault}")
+    try:
+        return json.dumps(event, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+    except (TypeError, ValueError) as error:
+        raise JournalError(f"{what}: {error}, in {shown(event)}") from error
+
+
+def _lock(fd: int, folder: Path) -> None:
+    """Take the exclusive lock. A reader's look at it lasts microseconds: wait that out."""
+    deadline = time.monotonic() + _LOCK_WAIT_S
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise JournalError(
+                    f"{folder / JOURNAL} is held by {_holder(folder)}; let it end or stop it first"
+                ) from None
+            time.sleep(0.02)
+        except OSError as error:
+            raise JournalError(f"cannot lock {folder / JOURNAL}: {error.strerror}") from error
+
+
+def _holder(folder: Path) -> str:
+    """Who holds the lock, as far as the journal tells."""
+    owner = None
+    with suppress(JournalError):  # a damaged journal is told to the one who gets the lock
+        for event in read(folder):
+            if event["event"] == EXPERIMENT_STARTED:
+                owner = event["owner"]
+    if owner is None or (owner["host"] == socket.gethostname() and not _is_alive(owner["pid"])):
+        return "another driver that has just started"  # it has not signed the journal yet
+    since = datetime.fromtimestamp(owner["started"]).astimezone().isoformat(" ", "seconds")
+    return f"another driver: pid {owner['pid']} on {owner['host']}, since {since}"
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new file's name survive a power cut."""
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
