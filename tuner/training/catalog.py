@@ -1,0 +1,223 @@
+"""What ships with tuner, by name: models, data sets, and the settings of the image classifier.
+
+Nothing here imports torch, so a spec is checked against it in milliseconds. To add a model or a
+data set: write its module, add one line to MODELS or DATASETS, and give it a test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pkgutil import resolve_name
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+
+from tuner.errors import Fault, unknown
+from tuner.parts import Part, Rule, parse
+
+IMAGE_CLASSIFIER = "tuner.training.classifier:ImageClassifier"
+
+METRICS = ("train_loss", "val_loss", "val_accuracy", "lr", "images_per_s", "epoch_s")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """A model that ships: where it is built, what it alone uses, which images it takes.
+
+    `settings` maps each hyperparameter that only some models have to this model's default;
+    images are square, of `smallest` to `largest` px, with `channels` channels (None: any number).
+    """
+
+    builder: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    smallest: int = 1
+    largest: int = 4096
+    channels: int | None = None
+
+    def takes(self, *, channels: int, image_size: int) -> bool:
+        """Whether the model can be built for images of this shape."""
+        return self.channels in (None, channels) and self.smallest <= image_size <= self.largest
+
+    def needs(self) -> str:
+        """The images it takes, in words."""
+        size = f"{self.smallest}x{self.smallest}"
+        if self.smallest == self.largest:
+            return f"{self.channels or 'C'}x{size} images"
+        return f"images of at least {size}"
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetInfo:
+    """A data set that ships: where it is loaded, its shape, its splits, its pixel statistics.
+
+    `train`, `validation` and `test` count images; `mean` and `std` hold one value a channel, of
+    pixels scaled to [0, 1]; `files` says whether it is read from `data_dir`.
+    """
+
+    builder: str
+    channels: int
+    image_size: int
+    num_classes: int
+    train: int
+    validation: int
+    test: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    files: bool
+
+
+MODELS: dict[str, ModelInfo] = {
+    "cnn": ModelInfo(
+        "tuner.training.models.cnn:SmallCNN", {"width": 16, "norm": "batch"}, smallest=2
+    ),
+    "net": ModelInfo(
+        "tuner.training.models.net:Net",
+        {"l1": 120, "l2": 84},
+        smallest=32,
+        largest=32,
+        channels=3,
+    ),
+    "resnet20": ModelInfo("tuner.training.models.resnet20:ResNet20", {"norm": "batch"}, smallest=8),
+    "resnet18": ModelInfo(
+        "tuner.training.models.resnet18:ResNet18", {"norm": "batch"}, smallest=16
+    ),
+}
+
+DATASETS: dict[str, DatasetInfo] = {
+    "digits": DatasetInfo(
+        "tuner.training.data.digits:load",
+        channels=1,
+        image_size=8,
+        num_classes=10,
+        train=1077,
+        validation=360,
+        test=360,
+        mean=(0.2873,),
+        std=(0.3539,),
+        files=False,
+    ),
+    "cifar10": DatasetInfo(
+        "tuner.training.data.cifar10:load",
+        channels=3,
+        image_size=32,
+        num_classes=10,
+        train=45_000,
+        validation=5_000,
+        test=10_000,
+        mean=(0.4914, 0.4822, 0.4465),
+        std=(0.2470, 0.2435, 0.2616),
+        files=True,
+    ),
+}
+
+
+def load_builder(path: str) -> Any:
+    """The object at the dotted path "package.module:name"; imports its module."""
+    return resolve_name(path)
+
+
+def _known_model(name: str) -> str:
+    if name not in MODELS:
+        raise Rule(unknown("", "model", name, MODELS))
+    return name
+
+
+def _known_dataset(name: str) -> str:
+    if name not in DATASETS:
+        raise Rule(unknown("", "dataset", name, DATASETS))
+    return name
+
+
+class ClassifierSettings(Part):
+    """Every setting of `ImageClassifier`: the spec's `training` section and one config, merged.
+
+    A setting that only some models use is None unless given; `model_settings` fills in the
+    model's own default.
+    """
+
+    model: Annotated[str, AfterValidator(_known_model)] = "cnn"
+    norm: Literal["batch", "group"] | None = None
+    width: int | None = Field(None, ge=1, le=4096, description="channels of the cnn's first layer")
+    l1: int | None = Field(None, ge=1, le=65536, description="units of the net's first layer")
+    l2: int | None = Field(None, ge=1, le=65536, description="units of the net's second layer")
+
+    dataset: Annotated[str, AfterValidator(_known_dataset)] = "digits"
+    data_dir: str | None = Field(None, description="None: $TUNER_DATA, else ~/.cache/tuner")
+    split_seed: int = Field(0, ge=0, description="of the split; the same for every trial")
+
+    batch_size: int = Field(64, ge=1, description="images an optimizer step, over all ranks")
+    crop_padding: int = Field(0, ge=0, description="px of black on each side before a random crop")
+    flip: bool = Field(False, description="mirror each image with probability 1/2")
+    cutout: int = Field(0, ge=0, description="side in px of a square set to the mean; 0: none")
+
+    optimizer: Literal["sgd", "adamw"] = Field("sgd", description="sgd is with Nesterov momentum")
+    lr: float = Field(0.1, gt=0, description="the largest learning rate of the schedule")
+    lr_schedule: Literal["constant", "cosine", "one_cycle"] = "cosine"
+    momentum: float = Field(0.9, ge=0, lt=1, description="adamw: its beta1")
+    weight_decay: float = Field(5e-4, ge=0)
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
+
+    dtype: Literal["float32", "float64"] = "float32"
+    epochs: int = Field(10, ge=1, description="length of the schedule, in epochs")
+    seed: int = Field(0, ge=0, lt=2**63, description="of initialisation, order and augmentation")
+
+
+def model_settings(settings: ClassifierSettings) -> dict[str, Any]:
+    """The chosen model's own hyperparameters: as given, else the model's default."""
+    own = MODELS[settings.model].settings
+    given = {name: getattr(settings, name) for name in own}
+    return {name: own[name] if value is None else value for name, value in given.items()}
+
+
+def check_settings(values: Mapping[str, Any]) -> list[Fault]:
+    """Every fault of `values`, the constants merged with one config; keys are relative to them."""
+    settings, faults = parse(ClassifierSettings, values)
+    faulty = {fault.key for fault in faults}
+    if settings is None:
+        # What is left without the faulty values is checked too, so that all faults show at once.
+        known = ClassifierSettings.model_fields.keys() - faulty
+        settings, _ = parse(ClassifierSettings, {k: values[k] for k in values if k in known})
+    if settings is None:
+        return faults
+    if "model" not in faulty:
+        faults += _inert_faults(settings)
+    if "dataset" not in faulty:
+        faults += _dataset_faults(settings)
+    if not {"model", "dataset"} & faulty:
+        faults += _shape_faults(settings)
+    return faults
+
+
+def _inert_faults(settings: ClassifierSettings) -> Iterator[Fault]:
+    own = MODELS[settings.model].settings
+    uses = f"which uses {', '.join(sorted(own))}" if own else "which has none of its own"
+    for name in sorted({name for info in MODELS.values() for name in info.settings} - own.keys()):
+        value = getattr(settings, name)
+        if value is not None:
+            yield Fault(name, f"is not used by model {settings.model!r}, {uses}", value)
+
+
+def _dataset_faults(settings: ClassifierSettings) -> Iterator[Fault]:
+    info, name = DATASETS[settings.dataset], settings.dataset
+    if settings.data_dir is not None and not info.files:
+        yield Fault("data_dir", f"is not used by dataset {name!r}", settings.data_dir)
+    limits = {
+        "batch_size": (info.train, "the number of training images"),
+        "crop_padding": (info.image_size // 2, "half the image size"),
+        "cutout": (info.image_size, "the image size"),
+    }
+    for key, (most, what) in limits.items():
+        value = getattr(settings, key)
+        if value > most:
+            yield Fault(key, f"must be at most {what} of dataset {name!r}, {most}", value)
+
+
+def _shape_faults(settings: ClassifierSettings) -> Iterator[Fault]:
+    info, data = MODELS[settings.model], DATASETS[settings.dataset]
+    shape = {"channels": data.channels, "image_size": data.image_size}
+    if not info.takes(**shape):
+        has = f"{data.channels}x{data.image_size}x{data.image_size}"
+        rule = f"takes {info.needs()} and dataset {settings.dataset!r} has {has}"
+        fitting = tuple(sorted(name for name, other in MODELS.items() if other.takes(**shape)))
+        yield Fault("model", rule, settings.model, fitting)

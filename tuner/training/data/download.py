@@ -1,0 +1,71 @@
+"""Fetch a file once, whole and verified, or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import urllib.request
+from pathlib import Path
+from typing import IO
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+from tuner.errors import DataError
+
+CHUNK_BYTES = 1 << 20
+TIMEOUT_S = 30.0
+
+
+def download(url: str, *, to: Path, md5: str) -> None:
+    """Download `url` to the file `to`, with a progress bar on stderr.
+
+    `to` appears only when it is complete and its MD5 is `md5`; otherwise nothing is left behind.
+    Raises DataError for a wrong MD5 and OSError for the network and the disk.
+    """
+    handle, name = tempfile.mkstemp(dir=to.parent, prefix=f".{to.name}.")
+    partial = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as out:
+            got = _copy(url, out, to.name)
+            out.flush()
+            os.fsync(out.fileno())
+        if got != md5:
+            raise DataError(f"{url} has MD5 {got}, published is {md5}: nothing was kept")
+        partial.replace(to)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def file_md5(path: Path) -> str:
+    """The MD5 of the file at `path`, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, _md5).hexdigest()
+
+
+def _md5() -> hashlib._Hash:
+    # Not for security: it is the checksum that CIFAR's page publishes.
+    return hashlib.md5(usedforsecurity=False)
+
+
+def _copy(url: str, out: IO[bytes], label: str) -> str:
+    """Copy `url` to `out`; returns the MD5 of what was written."""
+    digest = _md5()
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    )
+    with urllib.request.urlopen(url, timeout=TIMEOUT_S) as response, bar:
+        length = response.headers.get("Content-Length")
+        task = bar.add_task(f"Downloading {label}", total=int(length) if length else None)
+        while chunk := response.read(CHUNK_BYTES):
+            out.write(chunk)
+            digest.update(chunk)
+            bar.advance(task, len(chunk))
+    return digest.hexdigest()

@@ -1,0 +1,75 @@
+"""A data set in memory: every image as uint8, on the device that trains on it."""
+
+# N images, H W pixels, C channels, P = H * W * C bytes of one image
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from tuner.training.catalog import DATASETS, DatasetInfo, load_builder
+from tuner.training.data.splits import IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class ImageArrays:
+    """What a data set's module loads: arrays on the host, and the positions of each split."""
+
+    images_NHWC: npt.NDArray[np.uint8]
+    labels_N: IntArray
+    splits: dict[str, IntArray]
+
+
+@dataclass(frozen=True, eq=False)
+class ImageSet:
+    """A data set on a device. Images are rows of bytes, so that a batch is one copy of rows."""
+
+    info: DatasetInfo
+    rows_NP: Tensor
+    labels_N: Tensor
+    splits: dict[str, Tensor]
+
+
+def data_folder(data_dir: str | None) -> Path:
+    """Where data sets lie: `data_dir`, else $TUNER_DATA, else ~/.cache/tuner."""
+    return Path(data_dir or os.environ.get("TUNER_DATA") or "~/.cache/tuner").expanduser()
+
+
+def image_set(
+    name: str, *, data_dir: str | None, split_seed: int, device: torch.device
+) -> ImageSet:
+    """The data set `name` on `device`. A worker loads it once, whatever number of trials it runs.
+
+    Raises DataError where the data cannot be had.
+    """
+    return _image_set(name, data_folder(data_dir), split_seed, device)
+
+
+@lru_cache(maxsize=2)
+def _image_set(name: str, folder: Path, split_seed: int, device: torch.device) -> ImageSet:
+    info = DATASETS[name]
+    arrays: ImageArrays = load_builder(info.builder)(folder, split_seed=split_seed)
+    rows_NP = arrays.images_NHWC.reshape(len(arrays.images_NHWC), -1)
+    return ImageSet(
+        info=info,
+        rows_NP=_as_tensor(rows_NP).to(device),
+        labels_N=torch.tensor(arrays.labels_N, device=device),
+        splits={key: torch.tensor(rows) for key, rows in arrays.splits.items()},
+    )
+
+
+def _as_tensor(array: npt.NDArray[np.uint8]) -> Tensor:
+    """A tensor on the array's own memory, which may be a read-only map of a file."""
+    with warnings.catch_warnings():
+        # torch warns that it cannot hold a tensor read-only. Nothing here writes to it: batches
+        # are copies.
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(array)

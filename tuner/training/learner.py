@@ -1,0 +1,84 @@
+"""The one thing to implement to bring your own training: a `Learner`.
+
+    class MyLearner:
+        metrics = ("train_loss", "val_loss", "val_accuracy")
+
+        def __init__(self, config, constants, *, device, rank, world_size): ...
+        def step(self): ...                    # one epoch
+        def state_dict(self): ...
+        def load_state_dict(self, state): ...
+        def test(self): ...                    # optional, for `tuner evaluate`
+
+An experiment names it by its dotted path, `trainable="my_package.my_module:MyLearner"`. It knows
+nothing of the search and needs no Ray: built by hand it trains in a plain Python process. To check
+an implementation, inherit `LearnerContract` in its test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    import torch
+
+
+@runtime_checkable
+class Learner(Protocol):
+    """What a trial trains with. Three methods; two more members are looked for and may be absent.
+
+    `metrics: tuple[str, ...]` on the class names what `step` reports, so that a spec whose
+    objective is none of them is refused before anything starts.
+
+    `test() -> dict[str, float]` measures the held-out test split; `tuner evaluate` calls it, and
+    it should report `test_loss` and `test_accuracy`.
+
+    With several ranks every rank holds its own Learner, the caller has initialised
+    `torch.distributed`, and every method is called on all of them in the same order.
+    """
+
+    def step(self) -> dict[str, float]:
+        """Train one epoch, validate, and return the metrics, already reduced over the ranks.
+
+        One step is one epoch whatever the number of ranks: the scheduler's `max_t` and
+        `grace_period` count steps. A non-finite value is reported as it is.
+        """
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that the next step depends on, the same on every rank.
+
+        Only tensors and plain values (dict, list, str, numbers, None), so that it loads with
+        `torch.load(weights_only=True)`. A copy: a further step must not change it. An export
+        looks for the model's weights under the key "model".
+        """
+        ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go back to `state`, in a new Learner or a used one, and leave `state` as it is.
+
+        The steps that follow must give what they would have given without the interruption.
+        """
+        ...
+
+
+class LearnerFactory(Protocol):
+    """How a Learner is built: its class, or any function with this signature."""
+
+    def __call__(
+        self,
+        config: Mapping[str, Any],
+        constants: Mapping[str, Any],
+        /,
+        *,
+        device: torch.device,
+        rank: int,
+        world_size: int,
+    ) -> Learner:
+        """Build the Learner of one trial.
+
+        `config` holds the trial's hyperparameters and nothing else. `constants` holds the spec's
+        `training` section, plus `epochs` (the longest the trial may train, in epochs) and `seed`
+        (of this trial; all randomness should come from it). `rank` is in [0, world_size).
+        """
+        ...

@@ -1,0 +1,1 @@
+"""The models that ship with tuner: one module each, built by name in `build`."""
