@@ -4,6 +4,7 @@
     ├── SpecError              a spec that cannot work; holds all of its faults      exit 2
     ├── UsageError             a wrong name, folder or mix of arguments              exit 2
     ├── NoUsableTrialError     no trial that could be shown, exported or evaluated   exit 1
+    ├── InterruptedSearchError a signal ended the search, which can be resumed       exit 128 + n
     └── ExperimentError        the experiment's own failure, not a trial's           exit 1
         ├── JournalError       a journal that is damaged or held by another driver
         ├── CheckpointError    a checkpoint that is missing, damaged or not loadable
@@ -64,6 +65,14 @@ class UsageError(TunerError, ValueError):
 
 class NoUsableTrialError(TunerError):
     """No trial reported a finite value of the objective, or none kept a checkpoint."""
+
+
+class InterruptedSearchError(TunerError):
+    """A signal ended the search; what was reported is in the journal."""
+
+    def __init__(self, message: str, signal: int) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + signal  # 130 for SIGINT, 143 for SIGTERM
 
 
 class ExperimentError(TunerError):

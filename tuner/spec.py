@@ -25,7 +25,7 @@ from pydantic import (
     model_validator,
 )
 
-from tuner.domains import parse_space, space_size, space_text
+from tuner.domains import domains_of, parse_space, space_size, space_text
 from tuner.errors import Fault, SpecError, unknown
 from tuner.grid import count_cells
 from tuner.parts import Part, Rule, parse
@@ -102,7 +102,8 @@ def _search(raw: object) -> object:
         return raw
     strategy = raw.get("strategy", "random")
     if strategy not in STRATEGIES:
-        raise Rule(unknown("strategy", "search", str(strategy), STRATEGIES))
+        _, faults = parse(SearchSettings, {"strategy": "?", "space": raw.get("space", {})})
+        raise Rule(unknown("strategy", "search", str(strategy), STRATEGIES), *faults)
     settings, faults = parse(STRATEGIES[strategy], raw)
     if faults:
         raise Rule(*faults)
@@ -243,6 +244,11 @@ class ExperimentSpec(Part):
     def folder(self) -> Path:
         """The experiment's folder, STORAGE/NAME."""
         return Path(self.storage).expanduser() / self.name
+
+    @property
+    def ships(self) -> bool:
+        """Whether the trainable is the image classifier that ships with tuner."""
+        return self.trainable == IMAGE_CLASSIFIER
 
     @property
     def trials(self) -> int | None:

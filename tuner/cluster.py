@@ -1,0 +1,102 @@
+"""Connects to a Ray cluster, or starts Ray on this machine and ends it again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tuner.errors import ExperimentError, UsageError
+
+LOCAL = "local"
+
+_OBJECT_STORE_BYTES = 256 << 20  # nothing large travels through it: data sets are memory-mapped
+
+# Ray reads these when it is imported, and hands them to its workers. A user's own setting wins.
+_ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_TQDM": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # its future default; without it Ray warns
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # a trial's relative paths mean what they mean to the user
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the journal and our TensorBoard writer do it
+    "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",  # a bad report fails its trial, not the search
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # the driver has its own
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # they are in the trial's log and the summary
+    "TUNE_GLOBAL_CHECKPOINT_S": "1000000000",  # the journal makes Ray's snapshots needless
+    "TUNE_FORCE_TRIAL_CLEANUP_S": "10",
+    "TUNE_FUNCTION_THREAD_TIMEOUT_S": "60",
+    "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "1000000000",  # Ray spells it so
+}
+
+
+def prepare_environment() -> None:
+    """Set what Ray reads at import; to be called before the first import of ray."""
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+
+
+@contextmanager
+def connect(address: str = LOCAL) -> Iterator[None]:
+    """Ray at `address` for as long as the context lasts: `local`, `auto` or HOST:PORT.
+
+    Where this process is connected already, that connection is used and left as it is. A local
+    Ray gets the CPUs that this process may use, and none of it is left afterwards. Raises
+    UsageError where no cluster answers at `address`.
+    """
+    prepare_environment()
+    import ray
+
+    if ray.is_initialized():
+        yield
+        return
+    temporary = _start_local() if address == LOCAL else _join(address)
+    try:
+        yield
+    finally:
+        ray.shutdown()
+        if temporary:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def slots(cpus: float, gpus: float, workers: int) -> int:
+    """How many trials of these resources the connected Ray can run at once, at least 1."""
+    import ray
+
+    there = ray.cluster_resources()
+    fits = [int(there.get("CPU", 0) / (cpus * workers) + 1e-9)]
+    if gpus:
+        fits.append(int(there.get("GPU", 0) / (gpus * workers) + 1e-9))
+    return max(1, min(fits))
+
+
+def _start_local() -> str:
+    import ray
+
+    # Ray's sockets lie in it, and a socket's path has at most 107 bytes
+    temporary = tempfile.mkdtemp(prefix="tuner-", dir="/tmp")
+    try:
+        ray.init(
+            address=LOCAL,
+            num_cpus=len(os.sched_getaffinity(0)),
+            object_store_memory=_OBJECT_STORE_BYTES,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="ERROR",
+            _temp_dir=temporary,
+        )
+    except Exception as error:
+        ray.shutdown()
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise ExperimentError(f"Ray did not start on this machine: {error}") from error
+    return temporary
+
+
+def _join(address: str) -> None:
+    import ray
+
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+    except Exception as error:
+        raise UsageError(f"no Ray cluster answers at {address!r}: {error}") from error

@@ -1,0 +1,122 @@
+"""Finds an experiment by what the user calls it, and reads it as a spec's plain values.
+
+EXPERIMENT is a name in the working directory's experiments/, else one of those that ship; or
+`module:function`; or a .py, .yaml or .json file.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tuner.errors import UsageError
+from tuner.spec import ExperimentSpec, read_mapping
+
+_FUNCTION = "experiment"  # what a module's function is called: def experiment() -> ExperimentSpec
+SHIPPED = Path(__file__).resolve().parent.parent / "experiments"
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """What was found: the spec's plain values, a name for it, and where it comes from."""
+
+    raw: dict[str, Any]
+    name: str
+    source: str
+
+
+def find_experiment(text: str, directory: Path | None = None) -> Experiment:
+    """The experiment that `text` names, seen from `directory` (the working directory).
+
+    A Python module found there is imported, with the directory on sys.path. Raises UsageError
+    where there is none, and SpecError where what it holds is no spec.
+    """
+    directory = directory or Path.cwd()
+    path = directory / text
+    if path.suffix in (".yaml", ".yml", ".json"):
+        return _from_text(path)
+    if path.suffix == ".py":
+        if not path.is_file():
+            raise UsageError(f"no file {path}")
+        _search_in(path.parent)
+        return _from_module(_import_file(path.stem, path), _FUNCTION, path.stem)
+    _search_in(directory)
+    if ":" in text:
+        module, _, function = text.partition(":")
+        return _from_module(_import(module, text), function, module.rpartition(".")[2])
+    for folder in (directory / "experiments", SHIPPED):
+        file = folder / f"{text}.py"
+        if text.isidentifier() and file.is_file():
+            return _from_module(_import_file(f"experiments.{text}", file), _FUNCTION, text)
+    raise UsageError(_not_found(text, directory))
+
+
+def names(directory: Path) -> list[str]:
+    """The experiments that can be called by name from `directory`."""
+    folders = (directory / "experiments", SHIPPED)
+    return sorted({f.stem for folder in folders for f in folder.glob("[!_]*.py")})
+
+
+def _not_found(text: str, directory: Path) -> str:
+    known = names(directory)
+    nearest = get_close_matches(text, known, n=1)
+    hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
+    return (
+        f"no experiment {text!r}{hint}; available: {', '.join(known)}; "
+        "or give module:function, or a .py, .yaml or .json file"
+    )
+
+
+def _search_in(directory: Path) -> None:
+    if str(directory) not in sys.path:
+        sys.path.insert(0, str(directory))
+
+
+def _import(module: str, text: str) -> ModuleType:
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise UsageError(f"experiment {text!r}: {error}") from error
+
+
+def _import_file(name: str, path: Path) -> ModuleType:
+    """The module in the file at `path`, under `name`, whatever else of that name could be found."""
+    specification = importlib.util.spec_from_file_location(name, path)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[name] = module
+    specification.loader.exec_module(module)
+    return module
+
+
+def _from_text(path: Path) -> Experiment:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    raw = read_mapping(text, str(path))
+    return Experiment(raw, str(raw.get("name", path.stem)), str(path))
+
+
+def _from_module(module: ModuleType, function: str, name: str) -> Experiment:
+    source = str(module.__file__ or module.__name__)
+    make = getattr(module, function, None)
+    if not callable(make):
+        raise UsageError(f"{source} has no function {function}() that returns an ExperimentSpec")
+    spec = make()
+    if isinstance(spec, ExperimentSpec):
+        if "name" in spec.model_fields_set:
+            name = spec.name
+        return Experiment(spec.model_dump(mode="json", exclude_unset=True), name, source)
+    if isinstance(spec, Mapping):
+        return Experiment(dict(spec), str(spec.get("name", name)), source)
+    kind = type(spec).__name__
+    raise UsageError(f"{source}: {function}() must return an ExperimentSpec, got {kind}")

@@ -1,0 +1,128 @@
+"""Turns what Ray Tune tells its callbacks into events: first the journal, then the observers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ray.exceptions import NodeDiedError, OutOfMemoryError
+from ray.tune import Callback
+from ray.tune.experiment import Trial
+
+from tuner.errors import JournalError
+from tuner.events import (
+    CHECKPOINT,
+    COMPLETED,
+    FAILED,
+    INTERRUPTED,
+    RESULT,
+    STOPPED,
+    TRIAL_ENDED,
+    TRIAL_STARTED,
+    Event,
+)
+from tuner.journal import Journal
+from tuner.training.failures import Failure
+from tuner.training.trainable import REPORT
+
+Observer = Callable[[Event], object]
+
+
+class Recorder(Callback):
+    """Writes each event of each trial, once.
+
+    `error` is set where the journal could not be written: the driver then ends the search, since
+    a decision must not act on what is not recorded.
+    """
+
+    def __init__(self, journal: Journal, observers: Sequence[Observer], stopped: set[str]) -> None:
+        self._journal = journal
+        self._observers = observers
+        self._stopped = stopped  # by the scheduler
+        self._failures: dict[str, Failure] = {}
+        self._live: set[str] = set()
+        self.error: JournalError | None = None
+
+    def emit(self, event: str, **fields: Any) -> None:
+        """Journal one event, then show it to the observers."""
+        if self.error is not None:
+            return
+        try:
+            record = self._journal.append(event, **fields)
+        except JournalError as error:
+            self.error = error
+            return
+        for observer in self._observers:
+            observer(record)
+
+    def interrupt_live(self) -> None:
+        """End the trials that are still live as interrupted."""
+        for trial_id in sorted(self._live):
+            self._end(trial_id, INTERRUPTED)
+
+    def on_trial_start(
+        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
+    ) -> None:
+        self._start(trial)
+
+    def on_trial_result(
+        self,
+        iteration: int,
+        trials: list[Trial],
+        trial: Trial,
+        result: dict[str, Any],
+        **info: Any,
+    ) -> None:
+        trial_id = _id(trial)
+        report = result[REPORT]
+        if report.get("failure"):
+            self._failures[trial_id] = Failure(**report["failure"])
+            return
+        epoch = result["training_iteration"]
+        self.emit(RESULT, trial_id=trial_id, epoch=epoch, metrics=report["metrics"])
+        if report["checkpoint"]:
+            self.emit(CHECKPOINT, trial_id=trial_id, **report["checkpoint"])
+
+    def on_trial_complete(
+        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
+    ) -> None:
+        trial_id = _id(trial)
+        if trial_id in self._failures:
+            self._end(trial_id, FAILED, self._failures[trial_id])
+        else:
+            self._end(trial_id, STOPPED if trial_id in self._stopped else COMPLETED)
+
+    def on_trial_error(
+        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
+    ) -> None:
+        self._start(trial)  # it may have died before it started
+        self._end(_id(trial), FAILED, death_of(trial.get_pickled_error()))
+
+    def _start(self, trial: Trial) -> None:
+        trial_id = _id(trial)
+        if trial_id not in self._live:
+            self._live.add(trial_id)
+            self.emit(TRIAL_STARTED, trial_id=trial_id, config=trial.config["config"])
+
+    def _end(self, trial_id: str, status: str, failure: Failure | None = None) -> None:
+        self._live.discard(trial_id)
+        fields = {}
+        if failure:
+            fields["error"] = {"kind": failure.kind, "message": failure.message}
+        self.emit(TRIAL_ENDED, trial_id=trial_id, status=status, **fields)
+
+
+def death_of(error: BaseException | None) -> Failure:
+    """What it means that the process of a trial is gone, or that Ray could not run it."""
+    text = " ".join(str(error).split()) if error else "the worker's process ended"
+    if isinstance(error, NodeDiedError):
+        kind = "node_lost"
+    elif isinstance(error, OutOfMemoryError):
+        kind = "oom"
+    else:
+        kind = "crash"
+    return Failure(kind, text[:500])
+
+
+def _id(trial: Trial) -> str:
+    return str(trial.config["trial_id"])

@@ -1,0 +1,55 @@
+"""What ends trials: ASHA over rungs that a journal can rebuild, and the end of the search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ray.tune import Stopper
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import FIFOScheduler, TrialScheduler
+
+from tuner.rungs import Rungs
+from tuner.spec import AshaSettings, Objective
+
+
+class Asha(FIFOScheduler):
+    """Stops trials at rungs by our trial_id and epoch, so that Ray's own ids do not matter.
+
+    `stopped` holds the trial_id of each trial that it ended.
+    """
+
+    def __init__(self, settings: AshaSettings, objective: Objective) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._objective = objective.metric  # Ray's scheduler has a `_metric` of its own
+        self._sign = 1.0 if objective.mode == "max" else -1.0
+        self._rungs = Rungs(
+            max_t=settings.max_t,
+            grace_period=settings.grace_period,
+            reduction_factor=settings.reduction_factor,
+        )
+        self.stopped: set[str] = set()
+
+    def record(self, trial_id: str, epoch: int, metrics: dict[str, float]) -> bool:
+        """Take in a report; whether the trial goes on."""
+        return self._rungs.goes_on(trial_id, epoch, self._sign * metrics[self._objective])
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        trial_id = str(trial.config["trial_id"])
+        if self.record(trial_id, int(result["training_iteration"]), result):
+            return str(TrialScheduler.CONTINUE)
+        self.stopped.add(trial_id)
+        return str(TrialScheduler.STOP)
+
+
+class StopAll(Stopper):
+    """Ends every trial as soon as `has_come` says so; never a single one."""
+
+    def __init__(self, has_come: Callable[[], bool]) -> None:
+        self._has_come = has_come
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        return False
+
+    def stop_all(self) -> bool:
+        return self._has_come()

@@ -1,0 +1,91 @@
+"""Where Tune gets its trials from: the one searcher that stands before every strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from itertools import count
+from typing import Any
+
+from ray.tune.search import Searcher
+
+from tuner.training.trainable import Assignment
+
+_DIGITS = 5
+
+
+def trial_id_of(number: int) -> str:
+    """The id of trial `number`: zero-padded, so that ids sort in order of creation."""
+    return f"{number:0{_DIGITS}d}"
+
+
+class TrialSource(Searcher):
+    """Numbers the trials, keeps at most `limit` of them live, and speaks our ids to the strategy.
+
+    First come the `unfinished` trials of an interrupted run, then new ones, with the lowest
+    numbers that are not `taken`, up to `total` in all (None: no end).
+    """
+
+    def __init__(
+        self,
+        strategy: Searcher,
+        *,
+        total: int | None,
+        limit: int,
+        taken: Iterable[str] = (),
+        unfinished: Iterable[Assignment] = (),
+    ) -> None:
+        super().__init__()
+        self._strategy = strategy
+        self._limit = limit
+        self._unfinished = list(unfinished)
+        self._numbers: Iterator[int] = (
+            number
+            for number in (count() if total is None else range(total))
+            if trial_id_of(number) not in set(taken)
+        )
+        self._live: dict[str, str] = {}  # Ray's trial id -> ours
+
+    def suggest(self, trial_id: str) -> Any:
+        """The next assignment as a mapping; None while enough trials are live; else FINISHED."""
+        if len(self._live) >= self._limit:
+            return None
+        assignment = self._next()
+        if assignment is None or isinstance(assignment, str):
+            return assignment
+        self._live[trial_id] = assignment.trial_id
+        return asdict(assignment)
+
+    def _next(self) -> Assignment | str | None:
+        if self._unfinished:
+            return self._unfinished.pop(0)
+        number = next(self._numbers, None)
+        if number is None:
+            return str(Searcher.FINISHED)
+        trial_id = trial_id_of(number)
+        config = self._strategy.suggest(trial_id)
+        if config is None:
+            self._numbers = _chain(number, self._numbers)
+            return None
+        return config if isinstance(config, str) else Assignment(trial_id, config)
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        self._strategy.on_trial_result(self._live[trial_id], result)
+
+    def on_trial_complete(
+        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+    ) -> None:
+        failed = error or not result or "tuner/failure/kind" in result
+        ours = self._live.pop(trial_id)
+        self._strategy.on_trial_complete(ours, None if failed else result, error=failed)
+
+    def save(self, checkpoint_path: str) -> None:
+        """Ray's snapshots are not used: the journal holds all that a resume needs."""
+
+    def restore(self, checkpoint_path: str) -> None:
+        """See `save`."""
+
+
+def _chain(first: int, rest: Iterator[int]) -> Iterator[int]:
+    yield first
+    yield from rest

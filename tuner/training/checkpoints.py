@@ -1,0 +1,88 @@
+"""The checkpoints of one trial: written whole, named by epoch, the newest and the best kept."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tuner.digest import sha256_of
+from tuner.errors import CheckpointError
+
+STATE_FILE = "state.pt"
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A checkpoint as the journal has it: `path` is relative to the experiment's folder."""
+
+    epoch: int
+    path: str
+    sha256: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class CheckpointStore:
+    """The folder trials/TRIAL_ID/checkpoints of an experiment.
+
+    A learner's state is one file, EPOCH/state.pt; what a plain function saved is the directory
+    EPOCH. Neither is synced to the disk: one that a power cut tears does not match its sha256.
+    """
+
+    def __init__(self, experiment: Path, trial_id: str) -> None:
+        self._experiment = experiment
+        self._folder = experiment / "trials" / trial_id / "checkpoints"
+
+    def save(self, epoch: int, state: dict[str, Any]) -> Saved:
+        """Write a learner's `state`; it appears under its name only when it is whole."""
+        import torch
+
+        path = self._folder / str(epoch) / STATE_FILE
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(".partial")
+        torch.save(state, partial)
+        digest = sha256_of(partial)
+        os.replace(partial, path)
+        return Saved(epoch, path.relative_to(self._experiment).as_posix(), digest)
+
+    def adopt(self, epoch: int, directory: Path) -> Saved:
+        """Take over the files of a `directory` that a plain function saved."""
+        path = self._folder / str(epoch)
+        partial = path.with_name(f"{epoch}.partial")
+        for stale in (partial, path):
+            shutil.rmtree(stale, ignore_errors=True)
+        shutil.copytree(directory, partial)
+        digest = sha256_of(partial)
+        os.replace(partial, path)
+        return Saved(epoch, path.relative_to(self._experiment).as_posix(), digest)
+
+    def prune(self, keep: set[int]) -> None:
+        """Remove the checkpoints of all epochs but `keep`."""
+        if self._folder.is_dir():
+            for entry in self._folder.iterdir():
+                if entry.name not in map(str, keep):
+                    shutil.rmtree(entry, ignore_errors=True)
+
+
+def load_state(path: Path, sha256: str | None, *, map_location: Any = "cpu") -> dict[str, Any]:
+    """The state in the file `path`, loaded without running any code of its own.
+
+    Raises CheckpointError where it is missing, does not match `sha256`, or cannot be loaded.
+    """
+    import torch
+
+    if not path.is_file():
+        raise CheckpointError(f"checkpoint {path} is missing")
+    if sha256 is not None and sha256_of(path) != sha256:
+        raise CheckpointError(f"checkpoint {path} is damaged: its sha256 is not the journal's")
+    try:
+        state = torch.load(path, map_location=map_location, weights_only=True)
+    except Exception as error:
+        raise CheckpointError(f"checkpoint {path} cannot be loaded: {error}") from error
+    if not isinstance(state, dict):
+        raise CheckpointError(f"checkpoint {path} holds {type(state).__name__}, not a state dict")
+    return state

@@ -1,0 +1,142 @@
+"""Refuses a spec that cannot work, before anything starts and with every fault at once.
+
+On top of what `tuner.spec` knows by itself come the trainable (is it there, what does it report,
+which settings does it take) and the machine (are there so many CPUs and GPUs at all).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.domains import Domain
+from tuner.errors import Fault, SpecError, unknown
+from tuner.parts import parse
+from tuner.spec import ExperimentSpec, Objective, Resources
+from tuner.training.catalog import METRICS, check_settings
+from tuner.training.loading import declared_metrics, is_learner, load_trainable, trainable_fault
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What this machine offers: CPUs that this process may use, and GPUs."""
+
+    cpus: int
+    gpus: int
+
+    @classmethod
+    def here(cls, *, gpus: bool = True) -> Machine:
+        """This machine; counting GPUs imports torch, so it is left out where none are asked."""
+        count = 0
+        if gpus:
+            import torch
+
+            count = torch.cuda.device_count()
+        return cls(len(os.sched_getaffinity(0)), count)
+
+
+def validate(
+    raw: Mapping[str, Any], *, source: str = "the spec", machine: Machine | None = None
+) -> ExperimentSpec:
+    """The spec of `raw`, known to work on `machine` (None: on a cluster, whose size is its own).
+
+    The trainable's module is imported, unless it is the one that ships. Raises SpecError with
+    every fault.
+    """
+    spec, faults = parse(ExperimentSpec, raw)
+    rest = spec or _healthy_rest(raw, faults)
+    if rest is not None:
+        told = _sections(faults)
+        further = [*_trainable_faults(rest), *_machine_faults(rest.resources, machine)]
+        new = {str(f): f for f in further if f.key.split(".")[0] not in told}
+        faults += new.values()
+    if spec is None or faults:
+        raise SpecError(faults, source)
+    return spec
+
+
+def _sections(faults: list[Fault]) -> set[str]:
+    return {fault.key.split(".")[0] for fault in faults}
+
+
+def _healthy_rest(raw: Mapping[str, Any], faults: list[Fault]) -> ExperimentSpec | None:
+    """The spec without its faulty sections, so that the rest is checked as well.
+
+    Faults between sections show only now; they join `faults`.
+    """
+    told = _sections(faults)
+    rest = {key: value for key, value in raw.items() if key not in told}
+    if "search" not in rest:
+        rest["search"] = {"space": {"left_out": None}}
+    if {"search", "num_samples"} & told:
+        rest["num_samples"] = 1
+    spec, further = parse(ExperimentSpec, rest)
+    faults += further
+    return spec
+
+
+def _machine_faults(resources: Resources, machine: Machine | None) -> Iterator[Fault]:
+    if resources.workers > 1:
+        yield Fault("resources.workers", "must be 1 in this version", resources.workers)
+    elif machine is not None:
+        for key, asked, there in (
+            ("cpus", resources.cpus, machine.cpus),
+            ("gpus", resources.gpus, machine.gpus),
+        ):
+            if asked > there:
+                rule = f"a trial cannot have more {key.upper()[:-1]}s than this machine's {there}"
+                yield Fault(f"resources.{key}", rule, asked)
+
+
+def _trainable_faults(spec: ExperimentSpec) -> Iterator[Fault]:
+    if spec.ships:
+        yield from _metric_faults(spec.objective, METRICS)
+        yield from _settings_faults(spec)
+        return
+    try:
+        trainable = load_trainable(spec.trainable)
+    except Exception as error:  # whatever the user's module raises
+        reason = f"{type(error).__name__}: {error}"
+        yield Fault("trainable", f"cannot be imported ({reason})", spec.trainable)
+        return
+    fault = trainable_fault(trainable)
+    if fault:
+        yield fault
+        return
+    if is_learner(trainable) and spec.epochs is None:
+        yield Fault("training.epochs", "is required for a Learner when there is no scheduler")
+    if not is_learner(trainable) and spec.training:
+        yield Fault(
+            "training",
+            "is for Learners; a plain function gets constants as values of search.space",
+            sorted(spec.training),
+        )
+    metrics = declared_metrics(trainable)
+    if metrics is not None:
+        yield from _metric_faults(spec.objective, metrics)
+
+
+def _metric_faults(objective: Objective, metrics: tuple[str, ...]) -> Iterator[Fault]:
+    if objective.metric not in metrics:
+        fault = unknown("objective.metric", "metric", objective.metric, metrics)
+        yield Fault(fault.key, f"{fault.rule}: the trainable does not report it", None, metrics)
+
+
+def _settings_faults(spec: ExperimentSpec) -> Iterator[Fault]:
+    """The faults of what the image classifier would be given, at every extreme of the space."""
+    if spec.epochs is None:
+        yield Fault("training.epochs", "is required when there is no scheduler")
+    space = spec.search.space
+    extremes = {
+        name: value.extremes() if isinstance(value, Domain) else (value,)
+        for name, value in space.items()
+    }
+    constants = {"epochs": spec.epochs or 1, "seed": spec.seed, **spec.training}
+    middle = {name: values[0] for name, values in extremes.items()}
+    for name, values in extremes.items():
+        for value in values:
+            for fault in check_settings({**constants, **middle, name: value}):
+                section = "search.space" if fault.key.split(".")[0] in space else "training"
+                yield Fault(f"{section}.{fault.key}", fault.rule, fault.value, fault.choices)
