@@ -48,13 +48,8 @@ def make_folder(folder, *, metric="val_accuracy", mode="max", scheduler=True, **
         "num_samples": 4,
         "seed": 1,
     } | spec
-    document = {
-        "format": 1,
-        "spec": full,
-        "seed": 1,
-        "versions": {"ray": "2"},
-        "git_revision": None,
-    }
+    versions = {"ray": "2.60.0", "torch": "2.13.0"}
+    document = {"format": 1, "spec": full, "seed": 1, "versions": versions, "git_revision": None}
     (folder / "experiment.json").write_text(json.dumps(document))
     return folder
 

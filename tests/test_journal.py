@@ -290,9 +290,7 @@ def test_a_full_disk_is_told_and_leaves_no_partial_line(tmp_path):
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, hard))
         try:  # the file may grow by 10 bytes: the line is taken in part, then refused
-            with pytest.raises(
-                JournalError, match=r"cannot write .*: File too large"
-            ):
+            with pytest.raises(JournalError, match=r"cannot write .*: File too large"):
                 journal.append(RESULT, trial_id="00001", epoch=2, metrics={"loss": 0.4})
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -1,0 +1,66 @@
+import os
+
+import pytest
+from synthetic import make_folder
+
+from tuner.errors import UsageError
+from tuner.storage import EXPERIMENT, experiment_folders, find_experiment, read_document
+
+
+def test_a_name_is_looked_up_in_the_storage_and_a_folder_anywhere(tmp_path, monkeypatch):
+    folder = make_folder(tmp_path / "store" / "digits")
+    assert find_experiment("digits", tmp_path / "store") == folder
+    assert find_experiment(folder, tmp_path / "elsewhere") == folder
+    monkeypatch.setenv("TUNER_STORAGE", str(tmp_path / "store"))
+    assert find_experiment("digits") == folder
+    monkeypatch.chdir(folder)
+    assert find_experiment(".").resolve() == folder
+
+
+def test_the_default_storage_is_results_where_you_stand(tmp_path, monkeypatch):
+    monkeypatch.delenv("TUNER_STORAGE", raising=False)
+    monkeypatch.chdir(tmp_path)
+    make_folder(tmp_path / "results" / "digits")
+    assert find_experiment("digits").resolve() == tmp_path / "results" / "digits"
+
+
+def test_a_wrong_name_is_told_with_the_nearest(tmp_path):
+    make_folder(tmp_path / "digits")
+    make_folder(tmp_path / "cifar")
+    message = r"no experiment 'digit' in .* \(did you mean 'digits'\?\); available: cifar, digits"
+    with pytest.raises(UsageError, match=message):
+        find_experiment("digit", tmp_path)
+    with pytest.raises(UsageError, match="there are none yet"):
+        find_experiment("digits", tmp_path / "none")
+
+
+def test_only_experiments_are_listed(tmp_path):
+    folder = make_folder(tmp_path / "digits")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "file").write_text("")
+    (tmp_path / "dir" / EXPERIMENT).mkdir(parents=True)
+    assert list(experiment_folders(tmp_path)) == [folder]
+    assert list(experiment_folders(tmp_path / "none")) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "is no experiment: cannot read"),
+        (b"\xff", "not JSON"),
+        (b"{", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b"[]", "must hold one object"),
+        (b"{}", "has format None; this version reads 1"),
+        (b'{"format": 2}', "has format 2; this version reads 1"),
+        (b'{"format": 1}', "no objective"),
+        (b'{"format": 1, "spec": {"objective": {"metric": "a", "mode": "up"}}}', "no objective"),
+    ],
+)
+def test_a_damaged_document_is_named(tmp_path, content, message):
+    path = tmp_path / EXPERIMENT
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UsageError, match=message) as caught:
+        read_document(path)
+    assert os.fspath(path) in str(caught.value)

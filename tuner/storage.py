@@ -1,0 +1,80 @@
+"""Where experiments lie, and the experiment.json of each: read as plain JSON, never run."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from difflib import get_close_matches
+from itertools import chain, count
+from pathlib import Path
+from typing import Any
+
+from tuner.errors import UsageError
+
+EXPERIMENT = "experiment.json"
+FORMAT = 1  # of experiment.json
+
+
+def find_experiment(name: str | Path, storage: Path | str | None = None) -> Path:
+    """The folder of an experiment, by the rules and errors of `tuner.results.load_results`."""
+    root = storage_folder(storage)
+    for folder in (root / name, Path(name).expanduser()):
+        if _is_experiment(folder):
+            return folder
+    names = sorted(folder.name for folder in experiment_folders(root))
+    nearest = get_close_matches(str(name), names, n=1)
+    hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
+    there = f"available: {', '.join(names[:20])}" if names else "there are none yet"
+    raise UsageError(f"no experiment {str(name)!r} in {root}{hint}; {there}")
+
+
+def storage_folder(storage: Path | str | None) -> Path:
+    """`storage`, by default $TUNER_STORAGE, else ./results."""
+    if storage is None:
+        from tuner.spec import default_storage
+
+        storage = default_storage()
+    return Path(storage).expanduser()
+
+
+def experiment_folders(storage: Path | str | None = None) -> Iterator[Path]:
+    """The folders right under `storage` that hold an experiment.json."""
+    root = storage_folder(storage)
+    if root.is_dir():
+        yield from filter(_is_experiment, root.iterdir())
+
+
+def _is_experiment(folder: Path) -> bool:
+    return os.path.isfile(folder / EXPERIMENT)  # unlike Path.is_file, False where it may not look
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """experiment.json, with its format, spec and objective checked.
+
+    Raises UsageError for a file that is missing, damaged, or of another format.
+    """
+    try:
+        document = json.loads(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{path.parent} is no experiment: cannot read {path}") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is damaged: not JSON") from error
+    if not isinstance(document, dict):
+        raise UsageError(f"{path} is damaged: it must hold one object")
+    if document.get("format") != FORMAT:
+        raise UsageError(
+            f"{path} has format {document.get('format')!r}; this version reads {FORMAT}"
+        )
+    match document.get("spec"):
+        case {"objective": {"metric": str(), "mode": "min" | "max"}}:
+            return document
+        case _:
+            raise UsageError(f"{path} is damaged: its spec has no objective of metric and mode")
+
+
+def free_name(name: str, storage: Path | str | None = None) -> str:
+    """`name`, or the first of NAME-2, NAME-3, ... that no folder under `storage` has yet."""
+    root = storage_folder(storage)
+    numbered = (f"{name}-{number}" for number in count(2))
+    return next(free for free in chain([name], numbered) if not (root / free).exists())
