@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 
@@ -277,6 +278,7 @@ def test_experiments_are_listed_oldest_first_and_damage_does_not_stop_it(folder)
     assert (digits.started, digits.counts["failed"]) == (START + 1, 1)
     assert (broken.status, foreign.status) == ("damaged", "damaged")
     assert "line 1" in (broken.problem or "")
+    assert json.loads(json.dumps(digits.as_dict()))["counts"]["completed"] == 2
 
 
 def test_reading_results_imports_neither_ray_nor_torch_nor_pandas(folder):

@@ -4,7 +4,13 @@ import pytest
 from synthetic import make_folder
 
 from tuner.errors import UsageError
-from tuner.storage import EXPERIMENT, experiment_folders, find_experiment, read_document
+from tuner.storage import (
+    EXPERIMENT,
+    experiment_folders,
+    find_experiment,
+    free_name,
+    read_document,
+)
 
 
 def test_a_name_is_looked_up_in_the_storage_and_a_folder_anywhere(tmp_path, monkeypatch):
@@ -64,3 +70,10 @@ def test_a_damaged_document_is_named(tmp_path, content, message):
     with pytest.raises(UsageError, match=message) as caught:
         read_document(path)
     assert os.fspath(path) in str(caught.value)
+
+
+def test_the_next_free_name(tmp_path):
+    assert free_name("digits", tmp_path / "none") == "digits"
+    make_folder(tmp_path / "digits")
+    (tmp_path / "digits-2").symlink_to("nowhere")
+    assert free_name("digits", tmp_path) == "digits-3"

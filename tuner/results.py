@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -270,6 +270,10 @@ class Listed:
     best: float | None = None
     started: float | None = None
     problem: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values: what `ls --json` says of it."""
+        return asdict(self) | {"folder": str(self.folder)}
 
 
 def load_results(name: str | Path, storage: Path | str | None = None) -> Results:
