@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator
 from difflib import get_close_matches
 from itertools import chain, count
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +27,6 @@ def find_experiment(name: str | Path, storage: Path | str | None = None) -> Path
     hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
     there = f"available: {', '.join(names[:20])}" if names else "there are none yet"
     raise UsageError(f"no experiment {str(name)!r} in {root}{hint}; {there}")
-
-
-def free_name(name: str, storage: Path | str | None = None) -> str:
-    """`name`, or the first of NAME-2, NAME-3, ... that nothing under `storage` has yet."""
-    root = storage_folder(storage)
-    names = (name if number == 1 else f"{name}-{number}" for number in count(1))
-    return next(free for free in names if not os.path.lexists(root / free))
 
 
 def storage_folder(storage: Path | str | None) -> Path:
@@ -82,7 +74,7 @@ def read_document(path: Path) -> dict[str, Any]:
 
 
 def free_name(name: str, storage: Path | str | None = None) -> str:
-    """`name`, or the first of NAME-2, NAME-3, ... that no folder under `storage` has yet."""
+    """`name`, or the first of NAME-2, NAME-3, ... that nothing under `storage` has yet."""
     root = storage_folder(storage)
     numbered = (f"{name}-{number}" for number in count(2))
-    return next(free for free in chain([name], numbered) if not (root / free).exists())
+    return next(free for free in chain([name], numbered) if not os.path.lexists(root / free))

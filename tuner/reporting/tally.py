@@ -1,0 +1,156 @@
+"""What a search has come to, counted from its events. Pure: the time is given."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from tuner.events import (
+    COMPLETED,
+    EXPERIMENT_STARTED,
+    FAILED,
+    INTERRUPTED,
+    RESULT,
+    RUNNING,
+    STOPPED,
+    TRIAL_ENDED,
+    TRIAL_STARTED,
+    Event,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The best value so far, and which trial had it, at which epoch, with which config."""
+
+    value: float
+    trial_id: str
+    epoch: int
+    config: dict[str, Any]
+
+
+@dataclass(slots=True)
+class _Trial:
+    config: dict[str, Any] = field(default_factory=dict)
+    status: str = RUNNING
+    epoch: int = 0
+    best: Best | None = None
+
+
+class Tally:
+    """Counts trials and epochs, keeps the best, and guesses the time left.
+
+    total: trials to run, None where nobody knows. max_t: upper bound of a trial in epochs. slots:
+    trials that run side by side, None to go by those seen. A failed trial is never the best.
+    """
+
+    def __init__(
+        self,
+        *,
+        total: int | None,
+        max_t: int | None,
+        metric: str,
+        mode: str,
+        slots: int | None = None,
+    ) -> None:
+        self.total = total
+        self.metric = metric
+        self.best: Best | None = None
+        self._max_t = max_t
+        self._sign = 1 if mode == "min" else -1
+        self._slots = slots
+        self._trials: dict[str, _Trial] = {}
+        self._began: float | None = None  # since the last start of the driver, as are:
+        self._first_trial: float | None = None
+        self._epochs = 0
+        self._side_by_side = 0
+
+    def take(self, event: Event) -> None:
+        """Take one event into account."""
+        kind = event["event"]
+        if kind == EXPERIMENT_STARTED:
+            self._restart(event["time"])
+        elif kind == TRIAL_STARTED:
+            trial = self._trial(event)
+            trial.config, trial.status = event["config"], RUNNING
+            self._first_trial = self._first_trial or event["time"]
+            self._side_by_side = max(self._side_by_side, self.counts[RUNNING])
+        elif kind == RESULT:
+            self._result(event)
+        elif kind == TRIAL_ENDED:
+            trial = self._trial(event)
+            trial.status = event["status"]
+            if trial.status == FAILED and self.best and self.best.trial_id == event["trial_id"]:
+                self._choose_again()
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How many trials there are of every status."""
+        return Counter(trial.status for trial in self._trials.values())
+
+    @property
+    def done(self) -> int:
+        """Trials that are over: completed, stopped or failed."""
+        counts = self.counts
+        return counts[COMPLETED] + counts[STOPPED] + counts[FAILED]
+
+    def elapsed_s(self, now: float) -> float:
+        """Seconds since the driver started, the last time that it did."""
+        return 0.0 if self._began is None else max(0.0, now - self._began)
+
+    def left_s(self, now: float) -> float | None:
+        """A guess of the seconds left; None where there is nothing to guess from.
+
+        Trials to come are taken to last as many epochs as the mean of those that are over, or
+        max_t before there is one; a running trial that has outlived the mean, up to max_t. The
+        pace is that of the epochs so far, but no trial's rest goes faster than one trial does.
+        """
+        depth = self._depth()
+        if self.total is None or depth is None or not self._epochs or self._first_trial is None:
+            return None
+        live = [t for t in self._trials.values() if t.status in (RUNNING, INTERRUPTED)]
+        rests = [self._rest(trial, depth) for trial in live]
+        to_come = max(0, self.total - len(self._trials))
+        seconds_an_epoch = max(0.0, now - self._first_trial) / self._epochs
+        slots = self._slots or max(1, self._side_by_side)
+        longest = max([*rests, depth if to_come else 0.0], default=0.0)
+        return seconds_an_epoch * max(sum(rests) + to_come * depth, longest * slots)
+
+    def _restart(self, now: float) -> None:
+        self._began, self._first_trial = now, None
+        self._epochs = self._side_by_side = 0
+        for trial in self._trials.values():
+            if trial.status == RUNNING:  # the driver that ran it is gone
+                trial.status = INTERRUPTED
+
+    def _result(self, event: Event) -> None:
+        trial = self._trial(event)
+        trial.epoch = event["epoch"]
+        self._epochs += 1
+        value = event["metrics"].get(self.metric)
+        if value is not None:
+            found = Best(value, event["trial_id"], trial.epoch, trial.config)
+            trial.best = self._better(trial.best, found)
+            self.best = self._better(self.best, found)
+
+    def _better(self, old: Best | None, new: Best) -> Best:
+        return new if old is None or self._sign * new.value < self._sign * old.value else old
+
+    def _choose_again(self) -> None:
+        self.best = None
+        for trial in self._trials.values():
+            if trial.best is not None and trial.status != FAILED:
+                self.best = self._better(self.best, trial.best)
+
+    def _depth(self) -> float | None:
+        over = [t.epoch for t in self._trials.values() if t.status in (COMPLETED, STOPPED)]
+        return sum(over) / len(over) if over else self._max_t
+
+    def _rest(self, trial: _Trial, depth: float) -> float:
+        if trial.epoch < depth:
+            return depth - trial.epoch
+        return 1.0 if self._max_t is None else max(0.0, self._max_t - trial.epoch)
+
+    def _trial(self, event: Event) -> _Trial:
+        return self._trials.setdefault(event["trial_id"], _Trial())

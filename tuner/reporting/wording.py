@@ -1,0 +1,53 @@
+"""Numbers, times and configs in few characters, safe to print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def number(value: object) -> str:
+    """At most four significant digits.
+
+    >>> number(0.99166), number(0.0005), number(1234567.0), number(64), number("sgd")
+    ('0.9917', '0.0005', '1.235e+06', '64', 'sgd')
+    """
+    return f"{value:.4g}" if isinstance(value, float) else printable(str(value))
+
+
+def duration(seconds: float) -> str:
+    """Hours, minutes and seconds, the two largest that matter.
+
+    >>> duration(7.6), duration(72), duration(3700), duration(200000)
+    ('8s', '1m 12s', '1h 01m', '55h 33m')
+    """
+    minutes, s = divmod(round(max(seconds, 0)), 60)
+    hours, m = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h {m:02}m"
+    return f"{m}m {s:02}s" if m else f"{s}s"
+
+
+def config_line(config: Mapping[str, Any], width: int) -> str:
+    """The config in at most `width` characters; whole pairs, then "..." for what is left out.
+
+    >>> config_line({"lr": 0.03125, "width": 32, "optimizer": "sgd"}, 24)
+    'lr=0.03125 width=32 ...'
+    """
+    pairs = [f"{printable(name)}={number(value)}" for name, value in config.items()]
+    line = " ".join(pairs)
+    while pairs and len(line) > width:
+        pairs.pop()
+        line = " ".join([*pairs, "..."])
+    return line if len(line) <= width else ""
+
+
+def shorten(text: str, width: int) -> str:
+    """The first `width` characters of `text` on one line, "..." at the end where it is cut."""
+    line = " ".join(printable(text).split())
+    return line if len(line) <= width else line[: max(width - 3, 0)] + "..."
+
+
+def printable(text: str) -> str:
+    """`text` with a space for every control character, so that no foreign text moves the cursor."""
+    return "".join(char if char.isprintable() else " " for char in text)
