@@ -1,6 +1,6 @@
 """Progress on stderr while a search runs: a live view in a terminal, else a line now and then.
 
-`summary`, for stdout when it is over, is that of `tuner.reporting.text`.
+`summary`, for stdout when it is over, is that of `tuner.reporting.summary`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tuner.events import (
     STOPPED,
     Event,
 )
+from tuner.reporting.summary import summary
 from tuner.reporting.tally import Best, Tally
-from tuner.reporting.text import summary
 from tuner.reporting.wording import config_line, duration, number, printable
 
 if TYPE_CHECKING:
