@@ -8,6 +8,7 @@ from typing import Any
 
 from tuner.events import (
     COMPLETED,
+    EXPERIMENT_ENDED,
     EXPERIMENT_STARTED,
     FAILED,
     INTERRUPTED,
@@ -65,12 +66,15 @@ class Tally:
         self._first_trial: float | None = None
         self._epochs = 0
         self._side_by_side = 0
+        self._over = False
 
     def take(self, event: Event) -> None:
         """Take one event into account."""
         kind = event["event"]
         if kind == EXPERIMENT_STARTED:
             self._restart(event["time"])
+        elif kind == EXPERIMENT_ENDED:
+            self._over = True
         elif kind == TRIAL_STARTED:
             trial = self._trial(event)
             trial.config, trial.status = event["config"], RUNNING
@@ -107,7 +111,9 @@ class Tally:
         pace is that of the epochs so far, but no trial's rest goes faster than one trial does.
         """
         depth = self._depth()
-        if self.total is None or depth is None or not self._epochs or self._first_trial is None:
+        if self.total is None or depth is None or self._first_trial is None:
+            return None
+        if self._over or not self._epochs:
             return None
         live = [t for t in self._trials.values() if t.status in (RUNNING, INTERRUPTED)]
         rests = [self._rest(trial, depth) for trial in live]
@@ -120,6 +126,7 @@ class Tally:
     def _restart(self, now: float) -> None:
         self._began, self._first_trial = now, None
         self._epochs = self._side_by_side = 0
+        self._over = False
         for trial in self._trials.values():
             if trial.status == RUNNING:  # the driver that ran it is gone
                 trial.status = INTERRUPTED

@@ -1,7 +1,4 @@
-"""Progress on stderr while a search runs: a live view in a terminal, else a line now and then.
-
-`summary`, for stdout when it is over, is that of `tuner.reporting.summary`.
-"""
+"""Progress on stderr while a search runs: a live view in a terminal, else a line now and then."""
 
 from __future__ import annotations
 
@@ -19,14 +16,11 @@ from tuner.events import (
     STOPPED,
     Event,
 )
-from tuner.reporting.summary import summary
 from tuner.reporting.tally import Best, Tally
 from tuner.reporting.wording import config_line, duration, number, printable
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
-
-__all__ = ["Progress", "summary"]
 
 _LINE_EVERY_S = 30.0
 _WIDTH = 80
@@ -115,7 +109,7 @@ class _Lines:
         best = self._tally.best
         if new_best and best is not None:
             line = f"new {best_line(best, self._tally.metric)}"
-            self._print(f"{line}: {config_line(best.config, 200)}")
+            self._print(f"{line}: {config_line(best.config, _WIDTH)}")
         if event["event"] == EXPERIMENT_ENDED or now - self._told >= _LINE_EVERY_S:
             self._told = now
             self._print(self._standing(now))
