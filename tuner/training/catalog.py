@@ -69,7 +69,7 @@ class DatasetInfo:
 
 MODELS: dict[str, ModelInfo] = {
     "cnn": ModelInfo(
-        "tuner.training.models.cnn:SmallCNN", {"width": 16, "norm": "batch"}, smallest=2
+        "tuner.training.models.cnn:SmallCNN", {"width": 16, "norm": "batch"}, smallest=4
     ),
     "net": ModelInfo(
         "tuner.training.models.net:Net",

@@ -1,0 +1,130 @@
+"""What every Learner must hold to; a Learner's test inherits it and says how one is made.
+
+    class TestMyLearner(LearnerContract):
+        timings = frozenset({"epoch_s"})
+
+        def make(self, *, seed: int = 0) -> Learner:
+            return MyLearner(CONFIG, {"epochs": 3, "seed": seed}, device=..., rank=0, world_size=1)
+
+It steps a Learner at most `steps` times, so give it `epochs` of at least that many.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tuner.training.learner import Learner
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two nested states are equal bit for bit, NaN being equal to itself."""
+    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+        return a.dtype == b.dtype and torch.equal(a.nan_to_num(), b.nan_to_num())
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    return bool(a == b)
+
+
+class LearnerContract:
+    """Inherit, define `make`, and every test below runs on your Learner."""
+
+    steps = 3
+    # Metrics that measure time, which no seed repeats.
+    timings: frozenset[str] = frozenset()
+
+    def make(self, *, seed: int = 0) -> Learner:
+        """A new Learner, always of the same config, and of trial seed `seed`."""
+        raise NotImplementedError
+
+    def results(self, learner: Learner, steps: int) -> list[dict[str, float]]:
+        """What `steps` steps report, without the timings."""
+        reports = [learner.step() for _ in range(steps)]
+        return [{k: v for k, v in r.items() if k not in self.timings} for r in reports]
+
+    def saved(self, learner: Learner, folder: Path) -> dict[str, Any]:
+        """The learner's state, having been through a file."""
+        torch.save(learner.state_dict(), folder / "state.pt")
+        state: dict[str, Any] = torch.load(folder / "state.pt", weights_only=True)
+        return state
+
+    def test_is_a_learner(self) -> None:
+        assert isinstance(self.make(), Learner)
+
+    def test_reports_its_metrics(self) -> None:
+        learner = self.make()
+        for report in (learner.step(), learner.step()):
+            assert all(isinstance(value, float | int) for value in report.values())
+            assert all(map(math.isfinite, report.values())), report
+            declared = getattr(learner, "metrics", None)
+            assert declared is None or set(report) == set(declared)
+
+    def test_same_seed_same_results(self) -> None:
+        first, second = self.make(seed=3), self.make(seed=3)
+        assert self.results(first, 2) == self.results(second, 2)
+        assert same(first.state_dict(), second.state_dict())
+
+    def test_other_seed_other_results(self) -> None:
+        assert self.results(self.make(seed=1), 1) != self.results(self.make(seed=2), 1)
+
+    def test_does_not_depend_on_global_random_state(self) -> None:
+        results = []
+        for other in (0, 1):
+            torch.manual_seed(other)
+            learner = self.make()
+            torch.manual_seed(other + 2)
+            results += self.results(learner, 1)
+        assert results[0] == results[1]
+
+    def test_leaves_global_random_state_alone(self) -> None:
+        before = torch.get_rng_state()
+        self.make().step()
+        assert torch.equal(torch.get_rng_state(), before)
+
+    @pytest.mark.parametrize("used", [False, True], ids=["new", "used"])
+    @pytest.mark.parametrize("after", [0, 1, 2])
+    def test_continues_where_it_was_saved(self, after: int, used: bool, tmp_path: Path) -> None:
+        original = self.make(seed=5)
+        self.results(original, after)
+        state = self.saved(original, tmp_path)
+        expected = self.results(original, self.steps - after)
+        restored = self.make(seed=5)
+        if used:
+            restored.step()
+        restored.load_state_dict(state)
+        assert self.results(restored, self.steps - after) == expected
+        assert same(restored.state_dict(), original.state_dict())
+
+    def test_state_is_a_copy(self) -> None:
+        learner = self.make()
+        learner.step()
+        state = learner.state_dict()
+        before = deepcopy(state)
+        learner.step()
+        assert same(state, before)
+
+    def test_loading_keeps_the_state_as_it_is(self, tmp_path: Path) -> None:
+        learner = self.make()
+        learner.step()
+        state = self.saved(learner, tmp_path)
+        before = deepcopy(state)
+        restored = self.make()
+        restored.load_state_dict(state)
+        restored.step()
+        assert same(state, before)
+
+    def test_test_split(self) -> None:
+        measure = getattr(self.make(), "test", None)
+        if measure is None:
+            pytest.skip("this Learner has no test()")
+        first, second = measure(), measure()
+        assert {"test_loss", "test_accuracy"} <= set(first)
+        assert first == second

@@ -1,0 +1,64 @@
+import gc
+from pathlib import Path
+
+import pytest
+import tiny_images
+import torch
+
+from tuner.training.data.image_set import data_folder, image_set
+
+CPU = torch.device("cpu")
+
+
+def tiny(*, split_seed=0):
+    return image_set("tiny", data_dir=None, split_seed=split_seed, device=CPU)
+
+
+def test_holds_the_images_as_rows_of_bytes():
+    arrays = tiny_images.load(Path(), split_seed=0)
+    images = tiny()
+    assert images.rows_NP.dtype == torch.uint8
+    assert torch.equal(images.rows_NP.view(-1, 32, 32, 3), torch.tensor(arrays.images_NHWC))
+    assert torch.equal(images.labels_N, torch.tensor(arrays.labels_N))
+    assert {name: len(rows) for name, rows in images.splits.items()} == {
+        "train": 49,
+        "validation": 21,
+        "test": 13,
+    }
+
+
+def test_is_loaded_once_a_process():
+    assert tiny() is tiny()
+    assert tiny(split_seed=1) is not tiny()
+
+
+def test_a_few_are_kept_at_most():
+    for seed in range(10):
+        tiny(split_seed=seed)
+    gc.collect()
+    kept = [o for o in gc.get_objects() if type(o).__name__ == "ImageSet"]
+    assert len(kept) <= 2
+
+
+def test_a_read_only_array_gives_no_warning(recwarn):
+    from tuner.training.data.image_set import _as_tensor
+
+    array = tiny_images.load(Path(), split_seed=0).images_NHWC
+    array.flags.writeable = False
+    assert torch.equal(_as_tensor(array), torch.tensor(array))
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    ("data_dir", "variable", "expected"),
+    [
+        ("/given", "/variable", "/given"),
+        (None, "/variable", "/variable"),
+        (None, "", "/home/me/.cache/tuner"),
+        ("~/mine", None, "/home/me/mine"),
+    ],
+)
+def test_data_folder(data_dir, variable, expected, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setenv("TUNER_DATA", variable or "")
+    assert data_folder(data_dir) == Path(expected)

@@ -1,0 +1,149 @@
+import subprocess
+import sys
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.training import catalog
+from tuner.training.catalog import (
+    DATASETS,
+    METRICS,
+    MODELS,
+    ClassifierSettings,
+    check_settings,
+    load_builder,
+    model_settings,
+)
+
+
+def keys(**values):
+    return [fault.key for fault in check_settings(values)]
+
+
+def test_importing_it_does_not_import_torch():
+    code = "import sys, tuner.training.catalog; print('torch' in sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "False"
+
+
+def test_every_registered_path_can_be_imported():
+    infos = [*MODELS.values(), *(info for name, info in DATASETS.items() if name != "tiny")]
+    assert all(callable(load_builder(info.builder)) for info in infos)
+    assert load_builder(catalog.IMAGE_CLASSIFIER).metrics == METRICS
+
+
+def test_defaults_have_no_fault():
+    assert check_settings({}) == []
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"model": "net", "dataset": "cifar10", "l1": 8, "l2": 4, "data_dir": "/data"},
+        {"model": "resnet20", "norm": "group"},
+        {"model": "resnet18", "dataset": "cifar10", "crop_padding": 4, "flip": True, "cutout": 8},
+        {"optimizer": "adamw", "momentum": 0.8, "lr_schedule": "one_cycle", "width": 8},
+        {"optimizer": "sgd", "momentum": 0, "weight_decay": 0, "dtype": "float64"},
+        {"batch_size": 64.0, "epochs": 3, "seed": 5},
+    ],
+)
+def test_sound_settings_have_no_fault(values):
+    assert check_settings(values) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("lr", 0),
+        ("lr", float("nan")),
+        ("momentum", 1),
+        ("momentum", -0.1),
+        ("weight_decay", -1e-9),
+        ("label_smoothing", 1),
+        ("batch_size", 0),
+        ("batch_size", 1078),
+        ("epochs", 0),
+        ("width", 0),
+        ("crop_padding", 5),
+        ("cutout", 9),
+        ("seed", -1),
+        ("split_seed", -1),
+        ("dtype", "float16"),
+        ("norm", "layer"),
+        ("lr_schedule", "linear"),
+        ("optimizer", "adam"),
+        ("flip", "perhaps"),
+        ("data_dir", "/data"),
+        ("l1", 4),
+        ("l2", 4),
+    ],
+)
+def test_each_bound_is_held(key, value):
+    assert keys(**{key: value}) == [key]
+
+
+def test_unknown_names_list_the_choices_and_the_nearest():
+    (fault,) = check_settings({"model": "resnet21"})
+    assert str(fault).startswith("model: unknown model 'resnet21' (did you mean 'resnet20'?)")
+    assert set(fault.choices) == set(MODELS)
+    (fault,) = check_settings({"dataset": "cifar"})
+    assert "did you mean 'cifar10'?" in str(fault)
+    (fault,) = check_settings({"momentun": 0.9})
+    assert "did you mean 'momentum'?" in str(fault)
+
+
+def test_all_faults_are_found_at_once():
+    faults = keys(model="net", dataset="digits", lr=-1, norm="batch", cutout=99, nope=1)
+    assert sorted(faults) == ["cutout", "lr", "model", "nope", "norm"]
+
+
+def test_a_hyperparameter_that_the_model_does_not_use_is_a_fault():
+    (fault,) = check_settings({"l1": 64})
+    assert str(fault) == "l1: is not used by model 'cnn', which uses norm, width, got 64"
+    assert keys(model="net", dataset="cifar10", norm="batch", width=3) == ["norm", "width"]
+    assert keys(model="resnet20", width=3) == ["width"]
+
+
+def test_a_model_must_take_the_images():
+    (fault,) = check_settings({"model": "net"})
+    assert "takes 3x32x32 images and dataset 'digits' has 1x8x8" in str(fault)
+    assert fault.choices == ("cnn", "resnet20")
+    assert keys(model="resnet18", dataset="digits") == ["model"]
+
+
+def test_model_settings_are_the_given_ones_or_the_models_defaults():
+    assert model_settings(ClassifierSettings()) == {"width": 16, "norm": "batch"}
+    assert model_settings(ClassifierSettings(width=3, norm="group")) == {
+        "width": 3,
+        "norm": "group",
+    }
+    net = ClassifierSettings(model="net", dataset="cifar10", l1=7)
+    assert model_settings(net) == {"l1": 7, "l2": 84}
+
+
+def test_a_check_takes_under_a_millisecond():
+    start = time.perf_counter()
+    for _ in range(200):
+        check_settings({"lr": 0.1, "batch_size": 64, "width": 8})
+    assert (time.perf_counter() - start) / 200 < 1e-3
+
+
+ANYTHING = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.sampled_from(["", "cnn", "net", "cifar10", "3", "x"]),
+    st.lists(st.none()),
+)
+NAMES = st.sampled_from([*ClassifierSettings.model_fields, "other"])
+
+
+@given(st.dictionaries(NAMES, ANYTHING))
+def test_any_values_either_build_or_have_a_fault_that_names_a_given_key(values):
+    faults = check_settings(values)
+    if not faults:
+        ClassifierSettings.model_validate(values)
+    assert {fault.key for fault in faults} <= values.keys()
