@@ -315,8 +315,8 @@ def test_the_disk_is_synced_in_batches_and_at_the_end(tmp_path, monkeypatch):
     assert len(synced) == count + 2
 
 
-def test_100_000_reports_are_read_and_folded_in_time(tmp_path):
-    """The budget is 2 s of 4 quiet cores; ten times fewer reports get half of it here."""
+def test_many_reports_are_read_and_folded_in_time(tmp_path):
+    """The budget is 2 s for 100,000 reports; ten times fewer get half of it on a busy machine."""
     from tuner.history import fold
 
     metrics = {"train_loss": 0.5, "val_loss": 0.25, "val_accuracy": 0.75, "lr": 0.1, "epoch_s": 1.5}

@@ -62,6 +62,7 @@ class Tally:
         self._sign = 1 if mode == "min" else -1
         self._slots = slots
         self._trials: dict[str, _Trial] = {}
+        self._counts: Counter[str] = Counter()
         self._began: float | None = None  # since the last start of the driver, as are:
         self._first_trial: float | None = None
         self._epochs = 0
@@ -77,27 +78,27 @@ class Tally:
             self._over = True
         elif kind == TRIAL_STARTED:
             trial = self._trial(event)
-            trial.config, trial.status = event["config"], RUNNING
+            trial.config = event["config"]
+            self._set(trial, RUNNING)
             self._first_trial = self._first_trial or event["time"]
-            self._side_by_side = max(self._side_by_side, self.counts[RUNNING])
+            self._side_by_side = max(self._side_by_side, self._counts[RUNNING])
         elif kind == RESULT:
             self._result(event)
         elif kind == TRIAL_ENDED:
             trial = self._trial(event)
-            trial.status = event["status"]
+            self._set(trial, event["status"])
             if trial.status == FAILED and self.best and self.best.trial_id == event["trial_id"]:
                 self._choose_again()
 
     @property
     def counts(self) -> Counter[str]:
         """How many trials there are of every status."""
-        return Counter(trial.status for trial in self._trials.values())
+        return self._counts.copy()
 
     @property
     def done(self) -> int:
         """Trials that are over: completed, stopped or failed."""
-        counts = self.counts
-        return counts[COMPLETED] + counts[STOPPED] + counts[FAILED]
+        return sum(self._counts[status] for status in (COMPLETED, STOPPED, FAILED))
 
     def elapsed_s(self, now: float) -> float:
         """Seconds since the driver started, the last time that it did."""
@@ -115,9 +116,11 @@ class Tally:
             return None
         if self._over or not self._epochs:
             return None
-        live = [t for t in self._trials.values() if t.status in (RUNNING, INTERRUPTED)]
+        # A view may ask from a thread of its own: a list is taken in one step, a loop is not.
+        trials = list(self._trials.values())
+        live = [t for t in trials if t.status in (RUNNING, INTERRUPTED)]
         rests = [self._rest(trial, depth) for trial in live]
-        to_come = max(0, self.total - len(self._trials))
+        to_come = max(0, self.total - len(trials))
         seconds_an_epoch = max(0.0, now - self._first_trial) / self._epochs
         slots = self._slots or max(1, self._side_by_side)
         longest = max([*rests, depth if to_come else 0.0], default=0.0)
@@ -129,7 +132,7 @@ class Tally:
         self._over = False
         for trial in self._trials.values():
             if trial.status == RUNNING:  # the driver that ran it is gone
-                trial.status = INTERRUPTED
+                self._set(trial, INTERRUPTED)
 
     def _result(self, event: Event) -> None:
         trial = self._trial(event)
@@ -151,7 +154,7 @@ class Tally:
                 self.best = self._better(self.best, trial.best)
 
     def _depth(self) -> float | None:
-        over = [t.epoch for t in self._trials.values() if t.status in (COMPLETED, STOPPED)]
+        over = [t.epoch for t in list(self._trials.values()) if t.status in (COMPLETED, STOPPED)]
         return sum(over) / len(over) if over else self._max_t
 
     def _rest(self, trial: _Trial, depth: float) -> float:
@@ -160,4 +163,13 @@ class Tally:
         return 1.0 if self._max_t is None else max(0.0, self._max_t - trial.epoch)
 
     def _trial(self, event: Event) -> _Trial:
-        return self._trials.setdefault(event["trial_id"], _Trial())
+        trial = self._trials.get(event["trial_id"])
+        if trial is None:
+            trial = self._trials[event["trial_id"]] = _Trial()
+            self._counts[trial.status] += 1
+        return trial
+
+    def _set(self, trial: _Trial, status: str) -> None:
+        self._counts[trial.status] -= 1
+        self._counts[status] += 1
+        trial.status = status

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from tuner.events import (
     COMPLETED,
@@ -133,6 +133,7 @@ class _Live:
         from rich.live import Live
 
         self._tally = tally
+        self._console = console
         self._live = Live(
             console=console,
             get_renderable=self._render,
@@ -148,7 +149,7 @@ class _Live:
         self._live.stop()
 
     def _render(self) -> RenderableType:
-        return live_view(self._tally, now=time.time(), width=self._live.console.width)
+        return live_view(self._tally, now=time.time(), width=self._console.width)
 
 
 def live_view(tally: Tally, *, now: float, width: int = _WIDTH) -> RenderableType:
@@ -158,15 +159,18 @@ def live_view(tally: Tally, *, now: float, width: int = _WIDTH) -> RenderableTyp
     from rich.table import Table
     from rich.text import Text
 
+    def line(text: str, style: str = "") -> Text:
+        return Text(text, style=style, no_wrap=True, overflow="ellipsis")
+
     width = min(width, _WIDTH)
     head = Table.grid(padding=(0, 1))
     head.add_row(
         ProgressBar(total=tally.total, completed=tally.done, width=max(10, width - 50)),
-        Text(_trials(tally)),
-        Text(times_line(tally, now), style="cyan"),
+        line(_trials(tally)),
+        line(times_line(tally, now), style="cyan"),
     )
-    lines: list[Any] = [head, Text(counts_line(tally))]
+    lines: list[RenderableType] = [head, line(counts_line(tally))]
     if tally.best is not None:
-        lines.append(Text(best_line(tally.best, tally.metric), style="bold green"))
-        lines.append(Text(config_line(tally.best.config, width), style="dim"))
+        lines.append(line(best_line(tally.best, tally.metric), style="bold green"))
+        lines.append(line(config_line(tally.best.config, width), style="dim"))
     return Group(*lines)

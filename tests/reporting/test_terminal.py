@@ -1,0 +1,137 @@
+import contextlib
+import io
+import os
+import pty
+import re
+
+import pytest
+from rich.console import Console
+from synthetic import OWNER, START, Clock, Writer, make_folder
+
+from tuner.reporting.tally import Tally
+from tuner.reporting.terminal import Progress, live_view
+
+CONFIG = {"lr": 0.003552, "momentum": 0.9, "weight_decay": 0.00142, "batch_size": 64, "width": 32}
+
+
+def progress(stream, **settings):
+    defaults = {"total": 3, "max_t": 4, "metric": "val_accuracy", "mode": "max"}
+    return Progress(**defaults | settings, stream=stream)
+
+
+@pytest.fixture
+def events(tmp_path):
+    """Two whole trials and a failed one, an event every 4 s: 60 s in all."""
+    writer = Writer(make_folder(tmp_path / "digits"), clock=Clock(tick=4.0))
+    writer.trial(1, [0.5, 0.25, 0.75, 0.5], config=CONFIG)
+    writer.trial(2, [0.5, 0.25], end="stopped", config=CONFIG)
+    writer.trial(3, [0.25], error=("oom", "m"), config=CONFIG)
+    writer.end()
+    return writer.events
+
+
+def test_without_a_terminal_there_are_plain_lines(events):
+    stream = io.StringIO()
+    shown = progress(stream)
+    for event in events:
+        shown(event)
+    shown.close()
+    config = "lr=0.003552 momentum=0.9 weight_decay=0.00142 batch_size=64 width=32"
+    assert stream.getvalue().splitlines() == [
+        f"new best val_accuracy 0.5, trial 00001, epoch 1: {config}",
+        f"new best val_accuracy 0.75, trial 00001, epoch 3: {config}",
+        "32s, ~39s left: 1/3 trials: 1 running, 1 completed"
+        "; best val_accuracy 0.75, trial 00001, epoch 3",
+        "56s: 3/3 trials: 0 running, 1 completed, 1 stopped, 1 failed"
+        "; best val_accuracy 0.75, trial 00001, epoch 3",
+    ]
+
+
+def test_lines_of_standing_come_at_most_every_30_s():
+    stream = io.StringIO()
+    shown = progress(stream)
+    shown({"event": "experiment_started", "time": START, "resumed": False, "owner": OWNER})
+    for second in range(300):
+        result = {"epoch": second + 1, "metrics": {}, "trial_id": "00001"}
+        shown({"event": "result", "time": START + second} | result)
+    assert len(stream.getvalue().splitlines()) == 9
+
+
+def test_what_an_earlier_run_found_is_not_told_again(events):
+    stream = io.StringIO()
+    shown = progress(stream, earlier=events)
+    shown({"event": "experiment_started", "time": START + 100, "resumed": True, "owner": OWNER})
+    result = {"event": "result", "trial_id": "00002", "epoch": 3}
+    shown(result | {"time": START + 101, "metrics": {"val_accuracy": 0.6}})
+    assert stream.getvalue() == ""
+    shown(result | {"time": START + 102, "epoch": 4, "metrics": {"val_accuracy": 0.8}})
+    assert stream.getvalue().startswith("new best val_accuracy 0.8, trial 00002, epoch 4: lr=")
+
+
+def rendered(events, width, **settings):
+    defaults = {"total": 3, "max_t": 4, "metric": "val_accuracy", "mode": "max"}
+    tally = Tally(**defaults | settings)
+    for event in events:
+        tally.take(event)
+    file = io.StringIO()
+    now = events[-1]["time"] if events else START
+    Console(file=file, width=width).print(live_view(tally, now=now, width=width))
+    return file.getvalue().splitlines()
+
+
+def test_the_live_view_in_80_columns(events):
+    lines = rendered(events[:9], 80)
+    assert lines[0].endswith("1/3 trials 32s, ~39s left")
+    assert [line.rstrip() for line in lines[1:]] == [
+        "1 running, 1 completed",
+        "best val_accuracy 0.75, trial 00001, epoch 3",
+        "lr=0.003552 momentum=0.9 weight_decay=0.00142 batch_size=64 width=32",
+    ]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+@pytest.mark.parametrize("unknown", [{}, {"total": None}, {"max_t": None}])
+def test_the_live_view_keeps_its_lines_at_every_width(events, width, unknown):
+    for upto in range(len(events) + 1):
+        lines = rendered(events[:upto], width, **unknown)
+        assert len(lines) <= 5
+        assert all(len(line) <= width for line in lines)
+
+
+def on_a_terminal(events, monkeypatch, **environment):
+    """What reaches a pseudo-terminal of 80 columns when `events` are shown on it."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in ({"TERM": "xterm-256color", "COLUMNS": "80"} | environment).items():
+        monkeypatch.setenv(name, value)
+    reader, writer = pty.openpty()
+    with open(writer, "w", encoding="utf-8") as stream:
+        shown = progress(stream)
+        for event in events:
+            shown(event)
+        shown.close()
+    told = b""
+    with contextlib.suppress(OSError):  # how the end of a pseudo-terminal reads
+        while chunk := os.read(reader, 65536):
+            told += chunk
+    os.close(reader)
+    return told.decode()
+
+
+def test_on_a_terminal_the_view_is_drawn_in_colour(events, monkeypatch):
+    told = on_a_terminal(events, monkeypatch)
+    assert "3/3 trials" in told
+    assert "best val_accuracy 0.75, trial 00001, epoch 3" in told
+    assert re.search(r"\x1b\[[0-9;]*3[0-9]m", told)
+    assert told.rstrip().endswith("\x1b[?25h")  # the cursor is back
+
+
+def test_no_color_is_honoured(events, monkeypatch):
+    told = on_a_terminal(events, monkeypatch, NO_COLOR="1")
+    assert "3/3 trials" in told
+    assert not re.search(r"\x1b\[[0-9;]*(3[0-9]|38;5;[0-9]+)m", told)
+
+
+def test_a_dumb_terminal_gets_plain_lines(events, monkeypatch):
+    told = on_a_terminal(events, monkeypatch, TERM="dumb")
+    assert told.startswith("new best val_accuracy 0.5")
+    assert "\x1b" not in told
