@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import tempfile
@@ -17,6 +18,7 @@ _OBJECT_STORE_BYTES = 256 << 20  # nothing large travels through it: data sets a
 # Ray reads these when it is imported, and hands them to its workers. A user's own setting wins.
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AIR_NEW_OUTPUT": "0",  # its banner goes to stdout, which is for data
     "RAY_TQDM": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # its future default; without it Ray warns
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # a trial's relative paths mean what they mean to the user
@@ -51,13 +53,8 @@ def connect(address: str = LOCAL) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
-    temporary = _start_local() if address == LOCAL else _join(address)
-    try:
+    with _local() if address == LOCAL else _joined(address):
         yield
-    finally:
-        ray.shutdown()
-        if temporary:
-            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def slots(cpus: float, gpus: float, workers: int) -> int:
@@ -71,32 +68,40 @@ def slots(cpus: float, gpus: float, workers: int) -> int:
     return max(1, min(fits))
 
 
-def _start_local() -> str:
+@contextmanager
+def _local() -> Iterator[None]:
     import ray
 
     # Ray's sockets lie in it, and a socket's path has at most 107 bytes
     temporary = tempfile.mkdtemp(prefix="tuner-", dir="/tmp")
     try:
-        ray.init(
-            address=LOCAL,
-            num_cpus=len(os.sched_getaffinity(0)),
-            object_store_memory=_OBJECT_STORE_BYTES,
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level="ERROR",
-            _temp_dir=temporary,
-        )
-    except Exception as error:
+        try:
+            ray.init(
+                address=LOCAL,
+                num_cpus=len(os.sched_getaffinity(0)),
+                object_store_memory=_OBJECT_STORE_BYTES,
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                _temp_dir=temporary,
+            )
+        except Exception as error:
+            raise ExperimentError(f"Ray did not start on this machine: {error}") from error
+        yield
+    finally:
         ray.shutdown()
         shutil.rmtree(temporary, ignore_errors=True)
-        raise ExperimentError(f"Ray did not start on this machine: {error}") from error
-    return temporary
 
 
-def _join(address: str) -> None:
+@contextmanager
+def _joined(address: str) -> Iterator[None]:
     import ray
 
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:
         raise UsageError(f"no Ray cluster answers at {address!r}: {error}") from error
+    try:
+        yield
+    finally:
+        ray.shutdown()

@@ -83,7 +83,9 @@ class Numeric(Domain):
 
     @property
     def first(self) -> float:
-        return self.lower if self.step is None else _ceil(self.lower / self.step) * self.step
+        if self.step is None:
+            return self.lower
+        return _decimal(_ceil(self.lower / self.step) * self.step)
 
     @property
     def last(self) -> float:
@@ -91,7 +93,7 @@ class Numeric(Domain):
             return self.upper
         if self.integer and self.step == 1:
             return self.upper - 1
-        return _floor(self.upper / self.step) * self.step
+        return _decimal(_floor(self.upper / self.step) * self.step)
 
     @property
     def size(self) -> int | None:
@@ -121,8 +123,7 @@ class Numeric(Domain):
     def _cast(self, value: float) -> Value:
         if self.integer:
             return round(value)
-        # 3 * 0.1 is 0.30000000000000004; a quantised value is meant as its decimal
-        return float(f"{value:.12g}") if self.q is not None else float(value)
+        return _decimal(value) if self.q is not None else float(value)
 
     def __str__(self) -> str:
         arguments = [self.lower, self.upper, *([] if self.q is None else [self.q])]
@@ -150,7 +151,7 @@ class Normal(Domain):
     def at(self, u: float) -> Value:
         # unbounded: the extremes are cut at one in ten thousand on each side
         value = NormalDist(self.mean, self.sd).inv_cdf(min(max(u, 1e-4), 1 - 1e-4))
-        return value if self.q is None else float(f"{round(value / self.q) * self.q:.12g}")
+        return value if self.q is None else _decimal(round(value / self.q) * self.q)
 
     def extremes(self) -> tuple[Value, ...]:
         return (self.at(0.5),)
@@ -417,6 +418,11 @@ def _literal(value: Value) -> str:
 
 def _number(value: float) -> str:
     return repr(int(value)) if isinstance(value, int) else repr(float(value))
+
+
+def _decimal(value: float) -> float:
+    """What a product with a step is meant to be: 3 * 0.1 is 0.30000000000000004 without it."""
+    return float(f"{value:.12g}")
 
 
 def _ceil(x: float) -> int:

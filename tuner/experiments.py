@@ -32,7 +32,7 @@ class Experiment:
     source: str
 
 
-def find_experiment(text: str, directory: Path | None = None) -> Experiment:
+def load_experiment(text: str, directory: Path | None = None) -> Experiment:
     """The experiment that `text` names, seen from `directory` (the working directory).
 
     A Python module found there is imported, with the directory on sys.path. Raises UsageError

@@ -264,6 +264,11 @@ class ExperimentSpec(Part):
             lengths.append(given)
         return min(lengths, default=None)
 
+    @property
+    def constants(self) -> dict[str, Any]:
+        """What every Learner of the experiment is built with, `epochs` and `seed` among it."""
+        return {"epochs": self.epochs, "seed": self.seed, **self.training}
+
     def replace(self, **changes: Any) -> ExperimentSpec:
         """This spec with the given fields changed, validated anew. Raises SpecError."""
         return build_spec({**self.model_dump(mode="json"), **changes})

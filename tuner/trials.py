@@ -18,7 +18,7 @@ def tune_trainable(spec: ExperimentSpec) -> Any:
     plan = Plan(
         folder=str(spec.folder.resolve()),
         trainable=spec.trainable,
-        constants={"epochs": spec.epochs, "seed": spec.seed, **spec.training},
+        constants=spec.constants,
         metric=spec.objective.metric,
         mode=spec.objective.mode,
         epochs=spec.epochs,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from typing import Any
 
@@ -13,7 +12,7 @@ from tuner.domains import Domain, Value, resolve, space_size
 from tuner.grid import cell, count_cells
 from tuner.spec import GridSettings, RandomSettings
 
-_TRIES = 1000  # draws that may repeat before the configs that are left are counted out
+_TRIES = 100  # draws that may repeat before the configs that are left are listed
 
 
 class NumberedSearch(Searcher):
@@ -63,6 +62,7 @@ class RandomSearch(NumberedSearch):
         self._size = space_size(settings.space)
         self._drawn: list[dict[str, Any]] = []  # configs 0, 1, ... of a finite space
         self._seen: set[str] = set()
+        self._left: list[dict[str, Any]] | None = None  # once few are left: those, shuffled
 
     def _config(self, number: int) -> dict[str, Any] | None:
         if self._size is None:
@@ -76,13 +76,20 @@ class RandomSearch(NumberedSearch):
         return self._drawn[number]
 
     def _unseen(self, number: int) -> dict[str, Any]:
-        for attempt in range(_TRIES):
-            config = self._draw(number, attempt)
-            if _key(config) not in self._seen:
-                return config
-        cells = (cell(self._space, _every_value, i) for i in itertools.count())
-        left = itertools.islice(cells, count_cells(self._space, _every_value))
-        return next(config for config in left if _key(config) not in self._seen)
+        if self._left is None:
+            for attempt in range(_TRIES):
+                config = self._draw(number, attempt)
+                if _key(config) not in self._seen:
+                    return config
+            self._left = self._list_left(number)
+        return self._left.pop()
+
+    def _list_left(self, number: int) -> list[dict[str, Any]]:
+        cells = range(count_cells(self._space, _every_value))
+        configs = (cell(self._space, _every_value, index) for index in cells)
+        left = [config for config in configs if _key(config) not in self._seen]
+        order = np.random.default_rng((self._seed, number)).permutation(len(left))
+        return [left[i] for i in order]
 
     def _draw(self, number: int, attempt: int) -> dict[str, Any]:
         rng = np.random.default_rng((self._seed, number, attempt))

@@ -1,0 +1,89 @@
+"""The source of trials: numbers, limits, and the translation of ids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ray.tune.search import Searcher
+
+from tuner.searchers.source import TrialSource, trial_id_of
+from tuner.training.trainable import Assignment
+
+
+class Strategy(Searcher):
+    """Notes what it is told; answers None while it is `busy`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.busy = False
+        self.told: list[tuple[Any, ...]] = []
+
+    def suggest(self, trial_id: str) -> Any:
+        return None if self.busy else {"number": int(trial_id)}
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        self.told.append(("result", trial_id, result))
+
+    def on_trial_complete(
+        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+    ) -> None:
+        self.told.append(("complete", trial_id, result, error))
+
+
+def test_trials_are_numbered_up_to_the_total() -> None:
+    source = TrialSource(Strategy(), total=3, limit=9)
+    given = [source.suggest(f"ray{i}") for i in range(4)]
+    assert [g["trial_id"] for g in given[:3]] == ["00000", "00001", "00002"]
+    assert given[1]["config"] == {"number": 1}
+    assert given[3] == Searcher.FINISHED
+
+
+def test_at_most_the_limit_is_live() -> None:
+    source = TrialSource(Strategy(), total=None, limit=2)
+    assert source.suggest("a")
+    assert source.suggest("b")
+    assert source.suggest("c") is None
+    source.on_trial_complete("a", {"loss": 1.0})
+    assert source.suggest("c")["trial_id"] == "00002"
+
+
+def test_a_strategy_that_has_nothing_yet_is_asked_for_the_same_number_again() -> None:
+    strategy = Strategy()
+    source = TrialSource(strategy, total=None, limit=9)
+    strategy.busy = True
+    assert source.suggest("a") is None
+    strategy.busy = False
+    assert source.suggest("a")["trial_id"] == "00000"
+
+
+def test_unfinished_trials_come_first_and_taken_numbers_not_again() -> None:
+    unfinished = Assignment("00001", {"number": 1}, epoch=4)
+    source = TrialSource(
+        Strategy(), total=4, limit=9, taken=["00000", "00001", "00003"], unfinished=[unfinished]
+    )
+    first, second, end = (source.suggest(x) for x in "abc")
+    assert (first["trial_id"], first["epoch"]) == ("00001", 4)
+    assert second["trial_id"] == "00002"
+    assert end == Searcher.FINISHED
+
+
+def test_the_strategy_hears_our_ids_and_of_failures() -> None:
+    strategy = Strategy()
+    source = TrialSource(strategy, total=None, limit=9)
+    for ray_id in "abc":
+        source.suggest(ray_id)
+    source.on_trial_result("b", {"loss": 1.0})
+    source.on_trial_complete("a", {"loss": 2.0})
+    source.on_trial_complete("b", {"tuner/failure/kind": "nan"})
+    source.on_trial_complete("c", error=True)
+    assert strategy.told == [
+        ("result", "00001", {"loss": 1.0}),
+        ("complete", "00000", {"loss": 2.0}, False),
+        ("complete", "00001", None, True),
+        ("complete", "00002", None, True),
+    ]
+
+
+def test_ids_sort_in_order_of_creation() -> None:
+    ids = [trial_id_of(n) for n in range(0, 100_000, 999)]
+    assert ids == sorted(ids)

@@ -1,0 +1,172 @@
+"""Domains: text, Ray's objects and values mean the same, and stay in bounds."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ray import tune
+from strategies import leaves, numeric, spaces
+
+from tuner.domains import (
+    Domain,
+    Numeric,
+    domains_of,
+    from_ray,
+    parse_domain,
+    parse_space,
+    resolve,
+    space_size,
+    space_text,
+)
+from tuner.parts import Rule
+
+
+@given(leaves)
+def test_text_reads_back_as_the_same_domain(domain: Domain) -> None:
+    assert parse_domain(str(domain)) == domain
+
+
+@given(spaces)
+def test_a_space_survives_its_text(space: dict[str, object]) -> None:
+    assert parse_space(space_text(space)) == space
+
+
+@given(numeric, st.floats(0, 1), st.floats(0, 1))
+def test_values_are_in_bounds_and_grow_with_the_quantile(
+    domain: Numeric, u: float, v: float
+) -> None:
+    low, high = sorted((u, v))
+    assert domain.first <= domain.at(low) <= domain.at(high) <= domain.last
+    assert isinstance(domain.at(u), int if domain.integer else float)
+
+
+@given(numeric)
+def test_extremes_are_reached(domain: Numeric) -> None:
+    assert domain.extremes()[0] == domain.at(0)
+    assert domain.extremes()[-1] == domain.at(1)
+
+
+@given(numeric.filter(lambda d: d.size is not None and d.size < 40))
+def test_size_counts_the_values(domain: Numeric) -> None:
+    assert domain.size is not None
+    values = {domain.at(i / 2_000) for i in range(2_001)}
+    assert len(values) <= domain.size
+    if not domain.log:
+        assert len(values) == domain.size
+
+
+@given(spaces, st.data())
+def test_a_config_has_every_name_and_no_domain_left(
+    space: dict[str, object], data: st.DataObject
+) -> None:
+    config = resolve(space, lambda path, domain: domain.at(data.draw(st.floats(0, 1))))
+    assert list(config) == list(space)
+    assert not list(domains_of(config))
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (tune.uniform(0, 1), "uniform(0, 1)"),
+        (tune.quniform(0.1, 1, 0.1), "quniform(0.1, 1, 0.1)"),
+        (tune.loguniform(1e-4, 1e-1), "loguniform(0.0001, 0.1)"),
+        (tune.qloguniform(0.1, 10, 0.1), "qloguniform(0.1, 10, 0.1)"),
+        (tune.randn(1, 2), "randn(1, 2)"),
+        (tune.qrandn(1, 2, 0.5), "qrandn(1, 2, 0.5)"),
+        (tune.randint(1, 5), "randint(1, 5)"),
+        (tune.qrandint(2, 10, 2), "qrandint(2, 10, 2)"),
+        (tune.lograndint(1, 100), "lograndint(1, 100)"),
+        (tune.qlograndint(2, 100, 2), "qlograndint(2, 100, 2)"),
+        (tune.choice([16, "a", None]), "choice([16, 'a', None])"),
+    ],
+)
+def test_rays_objects_become_the_same_domain(call: object, text: str) -> None:
+    domain = from_ray(call)
+    assert str(domain) == text
+    assert parse_domain(text) == parse_domain(f"tune.{text}") == domain
+
+
+def test_rays_grid_and_nested_choice() -> None:
+    space = parse_space(
+        {
+            "a": tune.grid_search([1, 2]),
+            "b": tune.choice([{"kind": "x", "lr": tune.loguniform(0.1, 1)}, 3]),
+        }
+    )
+    assert space_text(space) == {
+        "a": "grid_search([1, 2])",
+        "b": "choice([{'kind': 'x', 'lr': loguniform(0.1, 1)}, 3])",
+    }
+
+
+@pytest.mark.parametrize("name", ["uniform", "loguniform", "randint", "lograndint"])
+def test_samples_are_distributed_as_rays(name: str) -> None:
+    ours, theirs = parse_domain(f"{name}(1, 64)"), getattr(tune, name)(1, 64)
+    drawn = sorted(theirs.sample(size=4000, random_state=0))
+    at = [ours.at((i + 0.5) / 4000) for i in range(4000)]
+    gap = max(abs(math.log(a / b)) for a, b in list(zip(at, drawn, strict=True))[200:-200])
+    assert gap < 0.7  # one integer next to 1 is log(2)
+    assert sum(at) / 4000 == pytest.approx(sum(drawn) / 4000, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("uniform(1, 0)", "lower must be at most upper, got 1 and 0"),
+        ("loguniform(0, 1)", "lower must be above 0"),
+        ("lograndint(-1, 4)", "lower must be above 0"),
+        ("choice([])", "at least one value"),
+        ("grid_search([])", "at least one value"),
+        ("choice('abc')", "takes a list"),
+        ("choice(3)", "takes a list"),
+        ("randint(1, 1)", "no values between"),
+        ("randint(0.5, 3)", "whole numbers"),
+        ("quniform(0, 1, 0)", "q must be above 0"),
+        ("quniform(0.1, 0.2, 5)", "no values between"),
+        ("randn(0, 0)", "sd must be above 0"),
+        ("unifrm(0, 1)", "did you mean 'uniform'?"),
+        ("uniform(0)", "takes (lower, upper)"),
+        ("uniform(0, 1, 2)", "takes (lower, upper)"),
+        ("uniform(0, uper=1)", "did you mean 'upper'?"),
+        ("uniform(0, 1e999)", "finite"),
+        ("uniform(0, True)", "takes numbers"),
+        ("uniform(0, x)", "not a literal"),
+        ("uniform(0, 1) + 1", "not a literal"),
+        ("__import__('os').system('true')", "not a literal"),
+        ("choice([open('x')])", "unknown domain 'open'"),
+        ("uniform(", "can be read"),
+        ("uniform(0, 1)\n2", "can be read"),
+    ],
+)
+def test_what_is_no_domain_is_refused_by_its_rule(text: str, rule: str) -> None:
+    with pytest.raises(Rule) as refused:
+        parse_domain(text)
+    assert rule in str(refused.value)
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_a_domain_or_refused(text: str) -> None:
+    with contextlib.suppress(Rule):
+        assert isinstance(parse_domain(text), Domain)
+
+
+def test_all_faults_of_a_space_are_told_with_their_names() -> None:
+    with pytest.raises(Rule) as refused:
+        parse_space({"lr": "loguniform(0, 1)", "b": {"x": "choice([])"}, "a.b": 1, "f": object()})
+    keys = [fault.key for fault in refused.value.faults]
+    assert keys == ["lr", "b.x", "", "f"]
+
+
+def test_a_sample_function_of_ray_is_refused() -> None:
+    with pytest.raises(Rule, match="Function domain cannot be searched"):
+        parse_space({"lr": tune.sample_from(lambda: 1)})
+
+
+def test_space_size() -> None:
+    space = parse_space({"a": "choice([1, {'x': randint(0, 3), 'y': choice([1, 2])}])", "b": 7})
+    assert space_size(space) == 7
+    assert space_size(parse_space({"a": "randint(0, 3)", "b": "uniform(0, 1)"})) is None

@@ -1,0 +1,234 @@
+"""The spec: whole validation, lossless text, overrides."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ray import tune
+from strategies import spaces
+
+from tuner.domains import space_text
+from tuner.errors import SpecError
+from tuner.spec import (
+    IMAGE_CLASSIFIER,
+    ExperimentSpec,
+    build_spec,
+    override,
+    read_value,
+    with_strategy,
+)
+
+MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}
+
+
+def faults(raw: dict[str, Any]) -> list[str]:
+    with pytest.raises(SpecError) as refused:
+        build_spec(raw)
+    return [str(fault) for fault in refused.value.faults]
+
+
+@given(
+    space=spaces,
+    seed=st.integers(0, 2**32 - 1),
+    samples=st.integers(1, 10**6),
+    scheduler=st.sampled_from(["asha", "none", {"max_t": 81, "grace_period": 3}]),
+    gpus=st.sampled_from([0, 0.25, 1, 4]),
+    mode=st.sampled_from(["min", "max"]),
+)
+def test_json_and_yaml_lose_nothing(
+    space: dict[str, Any], seed: int, samples: int, scheduler: object, gpus: float, mode: str
+) -> None:
+    spec = build_spec(
+        {
+            "search": {"space": space},
+            "seed": seed,
+            "num_samples": samples,
+            "scheduler": scheduler,
+            "resources": {"gpus": gpus},
+            "objective": {"metric": "loss", "mode": mode},
+        }
+    )
+    assert ExperimentSpec.from_text(spec.to_json()) == spec
+    assert ExperimentSpec.from_text(spec.to_yaml()) == spec
+    assert space_text(spec.search.space) == space_text(space)
+
+
+def test_domains_may_be_rays_objects() -> None:
+    spec = ExperimentSpec(search={"space": {"lr": tune.loguniform(1e-4, 1e-1)}}, num_samples=1)
+    assert str(spec.search.space["lr"]) == "loguniform(0.0001, 0.1)"
+
+
+def test_it_is_frozen() -> None:
+    spec = build_spec(MINIMAL)
+    with pytest.raises(ValueError, match="frozen"):
+        spec.seed = 3
+    assert spec.replace(seed=3).seed == 3
+    assert spec.seed == 0
+
+
+def test_all_faults_come_at_once_with_key_rule_value_and_choices() -> None:
+    found = faults(
+        {
+            "name": "../x",
+            "search": {"strategy": "bo", "space": {"lr": "loguniform(1, 0)"}},
+            "objective": {"metric": "loss", "mode": "mx"},
+            "scheduler": {"max_t": 10, "grace_period": 30},
+            "resources": {"cpus": -1, "gpus": float("nan")},
+            "num_samples": 0,
+            "sede": 1,
+        }
+    )
+    text = "\n".join(found)
+    assert len(found) == 9
+    for part in (
+        "name: must be letters",
+        "got '../x'",
+        "search.strategy: unknown search 'bo'; available: grid, random",
+        "search.space.lr: loguniform: lower must be at most upper, got 1 and 0",
+        "objective.mode: unknown mode 'mx' (did you mean 'max'?); available: max, min",
+        "scheduler.grace_period: must be at most max_t, got 30 and 10",
+        "resources.cpus: must be greater than 0, got -1",
+        "resources.gpus: must be a finite number, got nan",
+        "num_samples: must be greater than or equal to 1, got 0",
+        "sede: unknown key 'sede' (did you mean 'seed'?)",
+    ):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"search": {"space": {}}}, "search.space: is empty"),
+        ({"search": {"space": {"a": "choice([])"}}}, "search.space.a: choice needs at least one"),
+        ({"search": {"space": {"a": "grid_search([])"}}}, "at least one value"),
+        ({"search": {"space": {"a": "loguniform(0, 1)"}}}, "lower must be above 0, got 0"),
+        ({"search": {"space": {"a.b": 1}}}, "names must be text without '.'"),
+        ({"search": {"space": {"a": 1}, "points": 3}}, "search.points: unknown key 'points'"),
+        ({"search": None}, "search: "),
+        ({"num_samples": None}, "num_samples: is required, unless the search is grid"),
+        ({"num_samples": -5}, "num_samples: must be greater than or equal to 1, got -5"),
+        ({"scheduler": "hyperband"}, "scheduler: unknown scheduler 'hyperband'; available: asha"),
+        ({"scheduler": {"name": "ahsa"}}, "did you mean 'asha'?"),
+        ({"scheduler": {"reduction_factor": 1}}, "must be greater than 1, got 1"),
+        ({"resources": {"gpus": 1.5}}, "resources.gpus: must be a share below 1 or a whole number"),
+        ({"resources": {"gpus": 0.5, "workers": 2}}, "resources.gpus: must be whole when workers"),
+        ({"resources": {"cpus": float("inf")}}, "resources.cpus: must be a finite number, got inf"),
+        ({"time_budget_s": 0}, "time_budget_s: must be greater than 0, got 0"),
+        ({"training": {"lr": 1}}, "training.lr: is also searched: set search.space.lr instead"),
+        ({"training": {"f": object()}}, "training.f: "),
+        ({"name": "a/b"}, "got 'a/b'"),
+        ({"name": ".."}, "got '..'"),
+        ({"name": ""}, "got ''"),
+        ({"trainable": "nowhere"}, "trainable: must be a dotted path"),
+        ({"trainable": lambda config: None}, "trainable: cannot be pickled for the workers"),
+        ({"seed": -1}, "seed: must be greater than or equal to 0, got -1"),
+    ],
+)
+def test_what_cannot_work_is_refused(change: dict[str, Any], fault: str) -> None:
+    assert fault in "\n".join(faults({**MINIMAL, **change}))
+
+
+def test_grid_settings() -> None:
+    search = {"strategy": "grid", "space": {"a": "uniform(0, 1)", "b": "choice([1, 2])"}}
+    assert build_spec({"search": {**search, "points": {"a": 5}}}).trials == 10
+    assert build_spec({"search": search}).trials == 6
+    assert build_spec({"search": search, "num_samples": 4}).trials == 4
+    assert "search.points.c: unknown hyperparameter 'c'; available: a, b" in faults(
+        {"search": {**search, "points": {"c": 5}}}
+    )
+    assert "search.points" in faults({"search": {**search, "points": 0}})[0]
+
+
+def test_a_finite_space_bounds_the_number_of_random_trials() -> None:
+    assert build_spec({"search": {"space": {"a": "choice([1, 2])"}}, "num_samples": 9}).trials == 2
+
+
+def test_the_length_of_a_trial() -> None:
+    def epochs(**changes: Any) -> int | None:
+        return build_spec({**MINIMAL, **changes}).epochs
+
+    assert epochs(scheduler={"max_t": 7}) == 7
+    assert epochs(scheduler="none") is None
+    assert epochs(scheduler="none", training={"epochs": 4}) == 4
+    assert epochs(scheduler={"max_t": 7}, training={"epochs": 4}) == 4
+    assert epochs(scheduler={"max_t": 7}, training={"epochs": 40}) == 7
+
+
+def test_a_trainable_may_be_given_itself_or_with_dots() -> None:
+    assert build_spec({**MINIMAL, "trainable": json.dumps}).trainable == "json:dumps"
+    assert build_spec({**MINIMAL, "trainable": "a.b.C"}).trainable == "a.b:C"
+    assert build_spec(MINIMAL).trainable == IMAGE_CLASSIFIER
+
+
+def test_overrides_set_any_field_by_its_path() -> None:
+    raw = override(
+        MINIMAL,
+        [
+            "search.space.lr=loguniform(1e-5, 1e-2)",
+            "search.space.b=choice([16, 32])",
+            "scheduler.max_t=30",
+            "training.lr_schedule=one_cycle",
+            "seed=7",
+        ],
+    )
+    spec = build_spec(raw)
+    assert str(spec.search.space["lr"]) == "loguniform(1e-05, 0.01)"
+    assert str(spec.search.space["b"]) == "choice([16, 32])"
+    assert spec.scheduler is not None
+    assert (spec.scheduler.max_t, spec.seed) == (30, 7)
+    assert spec.training == {"lr_schedule": "one_cycle"}
+    assert MINIMAL["search"]["space"] == {"lr": "uniform(0, 1)"}
+
+
+@pytest.mark.parametrize("wrong", ["seed", "=3", ".=3", "num_samples.x=3", "seed=[1"])
+def test_overrides_that_cannot_be_read_are_refused(wrong: str) -> None:
+    with pytest.raises(SpecError, match="the command line has 1 fault"):
+        override(MINIMAL, [wrong])
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1e-3", 0.001),
+        ("-2E5", -2e5),
+        (".5", 0.5),
+        ("3", 3),
+        ("true", True),
+        ("null", None),
+        ("[1, 1e-2]", [1, 0.01]),
+        ("sgd", "sgd"),
+        ("choice([16, 32])", "choice([16, 32])"),
+        ("1e", "1e"),
+    ],
+)
+def test_values_are_read_as_people_write_them(text: str, value: object) -> None:
+    assert read_value(text) == value
+    assert type(read_value(text)) is type(value)
+
+
+def test_switching_the_strategy_keeps_the_space_and_drops_the_rest() -> None:
+    grid = with_strategy({**MINIMAL, "seed": 3}, "grid")
+    assert grid["search"] == {"strategy": "grid", "space": {"lr": "uniform(0, 1)"}}
+    assert "num_samples" not in grid
+    back = with_strategy({"search": {**grid["search"], "points": 9}, "num_samples": 5}, "random")
+    assert build_spec(back).search.strategy == "random"
+    assert with_strategy(MINIMAL, "random") == MINIMAL
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda inner: (
+            st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3)
+        ),
+    )
+)
+def test_any_mapping_is_a_spec_or_refused(raw: object) -> None:
+    try:
+        build_spec({"search": raw, "num_samples": 1})
+    except SpecError as refused:
+        assert refused.faults  # noqa: PT017
