@@ -54,6 +54,7 @@ def test_an_export_holds_weights_and_what_rebuilds_the_model(tmp_path):
         "objective": {"metric": "val_accuracy", "mode": "max"},
     }
     assert os.listdir(tmp_path / "out") == ["best"]
+    assert len({(to / name).stat().st_mode for name in os.listdir(to)}) == 1
 
 
 def test_a_state_without_a_model_is_flattened(tmp_path):

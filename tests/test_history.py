@@ -112,6 +112,11 @@ def test_unknown_events_and_a_report_without_a_start_do_no_harm():
     assert history.trials["00003"].duration_s == 0
 
 
+def test_trials_come_in_order_of_their_ids_whichever_started_first():
+    history = fold(events(BEGIN, start(3), start(1), start(20), start(2)))
+    assert list(history.trials) == ["00001", "00002", "00003", "00020"]
+
+
 def test_nothing_folds_to_nothing():
     history = fold([])
     assert (history.trials, history.started, history.resumed) == ({}, None, 0)

@@ -55,6 +55,8 @@ def export(results: Results, to: Path | str, *, trial_id: str | None = None) -> 
             _write_weights(checkpoint.path, partial / WEIGHTS)
         _write_json(partial / CONFIG, _config(results, trial, checkpoint))
         _write_json(partial / METRICS, _metrics(results, trial, checkpoint))
+        if (partial / WEIGHTS).exists():  # which safetensors keeps from all but its owner
+            shutil.copymode(partial / CONFIG, partial / WEIGHTS)
         partial.rename(target)
     except OSError as error:
         raise UsageError(f"cannot export to {to}: {error.strerror or error}") from error

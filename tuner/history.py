@@ -79,7 +79,7 @@ class TrialRecord:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """An experiment: its status, its trials by id in order of creation, and its times.
+    """An experiment: its status, its trials in order of their ids, and its times.
 
     A trial whose end is not journaled is "running" while the driver that ran it may live, and
     "interrupted" once a later `experiment_started` shows that it does not.
@@ -106,7 +106,9 @@ def fold(events: Iterable[Event]) -> History:
             take(state, event)
     return History(
         status=state.status,
-        trials={trial_id: trial.record() for trial_id, trial in state.trials.items()},
+        trials={
+            trial_id: state.trials[trial_id].record() for trial_id in sorted(state.trials, key=int)
+        },
         started=state.started,
         ended=state.ended,
         resumed=state.resumed,

@@ -65,7 +65,7 @@ class Results:
 
     @property
     def trials(self) -> dict[str, TrialRecord]:
-        """Every trial by its id, in order of creation."""
+        """Every trial by its id, in order of the ids."""
         return self.history.trials
 
     @property
