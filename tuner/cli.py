@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -137,6 +138,24 @@ def validate(
     spec, source = _resolve(experiment, assignments, address, flags)
     _print_plan(spec, source, address, as_json)
     return 0
+
+
+@cli.command()
+@click.argument("name")
+@click.option("--address", default="local", metavar="local|auto|HOST:PORT", help="[default: local]")
+@click.option("--evaluate/--no-evaluate", default=True, help="Measure the best on the test split.")
+@_storage
+@_json
+def resume(name: str, address: str, evaluate: bool, storage: str | None, as_json: bool) -> int:
+    """Go on with the interrupted experiment NAME as if nothing had happened."""
+    from tuner import cluster
+    from tuner.driver import resume_experiment
+
+    before = _load(name, storage)
+    _announce_code(before)
+    with cluster.connect(address):
+        results = resume_experiment(before.folder)
+    return _finish(results, evaluate, as_json)
 
 
 @cli.command(name="ls")
@@ -359,9 +378,11 @@ def _finish(results: Results, evaluate: bool, as_json: bool) -> int:
 
 
 def _announce_code(results: Results) -> None:
-    """Say whose code is about to be imported, before it is."""
+    """Say whose code is about to be imported, before it is; modules are found from here."""
+    from tuner.experiments import search_modules_in
     from tuner.spec import IMAGE_CLASSIFIER
 
+    search_modules_in(Path.cwd())
     trainable = results.spec.get("trainable")
     if trainable != IMAGE_CLASSIFIER:
         click.echo(f"importing {trainable}, which {results.name} names", err=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -55,6 +56,15 @@ def connect(address: str = LOCAL) -> Iterator[None]:
         return
     with _local() if address == LOCAL else _joined(address):
         yield
+
+
+def is_connected() -> bool:
+    """Whether this process is connected to Ray; false without an import where it cannot be."""
+    if "ray" not in sys.modules:
+        return False
+    import ray
+
+    return bool(ray.is_initialized())
 
 
 def slots(cpus: float, gpus: float, workers: int) -> int:

@@ -8,6 +8,7 @@ import os
 import platform
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -17,18 +18,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from tuner import cluster
+from tuner.assignment import Assignment
+from tuner.continuation import Past, assignment_of
 from tuner.errors import ExperimentError, InterruptedSearchError, UsageError
-from tuner.events import COMPLETED, EXPERIMENT_ENDED, EXPERIMENT_STARTED, FAILED, INTERRUPTED
-from tuner.journal import Journal, this_owner
+from tuner.events import (
+    COMPLETED,
+    EXPERIMENT_ENDED,
+    EXPERIMENT_STARTED,
+    FAILED,
+    INTERRUPTED,
+    STOPPED,
+)
+from tuner.journal import Journal, read, this_owner
 from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.terminal import Progress
+from tuner.reporting.text import command_name
 from tuner.results import Results
-from tuner.spec import ExperimentSpec
+from tuner.retention import Retention
+from tuner.spec import ExperimentSpec, Resources, build_spec
+from tuner.storage import EXPERIMENT, FORMAT, read_document
+from tuner.validation import Machine, validate
 
 if TYPE_CHECKING:
-    from tuner.recorder import Observer
+    from tuner.recorder import Observer, Recorder
 
-FORMAT = 1  # of experiment.json
 _PACKAGES = (
     *("tuner", "torch", "ray", "hyperopt", "bayesian-optimization", "tensorboardX"),
     *("pandas", "numpy", "scikit-learn"),
@@ -39,29 +52,68 @@ def run_experiment(spec: ExperimentSpec) -> Results:
     """Search as `spec` says and return the results; progress goes to stderr.
 
     Uses the Ray that this process is connected to, else starts one on this machine for the time of
-    the run. Trials that fail do not end it. Raises UsageError where the experiment exists,
-    InterruptedSearchError after SIGINT, SIGTERM or SIGHUP, and ExperimentError for the
-    experiment's own faults; whatever was reported by then is in the journal.
+    the run. Trials that fail do not end it. Raises SpecError for a spec that cannot work,
+    UsageError where the experiment exists, InterruptedSearchError after SIGINT, SIGTERM or SIGHUP,
+    and ExperimentError for the experiment's own faults; what was reported is in the journal.
     """
-    folder = _claim(spec)
+    spec = validate(spec.model_dump(mode="json"), machine=_machine(spec.resources))
+    _claim(spec)
+    with Journal.open(spec.folder) as journal:
+        return _run(spec, journal, Past())
+
+
+def resume_experiment(folder: Path) -> Results:
+    """Go on with the experiment in `folder` as if it had not been interrupted.
+
+    Finished trials stay as they are; the others continue from their newest whole checkpoint, and
+    the trials that had not started yet follow. Raises as `run_experiment` does, and SpecError for
+    an experiment.json that cannot be run here.
+    """
+    document = read_document(folder / EXPERIMENT)
+    place = {"name": folder.resolve().name, "storage": str(folder.resolve().parent)}
+    raw = {**document["spec"], **place}
+    source = str(folder / EXPERIMENT)
+    spec = validate(raw, source=source, machine=_machine(build_spec(raw, source).resources))
+    with Journal.open(folder) as journal:
+        return _run(spec, journal, Past.of(read(folder)))
+
+
+def _run(spec: ExperimentSpec, journal: Journal, past: Past) -> Results:
+    """Set up what watches the search, search, and tell how it ended."""
+    metric, mode = spec.objective.metric, spec.objective.mode
     with (
-        Journal.open(folder) as journal,
         _Ending(spec.time_budget_s) as ending,
-        contextlib.closing(TensorBoardWriter(folder)) as tensorboard,
-        contextlib.closing(_progress(spec)) as progress,
+        contextlib.closing(TensorBoardWriter(spec.folder)) as tensorboard,
         cluster.connect(),
     ):
-        _search(spec, journal, [tensorboard, progress], ending)
+        slots = cluster.slots(spec.resources.cpus, spec.resources.gpus, spec.resources.workers)
+        slots = min(slots, spec.max_concurrent or slots)
+        progress = Progress(
+            total=spec.trials,
+            max_t=spec.epochs,
+            metric=metric,
+            mode=mode,
+            slots=slots,
+            earlier=past.events,
+        )
+        retention = Retention(spec.folder, metric=metric, mode=mode, earlier=past.history.trials)
+        with contextlib.closing(progress):
+            _search(spec, journal, past, ending, [tensorboard, retention, progress], slots)
+    results = Results(spec.folder)
     if ending.signal is not None:
         name = signal.Signals(ending.signal).name
-        raise InterruptedSearchError(
-            f"{name} ended the search; what was reported is in {folder}", ending.signal
-        )
-    return Results(folder)
+        go_on = f"tuner resume {command_name(results)}"
+        raise InterruptedSearchError(f"{name} ended the search; go on with: {go_on}", ending.signal)
+    return results
 
 
 def _search(
-    spec: ExperimentSpec, journal: Journal, observers: list[Observer], ending: _Ending
+    spec: ExperimentSpec,
+    journal: Journal,
+    past: Past,
+    ending: _Ending,
+    observers: list[Observer],
+    slots: int,
 ) -> None:
     """The one call of `tune.run`, and the events around it."""
     from ray import tune
@@ -73,14 +125,22 @@ def _search(
     from tuner.trials import tune_trainable
 
     scheduler = Asha(spec.scheduler, spec.objective) if spec.scheduler else None
-    recorder = Recorder(journal, observers, scheduler.stopped if scheduler else set())
-    slots = cluster.slots(spec.resources.cpus, spec.resources.gpus, spec.resources.workers)
+    stopped = scheduler.stopped if scheduler else set()
+    recorder = Recorder(journal, observers, stopped=stopped, epochs=past.last_epochs())
+    recorder.emit(EXPERIMENT_STARTED, resumed=past.resumed, owner=this_owner())
+    if scheduler:
+        for trial_id, epoch, metrics in past.reports():
+            scheduler.record(trial_id, epoch, metrics)
     # One trial waits beside those that run, so that no slot waits for the driver
-    limit = min(spec.max_concurrent or slots + 1, slots + 1)
+    limit = slots if spec.max_concurrent else slots + 1
     os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(limit)
-    strategy = build_searcher(spec.search, spec.seed)
-    source = TrialSource(strategy, total=spec.trials, limit=limit)
-    recorder.emit(EXPERIMENT_STARTED, resumed=False, owner=this_owner())
+    source = TrialSource(
+        build_searcher(spec.search, spec.seed),
+        total=spec.trials,
+        limit=limit,
+        taken=past.history.trials,
+        unfinished=_unfinished(spec, past, recorder, stopped),
+    )
     status = FAILED
     try:
         with tempfile.TemporaryDirectory(prefix="tuner-tune-") as ray_files:
@@ -89,7 +149,7 @@ def _search(
                 name="tune",
                 metric=spec.objective.metric,
                 mode=spec.objective.mode,
-                num_samples=-1 if spec.trials is None else spec.trials,
+                num_samples=-1,  # the source knows when it is at its end
                 search_alg=source,
                 scheduler=scheduler,
                 stop=StopAll(lambda: ending.has_come() or recorder.error is not None),
@@ -107,6 +167,24 @@ def _search(
         recorder.emit(EXPERIMENT_ENDED, status=status)
     if recorder.error is not None:
         raise recorder.error
+
+
+def _unfinished(
+    spec: ExperimentSpec, past: Past, recorder: Recorder, stopped: set[str]
+) -> list[Assignment]:
+    """Where the trials that had not ended go on; ends those that had come to their end."""
+    assignments = []
+    for trial in past.unfinished():
+        if trial.trial_id in stopped:
+            recorder.end(trial.trial_id, STOPPED)
+        elif spec.epochs is not None and trial.last_epoch >= spec.epochs:
+            recorder.end(trial.trial_id, COMPLETED)
+        else:
+            fields, warnings = assignment_of(spec.folder, trial)
+            for warning in warnings:
+                print(f"warning: {warning}; going back to the one before", file=sys.stderr)
+            assignments.append(Assignment(**fields))
+    return assignments
 
 
 class _Ending:
@@ -144,17 +222,13 @@ class _Ending:
         self._handlers = {}
 
 
-def _progress(spec: ExperimentSpec) -> Progress:
-    return Progress(
-        total=spec.trials,
-        max_t=spec.epochs,
-        metric=spec.objective.metric,
-        mode=spec.objective.mode,
-    )
+def _machine(resources: Resources) -> Machine | None:
+    """This machine, unless the search runs on a cluster that is connected already."""
+    return None if cluster.is_connected() else Machine.here(gpus=resources.gpus > 0)
 
 
-def _claim(spec: ExperimentSpec) -> Path:
-    """The experiment's new folder, with its experiment.json."""
+def _claim(spec: ExperimentSpec) -> None:
+    """Make the experiment's folder, with its experiment.json."""
     folder = spec.folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -166,10 +240,9 @@ def _claim(spec: ExperimentSpec) -> Path:
         ) from None
     except OSError as error:
         raise UsageError(f"cannot create {folder}: {error.strerror}") from error
-    partial = folder / "experiment.json.partial"
+    partial = folder / f"{EXPERIMENT}.partial"
     partial.write_text(json.dumps(_description(spec), indent=2) + "\n", encoding="utf-8")
-    partial.replace(folder / "experiment.json")
-    return folder
+    partial.replace(folder / EXPERIMENT)
 
 
 def _description(spec: ExperimentSpec) -> dict[str, Any]:

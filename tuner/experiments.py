@@ -45,9 +45,9 @@ def load_experiment(text: str, directory: Path | None = None) -> Experiment:
     if path.suffix == ".py":
         if not path.is_file():
             raise UsageError(f"no file {path}")
-        _search_in(path.parent)
+        search_modules_in(path.parent)
         return _from_module(_import_file(path.stem, path), _FUNCTION, path.stem)
-    _search_in(directory)
+    search_modules_in(directory)
     if ":" in text:
         module, _, function = text.partition(":")
         return _from_module(_import(module, text), function, module.rpartition(".")[2])
@@ -74,7 +74,8 @@ def _not_found(text: str, directory: Path) -> str:
     )
 
 
-def _search_in(directory: Path) -> None:
+def search_modules_in(directory: Path) -> None:
+    """Let Python find the user's modules in `directory`; workers are told, too."""
     if str(directory) not in sys.path:
         sys.path.insert(0, str(directory))
 

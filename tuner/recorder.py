@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ray.exceptions import NodeDiedError, OutOfMemoryError
@@ -32,13 +32,23 @@ class Recorder(Callback):
     """Writes each event of each trial, once.
 
     `error` is set where the journal could not be written: the driver then ends the search, since
-    a decision must not act on what is not recorded.
+    a decision must not act on what is not recorded. An epoch that is run again after a resume,
+    because its checkpoint was not yet written, is not journaled twice: `epochs` has the last one
+    of each trial. `stopped` is filled by the scheduler.
     """
 
-    def __init__(self, journal: Journal, observers: Sequence[Observer], stopped: set[str]) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        observers: Sequence[Observer],
+        *,
+        stopped: set[str],
+        epochs: Mapping[str, int],
+    ) -> None:
         self._journal = journal
         self._observers = observers
-        self._stopped = stopped  # by the scheduler
+        self._stopped = stopped
+        self._epochs = dict(epochs)
         self._failures: dict[str, Failure] = {}
         self._live: set[str] = set()
         self.error: JournalError | None = None
@@ -58,7 +68,7 @@ class Recorder(Callback):
     def interrupt_live(self) -> None:
         """End the trials that are still live as interrupted."""
         for trial_id in sorted(self._live):
-            self._end(trial_id, INTERRUPTED)
+            self.end(trial_id, INTERRUPTED)
 
     def on_trial_start(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
@@ -79,7 +89,9 @@ class Recorder(Callback):
             self._failures[trial_id] = Failure(**report["failure"])
             return
         epoch = result["training_iteration"]
-        self.emit(RESULT, trial_id=trial_id, epoch=epoch, metrics=report["metrics"])
+        if epoch > self._epochs.get(trial_id, 0):
+            self._epochs[trial_id] = epoch
+            self.emit(RESULT, trial_id=trial_id, epoch=epoch, metrics=report["metrics"])
         if report["checkpoint"]:
             self.emit(CHECKPOINT, trial_id=trial_id, **report["checkpoint"])
 
@@ -88,15 +100,15 @@ class Recorder(Callback):
     ) -> None:
         trial_id = _id(trial)
         if trial_id in self._failures:
-            self._end(trial_id, FAILED, self._failures[trial_id])
+            self.end(trial_id, FAILED, self._failures[trial_id])
         else:
-            self._end(trial_id, STOPPED if trial_id in self._stopped else COMPLETED)
+            self.end(trial_id, STOPPED if trial_id in self._stopped else COMPLETED)
 
     def on_trial_error(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
         self._start(trial)  # it may have died before it started
-        self._end(_id(trial), FAILED, death_of(trial.get_pickled_error()))
+        self.end(_id(trial), FAILED, death_of(trial.get_pickled_error()))
 
     def _start(self, trial: Trial) -> None:
         trial_id = _id(trial)
@@ -104,7 +116,8 @@ class Recorder(Callback):
             self._live.add(trial_id)
             self.emit(TRIAL_STARTED, trial_id=trial_id, config=trial.config["config"])
 
-    def _end(self, trial_id: str, status: str, failure: Failure | None = None) -> None:
+    def end(self, trial_id: str, status: str, failure: Failure | None = None) -> None:
+        """Journal the end of a trial."""
         self._live.discard(trial_id)
         fields = {}
         if failure:

@@ -31,15 +31,16 @@ class Asha(FIFOScheduler):
         self.stopped: set[str] = set()
 
     def record(self, trial_id: str, epoch: int, metrics: dict[str, float]) -> bool:
-        """Take in a report; whether the trial goes on."""
-        return self._rungs.goes_on(trial_id, epoch, self._sign * metrics[self._objective])
+        """Take in a report, of now or of a journal; whether the trial goes on."""
+        goes_on = self._rungs.goes_on(trial_id, epoch, self._sign * metrics[self._objective])
+        if not goes_on:
+            self.stopped.add(trial_id)
+        return goes_on
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         trial_id = str(trial.config["trial_id"])
-        if self.record(trial_id, int(result["training_iteration"]), result):
-            return str(TrialScheduler.CONTINUE)
-        self.stopped.add(trial_id)
-        return str(TrialScheduler.STOP)
+        goes_on = self.record(trial_id, int(result["training_iteration"]), result)
+        return str(TrialScheduler.CONTINUE if goes_on else TrialScheduler.STOP)
 
 
 class StopAll(Stopper):

@@ -20,7 +20,6 @@ def tune_trainable(spec: ExperimentSpec) -> Any:
         trainable=spec.trainable,
         constants=spec.constants,
         metric=spec.objective.metric,
-        mode=spec.objective.mode,
         epochs=spec.epochs,
         cpus=spec.resources.cpus,
         gpus=spec.resources.gpus,

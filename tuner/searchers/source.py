@@ -9,7 +9,7 @@ from typing import Any
 
 from ray.tune.search import Searcher
 
-from tuner.training.trainable import Assignment
+from tuner.assignment import Assignment
 
 _DIGITS = 5
 

@@ -1,4 +1,4 @@
-"""The checkpoints of one trial: written whole, named by epoch, the newest and the best kept."""
+"""The checkpoints of one trial, named by epoch: written whole, read without running code."""
 
 from __future__ import annotations
 
@@ -59,13 +59,6 @@ class CheckpointStore:
         digest = sha256_of(partial)
         os.replace(partial, path)
         return Saved(epoch, path.relative_to(self._experiment).as_posix(), digest)
-
-    def prune(self, keep: set[int]) -> None:
-        """Remove the checkpoints of all epochs but `keep`."""
-        if self._folder.is_dir():
-            for entry in self._folder.iterdir():
-                if entry.name not in map(str, keep):
-                    shutil.rmtree(entry, ignore_errors=True)
 
 
 def load_state(path: Path, sha256: str | None, *, map_location: Any = "cpu") -> dict[str, Any]:

@@ -21,6 +21,7 @@ from ray.tune.result import RESULT_DUPLICATE
 from ray.tune.trainable import wrap_function
 from ray.tune.trainable.function_trainable import FunctionTrainable
 
+from tuner.assignment import Assignment
 from tuner.training.checkpoints import CheckpointStore, Saved, load_state
 from tuner.training.failures import Failure, check_report, failure_of
 from tuner.training.learner import Learner
@@ -43,26 +44,10 @@ class Plan:
     trainable: str
     constants: dict[str, Any]
     metric: str
-    mode: str
     epochs: int | None
     cpus: float
     gpus: float
     sys_path: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """One trial, as it travels in Ray's config: its id, its config, and where to go on from.
-
-    epoch: the last epoch that is done. checkpoint: the one of that epoch, None at the start.
-    best: (epoch, value) of the objective so far.
-    """
-
-    trial_id: str
-    config: dict[str, Any]
-    epoch: int = 0
-    checkpoint: dict[str, Any] | None = None
-    best: tuple[int, float] | None = None
 
 
 class _Trial(Trainable):
@@ -83,8 +68,6 @@ class _Trial(Trainable):
         self._end()
 
     def step(self) -> dict[str, Any]:
-        # What the driver has journaled by now: the newest report, and so the newest checkpoint
-        self._store.prune({self._epoch, self._best[0] if self._best else self._epoch})
         if self._failure is None:
             try:
                 return self._report()
@@ -108,7 +91,6 @@ class _Trial(Trainable):
         folder = Path(self._plan.folder)
         self._failure: Failure | None = None
         self._epoch = assignment.epoch
-        self._best = assignment.best
         self._store = CheckpointStore(folder, assignment.trial_id)
         self._log = TrialLog(folder / "trials" / assignment.trial_id / "log.txt")
         self._log.__enter__()
@@ -119,7 +101,6 @@ class _Trial(Trainable):
 
     def _end(self) -> None:
         self._release()
-        self._store.prune({self._epoch, self._best[0] if self._best else self._epoch})
         self._log.__exit__(None, None, None)
         gc.collect()
 
@@ -140,12 +121,6 @@ class _Trial(Trainable):
             print(f"epoch {self._epoch + 1}: {self._failure.message}")
             return {}, False
         self._epoch += 1
-        value = metrics[self._plan.metric]
-        better = self._best is None or (
-            value > self._best[1] if self._plan.mode == "max" else value < self._best[1]
-        )
-        if better:
-            self._best = (self._epoch, value)
         return metrics, True
 
     def _success(
