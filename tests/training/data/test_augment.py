@@ -1,6 +1,6 @@
 import numpy as np
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.training.data.augment import Augmentation, Draws, crop_and_flip, cut_out, draw
@@ -36,7 +36,6 @@ def naive_cut_out(image_CHW, row, column, side):
     return out
 
 
-@settings(deadline=None)
 @given(AUGMENTATIONS, st.integers(1, 5), st.sampled_from([1, 3]), st.integers(8, 11), st.integers())
 def test_a_batch_equals_each_image_alone(augmentation, count, channels, size, seed):
     draws = draws_of(count, size, augmentation, seed % 2**32)
