@@ -6,8 +6,8 @@ from typing import Any
 
 from ray.tune.search import Searcher
 
+from tuner.assignment import Assignment
 from tuner.searchers.source import TrialSource, trial_id_of
-from tuner.training.trainable import Assignment
 
 
 class Strategy(Searcher):
