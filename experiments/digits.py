@@ -1,4 +1,4 @@
-"""A small CNN on scikit-learn's 1,797 handwritten digits: about a minute on 4 cores."""
+"""A small CNN on scikit-learn's 1,797 handwritten digits: well under a minute on 4 cores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tuner.spec import ExperimentSpec
 def experiment() -> ExperimentSpec:
     """24 random configs under ASHA, at most 10 epochs each; nothing is downloaded."""
     return ExperimentSpec(
-        training={"model": "cnn", "dataset": "digits"},
+        training={"model": "cnn", "dataset": "digits", "width": 32, "label_smoothing": 0.1},
         search={"strategy": "random", "space": DIGITS_CNN},
         objective={"metric": "val_loss", "mode": "min"},
         scheduler={"max_t": 10, "grace_period": 1, "reduction_factor": 3},

@@ -199,6 +199,7 @@ class FunctionTrial(_Trial, FunctionTrainable):
                 self._failure = Failure("bad_report", "returned without a report")
                 return self._failed()
             return dict(raw)
+        raw.pop("checkpoint_dir_name", None)  # Ray's own addition
         metrics, usable = self._result(raw)
         if not usable:
             return self._failed()
