@@ -50,7 +50,7 @@ def _measure(
     spec: dict[str, Any], config: dict[str, Any], checkpoint: Checkpoint
 ) -> dict[str, Any]:
     from tuner.spec import build_spec
-    from tuner.training.checkpoints import load_state
+    from tuner.training.checkpoint_store import load_state
 
     if not can_evaluate(spec):
         raise UsageError(f"{spec['trainable']} has no method test(), so it cannot be evaluated")

@@ -22,7 +22,7 @@ from ray.tune.trainable import wrap_function
 from ray.tune.trainable.function_trainable import FunctionTrainable
 
 from tuner.assignment import Assignment
-from tuner.training.checkpoints import CheckpointStore, Saved, load_state
+from tuner.training.checkpoint_store import CheckpointStore, Saved, load_state
 from tuner.training.failures import Failure, check_report, failure_of
 from tuner.training.learner import Learner
 from tuner.training.loading import load_trainable
