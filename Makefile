@@ -1,29 +1,32 @@
 # make sweep: from a fresh clone to a good classifier of handwritten digits
 # make test:  lint, types and tests
 
-PYTHON ?= python3
+PYTHON ?= $(shell command -v python3.11 || echo python3)
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 
 .PHONY: sweep install test lint types pytest format clean
 
 sweep: $(INSTALLED)
-	$(BIN)/tuner run digits
+	@$(BIN)/tuner run digits
 
 install: $(INSTALLED)
 
 # torch first and pinned: an unpinned one brings gigabytes of CUDA libraries
 $(INSTALLED): pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
-	touch $@
+	@echo "installing into $(VENV), once: a minute or more"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) torch
+	@$(PIP) --editable .
+	@touch $@
 
 $(INSTALLED_DEV): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
-	touch $@
+	@echo "installing what the tests need, once"
+	@$(PIP) --editable '.[dev]'
+	@touch $@
 
 test: lint types pytest
 

@@ -33,6 +33,7 @@ from tuner.journal import Journal, read, this_owner
 from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.terminal import Progress
 from tuner.reporting.text import command_name
+from tuner.reporting.wording import program
 from tuner.results import Results
 from tuner.retention import Retention
 from tuner.spec import ExperimentSpec, Resources, build_spec
@@ -102,7 +103,7 @@ def _run(spec: ExperimentSpec, journal: Journal, past: Past) -> Results:
     results = Results(spec.folder)
     if ending.signal is not None:
         name = signal.Signals(ending.signal).name
-        go_on = f"tuner resume {command_name(results)}"
+        go_on = f"{program()} resume {command_name(results)}"
         raise InterruptedSearchError(f"{name} ended the search; go on with: {go_on}", ending.signal)
     return results
 
@@ -236,7 +237,7 @@ def _claim(spec: ExperimentSpec) -> None:
     except FileExistsError:
         raise UsageError(
             f"experiment {spec.name!r} exists in {folder.parent}; "
-            f"go on with it by: tuner resume {spec.name}, or give another name"
+            f"go on with it by: {program()} resume {spec.name}, or give another name"
         ) from None
     except OSError as error:
         raise UsageError(f"cannot create {folder}: {error.strerror}") from error

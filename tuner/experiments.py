@@ -35,19 +35,20 @@ class Experiment:
 def load_experiment(text: str, directory: Path | None = None) -> Experiment:
     """The experiment that `text` names, seen from `directory` (the working directory).
 
-    A Python module found there is imported, with the directory on sys.path. Raises UsageError
-    where there is none, and SpecError where what it holds is no spec.
+    Modules are looked for there, and beside a file; a Python module that is the experiment is
+    imported. Raises UsageError where there is none, and SpecError where what it holds is no spec.
     """
     directory = directory or Path.cwd()
     path = directory / text
+    search_modules_in(directory)
     if path.suffix in (".yaml", ".yml", ".json"):
+        search_modules_in(path.parent)
         return _from_text(path)
     if path.suffix == ".py":
         if not path.is_file():
             raise UsageError(f"no file {path}")
         search_modules_in(path.parent)
         return _from_module(_import_file(path.stem, path), _FUNCTION, path.stem)
-    search_modules_in(directory)
     if ":" in text:
         module, _, function = text.partition(":")
         return _from_module(_import(module, text), function, module.rpartition(".")[2])

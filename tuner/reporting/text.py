@@ -10,7 +10,7 @@ from typing import Any
 from tuner.errors import NoUsableTrialError
 from tuner.events import COMPLETED, INTERRUPTED
 from tuner.history import TrialRecord
-from tuner.reporting.wording import duration, number, printable, shorten
+from tuner.reporting.wording import duration, number, printable, program, shorten
 from tuner.results import Results
 from tuner.storage import storage_folder
 
@@ -97,9 +97,12 @@ def _failures(results: Results) -> list[str]:
 
 def _ways_on(results: Results) -> list[str]:
     name = command_name(results)
-    lines = [f"Results      {_shown(results.folder)}", f"TensorBoard  tuner tensorboard {name}"]
+    lines = [
+        f"Results      {_shown(results.folder)}",
+        f"TensorBoard  {program()} tensorboard {name}",
+    ]
     if results.status == INTERRUPTED:
-        lines.append(f"Go on        tuner resume {name}")
+        lines.append(f"Go on        {program()} resume {name}")
     return lines
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import shutil
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 
@@ -51,3 +56,11 @@ def shorten(text: str, width: int) -> str:
 def printable(text: str) -> str:
     """`text` with a space for every control character, so that no foreign text moves the cursor."""
     return "".join(char if char.isprintable() else " " for char in text)
+
+
+def program() -> str:
+    """How to call this tuner from here: `tuner` where the PATH finds it, else by its path."""
+    own, found = Path(sys.argv[0]), shutil.which("tuner")
+    if own.name != "tuner" or not own.exists() or (found and os.path.samefile(found, own)):
+        return "tuner"
+    return shlex.quote(os.path.relpath(own))
