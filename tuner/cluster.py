@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import sys
 import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tuner import guard
 from tuner.errors import ExperimentError, UsageError
 
 LOCAL = "local"
@@ -54,6 +55,7 @@ def connect(address: str = LOCAL) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
+    _silence_daemons()
     with _local() if address == LOCAL else _joined(address):
         yield
 
@@ -78,29 +80,68 @@ def slots(cpus: float, gpus: float, workers: int) -> int:
     return max(1, min(fits))
 
 
+def _silence_daemons() -> None:
+    """Keep stdout for data: Ray prints there, in colour, that a worker has died.
+
+    Which trial failed, and how, is in the journal and the summary.
+    """
+    from ray._private import worker
+
+    worker.print_to_stdstream = lambda data, ignore_prefix: None
+    logging.getLogger("ray.tune.tune").setLevel(logging.CRITICAL)
+
+
 @contextmanager
 def _local() -> Iterator[None]:
     import ray
 
     # Ray's sockets lie in it, and a socket's path has at most 107 bytes
     temporary = tempfile.mkdtemp(prefix="tuner-", dir="/tmp")
-    try:
+    mark = uuid.uuid4().hex
+    with guard.start(mark, temporary):
+        os.environ[guard.MARK] = mark
         try:
-            ray.init(
-                address=LOCAL,
-                num_cpus=len(os.sched_getaffinity(0)),
-                object_store_memory=_OBJECT_STORE_BYTES,
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                _temp_dir=temporary,
-            )
-        except Exception as error:
-            raise ExperimentError(f"Ray did not start on this machine: {error}") from error
+            _start_ray(temporary)
+            with _scratch_in(temporary):
+                yield
+        finally:
+            ray.shutdown()
+            del os.environ[guard.MARK]
+            guard.end(mark)
+
+
+_scratch: list[str] = []  # the temporary folder of the Ray that this process has started
+
+
+@contextmanager
+def _scratch_in(folder: str) -> Iterator[None]:
+    _scratch.append(folder)
+    try:
         yield
     finally:
-        ray.shutdown()
-        shutil.rmtree(temporary, ignore_errors=True)
+        _scratch.remove(folder)
+
+
+def scratch_folder() -> str:
+    """Where to put what only this run needs: it is removed even if this process is killed."""
+    return _scratch[-1] if _scratch else tempfile.gettempdir()
+
+
+def _start_ray(temporary: str) -> None:
+    import ray
+
+    try:
+        ray.init(
+            address=LOCAL,
+            num_cpus=len(os.sched_getaffinity(0)),
+            object_store_memory=_OBJECT_STORE_BYTES,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            _temp_dir=temporary,
+        )
+    except Exception as error:
+        raise ExperimentError(f"Ray did not start on this machine: {error}") from error
 
 
 @contextmanager

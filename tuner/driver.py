@@ -144,7 +144,7 @@ def _search(
     )
     status = FAILED
     try:
-        with tempfile.TemporaryDirectory(prefix="tuner-tune-") as ray_files:
+        with tempfile.TemporaryDirectory(dir=cluster.scratch_folder()) as ray_files:
             tune.run(
                 tune_trainable(spec),
                 name="tune",
