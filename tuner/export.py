@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 from tuner.checkpoints import Checkpoint
 from tuner.errors import CheckpointError, UsageError
 from tuner.history import TrialRecord
-from tuner.results import Results
 
 if TYPE_CHECKING:
     import torch
+
+    from tuner.results import Results
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"

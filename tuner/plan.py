@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.spec import ExperimentSpec
+from tuner.reporting.wording import duration
+from tuner.spec import ExperimentSpec, Resources
 from tuner.validation import Machine
 
 
@@ -15,7 +16,7 @@ def plan_of(spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
     """
     resources = spec.resources
     plan: dict[str, Any] = {
-        "trials": spec.trials or f"as many as {spec.time_budget_s:g} s allow",
+        "trials": spec.trials or f"as many as {duration(spec.time_budget_s or 0)} allow",
         "epochs_a_trial": spec.epochs or "as many as the function reports",
         "a_trial_reserves": {
             "cpus": resources.cpus * resources.workers,
@@ -24,8 +25,16 @@ def plan_of(spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
     }
     if here:
         machine = Machine.here(gpus=resources.gpus > 0)
-        fits = int(machine.cpus / (resources.cpus * resources.workers))
-        if resources.gpus:
-            fits = min(fits, int(machine.gpus / (resources.gpus * resources.workers)))
+        fits = fit(resources, cpus=machine.cpus, gpus=machine.gpus)
         plan["at_once"] = min(fits, spec.max_concurrent or fits)
     return plan
+
+
+def fit(resources: Resources, *, cpus: float, gpus: float) -> int:
+    """How many trials of these resources run side by side on so many CPUs and GPUs."""
+    fits = int(cpus / (resources.cpus * resources.workers) + 1e-9)
+    if resources.gpus >= 1:
+        return min(fits, int(gpus / (resources.gpus * resources.workers)))
+    if resources.gpus:  # a share lies on one GPU, never across two
+        return min(fits, int(gpus) * int(1 / resources.gpus + 1e-9))
+    return fits

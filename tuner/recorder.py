@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from ray import cloudpickle
 from ray.exceptions import NodeDiedError, OutOfMemoryError
 from ray.tune import Callback
 from ray.tune.experiment import Trial
@@ -108,7 +110,7 @@ class Recorder(Callback):
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
         self._start(trial)  # it may have died before it started
-        self.end(_id(trial), FAILED, death_of(trial.get_pickled_error()))
+        self.end(_id(trial), FAILED, death_of(_error_of(trial)))
 
     def _start(self, trial: Trial) -> None:
         trial_id = _id(trial)
@@ -127,14 +129,23 @@ class Recorder(Callback):
 
 def death_of(error: BaseException | None) -> Failure:
     """What it means that the process of a trial is gone, or that Ray could not run it."""
-    text = " ".join(str(error).split()) if error else "the worker's process ended"
-    if isinstance(error, NodeDiedError):
-        kind = "node_lost"
-    elif isinstance(error, OutOfMemoryError):
-        kind = "oom"
-    else:
-        kind = "crash"
-    return Failure(kind, text[:500])
+    text = " ".join(str(error or "").split())
+    if isinstance(error, NodeDiedError) or "its node has died" in text:
+        return Failure("node_lost", "the node that it ran on is gone")
+    if isinstance(error, OutOfMemoryError):
+        return Failure("oom", text[:500])
+    if error is None or "its worker process has died" in text:
+        return Failure("crash", "its process is gone: it crashed, was killed, or ended itself")
+    return Failure("crash", text[:500])
+
+
+def _error_of(trial: Trial) -> BaseException | None:
+    """What Ray says of the trial's death: this process has just written it."""
+    try:
+        error = cloudpickle.loads(Path(trial.pickled_error_file or "").read_bytes())
+    except Exception:  # not written, or not to be read
+        return None
+    return error if isinstance(error, BaseException) else None
 
 
 def _id(trial: Trial) -> str:

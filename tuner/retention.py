@@ -44,11 +44,11 @@ class Retention:
         elif event["event"] == CHECKPOINT:
             kept = self._kept.setdefault(event["trial_id"], {})
             kept[event["epoch"]] = event["path"]
-            self._prune(kept, self._values.get(event["trial_id"], {}))
+            self._prune(kept, event["epoch"], self._values.get(event["trial_id"], {}))
 
-    def _prune(self, kept: dict[int, str], values: Mapping[int, float]) -> None:
+    def _prune(self, kept: dict[int, str], newest: int, values: Mapping[int, float]) -> None:
         best = best_epoch(((e, v) for e, v in values.items() if e in kept), mode=self._mode)
-        for epoch in kept.keys() - {max(kept), best}:
+        for epoch in kept.keys() - {newest, best}:
             self._remove(kept.pop(epoch))
 
     def _remove(self, path: str) -> None:

@@ -15,9 +15,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ray.air._internal.util import StartTraceback, skip_exceptions
+from ray.air.constants import TIMESTAMP
 from ray.train._internal.session import get_session
 from ray.tune import Trainable
-from ray.tune.result import RESULT_DUPLICATE
+from ray.tune.result import RESULT_DUPLICATE, SHOULD_CHECKPOINT
 from ray.tune.trainable import wrap_function
 from ray.tune.trainable.function_trainable import FunctionTrainable
 
@@ -29,6 +31,8 @@ from tuner.training.loading import load_trainable
 from tuner.training.trial_log import TrialLog
 
 REPORT = "tuner"  # the key of a result under which the driver finds what to journal
+
+_RAYS_OWN = (TIMESTAMP, SHOULD_CHECKPOINT)  # Ray adds them to what a function reports
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,17 +194,27 @@ class FunctionTrial(_Trial, FunctionTrainable):
 
     def _trainable_func(self, config: dict[str, Any]) -> Any:
         function = wrap_function(load_trainable(self._plan.trainable))
-        return function._trainable_func(self, config["config"])
+        try:
+            return function._trainable_func(self, config["config"])
+        except SystemExit as error:
+            session = get_session()
+            if session is None or session.stop_event.is_set():
+                raise  # this is how Ray ends the thread of a trial that is stopped
+            raise SystemExit(str(error.code)) from error  # Ray passes over a code of 0
 
     def _report(self) -> dict[str, Any]:
-        raw = FunctionTrainable.step(self)
+        try:
+            raw = FunctionTrainable.step(self)
+        except StartTraceback as error:
+            raise skip_exceptions(error) from None
         if RESULT_DUPLICATE in raw:  # the function has returned
             if self._epoch == 0:
                 self._failure = Failure("bad_report", "returned without a report")
                 return self._failed()
             return dict(raw)
         raw.pop("checkpoint_dir_name", None)  # Ray's own addition
-        metrics, usable = self._result(raw)
+        reported = {name: value for name, value in raw.items() if name not in _RAYS_OWN}
+        metrics, usable = self._result(reported)
         if not usable:
             return self._failed()
         last = self._last_training_result
@@ -210,5 +224,7 @@ class FunctionTrial(_Trial, FunctionTrainable):
         return self._success(metrics, saved, done)
 
     def cleanup(self) -> None:
-        FunctionTrainable.cleanup(self)
-        self._end()
+        try:
+            FunctionTrainable.cleanup(self)
+        finally:
+            self._end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import io
 import sys
 from pathlib import Path
@@ -14,7 +15,8 @@ _LIMIT = 1 << 20  # bytes; half of it for the beginning, a quarter for the end a
 class TrialLog(io.TextIOBase):
     """A text stream appended to `path`; past `limit` bytes the middle is cut out.
 
-    As a context it takes the place of sys.stdout and sys.stderr.
+    As a context it takes the place of sys.stdout and sys.stderr, and a crash of the process leaves
+    its Python traceback in it.
     """
 
     def __init__(self, path: Path, limit: int = _LIMIT) -> None:
@@ -52,6 +54,7 @@ class TrialLog(io.TextIOBase):
     def __enter__(self) -> Self:
         self._streams = sys.stdout, sys.stderr
         sys.stdout = sys.stderr = self
+        faulthandler.enable(self._file)
         return self
 
     def __exit__(
@@ -61,4 +64,5 @@ class TrialLog(io.TextIOBase):
         trace: TracebackType | None,
     ) -> None:
         sys.stdout, sys.stderr = self._streams
+        faulthandler.enable(sys.__stderr__ or 2)
         self.close()

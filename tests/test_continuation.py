@@ -1,0 +1,84 @@
+"""What a resumed experiment goes on from."""
+
+import pytest
+from synthetic import Writer, make_folder
+
+from tuner.continuation import Past, assignment_of, newest_checkpoint
+from tuner.journal import read
+
+
+@pytest.fixture
+def writer(tmp_path):
+    return Writer(make_folder(tmp_path / "digits"))
+
+
+def past_of(writer):
+    writer.kill()
+    return Past.of(read(writer.folder))
+
+
+def test_a_new_experiment_has_no_past():
+    past = Past()
+    assert (past.resumed, past.unfinished(), list(past.reports()), past.last_epochs()) == (
+        False,
+        [],
+        [],
+        {},
+    )
+
+
+def test_ended_trials_are_left_alone_and_the_others_come_in_order_of_creation(writer):
+    writer.trial(0, [0.1])
+    writer.trial(4, [0.1], end=None)
+    writer.trial(1, [0.1], end="stopped")
+    writer.trial(2, [0.1], error=("nan", "m"))
+    writer.trial(3, [], end="interrupted")
+    past = past_of(writer)
+    assert [trial.trial_id for trial in past.unfinished()] == ["00003", "00004"]
+    assert past.last_epochs() == {"00000": 1, "00001": 1, "00002": 1, "00003": 0, "00004": 1}
+    assert past.resumed
+
+
+def test_reports_come_in_the_order_of_the_journal(writer):
+    writer.trial(1, [0.1, 0.2], end=None)
+    writer.trial(0, [0.3])
+    told = [(trial_id, epoch) for trial_id, epoch, _ in past_of(writer).reports()]
+    assert told == [("00001", 1), ("00001", 2), ("00000", 1)]
+
+
+def test_a_trial_goes_on_from_its_newest_checkpoint(writer):
+    trial_id = writer.trial(0, [0.1, 0.2, 0.3], end=None, config={"lr": 0.5})
+    writer.checkpoint(trial_id, 1)
+    path = writer.checkpoint(trial_id, 2)
+    [trial] = past_of(writer).unfinished()
+    fields, warnings = assignment_of(writer.folder, trial)
+    assert warnings == []
+    assert (fields["trial_id"], fields["config"], fields["epoch"]) == ("00000", {"lr": 0.5}, 2)
+    assert fields["checkpoint"]["path"] == path.relative_to(writer.folder).as_posix()
+
+
+def test_a_damaged_checkpoint_is_told_and_passed_over(writer):
+    trial_id = writer.trial(0, [0.1, 0.2, 0.3], end=None)
+    for epoch in (1, 2, 3):
+        path = writer.checkpoint(trial_id, epoch)
+    path.write_bytes(b"half")
+    (path.parent.parent / "2" / "state.pt").unlink()
+    [trial] = past_of(writer).unfinished()
+    checkpoint, wrong = newest_checkpoint(writer.folder, trial)
+    assert checkpoint.epoch == 1
+    assert ["is not what was written" in wrong[0], "is missing" in wrong[1]] == [True, True]
+
+
+def test_without_a_whole_checkpoint_it_begins_anew(writer):
+    writer.trial(0, [0.1], end=None)
+    [trial] = past_of(writer).unfinished()
+    fields, warnings = assignment_of(writer.folder, trial)
+    assert ("epoch" in fields, "checkpoint" in fields, warnings) == (False, False, [])
+
+
+def test_a_checkpoint_ahead_of_its_report_is_not_used(writer):
+    trial_id = writer.trial(0, [0.1], end=None)
+    writer.checkpoint(trial_id, 1)
+    writer.checkpoint(trial_id, 2)
+    [trial] = past_of(writer).unfinished()
+    assert newest_checkpoint(writer.folder, trial)[0].epoch == 1

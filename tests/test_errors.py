@@ -1,0 +1,61 @@
+"""The exception tree and its messages."""
+
+import pytest
+
+from tuner import errors
+from tuner.errors import Fault, InterruptedSearchError, SpecError, TunerError, unknown
+
+
+def tree(top=TunerError):
+    return [top, *(kind for below in top.__subclasses__() for kind in tree(below))]
+
+
+def test_the_drawing_shows_every_error():
+    for kind in tree():
+        if kind.__module__ == "tuner.errors":
+            assert kind.__name__ in errors.__doc__
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("SpecError", 2),
+        ("UsageError", 2),
+        ("NoUsableTrialError", 1),
+        ("ExperimentError", 1),
+        ("JournalError", 1),
+        ("CheckpointError", 1),
+        ("DataError", 1),
+    ],
+)
+def test_exit_codes(name, code):
+    assert getattr(errors, name).exit_code == code
+
+
+def test_a_signal_gives_the_shells_code():
+    assert InterruptedSearchError("m", 2).exit_code == 130
+    assert InterruptedSearchError("m", 15).exit_code == 143
+
+
+@pytest.mark.parametrize("name", ["SpecError", "UsageError", "JournalError", "CheckpointError"])
+def test_wrong_values_are_value_errors(name):
+    assert issubclass(getattr(errors, name), ValueError)
+
+
+def test_a_fault_says_key_rule_value_and_choices():
+    fault = Fault("a.b", "must be odd", 2, ("1", "3"))
+    assert str(fault) == "a.b: must be odd, got 2; available: 1, 3"
+    assert str(Fault("a", "is required")) == "a: is required"
+
+
+def test_a_spec_error_counts_and_lists():
+    one, two = Fault("a", "is required"), Fault("b", "must be odd", 2)
+    assert str(SpecError([one])) == "the spec has 1 fault:\n  a: is required"
+    error = SpecError(iter([one, two]), "x.yaml")
+    assert str(error).splitlines() == ["x.yaml has 2 faults:", f"  {one}", f"  {two}"]
+    assert error.faults == (one, two)
+
+
+def test_the_nearest_name_is_suggested():
+    fault = unknown("k", "search", "gird", ["random", "grid"])
+    assert str(fault) == "k: unknown search 'gird' (did you mean 'grid'?); available: grid, random"

@@ -1,0 +1,159 @@
+"""The recorder by itself: Ray's callbacks in, journal lines out."""
+
+import pickle
+from types import SimpleNamespace
+
+import pytest
+from ray.exceptions import NodeDiedError, OutOfMemoryError, RayActorError
+from synthetic import Clock, make_folder
+
+from tuner.errors import FAILURE_KINDS, JournalError
+from tuner.journal import Journal, read
+from tuner.recorder import Recorder, death_of
+from tuner.training.trainable import REPORT
+
+
+class Trials:
+    """A recorder over a journal, and what Ray would tell it."""
+
+    def __init__(self, folder, *, epochs=None):
+        self.folder = folder
+        self.seen = []
+        self.stopped = set()
+        self.journal = Journal.open(folder, clock=Clock())
+        self.recorder = Recorder(
+            self.journal, [self.seen.append], stopped=self.stopped, epochs=epochs or {}
+        )
+
+    def start(self, number):
+        self.recorder.on_trial_start(0, [], trial(number))
+
+    def result(self, number, epoch, checkpoint=None):
+        report = {"metrics": {"val_loss": 1 / epoch}, "checkpoint": checkpoint}
+        result = {"training_iteration": epoch, REPORT: report}
+        self.recorder.on_trial_result(0, [], trial(number), result)
+
+    def fail(self, number, kind="nan"):
+        failure = {"kind": kind, "message": "m"}
+        self.recorder.on_trial_result(0, [], trial(number), {REPORT: {"failure": failure}})
+
+    def complete(self, number):
+        self.recorder.on_trial_complete(0, [], trial(number))
+
+    def events(self):
+        self.journal.sync()
+        names = ("event", "trial_id", "epoch", "status", "error")
+        return [tuple(e[n] for n in names if n in e) for e in read(self.folder)]
+
+
+def died(text):
+    return RayActorError(error_msg=text)
+
+
+def trial(number, error_file=None):
+    config = {"trial_id": f"{number:05}", "config": {"lr": 0.1}}
+    return SimpleNamespace(config=config, pickled_error_file=error_file)
+
+
+@pytest.fixture
+def trials(tmp_path):
+    return Trials(make_folder(tmp_path / "digits"))
+
+
+def test_a_trial_is_told_in_order(trials):
+    trials.start(0)
+    trials.result(0, 1, {"epoch": 1, "path": "trials/00000/checkpoints/1/s", "sha256": "0" * 64})
+    trials.complete(0)
+    assert trials.events() == [
+        ("trial_started", "00000"),
+        ("result", "00000", 1),
+        ("checkpoint", "00000", 1),
+        ("trial_ended", "00000", "completed"),
+    ]
+    assert trials.seen == list(read(trials.folder))
+
+
+def test_what_the_scheduler_ended_is_stopped(trials):
+    trials.start(0)
+    trials.stopped.add("00000")
+    trials.complete(0)
+    assert trials.events()[-1] == ("trial_ended", "00000", "stopped")
+
+
+def test_a_reported_failure_is_no_result(trials):
+    trials.start(0)
+    trials.fail(0)
+    trials.stopped.add("00000")
+    trials.complete(0)
+    error = {"kind": "nan", "message": "m"}
+    assert trials.events()[1:] == [("trial_ended", "00000", "failed", error)]
+
+
+def test_an_epoch_that_is_run_again_is_not_told_again_but_its_checkpoint_is(tmp_path):
+    trials = Trials(make_folder(tmp_path / "digits"), epochs={"00000": 3})
+    trials.start(0)
+    trials.result(0, 3, {"epoch": 3, "path": "trials/00000/checkpoints/3/s", "sha256": "0" * 64})
+    trials.result(0, 4)
+    assert [e[0] for e in trials.events()] == ["trial_started", "checkpoint", "result"]
+    assert trials.events()[-1] == ("result", "00000", 4)
+
+
+def test_a_trial_that_dies_before_it_starts_is_started_and_failed(trials):
+    trials.recorder.on_trial_error(0, [], trial(2))
+    assert [e[:2] for e in trials.events()] == [
+        ("trial_started", "00002"),
+        ("trial_ended", "00002"),
+    ]
+    assert trials.events()[1][3]["kind"] == "crash"
+
+
+def test_the_cause_of_a_death_is_read_from_where_ray_wrote_it(trials, tmp_path):
+    (tmp_path / "error.pkl").write_bytes(pickle.dumps(NodeDiedError("x")))
+    trials.recorder.on_trial_error(0, [], trial(2, str(tmp_path / "error.pkl")))
+    assert trials.events()[1][3]["kind"] == "node_lost"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (None, "crash", "its process is gone"),
+        (died("The actor is dead because its worker process has died."), "crash", "its process"),
+        (died("The actor died because its node has died. Id: 1"), "node_lost", "the node"),
+        (died("an error raised in its creation task,\n no module"), "crash", "task, no module"),
+        (NodeDiedError("x"), "node_lost", "the node"),
+        (OutOfMemoryError("1 GB used"), "oom", "1 GB used"),
+        (RuntimeError("could not\n  unpickle"), "crash", "could not unpickle"),
+    ],
+)
+def test_deaths_have_a_kind_and_one_line(error, kind, message):
+    death = death_of(error)
+    assert (death.kind, "\n" in death.message) == (kind, False)
+    assert message in death.message
+    assert kind in FAILURE_KINDS
+
+
+def test_what_still_runs_at_the_end_is_interrupted(trials):
+    for number in (1, 0, 2):
+        trials.start(number)
+    trials.complete(1)
+    trials.recorder.interrupt_live()
+    assert trials.events()[-2:] == [
+        ("trial_ended", "00000", "interrupted"),
+        ("trial_ended", "00002", "interrupted"),
+    ]
+
+
+def test_a_journal_that_cannot_be_written_is_kept_as_the_error_and_nothing_is_shown(
+    trials, monkeypatch
+):
+    def full(*args, **fields):
+        raise JournalError("no space left")
+
+    trials.start(0)
+    monkeypatch.setattr(trials.journal, "append", full)
+    trials.result(0, 1)
+    monkeypatch.undo()
+    trials.result(0, 2)
+    assert isinstance(trials.recorder.error, JournalError)
+    assert [e["event"] for e in trials.seen] == ["trial_started"]
+    assert len(trials.events()) == 1
