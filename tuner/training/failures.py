@@ -1,46 +1,117 @@
-"""What one trial's failure is called, and the check of what a trainable reports."""
+"""What one trial's failure is called, and the check of what a trainable reports.
+
+Pure: it reads types and messages, and imports no torch.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from errno import ENOMEM
 from numbers import Real
 from typing import Any
 
 _MESSAGE_LENGTH = 500  # characters of a message that the journal keeps; the trial's log has it all
 
-# How CUDA, cuBLAS, cuDNN and the CPU allocator say that memory ran out
+# How CUDA, cuBLAS, cuDNN, NCCL, oneDNN and the CPU allocator say that memory ran out. A handle that
+# cannot be made (NOT_INITIALIZED) mostly means that the card is full.
 _OUT_OF_MEMORY = (
     "out of memory",
     "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUBLAS_STATUS_NOT_INITIALIZED",
     "CUDNN_STATUS_ALLOC_FAILED",
     "CUDNN_STATUS_NOT_INITIALIZED",
+    "CUFFT_ALLOC_FAILED",
     "can't allocate memory",
+    "not enough memory",
+    "Cannot allocate memory",
+    "could not create a memory object",
+)
+
+# After these every later call to CUDA in the process fails too, whatever it does.
+_POISONING = (
+    "device-side assert",
+    "illegal memory access",
+    "unspecified launch failure",
+    "misaligned address",
+    "illegal instruction",
+    "invalid program counter",
+    "invalid address space",
+    "hardware stack error",
+    "the launch timed out and was terminated",
+    "uncorrectable ECC error",
+    "uncorrectable NVLink error",
+    "CUBLAS_STATUS_EXECUTION_FAILED",
+    "CUBLAS_STATUS_INTERNAL_ERROR",
+    "CUBLAS_STATUS_NOT_INITIALIZED",
+    "CUDNN_STATUS_EXECUTION_FAILED",
+    "CUDNN_STATUS_INTERNAL_ERROR",
+    "CUDNN_STATUS_MAPPING_ERROR",
+    "CUDNN_STATUS_NOT_INITIALIZED",
+    "CUDA error: initialization error",
+    "CUDA error: driver shutting down",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a trial ended: one of `tuner.errors.FAILURE_KINDS`, and one line that says it."""
+    """Why a trial ended: one of `tuner.errors.FAILURE_KINDS`, and one line that says it.
+
+    poisoned: whether the process can train no further, so that only a new one helps.
+    """
 
     kind: str
     message: str
+    poisoned: bool = False
 
 
 def failure_of(error: BaseException) -> Failure:
     """The failure that an exception raised by a trainable means.
 
-    >>> failure_of(RuntimeError("CUDA error: out of memory")).kind
-    'oom'
+    >>> failure_of(RuntimeError("CUDA error: out of memory"))
+    Failure(kind='oom', message='RuntimeError: CUDA error: out of memory', poisoned=False)
+    >>> failure_of(RuntimeError("CUDA error: device-side assert triggered")).poisoned
+    True
     """
-    text = " ".join(str(error).split())
-    name = type(error).__name__
-    message = f"{name}: {text}" if text else name
-    memory = isinstance(error, MemoryError) or name == "OutOfMemoryError"
-    if memory or (isinstance(error, RuntimeError) and any(m in text for m in _OUT_OF_MEMORY)):
-        return Failure("oom", message[:_MESSAGE_LENGTH])
-    return Failure("exception", message[:_MESSAGE_LENGTH])
+    text, name = _text(error), type(error).__name__
+    message = (f"{name}: {text}" if text else name)[:_MESSAGE_LENGTH]
+    kind = "oom" if is_out_of_memory(error) else "exception"
+    return Failure(kind, message, is_poisoned(error))
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory, the device's or the machine's, ran out: with less to hold it may go well."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    if isinstance(error, OSError):
+        return error.errno == ENOMEM
+    text = _text(error)
+    return isinstance(error, RuntimeError) and any(sign in text for sign in _OUT_OF_MEMORY)
+
+
+def is_poisoned(error: BaseException) -> bool:
+    """Whether the error, or one that it came from, leaves the process without a usable device.
+
+    Of a failed NOT_INITIALIZED too: it is worth another try at a smaller size, but what still
+    fails then fails for the process.
+    """
+    return any(
+        isinstance(cause, RuntimeError) and any(sign in _text(cause) for sign in _POISONING)
+        for cause in _chain(error)
+    )
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _text(error: BaseException) -> str:
+    return " ".join(str(error).split())
 
 
 def check_report(report: object, metric: str) -> tuple[dict[str, float], list[str], Failure | None]:
