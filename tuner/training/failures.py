@@ -12,6 +12,7 @@ from errno import ENOMEM
 from numbers import Real
 from typing import Any
 
+_LARGEST = 10**300  # a whole number beyond a float's range is none that a journal takes
 _MESSAGE_LENGTH = 500  # characters of a message that the journal keeps; the trial's log has it all
 
 # How CUDA, cuBLAS, cuDNN, NCCL, oneDNN and the CPU allocator say that memory ran out. A handle that
@@ -143,4 +144,6 @@ def _number(value: Any) -> float | None:
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, Real):
         return None
-    return int(value) if isinstance(value, int) else float(value)
+    if isinstance(value, int):
+        return int(value) if abs(value) <= _LARGEST else math.inf if value > 0 else -math.inf
+    return float(value)
