@@ -208,11 +208,6 @@ def test_missing_data_is_a_data_error(tmp_path):
         ImageClassifier({}, {"model": "net", "dataset": "cifar10", "data_dir": str(tmp_path)})
 
 
-def test_several_ranks_need_a_process_group():
-    with pytest.raises(RuntimeError, match="process group"):
-        ImageClassifier({}, TINY, rank=0, world_size=2)
-
-
 def test_the_state_of_another_model_is_refused():
     with pytest.raises(RuntimeError, match="size mismatch"):
         tiny(width=5).load_state_dict(tiny(width=4).state_dict())

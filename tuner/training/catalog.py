@@ -18,7 +18,15 @@ from tuner.parts import Part, Rule, parse
 
 IMAGE_CLASSIFIER = "tuner.training.classifier:ImageClassifier"
 
-METRICS = ("train_loss", "val_loss", "val_accuracy", "lr", "images_per_s", "epoch_s")
+METRICS = (
+    "train_loss",
+    "val_loss",
+    "val_accuracy",
+    "lr",
+    "micro_batch_size",
+    "images_per_s",
+    "epoch_s",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from copy import deepcopy
+from functools import partial
 from math import ceil
 from typing import Any
 
@@ -20,17 +21,19 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
 from tuner.errors import SpecError
 from tuner.training.catalog import METRICS, ClassifierSettings, check_settings
 from tuner.training.data.augment import Augmentation
-from tuner.training.data.batches import Batcher, plan_epoch, shards
+from tuner.training.data.batches import Batcher, Epoch, Shard, micro_shards, plan_epoch, shards
 from tuner.training.data.image_set import ImageSet, image_set
+from tuner.training.micro_batch import MicroBatch
 from tuner.training.models.build import build_model
 from tuner.training.optimizer import build_lr_schedule, build_optimizer, next_lr
+from tuner.training.ranks import Ranks
 
-EVALUATION_BATCH = 500
+EVALUATION_BATCH = 500  # images that a rank evaluates at once, where memory allows
+OVERLAPPING = ("cuda",)  # where ranks exchange gradients while they still compute
 
 
 class ImageClassifier:
@@ -55,9 +58,8 @@ class ImageClassifier:
     ) -> None:
         """Raises SpecError for settings that cannot work, DataError for data that is not there."""
         settings = _settings({**constants, **config})
-        self._device, self._rank, self._world_size = torch.device(device), rank, world_size
-        if world_size > 1 and not dist.is_initialized():
-            raise RuntimeError("world_size > 1 needs torch.distributed's process group")
+        self._device = torch.device(device)
+        self._ranks = Ranks(rank, world_size, self._device)
         self._settings = settings
         self._data = image_set(
             settings.dataset,
@@ -68,22 +70,32 @@ class ImageClassifier:
         self._augmentation = Augmentation(settings.crop_padding, settings.flip, settings.cutout)
         dtype: torch.dtype = getattr(torch, settings.dtype)
         self._batcher = Batcher(self._data, dtype=dtype, augmentation=self._augmentation)
-        self._model = _seeded_model(settings, self._data).to(self._device, dtype)
+        model = _seeded_model(settings, self._data).to(self._device, dtype)
         # torch has the argument, its stubs do not.
-        self._model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self._network = self._distributed()
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._model = self._ranks.synchronised(model)
+        self._network = self._ranks.wrapped(self._model, self._model)
         self._optimizer = build_optimizer(settings, self._model)
         batches = ceil(len(self._data.splits["train"]) / settings.batch_size)
         self._steps = settings.epochs * batches
         self._lr_schedule = build_lr_schedule(settings, self._optimizer, steps=self._steps)
+        self._micro = MicroBatch(
+            ceil(settings.batch_size / world_size),
+            device=self._device,
+            buffers=self._model.buffers(),
+            of="training",
+        )
+        self._evaluation_micro = MicroBatch(EVALUATION_BATCH, device=self._device, of="evaluation")
+        self._rehearsed = 0  # the micro-batch that every rank is known to have the memory for
         self._epoch = 0
 
     def step(self) -> dict[str, float]:
         """Train one epoch and validate.
 
         train_loss is the mean over the epoch of what was minimised (with label smoothing), lr
-        that of the epoch's last batch, images_per_s the training throughput over all ranks,
-        epoch_s the seconds of training and validation. Steps beyond `epochs` keep the last lr.
+        that of the epoch's last batch, micro_batch_size the images that a rank computes at once,
+        images_per_s the training throughput over all ranks, epoch_s the seconds of training and
+        validation. Steps beyond `epochs` keep the last lr.
         """
         started = time.perf_counter()
         loss_sum, lr = self._train_epoch()
@@ -91,10 +103,17 @@ class ImageClassifier:
         val_loss, val_accuracy = self._evaluate("validation")
         self._epoch += 1
         slowest = [trained_s, time.perf_counter() - started]
-        trained_s, epoch_s = self._reduced(slowest, dist.ReduceOp.MAX)
+        trained_s, epoch_s = self._ranks.reduced(slowest, dist.ReduceOp.MAX)
         images = len(self._data.splits["train"])
-        values = (loss_sum / images, val_loss, val_accuracy, lr, images / trained_s, epoch_s)
-        return dict(zip(METRICS, values, strict=True))
+        return {
+            "train_loss": loss_sum / images,
+            "val_loss": val_loss,
+            "val_accuracy": val_accuracy,
+            "lr": lr,
+            "micro_batch_size": self._micro.size,
+            "images_per_s": images / trained_s,
+            "epoch_s": epoch_s,
+        }
 
     def test(self) -> dict[str, float]:
         """The loss and the accuracy (0 to 1) on the held-out test split."""
@@ -111,6 +130,7 @@ class ImageClassifier:
             "optimizer": _copied(self._optimizer.state_dict()),
             "lr_schedule": _copied(self._lr_schedule.state_dict()),
             "epoch": self._epoch,
+            "micro_batch_size": self._micro.size,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -120,6 +140,7 @@ class ImageClassifier:
         self._optimizer.load_state_dict(deepcopy(state["optimizer"]))
         self._lr_schedule.load_state_dict(deepcopy(state["lr_schedule"]))
         self._epoch = state["epoch"]
+        self._micro.size = state.get("micro_batch_size", self._micro.size)
 
     def _train_epoch(self) -> tuple[float, float]:
         """(sum of the loss over all images and ranks, lr of the last batch)."""
@@ -135,20 +156,49 @@ class ImageClassifier:
         lr = 0.0
         # Summed on the device: reading it at every batch would wait for the device every time.
         loss_sum = torch.zeros((), dtype=torch.float64, device=self._device)
-        for shard in shards(len(epoch.order_N), **self._share(self._settings.batch_size)):
-            x_NCHW, labels_N = self._batcher.training_batch(epoch, shard.positions)
-            loss = self._loss_sum(self._network(x_NCHW), labels_N, self._settings.label_smoothing)
-            # DDP averages gradients over ranks: the world size makes of that the mean over the
-            # global batch, also where ranks have unequal shares. No images: a weight of 0.
-            weight = self._world_size / shard.global_count if shard.count else 0.0
-            self._optimizer.zero_grad()
-            (loss * weight).backward()
-            self._optimizer.step()
+        for shard in shards(len(epoch.order_N), **self._ranks.share(self._settings.batch_size)):
+            loss_sum += self._train_batch(epoch, shard)
             lr = next_lr(self._lr_schedule, steps=self._steps)
-            if shard.count:
+        self._ranks.share_buffers(self._model)
+        return self._ranks.reduced([loss_sum.item()])[0], lr
+
+    def _train_batch(self, epoch: Epoch, shard: Shard) -> Tensor:
+        """One optimizer step; the sum of the loss over this rank's images of it."""
+        # Ranks that already exchange gradients cannot go back because one of them is out of
+        # memory. So they agree first, and on CUDA, once that has shown that a size fits, overlap
+        # the exchange with computing.
+        if self._rehearsed == self._micro.size:
+            loss = self._accumulate(epoch, shard, self._micro.size, overlap=True)
+        else:
+            attempt = partial(self._accumulate, epoch, shard)
+            loss = self._micro.run(attempt, agree=self._ranks.smallest)
+            if self._ranks.several:
+                self._ranks.average_gradients(self._model.parameters())
+                if self._device.type in OVERLAPPING:
+                    self._rehearsed = self._micro.size
+        self._optimizer.step()
+        return loss
+
+    def _accumulate(
+        self, epoch: Epoch, shard: Shard, size: int, *, overlap: bool = False
+    ) -> Tensor:
+        """Gradients of a global batch, `size` images at a time; the sum of this rank's loss."""
+        loss_sum = torch.zeros((), dtype=torch.float64, device=self._device)
+        self._optimizer.zero_grad()
+        parts = micro_shards(shard, size=size, world_size=self._ranks.world_size)
+        for number, part in enumerate(parts, 1):
+            exchange = overlap and number == len(parts)
+            x_NCHW, labels_N = self._batcher.training_batch(epoch, part.positions)
+            with self._ranks.gradients_stay(self._network, stay=not exchange):
+                logits_NK = self._network(x_NCHW)
+                loss = self._loss_sum(logits_NK, labels_N, self._settings.label_smoothing)
+                # The ranks' gradients are averaged: the world size makes of that the mean over
+                # the global batch, also where ranks have unequal shares. No images: weight 0.
+                weight = self._ranks.world_size / part.global_count if part.count else 0.0
+                (loss * weight).backward()
+            if part.count:
                 loss_sum += loss.detach()
-        self._share_buffers()
-        return self._reduced([loss_sum.item()])[0], lr
+        return loss_sum
 
     @torch.inference_mode()
     def _evaluate(self, split: str) -> tuple[float, float]:
@@ -157,44 +207,26 @@ class ImageClassifier:
         rows_N = self._data.splits[split].to(self._device)
         # (sum of the loss, number right)
         sums = torch.zeros(2, dtype=torch.float64, device=self._device)
-        for shard in shards(len(rows_N), **self._share(EVALUATION_BATCH * self._world_size)):
+        batch_size = EVALUATION_BATCH * self._ranks.world_size
+        for shard in shards(len(rows_N), **self._ranks.share(batch_size)):
             if shard.count:
-                x_NCHW, labels_N = self._batcher.batch(rows_N[shard.positions])
-                logits_NK = self._model(x_NCHW)
-                sums[0] += self._loss_sum(logits_NK, labels_N)
-                sums[1] += (logits_NK.argmax(1) == labels_N).sum()
-        loss, right = self._reduced(sums.tolist())
+                attempt = partial(self._measure, rows_N[shard.positions])
+                sums += self._evaluation_micro.run(attempt)
+        loss, right = self._ranks.reduced(sums.tolist())
         return loss / len(rows_N), right / len(rows_N)
+
+    def _measure(self, rows_N: Tensor, size: int) -> Tensor:
+        """(sum of the loss, number right) of the images `rows_N`, `size` at a time."""
+        sums = torch.zeros(2, dtype=torch.float64, device=self._device)
+        for part_N in rows_N.split(size):
+            x_NCHW, labels_N = self._batcher.batch(part_N)
+            logits_NK = self._model(x_NCHW)
+            sums[0] += self._loss_sum(logits_NK, labels_N)
+            sums[1] += (logits_NK.argmax(1) == labels_N).sum()
+        return sums
 
     def _loss_sum(self, logits_NK: Tensor, labels_N: Tensor, smoothing: float = 0.0) -> Tensor:
         return F.cross_entropy(logits_NK, labels_N, reduction="sum", label_smoothing=smoothing)
-
-    def _share(self, batch_size: int) -> dict[str, int]:
-        return {"batch_size": batch_size, "rank": self._rank, "world_size": self._world_size}
-
-    def _distributed(self) -> nn.Module:
-        """What a training step calls: the model, wrapped where there are several ranks."""
-        if self._world_size == 1:
-            return self._model
-        if self._device.type != "cuda":
-            return DistributedDataParallel(self._model)
-        self._model = nn.SyncBatchNorm.convert_sync_batchnorm(self._model)
-        return DistributedDataParallel(self._model, device_ids=[self._device])
-
-    def _share_buffers(self) -> None:
-        """Give every rank rank 0's BatchNorm statistics, so that all evaluate one model."""
-        if self._world_size > 1:
-            for buffer in self._model.buffers():
-                dist.broadcast(buffer, src=0)
-
-    def _reduced(self, values: list[float], how: Any = dist.ReduceOp.SUM) -> list[float]:
-        """`values` reduced over all ranks."""
-        if self._world_size == 1:
-            return values
-        shared = torch.tensor(values, dtype=torch.float64, device=self._device)
-        dist.all_reduce(shared, how)
-        reduced: list[float] = shared.tolist()
-        return reduced
 
 
 def _settings(values: Mapping[str, Any]) -> ClassifierSettings:

@@ -6,6 +6,7 @@ Pure: it reads types and messages, and imports no torch.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from errno import ENOMEM
@@ -15,43 +16,22 @@ from typing import Any
 _LARGEST = 10**300  # a whole number beyond a float's range is none that a journal takes
 _MESSAGE_LENGTH = 500  # characters of a message that the journal keeps; the trial's log has it all
 
-# How CUDA, cuBLAS, cuDNN, NCCL, oneDNN and the CPU allocator say that memory ran out. A handle that
-# cannot be made (NOT_INITIALIZED) mostly means that the card is full.
-_OUT_OF_MEMORY = (
-    "out of memory",
-    "CUBLAS_STATUS_ALLOC_FAILED",
-    "CUBLAS_STATUS_NOT_INITIALIZED",
-    "CUDNN_STATUS_ALLOC_FAILED",
-    "CUDNN_STATUS_NOT_INITIALIZED",
-    "CUFFT_ALLOC_FAILED",
-    "can't allocate memory",
-    "not enough memory",
-    "Cannot allocate memory",
-    "could not create a memory object",
+# How CUDA, cuBLAS, cuDNN, oneDNN and the CPU allocator say that memory ran out. A handle that
+# cannot be made (NOT_INITIALIZED) mostly means that the card is full; oneDNN's "primitive", that
+# of an operation it does not know going on with "descriptor", was seen at a limit of memory.
+_OUT_OF_MEMORY = re.compile(
+    r"out of memory|CU(BLAS|DNN)_STATUS_(ALLOC_FAILED|NOT_INITIALIZED)|CUFFT_ALLOC_FAILED"
+    r"|can't allocate memory|not enough memory|Cannot allocate memory"
+    r"|could not create a memory object|could not create a primitive$"
 )
 
 # After these every later call to CUDA in the process fails too, whatever it does.
-_POISONING = (
-    "device-side assert",
-    "illegal memory access",
-    "unspecified launch failure",
-    "misaligned address",
-    "illegal instruction",
-    "invalid program counter",
-    "invalid address space",
-    "hardware stack error",
-    "the launch timed out and was terminated",
-    "uncorrectable ECC error",
-    "uncorrectable NVLink error",
-    "CUBLAS_STATUS_EXECUTION_FAILED",
-    "CUBLAS_STATUS_INTERNAL_ERROR",
-    "CUBLAS_STATUS_NOT_INITIALIZED",
-    "CUDNN_STATUS_EXECUTION_FAILED",
-    "CUDNN_STATUS_INTERNAL_ERROR",
-    "CUDNN_STATUS_MAPPING_ERROR",
-    "CUDNN_STATUS_NOT_INITIALIZED",
-    "CUDA error: initialization error",
-    "CUDA error: driver shutting down",
+_POISONING = re.compile(
+    r"device-side assert|illegal memory access|unspecified launch failure|misaligned address"
+    r"|illegal instruction|invalid program counter|invalid address space|hardware stack error"
+    r"|the launch timed out and was terminated|uncorrectable (ECC|NVLink) error"
+    r"|CU(BLAS|DNN)_STATUS_(EXECUTION_FAILED|INTERNAL_ERROR|MAPPING_ERROR|NOT_INITIALIZED)"
+    r"|CUDA error: (initialization error|driver shutting down)"
 )
 
 
@@ -87,8 +67,7 @@ def is_out_of_memory(error: BaseException) -> bool:
         return True
     if isinstance(error, OSError):
         return error.errno == ENOMEM
-    text = _text(error)
-    return isinstance(error, RuntimeError) and any(sign in text for sign in _OUT_OF_MEMORY)
+    return isinstance(error, RuntimeError) and bool(_OUT_OF_MEMORY.search(_text(error)))
 
 
 def is_poisoned(error: BaseException) -> bool:
@@ -98,7 +77,7 @@ def is_poisoned(error: BaseException) -> bool:
     fails then fails for the process.
     """
     return any(
-        isinstance(cause, RuntimeError) and any(sign in _text(cause) for sign in _POISONING)
+        isinstance(cause, RuntimeError) and _POISONING.search(_text(cause))
         for cause in _chain(error)
     )
 

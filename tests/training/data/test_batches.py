@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.training.data.augment import Augmentation
-from tuner.training.data.batches import Batcher, plan_epoch, shards
+from tuner.training.data.batches import Batcher, micro_shards, plan_epoch, shards
 from tuner.training.data.image_set import image_set
 
 CPU = torch.device("cpu")
@@ -39,6 +39,26 @@ def plan(*, seed=0, epoch=0, augmentation=None, rows=range(100, 150)):
         augmentation=augmentation or Augmentation(),
         device=CPU,
     )
+
+
+@given(st.integers(1, 200), st.integers(1, 70), st.integers(1, 6), st.integers(1, 40))
+def test_parts_of_shards_hold_the_same_images_and_are_as_many_on_every_rank(
+    count, batch_size, world_size, size
+):
+    counted, numbers = [], []
+    for rank in range(world_size):
+        own = []
+        for shard in shards(count, batch_size=batch_size, rank=rank, world_size=world_size):
+            parts = micro_shards(shard, size=size, world_size=world_size)
+            own.append(len(parts))
+            images = [range(count)[part.positions][: part.count] for part in parts]
+            assert all(len(part) <= size for part in images)
+            assert all(len(range(count)[part.positions]) >= 1 for part in parts)
+            assert {part.global_count for part in parts} == {shard.global_count}
+            counted += [position for part in images for position in part]
+        numbers.append(own)
+    assert sorted(counted) == list(range(count))
+    assert numbers == [numbers[0]] * world_size
 
 
 def test_an_epoch_is_a_permutation_of_the_split():

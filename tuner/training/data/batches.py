@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 import torch
@@ -44,6 +45,18 @@ def shards(count: int, *, batch_size: int, rank: int = 0, world_size: int = 1) -
         own = len(range(start + rank, stop, world_size))
         positions = slice(start + rank, stop, world_size) if own else slice(start, start + 1)
         yield Shard(positions, own, stop - start)
+
+
+def micro_shards(shard: Shard, *, size: int, world_size: int = 1) -> list[Shard]:
+    """`shard` in consecutive parts of at most `size` images, equally many on every rank."""
+    first, step = shard.positions.start, shard.positions.step or 1
+    own = range(first, shard.positions.stop, step)[: shard.count]
+    parts = []
+    for start in range(0, ceil(shard.global_count / world_size), size):
+        part = own[start : start + size]
+        kept = slice(part.start, part.stop, step) if part else slice(first, first + 1)
+        parts.append(Shard(kept, len(part), shard.global_count))
+    return parts
 
 
 @dataclass(frozen=True, eq=False)
