@@ -9,7 +9,8 @@ from synthetic import Clock, make_folder
 
 from tuner.errors import FAILURE_KINDS, JournalError
 from tuner.journal import Journal, read
-from tuner.recorder import Recorder, death_of
+from tuner.recorder import Recorder
+from tuner.training.deaths import death_of
 from tuner.training.trainable import REPORT
 
 

@@ -75,7 +75,12 @@ def test_what_works_passes() -> None:
         ({"search": {"space": {"optimizer": "choice(['sgd', 'adm'])"}}}, "search.space.optimizer"),
         ({"resources": {"cpus": 8}}, "resources.cpus: a trial cannot have more CPUs than this"),
         ({"resources": {"gpus": 2}}, "resources.gpus: a trial cannot have more GPUs than this"),
-        ({"resources": {"workers": 2}}, "resources.workers: must be 1 in this version, got 2"),
+        ({"resources": {"cpus": 3, "workers": 2}}, "CPUs than this machine's 4 in its 2 workers"),
+        ({"resources": {"cpus": 1, "workers": 3}}, "search.space.batch_size: must be divisible by"),
+        (
+            {"trainable": train, "training": {}, "resources": {"workers": 2}},
+            "resources.workers: must be 1 for a plain function",
+        ),
         ({"scheduler": "none"}, "training.epochs: is required when there is no scheduler"),
         ({"trainable": "nowhere:X"}, "cannot be imported (ModuleNotFoundError"),
         ({"trainable": "json:nothing"}, "cannot be imported (AttributeError"),

@@ -127,7 +127,13 @@ def _search(
 
     scheduler = Asha(spec.scheduler, spec.objective) if spec.scheduler else None
     stopped = scheduler.stopped if scheduler else set()
-    recorder = Recorder(journal, observers, stopped=stopped, epochs=past.last_epochs())
+    recorder = Recorder(
+        journal,
+        observers,
+        stopped=stopped,
+        epochs=past.last_epochs(),
+        report_timeout_s=spec.timeouts.report_s,
+    )
     recorder.emit(EXPERIMENT_STARTED, resumed=past.resumed, owner=this_owner())
     if scheduler:
         for trial_id, epoch, metrics in past.reports():

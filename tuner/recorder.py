@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ray import cloudpickle
-from ray.exceptions import NodeDiedError, OutOfMemoryError
 from ray.tune import Callback
 from ray.tune.experiment import Trial
 
@@ -24,6 +25,7 @@ from tuner.events import (
     Event,
 )
 from tuner.journal import Journal
+from tuner.training.deaths import death_of
 from tuner.training.failures import Failure
 from tuner.training.trainable import REPORT
 
@@ -36,7 +38,8 @@ class Recorder(Callback):
     `error` is set where the journal could not be written: the driver then ends the search, since
     a decision must not act on what is not recorded. An epoch that is run again after a resume,
     because its checkpoint was not yet written, is not journaled twice: `epochs` has the last one
-    of each trial. `stopped` is filled by the scheduler.
+    of each trial. `stopped` is filled by the scheduler. A trial that dies after
+    `report_timeout_s` seconds of silence has hung.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class Recorder(Callback):
         *,
         stopped: set[str],
         epochs: Mapping[str, int],
+        report_timeout_s: float = math.inf,
     ) -> None:
         self._journal = journal
         self._observers = observers
@@ -53,6 +57,8 @@ class Recorder(Callback):
         self._epochs = dict(epochs)
         self._failures: dict[str, Failure] = {}
         self._live: set[str] = set()
+        self._report_timeout_s = report_timeout_s
+        self._heard: dict[str, float] = {}  # trial_id -> when it last said something
         self.error: JournalError | None = None
 
     def emit(self, event: str, **fields: Any) -> None:
@@ -86,6 +92,7 @@ class Recorder(Callback):
         **info: Any,
     ) -> None:
         trial_id = _id(trial)
+        self._heard[trial_id] = time.monotonic()
         report = result[REPORT]
         if report.get("failure"):
             self._failures[trial_id] = Failure(**report["failure"])
@@ -110,12 +117,20 @@ class Recorder(Callback):
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
         self._start(trial)  # it may have died before it started
-        self.end(_id(trial), FAILED, death_of(_error_of(trial)))
+        trial_id = _id(trial)
+        silent_s = time.monotonic() - self._heard[trial_id]
+        if silent_s >= self._report_timeout_s:  # a worker that hangs ends itself
+            message = f"no report in {self._report_timeout_s:g} s; its log shows where it hung"
+            failure = Failure("timeout", message)
+        else:
+            failure = death_of(_error_of(trial))
+        self.end(trial_id, FAILED, failure)
 
     def _start(self, trial: Trial) -> None:
         trial_id = _id(trial)
         if trial_id not in self._live:
             self._live.add(trial_id)
+            self._heard[trial_id] = time.monotonic()
             self.emit(TRIAL_STARTED, trial_id=trial_id, config=trial.config["config"])
 
     def end(self, trial_id: str, status: str, failure: Failure | None = None) -> None:
@@ -125,18 +140,6 @@ class Recorder(Callback):
         if failure:
             fields["error"] = {"kind": failure.kind, "message": failure.message}
         self.emit(TRIAL_ENDED, trial_id=trial_id, status=status, **fields)
-
-
-def death_of(error: BaseException | None) -> Failure:
-    """What it means that the process of a trial is gone, or that Ray could not run it."""
-    text = " ".join(str(error or "").split())
-    if isinstance(error, NodeDiedError) or "its node has died" in text:
-        return Failure("node_lost", "the node that it ran on is gone")
-    if isinstance(error, OutOfMemoryError):
-        return Failure("oom", text[:500])
-    if error is None or "its worker process has died" in text:
-        return Failure("crash", "its process is gone: it crashed, was killed, or ended itself")
-    return Failure("crash", text[:500])
 
 
 def _error_of(trial: Trial) -> BaseException | None:

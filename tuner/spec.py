@@ -168,6 +168,17 @@ class Resources(Part):
         return self
 
 
+class Timeouts(Part):
+    """How long to wait before something counts as hanging, in seconds.
+
+    report_s: the longest that an epoch, or a trial's start, may take. ranks_s: the longest that
+    one worker of a trial waits for another.
+    """
+
+    report_s: float = Field(3600, gt=0)
+    ranks_s: float = Field(600, gt=0)
+
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -216,6 +227,7 @@ class ExperimentSpec(Part):
     objective: Objective = Objective()
     scheduler: Annotated[AshaSettings | None, BeforeValidator(_scheduler)] = AshaSettings()
     resources: Resources = Resources()
+    timeouts: Timeouts = Timeouts()
     num_samples: int | None = Field(None, ge=1)
     max_concurrent: int | None = Field(None, ge=1)
     time_budget_s: float | None = Field(None, gt=0)

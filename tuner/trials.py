@@ -7,9 +7,10 @@ from typing import Any
 
 from ray import tune
 
-from tuner.spec import ExperimentSpec
+from tuner.spec import ExperimentSpec, Resources
 from tuner.training.loading import is_learner, load_trainable
-from tuner.training.trainable import FunctionTrial, LearnerTrial, Plan
+from tuner.training.trainable import FunctionTrial, LearnerTrial
+from tuner.training.worker import Plan
 
 
 def tune_trainable(spec: ExperimentSpec) -> Any:
@@ -23,8 +24,21 @@ def tune_trainable(spec: ExperimentSpec) -> Any:
         epochs=spec.epochs,
         cpus=spec.resources.cpus,
         gpus=spec.resources.gpus,
+        workers=spec.resources.workers,
+        report_timeout_s=spec.timeouts.report_s,
+        ranks_timeout_s=spec.timeouts.ranks_s,
         sys_path=tuple(sys.path),
     )
     trial = tune.with_parameters(LearnerTrial if learner else FunctionTrial, plan=plan)
-    bundle = {"CPU": spec.resources.cpus, "GPU": spec.resources.gpus}
-    return tune.with_resources(trial, tune.PlacementGroupFactory([bundle]))
+    return tune.with_resources(trial, placement(spec.resources))
+
+
+def placement(resources: Resources) -> tune.PlacementGroupFactory:
+    """What a trial reserves: a bundle a worker, and for several an empty one for who watches them.
+
+    Bundles are packed on one node where they fit, and spread where they must.
+    """
+    bundle = {"CPU": resources.cpus, "GPU": resources.gpus}
+    if resources.workers == 1:
+        return tune.PlacementGroupFactory([bundle])
+    return tune.PlacementGroupFactory([{}, *[bundle] * resources.workers], strategy="PACK")

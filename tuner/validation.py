@@ -15,7 +15,7 @@ from tuner.domains import Domain
 from tuner.errors import Fault, SpecError, unknown
 from tuner.parts import parse
 from tuner.spec import ExperimentSpec, Objective, Resources
-from tuner.training.catalog import METRICS, check_settings
+from tuner.training.catalog import METRICS, ClassifierSettings, check_settings
 from tuner.training.loading import declared_metrics, is_learner, load_trainable, trainable_fault
 
 
@@ -78,16 +78,17 @@ def _healthy_rest(raw: Mapping[str, Any], faults: list[Fault]) -> ExperimentSpec
 
 
 def _machine_faults(resources: Resources, machine: Machine | None) -> Iterator[Fault]:
-    if resources.workers > 1:
-        yield Fault("resources.workers", "must be 1 in this version", resources.workers)
-    elif machine is not None:
-        for key, asked, there in (
-            ("cpus", resources.cpus, machine.cpus),
-            ("gpus", resources.gpus, machine.gpus),
-        ):
-            if asked > there:
-                rule = f"a trial cannot have more {key.upper()[:-1]}s than this machine's {there}"
-                yield Fault(f"resources.{key}", rule, asked)
+    if machine is None:
+        return
+    for key, asked, there in (
+        ("cpus", resources.cpus, machine.cpus),
+        ("gpus", resources.gpus, machine.gpus),
+    ):
+        if asked * resources.workers > there:
+            what = f"{key.upper()[:-1]}s than this machine's {there}"
+            of_all = "" if resources.workers == 1 else f" in its {resources.workers} workers"
+            rule = f"a trial cannot have more {what}{of_all}"
+            yield Fault(f"resources.{key}", rule, asked * resources.workers)
 
 
 def _trainable_faults(spec: ExperimentSpec) -> Iterator[Fault]:
@@ -107,6 +108,9 @@ def _trainable_faults(spec: ExperimentSpec) -> Iterator[Fault]:
         return
     if is_learner(trainable) and spec.epochs is None:
         yield Fault("training.epochs", "is required for a Learner when there is no scheduler")
+    if not is_learner(trainable) and spec.resources.workers > 1:
+        rule = "must be 1 for a plain function: only a Learner knows of ranks"
+        yield Fault("resources.workers", rule, spec.resources.workers)
     if not is_learner(trainable) and spec.training:
         yield Fault(
             "training",
@@ -137,6 +141,14 @@ def _settings_faults(spec: ExperimentSpec) -> Iterator[Fault]:
     middle = {name: values[0] for name, values in extremes.items()}
     for name, values in extremes.items():
         for value in values:
-            for fault in check_settings({**constants, **middle, name: value}):
+            settings = {**constants, **middle, name: value}
+            for fault in [*check_settings(settings), *_rank_faults(settings, spec.resources)]:
                 section = "search.space" if fault.key.split(".")[0] in space else "training"
                 yield Fault(f"{section}.{fault.key}", fault.rule, fault.value, fault.choices)
+
+
+def _rank_faults(settings: Mapping[str, Any], resources: Resources) -> Iterator[Fault]:
+    """Every rank takes the same share of a batch."""
+    size = settings.get("batch_size", ClassifierSettings.model_fields["batch_size"].default)
+    if isinstance(size, int) and size % resources.workers:
+        yield Fault("batch_size", f"must be divisible by the {resources.workers} workers", size)

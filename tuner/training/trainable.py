@@ -7,16 +7,19 @@ the worker's process lives on for the next trial; only a process that dies is Ra
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import sys
 import traceback
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ray.air._internal.util import StartTraceback, skip_exceptions
 from ray.air.constants import TIMESTAMP
+from ray.exceptions import RayActorError
 from ray.train._internal.session import get_session
 from ray.tune import Trainable
 from ray.tune.result import RESULT_DUPLICATE, SHOULD_CHECKPOINT
@@ -24,34 +27,17 @@ from ray.tune.trainable import wrap_function
 from ray.tune.trainable.function_trainable import FunctionTrainable
 
 from tuner.assignment import Assignment
-from tuner.training.checkpoint_store import CheckpointStore, Saved, load_state
+from tuner.training.checkpoint_store import CheckpointStore, Saved
+from tuner.training.deaths import death_of
 from tuner.training.failures import Failure, check_report, failure_of
-from tuner.training.learner import Learner
 from tuner.training.loading import load_trainable
+from tuner.training.rank_group import RankGroup, RankTimeoutError
 from tuner.training.trial_log import TrialLog
+from tuner.training.worker import Plan, Worker
 
 REPORT = "tuner"  # the key of a result under which the driver finds what to journal
 
 _RAYS_OWN = (TIMESTAMP, SHOULD_CHECKPOINT)  # Ray adds them to what a function reports
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What all trials of an experiment share, sent to each worker once.
-
-    folder: the experiment's. trainable: its dotted path. constants: what every Learner is built
-    with, `seed` and `epochs` among them. epochs: the length of a whole trial, None for a function
-    that ends by itself. cpus, gpus: what the trial reserved. sys_path: where modules are found.
-    """
-
-    folder: str
-    trainable: str
-    constants: dict[str, Any]
-    metric: str
-    epochs: int | None
-    cpus: float
-    gpus: float
-    sys_path: tuple[str, ...]
 
 
 class _Trial(Trainable):
@@ -73,11 +59,26 @@ class _Trial(Trainable):
 
     def step(self) -> dict[str, Any]:
         if self._failure is None:
-            try:
-                return self._report()
-            except (Exception, SystemExit, KeyboardInterrupt) as error:
-                self._fail(error)
+            with self._in_time():
+                try:
+                    return self._report()
+                except (Exception, SystemExit, KeyboardInterrupt) as error:
+                    self._fail(error)
         return self._failed()
+
+    @contextmanager
+    def _in_time(self) -> Iterator[None]:
+        """End this process if it does not get out of here in time, even from a hang in C.
+
+        Ray then tells the driver of its death, and the log shows where every thread was. Ranks
+        are told by their group first.
+        """
+        patience = self._plan.report_timeout_s * (1 if self._plan.workers == 1 else 1.5)
+        faulthandler.dump_traceback_later(patience, exit=True, file=self._log.fileno())
+        try:
+            yield
+        finally:
+            faulthandler.cancel_dump_traceback_later()
 
     def _report(self) -> dict[str, Any]:
         """Train one epoch; the result for Ray. Raises whatever the trainable raises."""
@@ -98,10 +99,11 @@ class _Trial(Trainable):
         self._store = CheckpointStore(folder, assignment.trial_id)
         self._log = TrialLog(folder / "trials" / assignment.trial_id / "log.txt")
         self._log.__enter__()
-        try:
-            self._prepare(assignment)
-        except (Exception, SystemExit, KeyboardInterrupt) as error:
-            self._fail(error)
+        with self._in_time():
+            try:
+                self._prepare(assignment)
+            except (Exception, SystemExit, KeyboardInterrupt) as error:
+                self._fail(error)
 
     def _end(self) -> None:
         self._release()
@@ -110,7 +112,12 @@ class _Trial(Trainable):
 
     def _fail(self, error: BaseException) -> None:
         traceback.print_exception(error)
-        self._failure = failure_of(error)
+        if isinstance(error, RayActorError):
+            self._failure = death_of(error)
+        elif isinstance(error, RankTimeoutError):
+            self._failure = Failure("timeout", str(error))
+        else:
+            self._failure = failure_of(error)
 
     def _failed(self) -> dict[str, Any]:
         assert self._failure is not None
@@ -135,42 +142,38 @@ class _Trial(Trainable):
 
 
 class LearnerTrial(_Trial):
-    """A trial of a Learner: an epoch is one `step()`, and a checkpoint follows each."""
+    """A trial of a Learner: an epoch is one `step()`, and a checkpoint follows each.
+
+    With one worker it trains in this process; with several this process only supervises them.
+    """
+
+    _workers: Worker | RankGroup | None = None
 
     def _prepare(self, assignment: Assignment) -> None:
-        import torch
-
-        torch.set_num_threads(max(1, int(self._plan.cpus)))
-        cuda = self._plan.gpus > 0 and torch.cuda.is_available()
-        build = load_trainable(self._plan.trainable)
-        self._learner: Learner | None = build(
-            assignment.config,
-            self._plan.constants,
-            device=torch.device("cuda" if cuda else "cpu"),
-            rank=0,
-            world_size=1,
-        )
-        if assignment.checkpoint is not None:
-            path = Path(self._plan.folder) / assignment.checkpoint["path"]
-            state = load_state(path, assignment.checkpoint["sha256"])
-            self._learner.load_state_dict(state)
+        if self._workers is None:
+            several = self._plan.workers > 1
+            self._workers = RankGroup(self._plan) if several else Worker(self._plan)
+        self._workers.begin(assignment)
 
     def _report(self) -> dict[str, Any]:
-        assert self._learner is not None
-        metrics, usable = self._result(self._learner.step())
+        assert self._workers is not None
+        metrics, usable = self._result(self._workers.step())
         if not usable:
             return self._failed()
-        saved = self._store.save(self._epoch, self._learner.state_dict())
+        saved = self._workers.save(self._epoch)
         done = self._plan.epochs is not None and self._epoch >= self._plan.epochs
         return self._success(metrics, saved, done)
 
     def _release(self) -> None:
-        import torch
+        if self._workers is not None:
+            self._workers.end()
 
-        self._learner = None
-        if torch.cuda.is_initialized():
-            gc.collect()  # first, so that the cache has something to give back
-            torch.cuda.empty_cache()
+    def cleanup(self) -> None:
+        try:
+            super().cleanup()
+        finally:
+            if self._workers is not None:
+                self._workers.close()
 
 
 class FunctionTrial(_Trial, FunctionTrainable):

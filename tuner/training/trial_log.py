@@ -25,6 +25,9 @@ class TrialLog(io.TextIOBase):
         self._file = path.open("ab+", buffering=0)
         self._size = self._file.seek(0, io.SEEK_END)
 
+    def fileno(self) -> int:
+        return self._file.fileno()
+
     def writable(self) -> bool:
         return True
 

@@ -1,0 +1,58 @@
+"""A Learner of several ranks whose config says what rank 1 does wrong in epoch 2."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+
+class RankedLearner:
+    """Reports the number of ranks that took part in a sum; writes each rank's pid to `pids`."""
+
+    metrics = ("ranks", "threads")
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        constants: Mapping[str, Any],
+        *,
+        device: torch.device,
+        rank: int,
+        world_size: int,
+    ) -> None:
+        self.fault = config["fault"]
+        self.rank = rank
+        self.epoch = 0
+        with Path(constants["pids"]).open("a") as file:
+            file.write(f"{os.getpid()}\n")
+
+    def step(self) -> dict[str, float]:
+        self.epoch += 1
+        if self.rank == 1 and self.epoch == 2:
+            self._misbehave()
+        ranks = torch.ones(())
+        dist.all_reduce(ranks)
+        return {"ranks": ranks.item(), "threads": torch.get_num_threads()}
+
+    def _misbehave(self) -> None:
+        if self.fault == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif self.fault == "raises":
+            raise ValueError("rank 1 has had enough")
+        elif self.fault == "hangs":
+            time.sleep(3600)
+        elif self.fault == "exits":
+            raise SystemExit(3)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"epoch": self.epoch}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.epoch = state["epoch"]

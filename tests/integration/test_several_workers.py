@@ -1,0 +1,124 @@
+"""Trials of two workers on real Ray: exact, and nothing of a trial outlives it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+
+from tuner import cluster
+from tuner.driver import run_experiment
+from tuner.results import Results
+from tuner.spec import build_spec
+from tuner.trials import placement
+
+pytestmark = pytest.mark.integration
+
+FAULTS = ["none", "killed", "raises", "hangs", "exits", "none"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def connected() -> Iterator[None]:
+    with cluster.connect():
+        yield
+
+
+def digits(storage: Path, workers: int, dtype: str) -> Results:
+    spec = {
+        "name": f"digits-{workers}-{dtype}",
+        "storage": str(storage),
+        "training": {"norm": "group", "dtype": dtype, "epochs": 3},
+        "search": {"space": {"lr": "choice([0.01, 0.03])", "batch_size": "choice([24])"}},
+        "scheduler": "none",
+        "resources": {"cpus": 1, "workers": workers},
+        "num_samples": 2,
+        "max_concurrent": 1,
+    }
+    return run_experiment(build_spec(spec))
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-5), ("float32", 1e-3)])
+def test_two_workers_learn_as_one(dtype: str, tolerance: float, tmp_path: Path) -> None:
+    one, two = (digits(tmp_path, workers, dtype) for workers in (1, 2))
+    for trial_id, alone in one.trials.items():
+        together = two.trials[trial_id]
+        assert together.config == alone.config
+        assert len(alone.results) == 3
+        curve = [value for _, value in together.values("val_loss")]
+        assert curve == pytest.approx([v for _, v in alone.values("val_loss")], abs=tolerance)
+    assert two.best_checkpoint().path.is_file()
+
+
+@pytest.fixture(scope="module")
+def faulty(connected: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Results, set[int]]:
+    """One search whose trials go wrong on rank 1, and the pids of all their ranks."""
+    folder = tmp_path_factory.mktemp("faulty")
+    spec: dict[str, Any] = {
+        "name": "faulty",
+        "storage": str(folder),
+        "trainable": "several_ranks:RankedLearner",
+        "training": {"epochs": 3, "pids": str(folder / "pids")},
+        "search": {"strategy": "grid", "space": {"fault": f"grid_search({FAULTS})"}},
+        "objective": {"metric": "ranks", "mode": "max"},
+        "scheduler": "none",
+        "resources": {"cpus": 1, "workers": 2},
+        "timeouts": {"report_s": 15},
+        "max_concurrent": 1,
+    }
+    results = run_experiment(build_spec(spec))
+    return results, {int(pid) for pid in (folder / "pids").read_text().split()}
+
+
+def test_a_rank_that_fails_fails_its_trial_alone(faulty: tuple[Results, set[int]]) -> None:
+    results, _ = faulty
+    outcome = {}
+    for trial in results.trials.values():
+        kind = trial.error.kind if trial.error else trial.status
+        outcome.setdefault(trial.config["fault"], set()).add((kind, trial.last_epoch))
+    assert outcome == {
+        "none": {("completed", 3)},
+        "killed": {("crash", 1)},
+        "raises": {("exception", 1)},
+        "hangs": {("timeout", 1)},
+        "exits": {("exception", 1)},
+    }
+    assert results.counts["completed"] == 2  # the first, and the one after all faults
+    raised = next(t for t in results.trials.values() if t.config["fault"] == "raises")
+    assert raised.error is not None
+    assert raised.error.message == "ValueError: rank 1 has had enough"
+    assert "in _misbehave" in results.log_path(raised).read_text()
+
+
+def test_both_ranks_took_part_with_their_own_threads(faulty: tuple[Results, set[int]]) -> None:
+    results, _ = faulty
+    for trial in results.trials.values():
+        assert {r.metrics["ranks"] for r in trial.results} == {2.0}
+        assert {r.metrics["threads"] for r in trial.results} == {1.0}
+
+
+def test_no_rank_outlives_its_trial(faulty: tuple[Results, set[int]]) -> None:
+    _, pids = faulty
+    assert len(pids) >= 10  # a fault ends both ranks, and the next trial gets new ones
+    assert not [pid for pid in pids if _is_training(pid)]
+    deadline = time.monotonic() + 15
+    while ray.available_resources().get("CPU") != ray.cluster_resources()["CPU"]:
+        assert time.monotonic() < deadline, ray.available_resources()
+        time.sleep(0.1)
+
+
+def _is_training(pid: int) -> bool:
+    try:
+        return "_Rank" in Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return False
+
+
+def test_what_is_reserved_is_what_the_plan_says() -> None:
+    spec = build_spec(
+        {"search": {"space": {"a": 1}}, "num_samples": 1, "resources": {"cpus": 1, "workers": 2}}
+    )
+    assert placement(spec.resources).required_resources == {"CPU": 2.0}

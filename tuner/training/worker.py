@@ -1,0 +1,135 @@
+"""One worker of a trial: it builds a Learner on its device, steps it, and saves its state.
+
+A trial of one worker holds it in its own process; a trial of several has one in each rank's. The
+same code serves both, and it needs no Ray.
+"""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tuner.assignment import Assignment
+from tuner.training.checkpoint_store import CheckpointStore, Saved, load_state
+from tuner.training.learner import Learner
+from tuner.training.loading import load_trainable
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What all trials of an experiment share, sent to each worker once.
+
+    folder: the experiment's. trainable: its dotted path. constants: what every Learner is built
+    with, `seed` and `epochs` among them. epochs: the length of a whole trial, None for a function
+    that ends by itself. cpus, gpus: what each worker reserved. workers: how many a trial has.
+    report_timeout_s: the longest that an epoch may take; ranks_timeout_s: the longest that one
+    rank waits for another. sys_path: where modules are found.
+    """
+
+    folder: str
+    trainable: str
+    constants: dict[str, Any]
+    metric: str
+    epochs: int | None
+    cpus: float
+    gpus: float
+    workers: int
+    report_timeout_s: float
+    ranks_timeout_s: float
+    sys_path: tuple[str, ...]
+
+
+class Worker:
+    """Rank `rank` of a trial of `plan.workers` workers."""
+
+    def __init__(self, plan: Plan, rank: int = 0) -> None:
+        import torch
+
+        self._plan = plan
+        self._rank = rank
+        self._learner: Learner | None = None
+        self._rendezvous: Any = None
+        torch.set_num_threads(max(1, int(plan.cpus)))
+
+    def begin(self, assignment: Assignment) -> None:
+        """Build the Learner and go to where the assignment starts. Raises what the Learner does."""
+        folder = Path(self._plan.folder)
+        build = load_trainable(self._plan.trainable)
+        self._store = CheckpointStore(folder, assignment.trial_id)
+        self._learner = build(
+            assignment.config,
+            self._plan.constants,
+            device=self._device(),
+            rank=self._rank,
+            world_size=self._plan.workers,
+        )
+        if assignment.checkpoint is not None:
+            path = folder / assignment.checkpoint["path"]
+            self._learner.load_state_dict(load_state(path, assignment.checkpoint["sha256"]))
+
+    def step(self) -> object:
+        """Train one epoch; what the Learner reports."""
+        assert self._learner is not None
+        return self._learner.step()
+
+    def save(self, epoch: int) -> Saved:
+        """Write the Learner's state as the checkpoint of `epoch`."""
+        assert self._learner is not None
+        return self._store.save(epoch, self._learner.state_dict())
+
+    def end(self) -> None:
+        """Let go of the Learner, and of the memory that it held."""
+        import torch
+
+        self._learner = None
+        gc.collect()  # before the cache is emptied, so that it has something to give back
+        if torch.cuda.is_initialized():
+            torch.cuda.empty_cache()
+
+    def close(self) -> None:
+        """End the worker: nothing of it stays."""
+        self.end()
+
+    def open_rendezvous(self, host: str) -> int:
+        """Rank 0: the port on `host` at which the ranks meet; the system chooses a free one."""
+        from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+        self._rendezvous = TCPStore(
+            host,
+            0,
+            self._plan.workers,
+            is_master=True,
+            wait_for_workers=False,
+            timeout=timedelta(seconds=self._plan.ranks_timeout_s),
+        )
+        return int(self._rendezvous.port)
+
+    def join(self, host: str, port: int) -> None:
+        """Meet the other ranks and form the process group: nccl on GPUs, else gloo."""
+        import torch.distributed as dist
+
+        timeout = timedelta(seconds=self._plan.ranks_timeout_s)
+        if self._rendezvous is None:
+            self._rendezvous = dist.TCPStore(  # type: ignore[attr-defined]
+                host, port, self._plan.workers, is_master=False, timeout=timeout
+            )
+        dist.init_process_group(
+            "nccl" if self._device().type == "cuda" else "gloo",
+            store=self._rendezvous,
+            rank=self._rank,
+            world_size=self._plan.workers,
+            timeout=timeout,
+        )
+
+    def _device(self) -> torch.device:
+        import torch
+
+        # Ray shows a process only the GPUs that it reserved, so the first of them is its own
+        cuda = self._plan.gpus > 0 and torch.cuda.is_available()
+        return torch.device("cuda" if cuda else "cpu")
