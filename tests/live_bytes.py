@@ -28,10 +28,11 @@ class LiveBytes(TorchDispatchMode):
         self._known = weakref.WeakValueDictionary()
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        for storage in storages(args, kwargs):
+            self._known.setdefault(storage._cdata, storage)  # from before: not counted
         out = function(*args, **(kwargs or {}))
-        for value in tree_leaves(out):
-            if isinstance(value, torch.Tensor):
-                self._count(value.untyped_storage())
+        for storage in storages(out):
+            self._count(storage)
         if self.budget is not None and self.live > self.budget:
             self.refused += 1
             raise self.raises(f"CUDA out of memory. Tried to allocate for {function}.")
@@ -47,3 +48,8 @@ class LiveBytes(TorchDispatchMode):
 
     def _forget(self, size):
         self.live -= size
+
+
+def storages(*values):
+    leaves = tree_leaves(values)
+    return [leaf.untyped_storage() for leaf in leaves if isinstance(leaf, torch.Tensor)]

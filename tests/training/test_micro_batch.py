@@ -169,9 +169,8 @@ def results(report):
 
 
 @pytest.mark.parametrize("share", [0.8, 0.5, 0.35])
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_a_step_in_parts_is_the_whole_step(share, smoothing):
-    settings = {"crop_padding": 4, "flip": True, "label_smoothing": smoothing}
+def test_a_step_in_parts_is_the_whole_step(share):
+    settings = {"crop_padding": 4, "flip": True, "label_smoothing": 0.1}
     plain = learner(**settings)
     expected = [plain.step() for _ in range(2)]
     tight = learner(**settings)

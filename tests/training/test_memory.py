@@ -1,0 +1,143 @@
+import gc
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from live_bytes import LiveBytes
+
+from tuner.training import memory
+from tuner.training.classifier import ImageClassifier
+from tuner.training.memory import EPOCHS, LEAST_MIB, MemoryWatch, steady_growth
+
+TINY = {"dataset": "tiny", "model": "resnet20", "batch_size": 16, "epochs": 1}
+MIB = 1 << 20
+
+
+def test_growth_needs_every_one_of_the_last_epochs():
+    rising = [100.0 + 3 * epoch for epoch in range(EPOCHS + 2)]
+    assert steady_growth(rising) == 3
+    assert steady_growth(rising[:-1]) is None  # one epoch fewer
+    for epoch in range(2, len(rising)):
+        flat = rising.copy()
+        flat[epoch] = flat[epoch - 1]
+        assert steady_growth(flat) is None
+
+
+@given(st.lists(st.floats(0, 1e6), max_size=20))
+def test_memory_that_does_not_grow_is_never_a_leak(samples):
+    assert steady_growth(sorted(samples, reverse=True)) is None
+    growth = steady_growth(samples)
+    assert growth is None or growth >= LEAST_MIB
+
+
+@given(st.floats(100, 1e5), st.lists(st.floats(0, LEAST_MIB / 2), max_size=30))
+def test_small_steps_are_no_leak(start, steps):
+    assert steady_growth(list(np.cumsum([start, *steps]))) is None
+
+
+def watched(watch, work):
+    watch.begin()
+    kept = work()
+    return watch.end(), kept
+
+
+def test_the_peak_is_the_epochs_own():
+    watch = MemoryWatch("cpu")
+    small, _ = watched(watch, lambda: None)
+    large, _ = watched(watch, lambda: torch.ones(64 * MIB, dtype=torch.uint8).sum())
+    again, _ = watched(watch, lambda: None)
+    assert large["peak_memory_mib"] >= small["memory_mib"] + 60
+    assert again["peak_memory_mib"] <= large["peak_memory_mib"] - 60
+    assert large["memory_mib"] < small["memory_mib"] + 30
+    assert set(large) == {"memory_mib", "peak_memory_mib"}
+
+
+def test_memory_that_is_kept_shows():
+    watch = MemoryWatch("cpu")
+    before, _ = watched(watch, lambda: None)
+    after, kept = watched(watch, lambda: torch.ones(64 * MIB, dtype=torch.uint8))
+    assert after["memory_mib"] >= before["memory_mib"] + 60
+    del kept
+
+
+def test_where_linux_has_no_answer_the_peak_of_the_process_stands_in(monkeypatch, tmp_path):
+    monkeypatch.setattr(memory, "_STATUS", tmp_path / "none")
+    monkeypatch.setattr(memory, "_CLEAR_REFS", tmp_path / "none" / "none")
+    measured, _ = watched(MemoryWatch("cpu"), lambda: None)
+    assert measured["memory_mib"] == measured["peak_memory_mib"] > 10
+
+
+class Leaky:
+    """The usual mistake: a running loss that keeps each batch's graph."""
+
+    def __init__(self, detach):
+        self.model = torch.nn.Linear(1000, 1000)
+        self.detach, self.running_loss = detach, 0.0
+
+    def step(self):
+        for _ in range(10):
+            loss = self.model(torch.ones(100, 1000)).exp().sum()
+            self.running_loss = self.running_loss + (loss.detach() if self.detach else loss)
+
+
+def test_a_running_loss_that_keeps_its_graph_is_warned_of_once(capsys):
+    watch, learner = MemoryWatch("cpu"), Leaky(detach=False)
+    for _ in range(EPOCHS + 6):
+        watched(watch, learner.step)
+    assert watch.warned
+    out = capsys.readouterr().out
+    assert out.count("warning") == 1
+    assert "running loss" in out
+
+
+def test_one_that_does_not_is_not_warned_of(capsys):
+    watch, learner = MemoryWatch("cpu"), Leaky(detach=True)
+    for _ in range(EPOCHS + 6):
+        watched(watch, learner.step)
+    assert not watch.warned
+    assert capsys.readouterr().out == ""
+
+
+def test_the_image_classifier_does_not_grow():
+    learner = ImageClassifier({}, {**TINY, "epochs": 12})
+    watch = MemoryWatch("cpu")
+    for _ in range(12):
+        watched(watch, learner.step)
+    assert not watch.warned
+
+
+def build_step_drop():
+    ImageClassifier({"lr": 0.1}, TINY).step()
+
+
+def test_thirty_trials_in_one_process_leave_nothing():
+    for _ in range(5):  # what is made once, and the allocator's own ups and downs
+        build_step_drop()
+    gc.collect()
+    before, _ = watched(MemoryWatch("cpu"), lambda: None)
+    with LiveBytes() as tensors:
+        build_step_drop()
+        gc.collect()
+        assert tensors.live == 0
+    for _ in range(29):
+        build_step_drop()
+    gc.collect()
+    after, _ = watched(MemoryWatch("cpu"), lambda: None)
+    # One trial's weights, gradients and momentum are 3 MiB, its activations 15.
+    assert after["memory_mib"] - before["memory_mib"] < 20
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: none here")
+def test_thirty_trials_on_a_gpu_leave_nothing():
+    device = torch.device("cuda")
+
+    def run():
+        ImageClassifier({"lr": 0.1}, TINY, device=device).step()
+        gc.collect()
+        return torch.cuda.memory_allocated(device)
+
+    before = run()
+    assert [run() for _ in range(29)] == [before] * 29
