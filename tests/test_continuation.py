@@ -51,10 +51,10 @@ def test_a_trial_goes_on_from_its_newest_checkpoint(writer):
     writer.checkpoint(trial_id, 1)
     path = writer.checkpoint(trial_id, 2)
     [trial] = past_of(writer).unfinished()
-    fields, warnings = assignment_of(writer.folder, trial)
+    assignment, warnings = assignment_of(writer.folder, trial)
     assert warnings == []
-    assert (fields["trial_id"], fields["config"], fields["epoch"]) == ("00000", {"lr": 0.5}, 2)
-    assert fields["checkpoint"]["path"] == path.relative_to(writer.folder).as_posix()
+    assert (assignment.trial_id, assignment.config, assignment.epoch) == ("00000", {"lr": 0.5}, 2)
+    assert assignment.checkpoint["path"] == path.relative_to(writer.folder).as_posix()
 
 
 def test_a_damaged_checkpoint_is_told_and_passed_over(writer):
@@ -72,8 +72,8 @@ def test_a_damaged_checkpoint_is_told_and_passed_over(writer):
 def test_without_a_whole_checkpoint_it_begins_anew(writer):
     writer.trial(0, [0.1], end=None)
     [trial] = past_of(writer).unfinished()
-    fields, warnings = assignment_of(writer.folder, trial)
-    assert ("epoch" in fields, "checkpoint" in fields, warnings) == (False, False, [])
+    assignment, warnings = assignment_of(writer.folder, trial)
+    assert (assignment.epoch, assignment.checkpoint, warnings) == (0, None, [])
 
 
 def test_a_checkpoint_ahead_of_its_report_is_not_used(writer):

@@ -21,9 +21,14 @@ class Trials:
         self.folder = folder
         self.seen = []
         self.stopped = set()
+        self.settled = []
         self.journal = Journal.open(folder, clock=Clock())
         self.recorder = Recorder(
-            self.journal, [self.seen.append], stopped=self.stopped, epochs=epochs or {}
+            self.journal,
+            [self.seen.append],
+            stopped=self.stopped,
+            epochs=epochs or {},
+            settle=lambda trial_id, again: self.settled.append((trial_id, again)),
         )
 
     def start(self, number):
@@ -99,19 +104,41 @@ def test_an_epoch_that_is_run_again_is_not_told_again_but_its_checkpoint_is(tmp_
     assert trials.events()[-1] == ("result", "00000", 4)
 
 
-def test_a_trial_that_dies_before_it_starts_is_started_and_failed(trials):
-    trials.recorder.on_trial_error(0, [], trial(2))
+def test_a_trial_that_dies_before_it_starts_is_started_tried_again_and_failed(trials):
+    for _ in range(2):
+        trials.recorder.on_trial_error(0, [], trial(2))
     assert [e[:2] for e in trials.events()] == [
         ("trial_started", "00002"),
         ("trial_ended", "00002"),
     ]
     assert trials.events()[1][3]["kind"] == "crash"
+    assert trials.settled == [("00002", True), ("00002", False)]
+
+
+def test_a_trial_that_goes_on_after_a_crash_is_one_trial_in_the_journal(trials):
+    trials.start(0)
+    trials.result(0, 1)
+    trials.recorder.on_trial_error(0, [], trial(0))
+    trials.start(0)
+    trials.result(0, 2)
+    trials.complete(0)
+    names = [e[0] for e in trials.events()]
+    assert names == ["trial_started", "result", "result", "trial_ended"]
+    assert trials.settled == [("00000", True)]
 
 
 def test_the_cause_of_a_death_is_read_from_where_ray_wrote_it(trials, tmp_path):
-    (tmp_path / "error.pkl").write_bytes(pickle.dumps(NodeDiedError("x")))
+    (tmp_path / "error.pkl").write_bytes(pickle.dumps(OutOfMemoryError("1 GB used")))
     trials.recorder.on_trial_error(0, [], trial(2, str(tmp_path / "error.pkl")))
-    assert trials.events()[1][3]["kind"] == "node_lost"
+    assert trials.events()[1][3] == {"kind": "oom", "message": "1 GB used"}
+
+
+def test_a_process_that_dies_after_long_silence_has_hung(trials, monkeypatch):
+    monkeypatch.setattr(trials.recorder, "_report_timeout_s", 0)
+    trials.start(0)
+    trials.recorder.on_trial_error(0, [], trial(0))
+    assert trials.events()[1][3]["kind"] == "timeout"
+    assert trials.settled == [("00000", False)]
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from tuner.assignment import Assignment
 from tuner.checkpoints import Checkpoint, verified
 from tuner.errors import CheckpointError
 from tuner.events import INTERRUPTED, RESULT, RUNNING, Event
@@ -60,14 +60,13 @@ def newest_checkpoint(folder: Path, trial: TrialRecord) -> tuple[Checkpoint | No
     return None, wrong
 
 
-def assignment_of(folder: Path, trial: TrialRecord) -> tuple[dict[str, Any], list[str]]:
-    """Where `trial` goes on, as the fields of an Assignment, and warnings to be told."""
+def assignment_of(folder: Path, trial: TrialRecord) -> tuple[Assignment, list[str]]:
+    """Where `trial` goes on, and warnings to be told."""
     checkpoint, wrong = newest_checkpoint(folder, trial)
-    fields: dict[str, Any] = {"trial_id": trial.trial_id, "config": trial.config}
-    if checkpoint is not None:
-        fields["epoch"] = checkpoint.epoch
-        fields["checkpoint"] = {
-            "path": checkpoint.path.relative_to(folder).as_posix(),
-            "sha256": checkpoint.sha256,
-        }
-    return fields, wrong
+    if checkpoint is None:
+        return Assignment(trial.trial_id, trial.config), wrong
+    place = {
+        "path": checkpoint.path.relative_to(folder).as_posix(),
+        "sha256": checkpoint.sha256,
+    }
+    return Assignment(trial.trial_id, trial.config, checkpoint.epoch, place), wrong

@@ -29,6 +29,7 @@ from tuner.events import (
     INTERRUPTED,
     STOPPED,
 )
+from tuner.history import TrialRecord, fold
 from tuner.journal import Journal, read, this_owner
 from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.terminal import Progress
@@ -125,6 +126,12 @@ def _search(
     from tuner.searchers.source import TrialSource
     from tuner.trials import tune_trainable
 
+    def settle(trial_id: str, again: bool) -> None:
+        if again:
+            source.again(_continued(spec, fold(read(spec.folder)).trials[trial_id]))
+        else:
+            source.give_up(trial_id)
+
     scheduler = Asha(spec.scheduler, spec.objective) if spec.scheduler else None
     stopped = scheduler.stopped if scheduler else set()
     recorder = Recorder(
@@ -132,6 +139,7 @@ def _search(
         observers,
         stopped=stopped,
         epochs=past.last_epochs(),
+        settle=settle,
         report_timeout_s=spec.timeouts.report_s,
     )
     recorder.emit(EXPERIMENT_STARTED, resumed=past.resumed, owner=this_owner())
@@ -187,11 +195,16 @@ def _unfinished(
         elif spec.epochs is not None and trial.last_epoch >= spec.epochs:
             recorder.end(trial.trial_id, COMPLETED)
         else:
-            fields, warnings = assignment_of(spec.folder, trial)
-            for warning in warnings:
-                print(f"warning: {warning}; going back to the one before", file=sys.stderr)
-            assignments.append(Assignment(**fields))
+            assignments.append(_continued(spec, trial))
     return assignments
+
+
+def _continued(spec: ExperimentSpec, trial: TrialRecord) -> Assignment:
+    """Where `trial` goes on; what is wrong with its newest checkpoint is told."""
+    assignment, warnings = assignment_of(spec.folder, trial)
+    for warning in warnings:
+        print(f"warning: {warning}; going back to the one before", file=sys.stderr)
+    return assignment
 
 
 class _Ending:

@@ -25,6 +25,7 @@ from tuner.events import (
     Event,
 )
 from tuner.journal import Journal
+from tuner.retries import Retries
 from tuner.training.deaths import death_of
 from tuner.training.failures import Failure
 from tuner.training.trainable import REPORT
@@ -39,7 +40,8 @@ class Recorder(Callback):
     a decision must not act on what is not recorded. An epoch that is run again after a resume,
     because its checkpoint was not yet written, is not journaled twice: `epochs` has the last one
     of each trial. `stopped` is filled by the scheduler. A trial that dies after
-    `report_timeout_s` seconds of silence has hung.
+    `report_timeout_s` seconds of silence has hung. `settle(trial_id, again)` is told of each
+    failed trial whether it is tried again.
     """
 
     def __init__(
@@ -49,12 +51,15 @@ class Recorder(Callback):
         *,
         stopped: set[str],
         epochs: Mapping[str, int],
+        settle: Callable[[str, bool], None],
         report_timeout_s: float = math.inf,
     ) -> None:
         self._journal = journal
         self._observers = observers
         self._stopped = stopped
         self._epochs = dict(epochs)
+        self._settle = settle
+        self._retries = Retries()
         self._failures: dict[str, Failure] = {}
         self._live: set[str] = set()
         self._report_timeout_s = report_timeout_s
@@ -109,28 +114,35 @@ class Recorder(Callback):
     ) -> None:
         trial_id = _id(trial)
         if trial_id in self._failures:
-            self.end(trial_id, FAILED, self._failures[trial_id])
+            self._fail(trial_id, self._failures.pop(trial_id))
         else:
             self.end(trial_id, STOPPED if trial_id in self._stopped else COMPLETED)
 
     def on_trial_error(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        self._start(trial)  # it may have died before it started
         trial_id = _id(trial)
+        if trial_id not in self._heard:  # it died before it started
+            self._start(trial)
         silent_s = time.monotonic() - self._heard[trial_id]
         if silent_s >= self._report_timeout_s:  # a worker that hangs ends itself
             message = f"no report in {self._report_timeout_s:g} s; its log shows where it hung"
             failure = Failure("timeout", message)
         else:
             failure = death_of(_error_of(trial))
-        self.end(trial_id, FAILED, failure)
+        self._fail(trial_id, failure)
+
+    def _fail(self, trial_id: str, failure: Failure) -> None:
+        again = self._retries.grants(trial_id, self._epochs.get(trial_id, 0), failure)
+        if not again:
+            self.end(trial_id, FAILED, failure)
+        self._settle(trial_id, again)
 
     def _start(self, trial: Trial) -> None:
         trial_id = _id(trial)
+        self._heard[trial_id] = time.monotonic()
         if trial_id not in self._live:
             self._live.add(trial_id)
-            self._heard[trial_id] = time.monotonic()
             self.emit(TRIAL_STARTED, trial_id=trial_id, config=trial.config["config"])
 
     def end(self, trial_id: str, status: str, failure: Failure | None = None) -> None:

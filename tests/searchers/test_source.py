@@ -35,7 +35,10 @@ def test_trials_are_numbered_up_to_the_total() -> None:
     given = [source.suggest(f"ray{i}") for i in range(4)]
     assert [g["trial_id"] for g in given[:3]] == ["00000", "00001", "00002"]
     assert given[1]["config"] == {"number": 1}
-    assert given[3] == Searcher.FINISHED
+    assert given[3] is None
+    for i in range(3):
+        source.on_trial_complete(f"ray{i}", {"loss": 1.0})
+    assert source.suggest("ray4") == Searcher.FINISHED
 
 
 def test_at_most_the_limit_is_live() -> None:
@@ -64,24 +67,38 @@ def test_unfinished_trials_come_first_and_taken_numbers_not_again() -> None:
     first, second, end = (source.suggest(x) for x in "abc")
     assert (first["trial_id"], first["epoch"]) == ("00001", 4)
     assert second["trial_id"] == "00002"
-    assert end == Searcher.FINISHED
+    assert end is None
 
 
-def test_the_strategy_hears_our_ids_and_of_failures() -> None:
+def test_the_strategy_hears_our_ids() -> None:
     strategy = Strategy()
     source = TrialSource(strategy, total=None, limit=9)
-    for ray_id in "abc":
+    for ray_id in "ab":
         source.suggest(ray_id)
     source.on_trial_result("b", {"loss": 1.0})
     source.on_trial_complete("a", {"loss": 2.0})
-    source.on_trial_complete("b", {"tuner/failure/kind": "nan"})
-    source.on_trial_complete("c", error=True)
     assert strategy.told == [
         ("result", "00001", {"loss": 1.0}),
         ("complete", "00000", {"loss": 2.0}, False),
-        ("complete", "00001", None, True),
-        ("complete", "00002", None, True),
     ]
+
+
+def test_a_failure_is_told_when_it_is_settled() -> None:
+    strategy = Strategy()
+    source = TrialSource(strategy, total=2, limit=9)
+    for ray_id in "ab":
+        source.suggest(ray_id)
+    source.on_trial_complete("a", {"tuner/failure/kind": "nan"})
+    assert source.suggest("c") is None  # b is live: it may have to be tried again
+    source.on_trial_complete("b", error=True)
+    assert strategy.told == []
+    source.give_up("00000")
+    source.again(Assignment("00001", {"number": 1}, epoch=3))
+    assert strategy.told == [("complete", "00000", None, True)]
+    assert source.suggest("c")["epoch"] == 3
+    source.on_trial_complete("c", {"loss": 1.0})
+    assert strategy.told[1:] == [("complete", "00001", {"loss": 1.0}, False)]
+    assert source.suggest("d") == Searcher.FINISHED
 
 
 def test_ids_sort_in_order_of_creation() -> None:

@@ -23,7 +23,8 @@ class TrialSource(Searcher):
     """Numbers the trials, keeps at most `limit` of them live, and speaks our ids to the strategy.
 
     First come the `unfinished` trials of an interrupted run, then new ones, with the lowest
-    numbers that are not `taken`, up to `total` in all (None: no end).
+    numbers that are not `taken`, up to `total` in all (None: no end). Of a trial that failed the
+    strategy hears when it is settled: by `again` it goes on, by `give_up` it is over.
     """
 
     def __init__(
@@ -61,7 +62,8 @@ class TrialSource(Searcher):
             return self._unfinished.pop(0)
         number = next(self._numbers, None)
         if number is None:
-            return str(Searcher.FINISHED)
+            # while one is live it may have to be tried again, and then Tune must still ask
+            return None if self._live else str(Searcher.FINISHED)
         trial_id = trial_id_of(number)
         config = self._strategy.suggest(trial_id)
         if config is None:
@@ -75,9 +77,17 @@ class TrialSource(Searcher):
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        failed = error or not result or "tuner/failure/kind" in result
         ours = self._live.pop(trial_id)
-        self._strategy.on_trial_complete(ours, None if failed else result, error=failed)
+        if not error and result and "tuner/failure/kind" not in result:
+            self._strategy.on_trial_complete(ours, result)
+
+    def again(self, assignment: Assignment) -> None:
+        """Hand out a failed trial once more."""
+        self._unfinished.append(assignment)
+
+    def give_up(self, trial_id: str) -> None:
+        """Tell the strategy that the trial's config fails."""
+        self._strategy.on_trial_complete(trial_id, None, error=True)
 
     def save(self, checkpoint_path: str) -> None:
         """Ray's snapshots are not used: the journal holds all that a resume needs."""
