@@ -3,7 +3,8 @@
 import pytest
 from synthetic import Writer, make_folder
 
-from tuner.continuation import Past, assignment_of, newest_checkpoint
+from tuner.continuation import Extension, Past, assignment_of, newest_checkpoint
+from tuner.errors import UsageError
 from tuner.journal import read
 
 
@@ -82,3 +83,22 @@ def test_a_checkpoint_ahead_of_its_report_is_not_used(writer):
     writer.checkpoint(trial_id, 2)
     [trial] = past_of(writer).unfinished()
     assert newest_checkpoint(writer.folder, trial)[0].epoch == 1
+
+
+def test_failed_trials_go_on_when_asked(writer):
+    writer.trial(0, [0.1], end="completed")
+    writer.trial(1, [0.1], error=("crash", "m"))
+    writer.kill()
+    events = list(read(writer.folder))
+    assert Past.of(events).unfinished() == []
+    assert [t.trial_id for t in Past.of(events, retry_failed=True).unfinished()] == ["00001"]
+
+
+def test_an_extension_changes_what_it_says_and_nothing_else():
+    raw = {"num_samples": 4, "seed": 1}
+    assert Extension().applied_to(raw) == raw
+    assert Extension(add_samples=3).applied_to(raw) == {"num_samples": 7, "seed": 1}
+    assert Extension(time_budget_s=9.0).applied_to(raw) == {**raw, "time_budget_s": 9.0}
+    assert [Extension().changes_the_spec, Extension(1).changes_the_spec] == [False, True]
+    with pytest.raises(UsageError, match="a number of samples"):
+        Extension(add_samples=1).applied_to({"num_samples": None})

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import OWNER, Clock, Writer
 
-from tuner.errors import JournalError
+from tuner.errors import JournalError, UsageError
 from tuner.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, RESULT, TRIAL_STARTED
 from tuner.journal import JOURNAL, Journal, is_locked, read, this_owner
 
@@ -219,7 +219,7 @@ def test_a_second_driver_is_refused_and_told_who_holds_the_journal(tmp_path):
         journal.append(EXPERIMENT_STARTED, resumed=False, owner=this_owner())
         assert is_locked(tmp_path)
         held = rf"another driver: pid {os.getpid()} on {socket.gethostname()}, since 20\d\d-"
-        with pytest.raises(JournalError, match=held):
+        with pytest.raises(UsageError, match=held):
             Journal.open(tmp_path)
     assert not is_locked(tmp_path)
     Journal.open(tmp_path).close()
@@ -231,7 +231,7 @@ def test_a_driver_that_has_not_signed_yet_is_not_taken_for_the_one_before(tmp_pa
     with Journal.open(tmp_path) as journal:
         owner = this_owner() | {"pid": dead.pid}
         journal.append(EXPERIMENT_STARTED, resumed=False, owner=owner)
-        with pytest.raises(JournalError, match="another driver that has just started"):
+        with pytest.raises(UsageError, match="another driver that has just started"):
             Journal.open(tmp_path)
 
 

@@ -144,17 +144,31 @@ def validate(
 @click.argument("name")
 @click.option("--address", default="local", metavar="local|auto|HOST:PORT", help="[default: local]")
 @click.option("--evaluate/--no-evaluate", default=True, help="Measure the best on the test split.")
+@click.option("--retry-failed", is_flag=True, help="Failed trials go on, too.")
+@click.option("--add-samples", type=click.IntRange(min=1), metavar="N", help="More trials.")
+@click.option("--time-budget", type=Duration(), help="A new one, counted from now.")
 @_storage
 @_json
-def resume(name: str, address: str, evaluate: bool, storage: str | None, as_json: bool) -> int:
+def resume(
+    name: str,
+    address: str,
+    evaluate: bool,
+    retry_failed: bool,
+    add_samples: int | None,
+    time_budget: float | None,
+    storage: str | None,
+    as_json: bool,
+) -> int:
     """Go on with the interrupted experiment NAME as if nothing had happened."""
     from tuner import cluster
+    from tuner.continuation import Extension
     from tuner.driver import resume_experiment
 
     before = _load(name, storage)
     _announce_code(before)
     with cluster.connect(address):
-        results = resume_experiment(before.folder)
+        more = Extension(add_samples or 0, time_budget, retry_failed)
+        results = resume_experiment(before.folder, more=more)
     return _finish(results, evaluate, as_json)
 
 

@@ -2,15 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tuner.assignment import Assignment
 from tuner.checkpoints import Checkpoint, verified
-from tuner.errors import CheckpointError
-from tuner.events import INTERRUPTED, RESULT, RUNNING, Event
+from tuner.errors import CheckpointError, UsageError
+from tuner.events import FAILED, INTERRUPTED, RESULT, RUNNING, Event
 from tuner.history import History, TrialRecord, fold
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """What a resume adds to an experiment.
+
+    add_samples: more trials. time_budget_s: a new time budget, in seconds from the resume.
+    retry_failed: failed trials go on, too.
+    """
+
+    add_samples: int = 0
+    time_budget_s: float | None = None
+    retry_failed: bool = False
+
+    @property
+    def changes_the_spec(self) -> bool:
+        """Whether the experiment is another one from now on."""
+        return bool(self.add_samples or self.time_budget_s)
+
+    def applied_to(self, raw: Mapping[str, Any]) -> dict[str, Any]:
+        """The spec's plain values, extended. Raises UsageError where it has no number to add to."""
+        changed = dict(raw)
+        if self.add_samples:
+            if changed.get("num_samples") is None:
+                raise UsageError("--add-samples needs an experiment with a number of samples")
+            changed["num_samples"] += self.add_samples
+        if self.time_budget_s:
+            changed["time_budget_s"] = self.time_budget_s
+        return changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +50,13 @@ class Past:
     events: tuple[Event, ...] = ()
     history: History = field(default_factory=lambda: fold(()))
     resumed: bool = False
+    retry_failed: bool = False
 
     @classmethod
-    def of(cls, events: Iterable[Event]) -> Past:
+    def of(cls, events: Iterable[Event], *, retry_failed: bool = False) -> Past:
         """The past of an experiment that is resumed."""
         told = tuple(events)
-        return cls(told, fold(told), resumed=True)
+        return cls(told, fold(told), resumed=True, retry_failed=retry_failed)
 
     def reports(self) -> Iterator[tuple[str, int, dict[str, float]]]:
         """(trial_id, epoch, metrics) of every report, in the order of the journal."""
@@ -38,9 +69,9 @@ class Past:
         return {trial_id: trial.last_epoch for trial_id, trial in self.history.trials.items()}
 
     def unfinished(self) -> list[TrialRecord]:
-        """The trials that had not ended, in order of creation."""
-        open_statuses = (RUNNING, INTERRUPTED)
-        return [t for t in self.history.trials.values() if t.status in open_statuses]
+        """The trials that go on, in order of creation: those that had not ended, or had failed."""
+        going_on = {RUNNING, INTERRUPTED, *([FAILED] if self.retry_failed else [])}
+        return [t for t in self.history.trials.values() if t.status in going_on]
 
 
 def newest_checkpoint(folder: Path, trial: TrialRecord) -> tuple[Checkpoint | None, list[str]]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tuner import cluster
 from tuner.assignment import Assignment
-from tuner.continuation import Past, assignment_of
+from tuner.continuation import Extension, Past, assignment_of
 from tuner.errors import ExperimentError, InterruptedSearchError, UsageError
 from tuner.events import (
     COMPLETED,
@@ -64,20 +64,23 @@ def run_experiment(spec: ExperimentSpec) -> Results:
         return _run(spec, journal, Past())
 
 
-def resume_experiment(folder: Path) -> Results:
+def resume_experiment(folder: Path, *, more: Extension | None = None) -> Results:
     """Go on with the experiment in `folder` as if it had not been interrupted.
 
     Finished trials stay as they are; the others continue from their newest whole checkpoint, and
-    the trials that had not started yet follow. Raises as `run_experiment` does, and SpecError for
-    an experiment.json that cannot be run here.
+    the trials that had not started yet follow. `more` extends it. Raises as `run_experiment`
+    does, and SpecError for an experiment.json that cannot be run here.
     """
+    more = more or Extension()
     document = read_document(folder / EXPERIMENT)
     place = {"name": folder.resolve().name, "storage": str(folder.resolve().parent)}
-    raw = {**document["spec"], **place}
+    raw = more.applied_to({**document["spec"], **place})
     source = str(folder / EXPERIMENT)
     spec = validate(raw, source=source, machine=_machine(build_spec(raw, source).resources))
     with Journal.open(folder) as journal:
-        return _run(spec, journal, Past.of(read(folder)))
+        if more.changes_the_spec:
+            _describe(folder, {**document, "spec": spec.model_dump(mode="json")})
+        return _run(spec, journal, Past.of(read(folder), retry_failed=more.retry_failed))
 
 
 def _run(spec: ExperimentSpec, journal: Journal, past: Past) -> Results:
@@ -260,8 +263,13 @@ def _claim(spec: ExperimentSpec) -> None:
         ) from None
     except OSError as error:
         raise UsageError(f"cannot create {folder}: {error.strerror}") from error
+    _describe(folder, _description(spec))
+
+
+def _describe(folder: Path, document: dict[str, Any]) -> None:
+    """Write experiment.json, whole or not at all."""
     partial = folder / f"{EXPERIMENT}.partial"
-    partial.write_text(json.dumps(_description(spec), indent=2) + "\n", encoding="utf-8")
+    partial.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     partial.replace(folder / EXPERIMENT)
 
 

@@ -6,7 +6,7 @@
     ├── NoUsableTrialError     no trial that could be shown, exported or evaluated   exit 1
     ├── InterruptedSearchError a signal ended the search, which can be resumed       exit 128 + n
     └── ExperimentError        the experiment's own failure, not a trial's           exit 1
-        ├── JournalError       a journal that is damaged or held by another driver
+        ├── JournalError       a journal that is damaged or cannot be written
         ├── CheckpointError    a checkpoint that is missing, damaged or not loadable
         └── DataError          a data set that cannot be had
 

@@ -21,7 +21,7 @@ from reprlib import repr as shown  # short, and safe on what is nested deep
 from types import TracebackType
 from typing import Any, NoReturn
 
-from tuner.errors import JournalError
+from tuner.errors import JournalError, UsageError
 from tuner.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, RESULT, Event, fault_of
 
 JOURNAL = "journal.jsonl"
@@ -51,7 +51,7 @@ class Journal:
         """Open or create the journal in `folder`, lock it, and cut off what a kill left torn.
 
         `clock` gives seconds since the epoch. Raises JournalError where the file cannot be
-        opened, is damaged, or is held by another driver, which it names.
+        opened or is damaged, and UsageError where another driver holds it, which it names.
         """
         path = folder / JOURNAL
         try:
@@ -238,7 +238,7 @@ def _lock(fd: int, folder: Path) -> None:
             return
         except BlockingIOError:
             if time.monotonic() > deadline:
-                raise JournalError(
+                raise UsageError(
                     f"{folder / JOURNAL} is held by {_holder(folder)}; let it end or stop it first"
                 ) from None
             time.sleep(0.02)
