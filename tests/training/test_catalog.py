@@ -46,6 +46,8 @@ def test_defaults_have_no_fault():
         {"model": "resnet18", "dataset": "cifar10", "crop_padding": 4, "flip": True, "cutout": 8},
         {"optimizer": "adamw", "momentum": 0.8, "lr_schedule": "one_cycle", "width": 8},
         {"optimizer": "sgd", "momentum": 0, "weight_decay": 0, "dtype": "float64"},
+        {"precision": "bf16", "compile": True},
+        {"precision": "float32", "dtype": "float64"},
         {"batch_size": 64.0, "epochs": 3, "seed": 5},
     ],
 )
@@ -71,6 +73,8 @@ def test_sound_settings_have_no_fault(values):
         ("seed", -1),
         ("split_seed", -1),
         ("dtype", "float16"),
+        ("precision", "bfloat16"),
+        ("compile", "perhaps"),
         ("norm", "layer"),
         ("lr_schedule", "linear"),
         ("optimizer", "adam"),
@@ -121,6 +125,12 @@ def test_model_settings_are_the_given_ones_or_the_models_defaults():
     }
     net = ClassifierSettings(model="net", dataset="cifar10", l1=7)
     assert model_settings(net) == {"l1": 7, "l2": 84}
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bf16", "fp16"])
+def test_half_precision_is_of_float32(precision):
+    (fault,) = check_settings({"precision": precision, "dtype": "float64"})
+    assert str(fault).startswith("precision: applies to dtype 'float32', and dtype is 'float64'")
 
 
 def test_a_check_takes_under_a_millisecond():

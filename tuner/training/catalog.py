@@ -167,6 +167,10 @@ class ClassifierSettings(Part):
     label_smoothing: float = Field(0.0, ge=0, lt=1)
 
     dtype: Literal["float32", "float64"] = "float32"
+    precision: Literal["auto", "float32", "tf32", "bf16", "fp16"] = Field(
+        "auto", description="what is computed in, where the device has it; weights stay in dtype"
+    )
+    compile: bool = Field(False, description="torch.compile the training step's forward pass")
     epochs: int = Field(10, ge=1, description="length of the schedule, in epochs")
     seed: int = Field(0, ge=0, lt=2**63, description="of initialisation, order and augmentation")
 
@@ -188,6 +192,9 @@ def check_settings(values: Mapping[str, Any]) -> list[Fault]:
         settings, _ = parse(ClassifierSettings, {k: values[k] for k in values if k in known})
     if settings is None:
         return faults
+    if settings.dtype == "float64" and settings.precision not in ("auto", "float32"):
+        rule = "applies to dtype 'float32', and dtype is 'float64'"
+        faults.append(Fault("precision", rule, settings.precision))
     if "model" not in faulty:
         faults += _inert_faults(settings)
     if "dataset" not in faulty:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from functools import partial
 from math import ceil
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
@@ -30,6 +30,7 @@ from tuner.training.data.image_set import ImageSet, image_set
 from tuner.training.micro_batch import MicroBatch
 from tuner.training.models.build import build_model
 from tuner.training.optimizer import build_lr_schedule, build_optimizer, next_lr
+from tuner.training.precision import choose, hardware
 from tuner.training.ranks import Ranks
 
 EVALUATION_BATCH = 500  # images that a rank evaluates at once, where memory allows
@@ -68,13 +69,17 @@ class ImageClassifier:
             device=self._device,
         )
         self._augmentation = Augmentation(settings.crop_padding, settings.flip, settings.cutout)
-        dtype: torch.dtype = getattr(torch, settings.dtype)
-        self._batcher = Batcher(self._data, dtype=dtype, augmentation=self._augmentation)
-        model = _seeded_model(settings, self._data).to(self._device, dtype)
+        self._dtype: torch.dtype = getattr(torch, settings.dtype)
+        self._precision = choose(settings.precision, hardware(self._device))
+        self._scaler = torch.amp.GradScaler(self._device.type, enabled=self._precision.scaled)
+        self._batcher = Batcher(
+            self._data, dtype=self._dtype, augmentation=self._augmentation, device=self._device
+        )
+        model = _seeded_model(settings, self._data).to(self._device, self._dtype)
         # torch has the argument, its stubs do not.
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._model = self._ranks.synchronised(model)
-        self._network = self._ranks.wrapped(self._model, self._model)
+        self._network = self._ranks.wrapped(self._model, self._compiled())
         self._optimizer = build_optimizer(settings, self._model)
         batches = ceil(len(self._data.splits["train"]) / settings.batch_size)
         self._steps = settings.epochs * batches
@@ -98,7 +103,8 @@ class ImageClassifier:
         validation. Steps beyond `epochs` keep the last lr.
         """
         started = time.perf_counter()
-        loss_sum, lr = self._train_epoch()
+        with self._precision.applied():
+            loss_sum, lr = self._train_epoch()
         trained_s = time.perf_counter() - started
         val_loss, val_accuracy = self._evaluate("validation")
         self._epoch += 1
@@ -131,6 +137,7 @@ class ImageClassifier:
             "lr_schedule": _copied(self._lr_schedule.state_dict()),
             "epoch": self._epoch,
             "micro_batch_size": self._micro.size,
+            "scaler": self._scaler.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -140,7 +147,10 @@ class ImageClassifier:
         self._optimizer.load_state_dict(deepcopy(state["optimizer"]))
         self._lr_schedule.load_state_dict(deepcopy(state["lr_schedule"]))
         self._epoch = state["epoch"]
+        # States that were saved before either existed lack them.
         self._micro.size = state.get("micro_batch_size", self._micro.size)
+        if state.get("scaler"):
+            self._scaler.load_state_dict(state["scaler"])
 
     def _train_epoch(self) -> tuple[float, float]:
         """(sum of the loss over all images and ranks, lr of the last batch)."""
@@ -151,6 +161,7 @@ class ImageClassifier:
             image_size=self._data.info.image_size,
             augmentation=self._augmentation,
             device=self._device,
+            home=self._data.rows_NP.device,
         )
         self._network.train()
         lr = 0.0
@@ -176,7 +187,8 @@ class ImageClassifier:
                 self._ranks.average_gradients(self._model.parameters())
                 if self._device.type in OVERLAPPING:
                     self._rehearsed = self._micro.size
-        self._optimizer.step()
+        self._scaler.step(self._optimizer)
+        self._scaler.update()
         return loss
 
     def _accumulate(
@@ -190,12 +202,13 @@ class ImageClassifier:
             exchange = overlap and number == len(parts)
             x_NCHW, labels_N = self._batcher.training_batch(epoch, part.positions)
             with self._ranks.gradients_stay(self._network, stay=not exchange):
-                logits_NK = self._network(x_NCHW)
-                loss = self._loss_sum(logits_NK, labels_N, self._settings.label_smoothing)
+                with self._precision.forward():
+                    logits_NK = self._network(x_NCHW)
+                    loss = self._loss_sum(logits_NK, labels_N, self._settings.label_smoothing)
                 # The ranks' gradients are averaged: the world size makes of that the mean over
                 # the global batch, also where ranks have unequal shares. No images: weight 0.
                 weight = self._ranks.world_size / part.global_count if part.count else 0.0
-                (loss * weight).backward()
+                self._scaler.scale(loss * weight).backward()
             if part.count:
                 loss_sum += loss.detach()
         return loss_sum
@@ -204,14 +217,15 @@ class ImageClassifier:
     def _evaluate(self, split: str) -> tuple[float, float]:
         """(mean loss, accuracy) on a split; each image counts once, on one rank."""
         self._model.eval()
-        rows_N = self._data.splits[split].to(self._device)
+        rows_N = self._data.splits[split].to(self._data.rows_NP.device)
         # (sum of the loss, number right)
         sums = torch.zeros(2, dtype=torch.float64, device=self._device)
         batch_size = EVALUATION_BATCH * self._ranks.world_size
         for shard in shards(len(rows_N), **self._ranks.share(batch_size)):
             if shard.count:
                 attempt = partial(self._measure, rows_N[shard.positions])
-                sums += self._evaluation_micro.run(attempt)
+                with self._precision.applied(), self._precision.forward():
+                    sums += self._evaluation_micro.run(attempt)
         loss, right = self._ranks.reduced(sums.tolist())
         return loss / len(rows_N), right / len(rows_N)
 
@@ -226,7 +240,14 @@ class ImageClassifier:
         return sums
 
     def _loss_sum(self, logits_NK: Tensor, labels_N: Tensor, smoothing: float = 0.0) -> Tensor:
+        # Not in the half precision that autocast may give: a sum needs the digits.
+        logits_NK = logits_NK.to(self._dtype)
         return F.cross_entropy(logits_NK, labels_N, reduction="sum", label_smoothing=smoothing)
+
+    def _compiled(self) -> nn.Module:
+        if not self._settings.compile:
+            return self._model
+        return cast(nn.Module, torch.compile(self._model))
 
 
 def _settings(values: Mapping[str, Any]) -> ClassifierSettings:

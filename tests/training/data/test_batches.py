@@ -130,3 +130,32 @@ def test_batches_do_not_change_the_images(images):
     batcher = Batcher(images, dtype=torch.float32, augmentation=augmentation)
     batcher.training_batch(plan(rows=range(20), augmentation=augmentation), slice(20))
     assert torch.equal(images.rows_NP, before)
+
+
+def test_images_of_the_host_go_to_the_device_through_pinned_memory(images, monkeypatch):
+    pinned = []
+
+    def pin(values):
+        pinned.append(values.dtype)
+        return values
+
+    monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
+    meta = torch.device("meta")  # stands for a GPU: it has shapes and a place, no values
+    batcher = Batcher(images, dtype=torch.float32, augmentation=Augmentation(), device=meta)
+    rows = torch.arange(20)
+    epoch = plan_epoch(
+        rows,
+        seed=0,
+        epoch=0,
+        image_size=32,
+        augmentation=Augmentation(),
+        device=meta,
+        home=CPU,
+    )
+    assert (epoch.order_N.device, epoch.draws.flip_N.device) == (CPU, meta)
+    for x, labels in (batcher.training_batch(epoch, slice(4)), batcher.batch(rows[:4])):
+        assert (x.device, labels.device) == (meta, meta)
+        assert (x.shape, labels.shape) == ((4, 3, 32, 32), (4,))
+    assert pinned == [torch.uint8, torch.int64] * 2
+    Batcher(images, dtype=torch.float32, augmentation=Augmentation()).batch(rows[:4])
+    assert len(pinned) == 4  # what is at home is not pinned

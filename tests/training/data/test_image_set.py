@@ -5,7 +5,7 @@ import pytest
 import tiny_images
 import torch
 
-from tuner.training.data.image_set import data_folder, image_set
+from tuner.training.data.image_set import _free_bytes, _home, data_folder, image_set
 
 CPU = torch.device("cpu")
 
@@ -62,3 +62,22 @@ def test_data_folder(data_dir, variable, expected, monkeypatch):
     monkeypatch.setenv("HOME", "/home/me")
     monkeypatch.setenv("TUNER_DATA", variable or "")
     assert data_folder(data_dir) == Path(expected)
+
+
+CUDA = torch.device("cuda")
+
+
+@pytest.mark.parametrize(("size", "home"), [(499, "cuda"), (500, "cuda"), (501, "cpu")])
+def test_images_that_would_fill_a_gpu_stay_on_the_host(size, home, monkeypatch):
+    monkeypatch.setattr("tuner.training.data.image_set._free_bytes", lambda device: 1000)
+    assert _home(size, CUDA).type == home
+    assert _home(size, torch.device("cpu")).type == "cpu"
+
+
+def test_what_a_process_may_take_of_a_shared_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (900, 1000))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 100)
+    monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda device: 1.0)
+    assert _free_bytes(CUDA) == 900
+    monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda device: 0.25)
+    assert _free_bytes(CUDA) == 150

@@ -61,7 +61,10 @@ def micro_shards(shard: Shard, *, size: int, world_size: int = 1) -> list[Shard]
 
 @dataclass(frozen=True, eq=False)
 class Epoch:
-    """One epoch over a split: the order of its images, and what is drawn for each."""
+    """One epoch over a split: the order of its images, and what is drawn for each.
+
+    The order lies where the images do, the draws on the device that trains.
+    """
 
     order_N: Tensor
     draws: Draws
@@ -75,12 +78,16 @@ def plan_epoch(
     image_size: int,
     augmentation: Augmentation,
     device: torch.device,
+    home: torch.device | None = None,
 ) -> Epoch:
-    """The images `rows_N` in the order of epoch number `epoch`, a permutation, with their draws."""
+    """The images `rows_N` in the order of epoch number `epoch`, a permutation, with their draws.
+
+    home: where the images lie, `device` unless given.
+    """
     generator = torch.Generator().manual_seed(_mix(seed, epoch))
     order_N = rows_N[torch.randperm(len(rows_N), generator=generator)]
     draws = draw(len(rows_N), image_size=image_size, augmentation=augmentation, generator=generator)
-    return Epoch(order_N.to(device), draws.to(device))
+    return Epoch(order_N.to(home or device), draws.to(device))
 
 
 def _mix(*numbers: int) -> int:
@@ -89,31 +96,55 @@ def _mix(*numbers: int) -> int:
 
 
 class Batcher:
-    """Gives batches of an image set as normalised float images and labels."""
+    """Gives batches of an image set as normalised float images and labels, on `device`.
 
-    def __init__(self, images: ImageSet, *, dtype: torch.dtype, augmentation: Augmentation) -> None:
+    device: where the images lie, unless given. Images of the host go there through pinned memory,
+    while the device still computes.
+    """
+
+    def __init__(
+        self,
+        images: ImageSet,
+        *,
+        dtype: torch.dtype,
+        augmentation: Augmentation,
+        device: torch.device | None = None,
+    ) -> None:
         self._images = images
         self._augmentation = augmentation
-        self._scale_P, self._shift_P = _affine(images.info, dtype, images.rows_NP.device)
+        self._device = device or images.rows_NP.device
+        self._scale_P, self._shift_P = _affine(images.info, dtype, self._device)
 
     def training_batch(self, epoch: Epoch, positions: slice) -> tuple[Tensor, Tensor]:
         """(x_NCHW, labels_N) at `positions` of the epoch's order, augmented."""
         info, rows_N = self._images.info, epoch.order_N[positions]
         draws = epoch.draws.take(positions)
+        rows_NP, labels_N = self._taken(rows_N)
         rows_NP = crop_and_flip(
-            self._images.rows_NP.index_select(0, rows_N),
+            rows_NP,
             draws,
             channels=info.channels,
             image_size=info.image_size,
             augmentation=self._augmentation,
         )
         x_NCHW = cut_out(self._normalise(rows_NP), draws, augmentation=self._augmentation)
-        return x_NCHW, self._images.labels_N.index_select(0, rows_N)
+        return x_NCHW, labels_N
 
     def batch(self, rows_N: Tensor) -> tuple[Tensor, Tensor]:
         """(x_NCHW, labels_N) of the images `rows_N`, as they are."""
-        x_NCHW = self._normalise(self._images.rows_NP.index_select(0, rows_N))
-        return x_NCHW, self._images.labels_N.index_select(0, rows_N)
+        rows_NP, labels_N = self._taken(rows_N)
+        return self._normalise(rows_NP), labels_N
+
+    def _taken(self, rows_N: Tensor) -> tuple[Tensor, Tensor]:
+        """(bytes, labels) of the images `rows_N`, on the device that trains."""
+        taken = (s.index_select(0, rows_N) for s in (self._images.rows_NP, self._images.labels_N))
+        rows_NP, labels_N = (self._moved(values) for values in taken)
+        return rows_NP, labels_N
+
+    def _moved(self, values: Tensor) -> Tensor:
+        if values.device.type == self._device.type:
+            return values
+        return values.pin_memory().to(self._device, non_blocking=True)
 
     def _normalise(self, rows_NP: Tensor) -> Tensor:
         # Over whole rows: broadcasting over 3 channels innermost would not vectorise.

@@ -18,6 +18,8 @@ from torch import Tensor
 from tuner.training.catalog import DATASETS, DatasetInfo, load_builder
 from tuner.training.data.splits import IntArray
 
+LARGEST_SHARE = 0.5  # of a GPU's free memory that the images may take
+
 
 @dataclass(frozen=True, eq=False)
 class ImageArrays:
@@ -30,7 +32,10 @@ class ImageArrays:
 
 @dataclass(frozen=True, eq=False)
 class ImageSet:
-    """A data set on a device. Images are rows of bytes, so that a batch is one copy of rows."""
+    """A data set for a device. Images are rows of bytes, so that a batch is one copy of rows.
+
+    The rows and the labels lie on the device, or, where it has no room, on the host.
+    """
 
     info: DatasetInfo
     rows_NP: Tensor
@@ -46,7 +51,7 @@ def data_folder(data_dir: str | None) -> Path:
 def image_set(
     name: str, *, data_dir: str | None, split_seed: int, device: torch.device
 ) -> ImageSet:
-    """The data set `name` on `device`. A worker loads it once, whatever number of trials it runs.
+    """The data set `name` for `device`. A worker loads it once, whatever number of trials it runs.
 
     Raises DataError where the data cannot be had.
     """
@@ -57,13 +62,28 @@ def image_set(
 def _image_set(name: str, folder: Path, split_seed: int, device: torch.device) -> ImageSet:
     info = DATASETS[name]
     arrays: ImageArrays = load_builder(info.builder)(folder, split_seed=split_seed)
-    rows_NP = arrays.images_NHWC.reshape(len(arrays.images_NHWC), -1)
+    rows_NP = _as_tensor(arrays.images_NHWC.reshape(len(arrays.images_NHWC), -1))
+    home = _home(rows_NP.nbytes, device)
     return ImageSet(
         info=info,
-        rows_NP=_as_tensor(rows_NP).to(device),
-        labels_N=torch.tensor(arrays.labels_N, device=device),
+        rows_NP=rows_NP.to(home),
+        labels_N=torch.tensor(arrays.labels_N, device=home),
         splits={key: torch.tensor(rows) for key, rows in arrays.splits.items()},
     )
+
+
+def _home(size: int, device: torch.device) -> torch.device:
+    """Where `size` bytes of images lie: on `device`, unless the model would not fit beside it."""
+    if device.type == "cuda" and size > LARGEST_SHARE * _free_bytes(device):
+        return torch.device("cpu")
+    return device
+
+
+def _free_bytes(device: torch.device) -> int:
+    """What this process may still take of the memory of a GPU, which it may share."""
+    free, total = torch.cuda.mem_get_info(device)
+    allowed = int(total * torch.cuda.get_per_process_memory_fraction(device))
+    return min(free, allowed - torch.cuda.memory_reserved(device))
 
 
 def _as_tensor(array: npt.NDArray[np.uint8]) -> Tensor:
