@@ -9,6 +9,13 @@ from tuner.domains import Choice, Domain, Numeric, Space, Value
 
 Points = Callable[[str], int]  # dotted path of a domain -> how many values it gets
 
+MOST_LISTED = 200_000  # cells that are ever listed one by one
+
+
+def every_value(path: str) -> int:
+    """Points for a grid of all values: more than any finite domain has."""
+    return 1 << 62
+
 
 def grid_values(domain: Domain, points: int) -> tuple[Value, ...]:
     """The values of `domain` on a grid: all of a choice, else at most `points`, evenly spaced.

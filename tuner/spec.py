@@ -25,9 +25,10 @@ from pydantic import (
     model_validator,
 )
 
+from tuner.constraints import Constraints
 from tuner.domains import domains_of, parse_space, space_size, space_text
 from tuner.errors import Fault, SpecError, unknown
-from tuner.grid import count_cells
+from tuner.grid import MOST_LISTED, Points, cell, count_cells, every_value
 from tuner.parts import Part, Rule, parse
 
 IMAGE_CLASSIFIER = "tuner.training.classifier:ImageClassifier"
@@ -42,15 +43,37 @@ SpaceField = Annotated[
 class SearchSettings(Part):
     """What every search strategy takes; each strategy's own settings are a subclass.
 
-    space: hyperparameter name -> domain, or a constant.
+    space: hyperparameter name -> domain, or a constant. forbid: expressions over hyperparameters,
+    as "lr > 0.1 and batch_size < 32"; a config for which one holds is not tried.
     """
 
     strategy: str
     space: SpaceField
+    forbid: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _readable_constraints(self) -> Self:
+        names = [path for path, _ in domains_of(self.space)] + list(self.space)
+        try:
+            faults = Constraints(self.forbid).check_names(names)
+        except Rule as rule:
+            faults = list(rule.faults)
+        if faults:
+            raise Rule(*(Fault(f"forbid.{f.key}", f.rule, f.value, f.choices) for f in faults))
+        return self
+
+    def _count(self, points: Points) -> int:
+        """The cells of a grid that are allowed; of one too large to be listed, all."""
+        cells = count_cells(self.space, points)
+        if not self.forbid or cells > MOST_LISTED:
+            return cells
+        constraints = Constraints(self.forbid)
+        return sum(constraints.allow(cell(self.space, points, index)) for index in range(cells))
 
     def trials(self, num_samples: int | None) -> int | None:
         """How many trials the search gives: None where only the time budget ends it."""
-        size = space_size(self.space)
+        finite = space_size(self.space) is not None
+        size = self._count(every_value) if finite else None
         return num_samples if size is None else min(size, num_samples or size)
 
 
@@ -90,11 +113,59 @@ class GridSettings(SearchSettings):
 
     def trials(self, num_samples: int | None) -> int:
         """The number of cells, at most `num_samples` where that is given."""
-        cells = count_cells(self.space, self.points_of)
+        cells = self._count(self.points_of)
         return cells if num_samples is None else min(cells, num_samples)
 
 
-STRATEGIES: dict[str, type[SearchSettings]] = {"grid": GridSettings, "random": RandomSettings}
+class ModelSettings(SearchSettings):
+    """What the strategies that learn from results share.
+
+    points_to_evaluate: configs to begin with; what one leaves out is drawn.
+    """
+
+    points_to_evaluate: tuple[dict[str, JsonValue], ...] = ()
+
+
+class HyperOptSettings(ModelSettings):
+    """Tree-structured Parzen estimators, by hyperopt.
+
+    startup: random trials before the model is asked. gamma: ceil(gamma * sqrt(n)) of n trials are
+    the good ones. candidates: draws that are compared for a suggestion.
+    """
+
+    strategy: Literal["hyperopt"] = "hyperopt"
+    startup: int = Field(10, ge=1)
+    gamma: float = Field(1.0, gt=0)
+    candidates: int = Field(24, ge=1)
+
+
+class BayesOptSettings(ModelSettings):
+    """A Gaussian process and expected improvement; startup: Sobol points before it is asked."""
+
+    strategy: Literal["bayesopt"] = "bayesopt"
+    startup: int = Field(8, ge=2)
+
+
+class BOHBSettings(ModelSettings):
+    """Kernel densities of the good and the bad trials at the highest rung with enough of them.
+
+    startup: random trials before the model is asked. random_share: of suggestions drawn at random.
+    candidates: draws that are compared for a suggestion.
+    """
+
+    strategy: Literal["bohb"] = "bohb"
+    startup: int = Field(6, ge=1)
+    random_share: float = Field(1 / 3, ge=0, le=1)
+    candidates: int = Field(64, ge=1)
+
+
+STRATEGIES: dict[str, type[SearchSettings]] = {
+    "grid": GridSettings,
+    "random": RandomSettings,
+    "hyperopt": HyperOptSettings,
+    "bayesopt": BayesOptSettings,
+    "bohb": BOHBSettings,
+}
 
 
 def _search(raw: object) -> object:

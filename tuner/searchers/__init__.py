@@ -7,19 +7,41 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ray.tune.search import Searcher
 
-    from tuner.spec import SearchSettings
+    from tuner.spec import Objective, SearchSettings
 
 _BUILDERS = {
     "grid": "tuner.searchers.numbered:GridSearch",
     "random": "tuner.searchers.numbered:RandomSearch",
+    "hyperopt": "tuner.searchers.hyperopt:HyperOptSearch",
+    "bayesopt": "tuner.searchers.bayesopt:BayesOptSearch",
+    "bohb": "tuner.searchers.bohb:BOHBSearch",
 }
 
 
-def build_searcher(settings: SearchSettings, seed: int) -> Searcher:
-    """The searcher for `settings`; the same seed suggests the same configs."""
+def build_searcher(
+    settings: SearchSettings,
+    seed: int,
+    *,
+    objective: Objective | None = None,
+    max_t: int | None = None,
+    slots: int = 1,
+) -> Searcher:
+    """The searcher for `settings`; the same seed suggests the same configs.
+
+    objective, max_t (epochs of a whole trial) and slots (trials that run at a time) are for the
+    strategies that learn from results; these suggest ahead of time, so that nobody waits for them.
+    """
     from importlib import import_module
+
+    from tuner.spec import ModelSettings
 
     module, _, name = _BUILDERS[settings.strategy].partition(":")
     build: Any = getattr(import_module(module), name)
-    searcher: Searcher = build(settings, seed=seed)
-    return searcher
+    if not isinstance(settings, ModelSettings):
+        numbered: Searcher = build(settings, seed=seed)
+        return numbered
+    from tuner.searchers.ahead import AheadSearch
+
+    options = settings.model_dump(exclude={"strategy", "space"})
+    told = (objective.metric, objective.mode) if objective else (None, None)
+    return AheadSearch(build(settings.space, *told, seed=seed, max_t=max_t, **options), slots=slots)

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 from ray.tune.search import Searcher
 
+from tuner.constraints import Constraints
 from tuner.domains import Domain, Value, resolve, space_size
-from tuner.grid import cell, count_cells
+from tuner.errors import Fault, SpecError
+from tuner.grid import cell, count_cells, every_value
 from tuner.spec import GridSettings, RandomSettings
 
+_MOST_TRIES = 10_000  # draws of a continuous space that may be forbidden
 _TRIES = 100  # draws that may repeat before the configs that are left are listed
 
 
@@ -45,11 +48,21 @@ class GridSearch(NumberedSearch):
         super().__init__()
         self._settings = settings
         self._cells = count_cells(settings.space, settings.points_of)
+        self._constraints = Constraints(settings.forbid)
+        self._allowed: list[int] = []  # the first cells that are not forbidden
+        self._next_cell = 0
 
     def _config(self, number: int) -> dict[str, Any] | None:
-        if number >= self._cells:
-            return None
-        return cell(self._settings.space, self._settings.points_of, number)
+        if not self._constraints:
+            return self._cell(number) if number < self._cells else None
+        while len(self._allowed) <= number and self._next_cell < self._cells:
+            if self._constraints.allow(self._cell(self._next_cell)):
+                self._allowed.append(self._next_cell)
+            self._next_cell += 1
+        return self._cell(self._allowed[number]) if number < len(self._allowed) else None
+
+    def _cell(self, index: int) -> dict[str, Any]:
+        return cell(self._settings.space, self._settings.points_of, index)
 
 
 class RandomSearch(NumberedSearch):
@@ -60,34 +73,47 @@ class RandomSearch(NumberedSearch):
         self._space = settings.space
         self._seed = seed
         self._size = space_size(settings.space)
+        self._constraints = Constraints(settings.forbid)
         self._drawn: list[dict[str, Any]] = []  # configs 0, 1, ... of a finite space
         self._seen: set[str] = set()
         self._left: list[dict[str, Any]] | None = None  # once few are left: those, shuffled
 
     def _config(self, number: int) -> dict[str, Any] | None:
         if self._size is None:
-            return self._draw(number, 0)
+            return self._allowed_draw(number)
         while len(self._drawn) <= number:
-            if len(self._drawn) == self._size:
-                return None
             config = self._unseen(len(self._drawn))
+            if config is None:
+                return None
             self._drawn.append(config)
             self._seen.add(_key(config))
         return self._drawn[number]
 
-    def _unseen(self, number: int) -> dict[str, Any]:
+    def _allowed_draw(self, number: int) -> dict[str, Any]:
+        for attempt in range(_MOST_TRIES):
+            config = self._draw(number, attempt)
+            if self._constraints.allow(config):
+                return config
+        fault = Fault("forbid", f"leaves nothing that {_MOST_TRIES} random draws could find")
+        raise SpecError([fault], "the search")
+
+    def _unseen(self, number: int) -> dict[str, Any] | None:
         if self._left is None:
             for attempt in range(_TRIES):
                 config = self._draw(number, attempt)
-                if _key(config) not in self._seen:
+                if _key(config) not in self._seen and self._constraints.allow(config):
                     return config
             self._left = self._list_left(number)
-        return self._left.pop()
+        return self._left.pop() if self._left else None
 
     def _list_left(self, number: int) -> list[dict[str, Any]]:
-        cells = range(count_cells(self._space, _every_value))
-        configs = (cell(self._space, _every_value, index) for index in cells)
-        left = [config for config in configs if _key(config) not in self._seen]
+        cells = range(count_cells(self._space, every_value))
+        configs = (cell(self._space, every_value, index) for index in cells)
+        left = [
+            config
+            for config in configs
+            if _key(config) not in self._seen and self._constraints.allow(config)
+        ]
         order = np.random.default_rng((self._seed, number)).permutation(len(left))
         return [left[i] for i in order]
 
@@ -98,10 +124,6 @@ class RandomSearch(NumberedSearch):
             return domain.at(rng.random())
 
         return resolve(self._space, draw)
-
-
-def _every_value(path: str) -> int:
-    return 1 << 62  # more points than any finite domain has values
 
 
 def _key(config: dict[str, Any]) -> str:

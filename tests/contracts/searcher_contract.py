@@ -1,0 +1,261 @@
+"""What every searcher must hold to; a searcher's test inherits it and says how one is made.
+
+class TestMySearch(SearcherContract):
+    def make(self, space, **settings) -> Searcher:
+        return MySearch(space, "loss", "min", **settings)
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from ray.tune.search import Searcher
+from strategies import spaces
+
+from tuner.domains import parse_space
+from tuner.searchers.encoding import Encoding
+
+SPACE = {
+    "lr": "loguniform(1e-4, 1)",
+    "batch_size": "choice([16, 32, 64])",
+    "layers": "randint(1, 9)",
+    "momentum": "quniform(0, 0.95, 0.1)",
+    "kind": "choice(['a', 'b', 'c'])",
+    "branch": "choice([{'name': 'sgd', 'nesterov': choice([True, False])}, "
+    "{'name': 'adam', 'beta': uniform(0.8, 0.99), 'more': {'eps': loguniform(1e-9, 1e-3)}}])",
+    "fixed": 3,
+    "sizes": "choice([[3, 4], [5]])",
+}
+FINITE = {"a": "choice([1, 2, 3])", "b": "choice(['x', {'n': randint(0, 2)}])"}
+FEW = settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.differing_executors]
+)
+
+
+def loss_of(config: dict[str, Any]) -> float:
+    """Smooth in lr, and different for every config."""
+    return (math.log10(config["lr"]) + 2) ** 2 + 0.1 * config["layers"]
+
+
+def plain(value: Any) -> bool:
+    """Whether a value is built from Python's own types alone."""
+    if isinstance(value, dict):
+        return all(type(k) is str and plain(v) for k, v in value.items())
+    if isinstance(value, list):
+        return all(map(plain, value))
+    return type(value) in (int, float, str, bool, type(None))
+
+
+def play(
+    search: Searcher, first: int, count: int, loss: Any = loss_of, epochs: int = 1
+) -> list[dict[str, Any]]:
+    """Run trials `first`, `first` + 1, ... one after another; their configs."""
+    configs = []
+    for number in range(first, first + count):
+        trial_id = f"{number:05d}"
+        config = search.suggest(trial_id)
+        assert isinstance(config, dict), config
+        configs.append(config)
+        for epoch in range(1, epochs):
+            search.on_trial_result(
+                trial_id, {"loss": loss(config) + 1 / epoch, "training_iteration": epoch}
+            )
+        search.on_trial_complete(
+            trial_id, {"loss": loss(config), "training_iteration": epochs, "config": config}
+        )
+    return configs
+
+
+class SearcherContract:
+    """Inherit, define `make`, and every test below runs on your searcher."""
+
+    trials = 16  # enough for the model to be asked
+
+    def make(self, space: dict[str, Any] | None = SPACE, **settings: Any) -> Any:
+        """A new searcher of "loss" and "min", or as `settings` say."""
+        raise NotImplementedError
+
+    def test_is_a_searcher(self) -> None:
+        assert isinstance(self.make(seed=0), Searcher)
+
+    def test_suggests_plain_values_of_the_space(self) -> None:
+        encoding = Encoding(parse_space(SPACE))
+        for config in play(self.make(seed=0), 0, self.trials):
+            assert plain(config), config
+            encoding.encode(config)
+            assert config["fixed"] == 3
+            assert ("nesterov" in config["branch"]) == (config["branch"]["name"] == "sgd")
+
+    @FEW
+    @given(spaces, st.integers(0, 9))
+    def test_any_space(self, space: dict[str, Any], seed: int) -> None:
+        search, encoding = self.make(space, seed=seed), Encoding(space)
+        for number in range(self.trials):
+            config = search.suggest(str(number))
+            if config == Searcher.FINISHED:
+                return
+            encoding.encode(config)
+            value = math.nan if number % 5 == 4 else float(number % 7)
+            search.on_trial_complete(str(number), {"loss": value, "training_iteration": 1})
+
+    def test_takes_space_and_objective_from_tune(self) -> None:
+        from ray import tune
+
+        search = self.make(None, metric=None, mode=None, seed=1)
+        space = {"lr": tune.loguniform(1e-4, 1), "layers": tune.randint(1, 9), "fixed": 3}
+        assert search.set_search_properties("loss", "min", space)
+        assert all(1e-4 <= c["lr"] <= 1 for c in play(search, 0, self.trials))
+        assert not search.set_search_properties("loss", "min", space)
+
+    def test_learns(self) -> None:
+        for sign, mode in ((1, "min"), (-1, "max")):
+            search = self.make(seed=2, mode=mode)
+            configs = play(search, 0, 40, loss=lambda c, s=sign: s * loss_of(c))
+            early, late = map(loss_of, configs[:10]), map(loss_of, configs[25:])
+            assert sum(early) / 10 > sum(late) / 15
+
+    def test_same_seed_same_configs_in_another_process(self) -> None:
+        paths = [str(Path(__file__).parents[1]), str(Path(inspect.getfile(type(self))).parent)]
+        code = (
+            f"import json, sys\nsys.path[:0] = {paths!r}\n"
+            f"from {type(self).__module__} import {type(self).__name__} as Test\n"
+            "from contracts.searcher_contract import play\n"
+            "print(json.dumps(play(Test().make(seed=7), 0, Test.trials)))\n"
+        )
+        other = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
+        mine = play(self.make(seed=7), 0, self.trials)
+        assert json.loads(other.stdout.splitlines()[-1]) == mine
+        assert play(self.make(seed=8), 0, self.trials) != mine
+
+    def test_goes_on_the_same_from_its_state(self, tmp_path: Any) -> None:
+        original = self.make(seed=3)
+        before = play(original, 0, self.trials)
+        original.save(str(tmp_path / "state"))
+        json.loads((tmp_path / "state").read_text())
+        restored = self.make(seed=99)
+        restored.restore(str(tmp_path / "state"))
+        pickled = pickle.loads(pickle.dumps(original))
+        other = self.make(None, metric=None, mode=None)
+        other.set_state(json.loads(json.dumps(original.get_state())))
+        told = self.make(seed=3)
+        for number, config in enumerate(before):
+            told.take_trial(f"{number:05d}", config)
+            result = {"loss": loss_of(config), "training_iteration": 1}
+            told.on_trial_complete(f"{number:05d}", result)
+        after = play(original, self.trials, 3)
+        for copy in (restored, pickled, other, told):
+            assert play(copy, self.trials, 3) == after
+
+    def test_survives_what_trials_report(self) -> None:
+        search = self.make(seed=4)
+        for number in range(self.trials):
+            trial_id = str(number)
+            search.suggest(trial_id)
+            values = (math.nan, math.inf, None, "high", 1e308, -1e308, 0.5, 0.5)
+            result = {"loss": values[number % len(values)], "training_iteration": 1}
+            search.on_trial_result(trial_id, result)
+            search.on_trial_result(trial_id, result)
+            search.on_trial_result("unknown", result)
+            search.on_trial_result(trial_id, {})
+            search.on_trial_complete(trial_id, result)
+            search.on_trial_complete(trial_id, result)
+            search.on_trial_result(trial_id, result)
+            search.on_trial_complete("unknown", result)
+        play(search, self.trials, 3)
+
+    def test_failed_trials_are_avoided(self) -> None:
+        search = self.make({"x": "uniform(0, 1)"}, seed=5)
+        tries = []
+        for number in range(60):
+            x = search.suggest(str(number))["x"]
+            tries.append(x)
+            bad = x > 0.5  # the best would lie there
+            result = None if bad else {"loss": -x, "training_iteration": 1}
+            search.on_trial_complete(str(number), result, error=bad)
+        late = tries[30:]
+        assert sum(x > 0.5 for x in late) < 0.6 * len(late)
+
+    def test_a_lost_trial_is_neither_waited_for_nor_held_against_its_config(self) -> None:
+        search = self.make({"x": "choice([1, 2])"}, seed=6)
+        first, _ = search.suggest("a"), search.suggest("b")
+        assert search.suggest("c") == Searcher.FINISHED
+        search.on_trial_complete("a", None)
+        assert search.suggest("d") == first
+
+    def test_many_at_a_time_are_all_different(self) -> None:
+        search = self.make(seed=7)
+        play(search, 0, self.trials)
+        live = [json.dumps(search.suggest(f"live{i}"), sort_keys=True) for i in range(16)]
+        assert len(set(live)) == 16
+
+    def test_a_finite_space_is_given_out_once(self) -> None:
+        search = self.make(FINITE, seed=8)
+        configs = []
+        for number in range(9):
+            configs.append(search.suggest(str(number)))
+            if number % 2:
+                result = {"loss": float(number), "training_iteration": 1}
+                search.on_trial_complete(str(number), result)
+        assert len({json.dumps(config) for config in configs}) == 9
+        assert search.suggest("9") == Searcher.FINISHED
+
+    def test_forbidden_configs_are_not_tried(self) -> None:
+        forbid = ("lr > 0.01 and batch_size < 64", "branch.beta > 0.9")
+        for config in play(self.make(seed=9, forbid=forbid), 0, self.trials + 10):
+            assert not (config["lr"] > 0.01 and config["batch_size"] < 64)
+            assert config["branch"].get("beta", 0) <= 0.9
+        search = self.make(FINITE, seed=9, forbid=["a == 2", "b == 'x'"])
+        given_out = [search.suggest(str(i)) for i in range(5)]
+        assert given_out[4] == Searcher.FINISHED
+        assert all(config["a"] != 2 and config["b"] != "x" for config in given_out[:4])
+
+    def test_points_come_first_and_what_they_lack_is_drawn(self) -> None:
+        adam = {"name": "adam", "beta": 0.85, "more": {"eps": 1e-8}}
+        points = [{"lr": 0.01}, {"branch": adam, "kind": "b", "lr": 0.1}, {"branch": adam}]
+        search = self.make(seed=10, points_to_evaluate=points)
+        first, second, third = play(search, 0, 3)
+        assert first["lr"] == 0.01
+        assert (second["branch"], second["kind"], second["lr"]) == (adam, "b", 0.1)
+        assert third["branch"] == adam
+        assert search.origin("00001") == "initial"
+        for config in (first, second, third):
+            Encoding(parse_space(SPACE)).encode(config)
+        with pytest.raises(ValueError, match=r"points_to_evaluate\.0\.lr.*got 7"):
+            self.make(points_to_evaluate=[{"lr": 7}])
+
+    def test_takes_back_evaluated_points(self) -> None:
+        configs = play(self.make(seed=11), 0, self.trials)
+        losses = [loss_of(config) for config in configs]
+        search = self.make(seed=12, points_to_evaluate=configs, evaluated_rewards=losses)
+        assert search.suggest("a") not in configs
+        later = self.make(seed=12)
+        later.add_evaluated_point(configs[0], math.nan, error=True)
+        later.add_evaluated_point(configs[1], 3.0, pruned=True, intermediate_values=[5.0, 4.0])
+        later.add_evaluated_points(configs[2:], losses[2:])
+        assert later.suggest("a") not in configs
+        with pytest.raises(ValueError, match="lr"):
+            later.add_evaluated_point({**configs[0], "lr": 50.0}, 1.0)
+
+    def test_what_cannot_work_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="space"):
+            self.make(None).suggest("a")
+        with pytest.raises(ValueError, match="mode"):
+            self.make(mode="best")
+        with pytest.raises(ValueError, match=r"forbid\.0"):
+            self.make(forbid=["__import__('os')"])
+        with pytest.raises(ValueError, match="unknown hyperparameter 'rate'"):
+            self.make(forbid=["rate > 1"])
+        with pytest.raises(ValueError, match="evaluated_rewards"):
+            self.make(points_to_evaluate=[{"lr": 0.1}], evaluated_rewards=[1.0, 2.0])
