@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from tuner.errors import Fault, unknown
 from tuner.parts import Part, Rule, parse
@@ -137,6 +138,13 @@ def _known_dataset(name: str) -> str:
     return name
 
 
+def _patterns(raw: object) -> object:
+    patterns = (raw,) if isinstance(raw, str) else raw
+    if not isinstance(patterns, list | tuple) or not all(isinstance(p, str) for p in patterns):
+        raise Rule(Fault("", "must be a name pattern or a list of them", raw))
+    return tuple(patterns)
+
+
 class ClassifierSettings(Part):
     """Every setting of `ImageClassifier`: the spec's `training` section and one config, merged.
 
@@ -166,6 +174,16 @@ class ClassifierSettings(Part):
     weight_decay: float = Field(5e-4, ge=0)
     label_smoothing: float = Field(0.0, ge=0, lt=1)
 
+    start_from: str | None = Field(
+        None, description="weights to begin with: safetensors, an export, a saved state dict"
+    )
+    freeze: Annotated[tuple[str, ...], BeforeValidator(_patterns)] = Field(
+        (), description="layers or name patterns of parameters that do not train"
+    )
+    unfreeze_epoch: int | None = Field(
+        None, ge=1, description="epochs after which they train too; None: never"
+    )
+
     dtype: Literal["float32", "float64"] = "float32"
     precision: Literal["auto", "float32", "tf32", "bf16", "fp16"] = Field(
         "auto", description="what is computed in, where the device has it; weights stay in dtype"
@@ -182,8 +200,11 @@ def model_settings(settings: ClassifierSettings) -> dict[str, Any]:
     return {name: own[name] if value is None else value for name, value in given.items()}
 
 
-def check_settings(values: Mapping[str, Any]) -> list[Fault]:
-    """Every fault of `values`, the constants merged with one config; keys are relative to them."""
+def check_settings(values: Mapping[str, Any], *, files: bool = True) -> list[Fault]:
+    """Every fault of `values`, the constants merged with one config; keys are relative to them.
+
+    files: whether those that are named must exist.
+    """
     settings, faults = parse(ClassifierSettings, values)
     faulty = {fault.key for fault in faults}
     if settings is None:
@@ -195,6 +216,11 @@ def check_settings(values: Mapping[str, Any]) -> list[Fault]:
     if settings.dtype == "float64" and settings.precision not in ("auto", "float32"):
         rule = "applies to dtype 'float32', and dtype is 'float64'"
         faults.append(Fault("precision", rule, settings.precision))
+    if settings.unfreeze_epoch is not None and not settings.freeze and "freeze" not in faulty:
+        faults.append(Fault("unfreeze_epoch", "needs `freeze`", settings.unfreeze_epoch))
+    source = settings.start_from if files else None
+    if source is not None and not Path(source).expanduser().exists():
+        faults.append(Fault("start_from", "must be a file or an export", source))
     if "model" not in faulty:
         faults += _inert_faults(settings)
     if "dataset" not in faulty:

@@ -32,6 +32,7 @@ from tuner.training.models.build import build_model
 from tuner.training.optimizer import build_lr_schedule, build_optimizer, next_lr
 from tuner.training.precision import choose, hardware
 from tuner.training.ranks import Ranks
+from tuner.training.transfer import freeze, load_weights, matching, rest_frozen_norms, start_from
 
 EVALUATION_BATCH = 500  # images that a rank evaluates at once, where memory allows
 OVERLAPPING = ("cuda",)  # where ranks exchange gradients while they still compute
@@ -79,6 +80,8 @@ class ImageClassifier:
         # torch has the argument, its stubs do not.
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._model = self._ranks.synchronised(model)
+        self._frozen = matching(self._model, settings.freeze)
+        freeze(self._model, self._frozen)
         self._network = self._ranks.wrapped(self._model, self._compiled())
         self._optimizer = build_optimizer(settings, self._model)
         batches = ceil(len(self._data.splits["train"]) / settings.batch_size)
@@ -103,6 +106,8 @@ class ImageClassifier:
         validation. Steps beyond `epochs` keep the last lr.
         """
         started = time.perf_counter()
+        if self._epoch == 0:
+            self._start()
         with self._precision.applied():
             loss_sum, lr = self._train_epoch()
         trained_s = time.perf_counter() - started
@@ -152,6 +157,21 @@ class ImageClassifier:
         if state.get("scaler"):
             self._scaler.load_state_dict(state["scaler"])
 
+    def _start(self) -> None:
+        """What comes before the first epoch."""
+        source = self._settings.start_from
+        if source is not None:
+            new = start_from(self._model, load_weights(source), source=source)
+            print(f"started from {source}; new: {', '.join(new) or 'nothing'}")
+
+    def _thaw(self) -> None:
+        """Let train, or hold, what the epoch that begins asks for."""
+        until = self._settings.unfreeze_epoch
+        held = until is None or self._epoch < until
+        if freeze(self._model, self._frozen if held else ()):
+            self._network = self._ranks.wrapped(self._model, self._compiled())
+            self._rehearsed = 0  # more gradients, more memory
+
     def _train_epoch(self) -> tuple[float, float]:
         """(sum of the loss over all images and ranks, lr of the last batch)."""
         epoch = plan_epoch(
@@ -163,7 +183,9 @@ class ImageClassifier:
             device=self._device,
             home=self._data.rows_NP.device,
         )
+        self._thaw()
         self._network.train()
+        rest_frozen_norms(self._model)
         lr = 0.0
         # Summed on the device: reading it at every batch would wait for the device every time.
         loss_sum = torch.zeros((), dtype=torch.float64, device=self._device)
@@ -251,7 +273,7 @@ class ImageClassifier:
 
 
 def _settings(values: Mapping[str, Any]) -> ClassifierSettings:
-    faults = check_settings(values)
+    faults = check_settings(values, files=False)  # a later epoch needs none of them
     if faults:
         raise SpecError(faults, "the image classifier")
     return ClassifierSettings.model_validate(values)

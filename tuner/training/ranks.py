@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, cast
 
 import torch
@@ -44,8 +45,7 @@ class Ranks:
         if not self.several or not any(p.requires_grad for p in model.parameters()):
             return module
         devices = [self.device] if self.device.type == "cuda" else None
-        # BatchNorm's statistics are shared once an epoch; no step reads them.
-        return DistributedDataParallel(module, device_ids=devices, broadcast_buffers=False)
+        return DistributedDataParallel(module, device_ids=devices, **_no_buffers())
 
     def gradients_stay(self, network: nn.Module, *, stay: bool) -> AbstractContextManager[None]:
         """Within it a backward pass of `network` adds to this rank's own gradients alone."""
@@ -85,3 +85,13 @@ class Ranks:
         dist.all_reduce(shared, how)
         reduced: list[float] = shared.tolist()
         return reduced
+
+
+def _no_buffers() -> dict[str, Any]:
+    """The argument by which DDP leaves buffers alone: no training step reads BatchNorm's.
+
+    They are shared once an epoch. torch renamed it in 2.13.
+    """
+    known = signature(DistributedDataParallel.__init__).parameters
+    name = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
+    return {name: False}
