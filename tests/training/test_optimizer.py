@@ -1,4 +1,5 @@
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -41,7 +42,16 @@ def test_one_cycle_rises_to_lr_and_falls():
     assert got[peak:] == sorted(got[peak:], reverse=True)
 
 
-@pytest.mark.parametrize("schedule", ["constant", "cosine", "one_cycle"])
+def test_triangular_rises_for_a_quarter_and_falls():
+    got = rates("triangular", steps=101, taken=101)
+    assert got[0] == pytest.approx(0.1)
+    assert got[25] == max(got) == pytest.approx(0.5)
+    assert got[-1] == pytest.approx(0.025)
+    slopes = {round(b - a, 9) for a, b in pairwise(got)}
+    assert len(slopes) == 2
+
+
+@pytest.mark.parametrize("schedule", ["constant", "cosine", "one_cycle", "triangular"])
 @pytest.mark.parametrize("steps", [1, 2, 3, 7])
 def test_beyond_its_end_the_last_rate_stays(schedule, steps):
     got = rates(schedule, steps=steps, taken=steps + 3)
@@ -59,7 +69,7 @@ def one_step(**settings):
     return model.weight.item()
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+@pytest.mark.parametrize("optimizer", ["sgd", "sgdw", "adamw"])
 def test_every_setting_matters_to_either_optimizer(optimizer):
     base = one_step(optimizer=optimizer)
     assert one_step(optimizer=optimizer, momentum=0.5) != base
@@ -86,3 +96,55 @@ def test_one_cycle_leaves_the_momentum(name):
         assert group["momentum"] == 0.7 if name == "sgd" else group["betas"] == (0.7, 0.999)
         optimizer.step()
         next_lr(schedule, steps=10)
+
+
+@pytest.mark.parametrize("name", ["sgd", "sgdw"])
+def test_only_sgdw_decays_alike_at_any_lr(name):
+    def decayed(lr):
+        model = nn.Linear(1, 1, bias=False).double()
+        nn.init.ones_(model.weight)
+        settings = ClassifierSettings(optimizer=name, lr=lr, momentum=0, weight_decay=0.01)
+        model.weight.grad = torch.zeros_like(model.weight)
+        build_optimizer(settings, model).step()
+        return model.weight.item()
+
+    assert decayed(0.5) == pytest.approx(0.99 if name == "sgdw" else 0.995)
+    assert (decayed(0.1) == pytest.approx(decayed(0.5))) == (name == "sgdw")
+
+
+def layers():
+    return nn.Sequential(nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2), nn.GroupNorm(1, 2), nn.Linear(2, 1))
+
+
+def test_biases_of_norm_layers_have_a_rate_of_their_own():
+    model = layers()
+    groups = build_optimizer(ClassifierSettings(lr=0.5, norm_bias_lr=8), model).param_groups
+    assert [group["lr"] for group in groups] == [0.5, 4.0]
+    assert {id(p) for p in groups[1]["params"]} == {id(model[1].bias), id(model[2].bias)}
+    assert len(build_optimizer(ClassifierSettings(), model).param_groups) == 1
+
+
+@pytest.mark.parametrize("schedule", ["constant", "cosine", "one_cycle", "triangular"])
+def test_a_schedule_moves_all_rates_in_proportion(schedule):
+    settings = ClassifierSettings(lr=0.5, norm_bias_lr=8, lr_schedule=schedule)
+    optimizer = build_optimizer(settings, layers())
+    lr_schedule = build_lr_schedule(settings, optimizer, steps=5)
+    for _ in range(5):
+        slow, fast = (group["lr"] for group in optimizer.param_groups)
+        assert fast == pytest.approx(8 * slow)
+        optimizer.step()
+        next_lr(lr_schedule, steps=5)
+
+
+@pytest.mark.parametrize("name", ["sgd", "sgdw", "adamw"])
+def test_what_is_frozen_can_begin_later(name):
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+    settings = ClassifierSettings(optimizer=name)
+    optimizer = build_optimizer(settings, model, frozen={"0.weight", "0.bias"})
+    for trains in (False, False, True, True):
+        before = model[0].weight.detach().clone()
+        model[0].requires_grad_(trains)
+        optimizer.zero_grad()
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+        assert torch.equal(model[0].weight, before) != trains

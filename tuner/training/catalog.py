@@ -167,9 +167,12 @@ class ClassifierSettings(Part):
     flip: bool = Field(False, description="mirror each image with probability 1/2")
     cutout: int = Field(0, ge=0, description="side in px of a square set to the mean; 0: none")
 
-    optimizer: Literal["sgd", "adamw"] = Field("sgd", description="sgd is with Nesterov momentum")
+    optimizer: Literal["sgd", "sgdw", "adamw"] = Field(
+        "sgd", description="sgd is with Nesterov momentum; sgdw decays weights whatever the lr"
+    )
     lr: float = Field(0.1, gt=0, description="the largest learning rate of the schedule")
-    lr_schedule: Literal["constant", "cosine", "one_cycle"] = "cosine"
+    lr_schedule: Literal["constant", "cosine", "one_cycle", "triangular"] = "cosine"
+    norm_bias_lr: float = Field(1.0, gt=0, description="factor on lr, for biases of norm layers")
     momentum: float = Field(0.9, ge=0, lt=1, description="adamw: its beta1")
     weight_decay: float = Field(5e-4, ge=0)
     label_smoothing: float = Field(0.0, ge=0, lt=1)

@@ -83,7 +83,7 @@ class ImageClassifier:
         self._frozen = matching(self._model, settings.freeze)
         freeze(self._model, self._frozen)
         self._network = self._ranks.wrapped(self._model, self._compiled())
-        self._optimizer = build_optimizer(settings, self._model)
+        self._optimizer = build_optimizer(settings, self._model, frozen=self._frozen)
         batches = ceil(len(self._data.splits["train"]) / settings.batch_size)
         self._steps = settings.epochs * batches
         self._lr_schedule = build_lr_schedule(settings, self._optimizer, steps=self._steps)

@@ -2,35 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from functools import partial
+from typing import Any
+
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import SGD, AdamW, Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LRScheduler, OneCycleLR
 
 from tuner.training.catalog import ClassifierSettings
 
+_NORMS = (_BatchNorm, nn.GroupNorm)
 
-def build_optimizer(settings: ClassifierSettings, model: nn.Module) -> Optimizer:
-    """SGD with Nesterov momentum, or AdamW with `momentum` as its beta1.
 
-    So each setting means something with either, and one space can search over both.
+def build_optimizer(
+    settings: ClassifierSettings, model: nn.Module, *, frozen: Collection[str] = ()
+) -> Optimizer:
+    """SGD with Nesterov momentum, SGD with decoupled weight decay, or AdamW.
+
+    AdamW has `momentum` as its beta1, so that each setting means something with every optimizer.
+    "sgdw" divides the decay by `lr`: changing one leaves the other's effect as it is (after
+    Loshchilov & Hutter 2019, section 3). `frozen` names parameters that may train later.
     """
     momentum, weight_decay = settings.momentum, settings.weight_decay
+    groups = _groups(settings, model, frozen)
     if settings.optimizer == "adamw":
-        return AdamW(
-            model.parameters(),
-            lr=settings.lr,
-            betas=(momentum, 0.999),
-            weight_decay=weight_decay,
-            fused=True,
-        )
+        betas = (momentum, 0.999)
+        return AdamW(groups, lr=settings.lr, betas=betas, weight_decay=weight_decay, fused=True)
+    if settings.optimizer == "sgdw":
+        for group in groups:
+            group["weight_decay"] = weight_decay / group["lr"]
     return SGD(
-        model.parameters(),
+        groups,
         lr=settings.lr,
         momentum=momentum,
         nesterov=momentum > 0,
         weight_decay=weight_decay,
         fused=True,
     )
+
+
+def _groups(
+    settings: ClassifierSettings, model: nn.Module, frozen: Collection[str]
+) -> list[dict[str, Any]]:
+    """Parameters that share a learning rate and the epoch from which they train.
+
+    Apart by epoch because torch's fused SGD cannot begin with some of a group later.
+    """
+    biases = {
+        f"{name}.bias" for name, module in model.named_modules() if isinstance(module, _NORMS)
+    }
+    groups: dict[tuple[bool, bool], list[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        fast = settings.norm_bias_lr != 1 and name in biases
+        groups.setdefault((fast, name in frozen), []).append(parameter)
+    return [
+        {"params": groups[key], "lr": settings.lr * (settings.norm_bias_lr if key[0] else 1)}
+        for key in sorted(groups)  # the slow ones first: theirs is the rate that is reported
+    ]
 
 
 def build_lr_schedule(
@@ -41,9 +71,12 @@ def build_lr_schedule(
         return CosineAnnealingLR(optimizer, T_max=steps)
     if settings.lr_schedule == "one_cycle":
         # Its own default cycles the momentum, which would make the setting mean nothing.
+        largest = [group["lr"] for group in optimizer.param_groups]
         return OneCycleLR(
-            optimizer, max_lr=settings.lr, total_steps=max(steps, 2), cycle_momentum=False
+            optimizer, max_lr=largest, total_steps=max(steps, 2), cycle_momentum=False
         )
+    if settings.lr_schedule == "triangular":
+        return LambdaLR(optimizer, partial(_triangular, steps=steps))
     return LambdaLR(optimizer, _constant)
 
 
@@ -60,3 +93,14 @@ def next_lr(schedule: LRScheduler, *, steps: int) -> float:
 
 def _constant(_step: int) -> float:
     return 1.0
+
+
+_FIRST, _PEAK, _LAST = 0.2, 0.25, 0.05  # rate at the start, place of the peak, rate at the end
+
+
+def _triangular(step: int, *, steps: int) -> float:
+    """Linear from 0.2 of the rate up to all of it at a quarter of `steps`, then down to 0.05."""
+    at = step / max(steps - 1, 1)
+    if at < _PEAK:
+        return _FIRST + (1 - _FIRST) * at / _PEAK
+    return 1 - (1 - _LAST) * (at - _PEAK) / (1 - _PEAK)
