@@ -27,3 +27,10 @@ CIFAR10_RESNET = {
     "weight_decay": "grid_search([1e-4, 5e-4, 2e-3])",
     "batch_size": "grid_search([128, 256])",
 }
+
+# 3 * 3 * 2 = 18 trials
+CIFAR10_SPEEDNET = {
+    "lr": "grid_search([0.8, 1.5, 3.0])",
+    "weight_decay": "grid_search([1e-3, 2e-3, 4e-3])",
+    "label_smoothing": "grid_search([0.1, 0.2])",
+}

@@ -28,3 +28,13 @@ CIFAR10_RESNET = {
     "label_smoothing": "choice([0.0, 0.1, 0.2])",
     "batch_size": "choice([128, 256, 512])",
 }
+
+# A few fast epochs on a GPU. With sgdw, lr and weight_decay can be searched one by one.
+CIFAR10_SPEEDNET = {
+    "lr": "loguniform(0.1, 8)",
+    "momentum": "uniform(0.7, 0.95)",
+    "weight_decay": "loguniform(2e-4, 2e-2)",
+    "label_smoothing": "uniform(0, 0.3)",
+    "norm_bias_lr": "choice([1, 8, 64])",
+    "batch_size": "choice([512, 1024, 2048])",
+}

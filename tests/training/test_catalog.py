@@ -79,6 +79,8 @@ def test_sound_settings_have_no_fault(values):
         ("lr_schedule", "linear"),
         ("optimizer", "adam"),
         ("flip", "perhaps"),
+        ("alternating_flip", True),
+        ("norm_bias_lr", 0),
         ("data_dir", "/data"),
         ("l1", 4),
         ("l2", 4),

@@ -43,6 +43,14 @@ class TestResNet20(ClassifierContract):
         return ImageClassifier(config, {**TINY, "model": "resnet20", **AUGMENTED, "seed": seed})
 
 
+class TestSpeedNet(ClassifierContract):
+    def make(self, *, seed=0):
+        config = {"lr": 0.5, "label_smoothing": 0.2, "norm_bias_lr": 8, "optimizer": "sgdw"}
+        recipe = {"flip": True, "alternating_flip": True, "test_time_flip": True, "crop_padding": 2}
+        constants = {**TINY, **recipe, "model": "speednet", "width": 8}
+        return ImageClassifier(config, {**constants, "lr_schedule": "triangular", "seed": seed})
+
+
 def tiny(*, seed=0, **settings):
     return ImageClassifier(settings, {**TINY, "model": "cnn", "width": 4, "seed": seed})
 
@@ -85,6 +93,7 @@ def test_reports_what_it_declares():
         {"batch_size": 20},
         {"crop_padding": 2},
         {"flip": True},
+        {"test_time_flip": True},
         {"cutout": 6},
         {"epochs": 4},
         {"split_seed": 1},
@@ -97,6 +106,24 @@ def test_every_setting_changes_the_result(change):
     assert quick(ImageClassifier({}, base).step()) != quick(
         ImageClassifier({}, {**base, **change}).step()
     )
+
+
+def test_alternating_flips_are_not_those_of_chance():
+    base = {**TINY, "model": "cnn", "width": 4, "lr": 0.1, "flip": True}
+    by_chance = ImageClassifier({}, base).step()
+    assert quick(ImageClassifier({"alternating_flip": True}, base).step()) != quick(by_chance)
+
+
+def test_test_time_flip_evaluates_both_mirror_images_alike():
+    learner = tiny(test_time_flip=True, lr=0.1)
+    learner.step()
+    seen = []
+    learner._model.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
+    before = learner._evaluate("validation")
+    assert torch.equal(seen[0].flip(3), seen[1])
+    batch = learner._batcher.batch
+    learner._batcher.batch = lambda rows: (batch(rows)[0].flip(3), batch(rows)[1])
+    assert learner._evaluate("validation") == pytest.approx(before, rel=1e-5)
 
 
 def test_a_config_comes_before_the_constants():

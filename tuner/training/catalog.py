@@ -91,6 +91,9 @@ MODELS: dict[str, ModelInfo] = {
     "resnet18": ModelInfo(
         "tuner.training.models.resnet18:ResNet18", {"norm": "batch"}, smallest=16
     ),
+    "speednet": ModelInfo(
+        "tuner.training.models.speednet:SpeedNet", {"width": 64, "norm": "batch"}, smallest=17
+    ),
 }
 
 DATASETS: dict[str, DatasetInfo] = {
@@ -154,7 +157,7 @@ class ClassifierSettings(Part):
 
     model: Annotated[str, AfterValidator(_known_model)] = "cnn"
     norm: Literal["batch", "group"] | None = None
-    width: int | None = Field(None, ge=1, le=4096, description="channels of the cnn's first layer")
+    width: int | None = Field(None, ge=1, le=4096, description="channels of the first layer")
     l1: int | None = Field(None, ge=1, le=65536, description="units of the net's first layer")
     l2: int | None = Field(None, ge=1, le=65536, description="units of the net's second layer")
 
@@ -165,6 +168,12 @@ class ClassifierSettings(Part):
     batch_size: int = Field(64, ge=1, description="images an optimizer step, over all ranks")
     crop_padding: int = Field(0, ge=0, description="px of black on each side before a random crop")
     flip: bool = Field(False, description="mirror each image with probability 1/2")
+    alternating_flip: bool = Field(
+        False, description="mirror each image in every second epoch instead, half of them first"
+    )
+    test_time_flip: bool = Field(
+        False, description="evaluate the mean of the logits of an image and its mirror image"
+    )
     cutout: int = Field(0, ge=0, description="side in px of a square set to the mean; 0: none")
 
     optimizer: Literal["sgd", "sgdw", "adamw"] = Field(
@@ -219,6 +228,8 @@ def check_settings(values: Mapping[str, Any], *, files: bool = True) -> list[Fau
     if settings.dtype == "float64" and settings.precision not in ("auto", "float32"):
         rule = "applies to dtype 'float32', and dtype is 'float64'"
         faults.append(Fault("precision", rule, settings.precision))
+    if settings.alternating_flip and not settings.flip and "flip" not in faulty:
+        faults.append(Fault("alternating_flip", "needs `flip`", settings.alternating_flip))
     if settings.unfreeze_epoch is not None and not settings.freeze and "freeze" not in faulty:
         faults.append(Fault("unfreeze_epoch", "needs `freeze`", settings.unfreeze_epoch))
     source = settings.start_from if files else None

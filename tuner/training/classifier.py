@@ -11,7 +11,7 @@ In a plain Python process:
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from functools import partial
 from math import ceil
@@ -35,6 +35,7 @@ from tuner.training.ranks import Ranks
 from tuner.training.transfer import freeze, load_weights, matching, rest_frozen_norms, start_from
 
 EVALUATION_BATCH = 500  # images that a rank evaluates at once, where memory allows
+PREPARING = 1000  # training images that a model may learn something from before it trains
 OVERLAPPING = ("cuda",)  # where ranks exchange gradients while they still compute
 
 
@@ -69,7 +70,9 @@ class ImageClassifier:
             split_seed=settings.split_seed,
             device=self._device,
         )
-        self._augmentation = Augmentation(settings.crop_padding, settings.flip, settings.cutout)
+        self._augmentation = Augmentation(
+            settings.crop_padding, settings.flip, settings.cutout, settings.alternating_flip
+        )
         self._dtype: torch.dtype = getattr(torch, settings.dtype)
         self._precision = choose(settings.precision, hardware(self._device))
         self._scaler = torch.amp.GradScaler(self._device.type, enabled=self._precision.scaled)
@@ -79,6 +82,7 @@ class ImageClassifier:
         model = _seeded_model(settings, self._data).to(self._device, self._dtype)
         # torch has the argument, its stubs do not.
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._prepare(model)
         self._model = self._ranks.synchronised(model)
         self._frozen = matching(self._model, settings.freeze)
         freeze(self._model, self._frozen)
@@ -156,6 +160,13 @@ class ImageClassifier:
         self._micro.size = state.get("micro_batch_size", self._micro.size)
         if state.get("scaler"):
             self._scaler.load_state_dict(state["scaler"])
+
+    def _prepare(self, model: nn.Module) -> None:
+        """Let a model that learns something from the images before it trains do so."""
+        prepare: Callable[[Tensor], None] | None = getattr(model, "prepare", None)
+        if prepare is not None:
+            rows_N = self._data.splits["train"][:PREPARING].to(self._data.rows_NP.device)
+            prepare(self._batcher.batch(rows_N)[0])
 
     def _start(self) -> None:
         """What comes before the first epoch."""
@@ -257,6 +268,8 @@ class ImageClassifier:
         for part_N in rows_N.split(size):
             x_NCHW, labels_N = self._batcher.batch(part_N)
             logits_NK = self._model(x_NCHW)
+            if self._settings.test_time_flip:
+                logits_NK = (logits_NK + self._model(x_NCHW.flip(3))) / 2
             sums[0] += self._loss_sum(logits_NK, labels_N)
             sums[1] += (logits_NK.argmax(1) == labels_N).sum()
         return sums

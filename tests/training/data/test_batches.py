@@ -159,3 +159,25 @@ def test_images_of_the_host_go_to_the_device_through_pinned_memory(images, monke
     assert pinned == [torch.uint8, torch.int64] * 2
     Batcher(images, dtype=torch.float32, augmentation=Augmentation()).batch(rows[:4])
     assert len(pinned) == 4  # what is at home is not pinned
+
+
+def test_alternating_flips_mirror_each_image_in_every_second_epoch():
+    augmentation = Augmentation(flip=True, alternating_flip=True)
+
+    def flipped(epoch, seed=0):
+        planned = plan_epoch(
+            torch.arange(200),
+            seed=seed,
+            epoch=epoch,
+            image_size=32,
+            augmentation=augmentation,
+            device=CPU,
+        )
+        return set(planned.order_N[planned.draws.flip_N].tolist())
+
+    first, second = flipped(0), flipped(1)
+    assert first | second == set(range(200))
+    assert not first & second
+    assert (flipped(2), flipped(3)) == (first, second)
+    assert 70 < len(first) < 130
+    assert flipped(0, seed=1) != first

@@ -18,11 +18,15 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Augmentation:
-    """What is done to training images; `crop_padding` and `cutout` in px, 0 for not at all."""
+    """What is done to training images; `crop_padding` and `cutout` in px, 0 for not at all.
+
+    alternating_flip: `flip` mirrors an image in every second epoch, not in each by chance.
+    """
 
     crop_padding: int = 0
     flip: bool = False
     cutout: int = 0
+    alternating_flip: bool = False
 
 
 class Draws(NamedTuple):

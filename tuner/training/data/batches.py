@@ -20,6 +20,8 @@ from tuner.training.catalog import DatasetInfo
 from tuner.training.data.augment import Augmentation, Draws, crop_and_flip, cut_out, draw
 from tuner.training.data.image_set import ImageSet
 
+_FLIPS = 1  # tells the stream of the first flips from those of the epochs
+
 
 @dataclass(frozen=True, slots=True)
 class Shard:
@@ -85,9 +87,13 @@ def plan_epoch(
     home: where the images lie, `device` unless given.
     """
     generator = torch.Generator().manual_seed(_mix(seed, epoch))
-    order_N = rows_N[torch.randperm(len(rows_N), generator=generator)]
+    permutation_N = torch.randperm(len(rows_N), generator=generator)
     draws = draw(len(rows_N), image_size=image_size, augmentation=augmentation, generator=generator)
-    return Epoch(order_N.to(home or device), draws.to(device))
+    if augmentation.alternating_flip:
+        first_N = torch.Generator().manual_seed(_mix(seed, 0, _FLIPS))
+        flip_N = torch.randint(2, (len(rows_N),), generator=first_N)[permutation_N]
+        draws = draws._replace(flip_N=(flip_N + epoch) % 2 == 1)
+    return Epoch(rows_N[permutation_N].to(home or device), draws.to(device))
 
 
 def _mix(*numbers: int) -> int:
