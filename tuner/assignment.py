@@ -11,10 +11,11 @@ class Assignment:
     """One trial, as it travels in Ray's config: its id, its config, and where to go on from.
 
     epoch: the last epoch that is done. checkpoint: {path, sha256} of that epoch's, None at the
-    start.
+    start. origin: why the config was chosen: grid, random, initial or model; None after a resume.
     """
 
     trial_id: str
     config: dict[str, Any]
     epoch: int = 0
     checkpoint: dict[str, Any] | None = None
+    origin: str | None = None

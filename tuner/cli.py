@@ -55,7 +55,7 @@ def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 _spec_options = _options(
     click.argument("experiment"),
     click.argument("assignments", nargs=-1, metavar="[KEY=VALUE ...]"),
-    click.option("--search", "strategy", metavar="NAME", help="Search strategy: grid or random."),
+    click.option("--search", "strategy", metavar="NAME", help="random, grid, hyperopt, bayesopt or bohb."),
     click.option("--num-samples", type=int, metavar="N", help="Trials to run."),
     click.option("--max-concurrent", type=int, metavar="N", help="Trials at a time."),
     click.option("--time-budget", type=Duration(), help="End the search after this time: 10m, 2h."),

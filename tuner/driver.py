@@ -126,6 +126,7 @@ def _search(
     from tuner.recorder import Recorder
     from tuner.schedulers import Asha, StopAll
     from tuner.searchers import build_searcher
+    from tuner.searchers.replay import replay
     from tuner.searchers.source import TrialSource
     from tuner.trials import tune_trainable
 
@@ -152,8 +153,12 @@ def _search(
     # One trial waits beside those that run, so that no slot waits for the driver
     limit = slots if spec.max_concurrent else slots + 1
     os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(limit)
+    strategy = build_searcher(
+        spec.search, spec.seed, objective=spec.objective, max_t=spec.epochs, slots=slots
+    )
+    replay(strategy, past.events)
     source = TrialSource(
-        build_searcher(spec.search, spec.seed),
+        strategy,
         total=spec.trials,
         limit=limit,
         taken=past.history.trials,

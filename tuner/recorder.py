@@ -143,7 +143,9 @@ class Recorder(Callback):
         self._heard[trial_id] = time.monotonic()
         if trial_id not in self._live:
             self._live.add(trial_id)
-            self.emit(TRIAL_STARTED, trial_id=trial_id, config=trial.config["config"])
+            origin = trial.config.get("origin")
+            fields = {"origin": origin} if origin else {}
+            self.emit(TRIAL_STARTED, trial_id=trial_id, config=trial.config["config"], **fields)
 
     def end(self, trial_id: str, status: str, failure: Failure | None = None) -> None:
         """Journal the end of a trial."""

@@ -21,10 +21,16 @@ _TRIES = 100  # draws that may repeat before the configs that are left are liste
 class NumberedSearch(Searcher):
     """A searcher that learns nothing: `suggest("00007")` is always config number 7."""
 
+    _name: str
+
     def suggest(self, trial_id: str) -> Any:
         """The config of the trial, or FINISHED where the space has no such number."""
         config = self._config(int(trial_id))
         return Searcher.FINISHED if config is None else config
+
+    def origin(self, trial_id: str) -> str:
+        """Why the trial's config was suggested."""
+        return self._name
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
@@ -43,6 +49,8 @@ class NumberedSearch(Searcher):
 
 class GridSearch(NumberedSearch):
     """The cells of the grid, in order."""
+
+    _name = "grid"
 
     def __init__(self, settings: GridSettings, seed: int = 0) -> None:
         super().__init__()
@@ -67,6 +75,8 @@ class GridSearch(NumberedSearch):
 
 class RandomSearch(NumberedSearch):
     """Independent draws; where the space is finite, each config comes once."""
+
+    _name = "random"
 
     def __init__(self, settings: RandomSettings, seed: int = 0) -> None:
         super().__init__()

@@ -69,7 +69,10 @@ class TrialSource(Searcher):
         if config is None:
             self._numbers = _chain(number, self._numbers)
             return None
-        return config if isinstance(config, str) else Assignment(trial_id, config)
+        if isinstance(config, str):
+            return config
+        origin = getattr(self._strategy, "origin", None)  # Ray's own searchers do not tell
+        return Assignment(trial_id, config, origin=origin(trial_id) if origin else None)
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         self._strategy.on_trial_result(self._live[trial_id], result)
