@@ -18,6 +18,14 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason=
 
 LIMIT_S = 60
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True)"
+TITLED = """
+import sys
+from ray._raylet import setproctitle
+setproctitle("ray::Agent")
+with open(sys.argv[1], "w"):
+    print(flush=True)
+    sys.stdin.read()
+"""
 DRIVER = """
 import os, subprocess, sys, time, uuid
 from tuner import guard
@@ -59,7 +67,7 @@ def test_a_killed_driver_leaves_nothing(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
-def test_what_does_not_listen_is_made_to_end() -> None:
+def test_what_does_not_listen_is_made_to_end(tmp_path: Path) -> None:
     mark = uuid.uuid4().hex
     with subprocess.Popen(
         [sys.executable, "-c", f"{DEAF}; time.sleep(600)"],
@@ -68,19 +76,32 @@ def test_what_does_not_listen_is_made_to_end() -> None:
     ) as deaf:
         assert deaf.stdout
         deaf.stdout.readline()
-        assert guard.marked(mark) == [deaf.pid]
+        assert guard.marked(mark, str(tmp_path)) == [deaf.pid]
         # the parent must take it away, or it stays in /proc as a zombie without an environment
-        guard.end(mark)
+        guard.end(mark, str(tmp_path))
         assert deaf.wait(LIMIT_S) == -signal.SIGKILL
 
 
-def test_others_are_left_alone() -> None:
+def test_a_daemon_whose_title_hides_the_mark_is_known_by_its_open_file(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", TITLED, str(tmp_path / "agent.log")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as titled:
+        assert titled.stdout
+        titled.stdout.readline()
+        assert guard.marked(uuid.uuid4().hex, str(tmp_path)) == [titled.pid]
+        assert guard.marked(uuid.uuid4().hex, str(tmp_path / "agent")) == []
+        titled.kill()
+
+
+def test_others_are_left_alone(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", "import sys; sys.stdin.read()"],
         env={**os.environ, guard.MARK: uuid.uuid4().hex},
         stdin=subprocess.PIPE,
     ) as other:
-        guard.end(uuid.uuid4().hex)
+        guard.end(uuid.uuid4().hex, str(tmp_path))
         assert other.poll() is None
 
 

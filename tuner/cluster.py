@@ -12,6 +12,8 @@ from contextlib import contextmanager
 
 from tuner import guard
 from tuner.errors import ExperimentError, UsageError
+from tuner.plan import fit
+from tuner.spec import Resources
 
 LOCAL = "local"
 
@@ -69,15 +71,12 @@ def is_connected() -> bool:
     return bool(ray.is_initialized())
 
 
-def slots(cpus: float, gpus: float, workers: int) -> int:
+def slots(resources: Resources) -> int:
     """How many trials of these resources the connected Ray can run at once, at least 1."""
     import ray
 
     there = ray.cluster_resources()
-    fits = [int(there.get("CPU", 0) / (cpus * workers) + 1e-9)]
-    if gpus:
-        fits.append(int(there.get("GPU", 0) / (gpus * workers) + 1e-9))
-    return max(1, min(fits))
+    return max(1, fit(resources, cpus=there.get("CPU", 0), gpus=there.get("GPU", 0)))
 
 
 def _silence_daemons() -> None:
@@ -107,7 +106,7 @@ def _local() -> Iterator[None]:
         finally:
             ray.shutdown()
             del os.environ[guard.MARK]
-            guard.end(mark)
+            guard.end(mark, temporary)
 
 
 _scratch: list[str] = []  # the temporary folder of the Ray that this process has started

@@ -91,7 +91,7 @@ def _run(spec: ExperimentSpec, journal: Journal, past: Past) -> Results:
         contextlib.closing(TensorBoardWriter(spec.folder)) as tensorboard,
         cluster.connect(),
     ):
-        slots = cluster.slots(spec.resources.cpus, spec.resources.gpus, spec.resources.workers)
+        slots = cluster.slots(spec.resources)
         slots = min(slots, spec.max_concurrent or slots)
         progress = Progress(
             total=spec.trials,
@@ -198,10 +198,10 @@ def _unfinished(
     """Where the trials that had not ended go on; ends those that had come to their end."""
     assignments = []
     for trial in past.unfinished():
-        if trial.trial_id in stopped:
-            recorder.end(trial.trial_id, STOPPED)
-        elif spec.epochs is not None and trial.last_epoch >= spec.epochs:
+        if spec.epochs is not None and trial.last_epoch >= spec.epochs:
             recorder.end(trial.trial_id, COMPLETED)
+        elif trial.trial_id in stopped:
+            recorder.end(trial.trial_id, STOPPED)
         else:
             assignments.append(_continued(spec, trial))
     return assignments

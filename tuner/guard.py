@@ -33,25 +33,32 @@ def start(mark: str, temporary: str) -> subprocess.Popen[bytes]:
     )
 
 
-def marked(mark: str) -> list[int]:
-    """The pids of all other processes whose environment carries `mark`."""
-    wanted = f"{MARK}={mark}".encode()
+def marked(mark: str, temporary: str) -> list[int]:
+    """The pids of all other processes whose environment carries `mark`.
+
+    Ray's daemons give themselves a title that can overwrite it: what has a file of the folder
+    `temporary` open, and an environment that begins with nothing, is one of them.
+    """
+    wanted, within = f"{MARK}={mark}".encode(), f"{temporary}/"
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             environment = (entry / "environ").read_bytes()
+            ours = wanted in environment.split(b"\0")
+            if not ours and environment.startswith(b"\0"):
+                ours = any(os.readlink(fd).startswith(within) for fd in (entry / "fd").iterdir())
         except OSError:
             continue  # it has ended, or is another user's
-        if wanted in environment.split(b"\0") and int(entry.name) != os.getpid():
+        if ours and int(entry.name) != os.getpid():
             found.append(int(entry.name))
     return found
 
 
-def end(mark: str) -> None:
+def end(mark: str, temporary: str) -> None:
     """End every marked process: asked first, then made to."""
     asked = time.monotonic()
     number = signal.SIGTERM
-    while pids := marked(mark):
+    while pids := marked(mark, temporary):
         if time.monotonic() - asked > _PATIENCE_S:
             number = signal.SIGKILL
         for pid in pids:
@@ -65,7 +72,7 @@ def end(mark: str) -> None:
 def main(mark: str, temporary: str) -> None:
     """Wait for the driver's end, then clean up after it."""
     sys.stdin.buffer.read()
-    end(mark)
+    end(mark, temporary)
     shutil.rmtree(temporary, ignore_errors=True)
 
 

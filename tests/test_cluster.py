@@ -1,0 +1,135 @@
+"""Connecting to Ray, with Ray itself played; real ones are started in integration/."""
+
+import os
+import sys
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import pytest
+
+from tuner import cluster
+from tuner.errors import ExperimentError, UsageError
+from tuner.spec import Resources
+
+
+class FakeRay(SimpleNamespace):
+    """Remembers what it was asked."""
+
+    def __init__(self, *, connected=False, error=None, resources=None):
+        self.calls = []
+        self.connected = connected
+        self.error = error
+        self.resources = resources
+
+    def init(self, **options):
+        self.calls.append(("init", options))
+        if self.error:
+            raise self.error
+
+    def shutdown(self):
+        self.calls.append(("shutdown",))
+
+    def is_initialized(self):
+        return self.connected
+
+    def cluster_resources(self):
+        return self.resources
+
+
+@pytest.fixture
+def play(monkeypatch):
+    """Puts a fake Ray in place, and keeps everything else from starting or staying."""
+
+    def put(**options):
+        fake = FakeRay(**options)
+        monkeypatch.setitem(sys.modules, "ray", fake)
+        monkeypatch.setattr(cluster, "_silence_daemons", lambda: None)
+        monkeypatch.setattr(cluster.guard, "start", lambda *arguments: nullcontext())
+        monkeypatch.setattr(cluster.guard, "end", lambda *arguments: fake.calls.append(("end",)))
+        for name in cluster._ENVIRONMENT:
+            monkeypatch.setenv(name, "mine")
+        return fake
+
+    return put
+
+
+def test_a_local_ray_is_started_with_our_cpus_and_ended(play):
+    fake = play()
+    with cluster.connect():
+        [(_, options)] = fake.calls
+        assert options["address"] == "local"
+        assert options["num_cpus"] == len(os.sched_getaffinity(0))
+        assert options["include_dashboard"] is False
+        assert len(options["_temp_dir"]) < 30  # a socket's path has at most 107 bytes
+        assert cluster.scratch_folder() == options["_temp_dir"]
+    assert [name for name, *_ in fake.calls] == ["init", "shutdown", "end"]
+    assert cluster.guard.MARK not in os.environ
+
+
+def test_it_is_ended_after_an_error_too(play):
+    fake = play()
+    with pytest.raises(KeyError), cluster.connect():
+        raise KeyError("x")
+    assert [name for name, *_ in fake.calls] == ["init", "shutdown", "end"]
+
+
+def test_a_connection_that_is_there_is_used_and_left(play):
+    fake = play(connected=True)
+    with cluster.connect("auto"):
+        assert fake.calls == []
+    assert fake.calls == []
+    assert cluster.is_connected()
+
+
+def test_another_cluster_is_joined_and_left(play):
+    fake = play()
+    with cluster.connect("head:6379"):
+        [(_, options)] = fake.calls
+        assert options["address"] == "head:6379"
+        assert "num_cpus" not in options
+    assert [name for name, *_ in fake.calls] == ["init", "shutdown"]
+
+
+def test_no_answer_is_told(play):
+    play(error=ConnectionError("refused"))
+    with pytest.raises(UsageError, match="no Ray cluster answers at 'head:1': refused"):  # noqa: SIM117
+        with cluster.connect("head:1"):
+            pass
+
+
+def test_a_local_ray_that_does_not_start_is_told(play):
+    fake = play(error=RuntimeError("no space"))
+    with pytest.raises(ExperimentError, match="Ray did not start on this machine: no space"):  # noqa: SIM117
+        with cluster.connect():
+            pass
+    assert fake.calls[-1] == ("end",)
+
+
+def test_a_users_own_settings_win(monkeypatch):
+    for name in cluster._ENVIRONMENT:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("RAY_TQDM", "1")
+    cluster.prepare_environment()
+    assert os.environ["RAY_TQDM"] == "1"
+    assert os.environ["RAY_AIR_NEW_OUTPUT"] == "0"
+
+
+def test_without_ray_there_is_no_connection(monkeypatch):
+    monkeypatch.delitem(sys.modules, "ray", raising=False)
+    assert not cluster.is_connected()
+    assert "ray" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("there", "resources", "slots"),
+    [
+        ({"CPU": 4}, {"cpus": 1}, 4),
+        ({"CPU": 0.3}, {"cpus": 0.1}, 3),
+        ({"CPU": 8, "GPU": 2}, {"cpus": 1, "gpus": 0.4}, 4),
+        ({"CPU": 8}, {"cpus": 1, "gpus": 1}, 1),
+        ({"CPU": 8, "GPU": 8}, {"cpus": 1, "gpus": 1, "workers": 4}, 2),
+    ],
+)
+def test_slots(play, there, resources, slots):
+    play(resources=there)
+    assert cluster.slots(Resources(**resources)) == slots
