@@ -4,13 +4,12 @@ import pickle
 from types import SimpleNamespace
 
 import pytest
-from ray.exceptions import NodeDiedError, OutOfMemoryError, RayActorError
+from ray.exceptions import OutOfMemoryError
 from synthetic import Clock, make_folder
 
-from tuner.errors import FAILURE_KINDS, JournalError
+from tuner.errors import JournalError
 from tuner.journal import Journal, read
 from tuner.recorder import Recorder
-from tuner.training.deaths import death_of
 from tuner.training.trainable import REPORT
 
 
@@ -50,10 +49,6 @@ class Trials:
         self.journal.sync()
         names = ("event", "trial_id", "epoch", "status", "error")
         return [tuple(e[n] for n in names if n in e) for e in read(self.folder)]
-
-
-def died(text):
-    return RayActorError(error_msg=text)
 
 
 def trial(number, error_file=None):
@@ -139,25 +134,6 @@ def test_a_process_that_dies_after_long_silence_has_hung(trials, monkeypatch):
     trials.recorder.on_trial_error(0, [], trial(0))
     assert trials.events()[1][3]["kind"] == "timeout"
     assert trials.settled == [("00000", False)]
-
-
-@pytest.mark.parametrize(
-    ("error", "kind", "message"),
-    [
-        (None, "crash", "its process is gone"),
-        (died("The actor is dead because its worker process has died."), "crash", "its process"),
-        (died("The actor died because its node has died. Id: 1"), "node_lost", "the node"),
-        (died("an error raised in its creation task,\n no module"), "crash", "task, no module"),
-        (NodeDiedError("x"), "node_lost", "the node"),
-        (OutOfMemoryError("1 GB used"), "oom", "1 GB used"),
-        (RuntimeError("could not\n  unpickle"), "crash", "could not unpickle"),
-    ],
-)
-def test_deaths_have_a_kind_and_one_line(error, kind, message):
-    death = death_of(error)
-    assert (death.kind, "\n" in death.message) == (kind, False)
-    assert message in death.message
-    assert kind in FAILURE_KINDS
 
 
 def test_what_still_runs_at_the_end_is_interrupted(trials):

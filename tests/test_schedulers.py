@@ -1,5 +1,6 @@
 """ASHA and the end of the search, as Ray asks them; the arithmetic is in test_rungs."""
 
+import os
 import pickle
 from types import SimpleNamespace
 
@@ -50,6 +51,11 @@ def test_it_pickles():
     asha = Asha(SETTINGS, Objective(metric="m"))
     report(asha, "00000", 1, 0.5)
     assert report(pickle.loads(pickle.dumps(asha)), "00001", 1, 0.9) == TrialScheduler.STOP
+
+
+def test_what_stop_all_looks_at_need_not_pickle():
+    with open(os.devnull) as stream:
+        pickle.dumps(StopAll(lambda: stream.closed))
 
 
 def test_stop_all_ends_all_trials_or_none():

@@ -49,6 +49,10 @@ class StopAll(Stopper):
     def __init__(self, has_come: Callable[[], bool]) -> None:
         self._has_come = has_come
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Nothing: Ray's snapshots are not used, and what `has_come` looks at does not pickle."""
+        return {}
+
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         return False
 

@@ -17,7 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ray.air._internal.util import StartTraceback, skip_exceptions
+from ray.air._internal.util import skip_exceptions
 from ray.air.constants import TIMESTAMP
 from ray.exceptions import RayActorError
 from ray.train._internal.session import get_session
@@ -206,10 +206,7 @@ class FunctionTrial(_Trial, FunctionTrainable):
             raise SystemExit(str(error.code)) from error  # Ray passes over a code of 0
 
     def _report(self) -> dict[str, Any]:
-        try:
-            raw = FunctionTrainable.step(self)
-        except StartTraceback as error:
-            raise skip_exceptions(error) from None
+        raw = FunctionTrainable.step(self)
         if RESULT_DUPLICATE in raw:  # the function has returned
             if self._epoch == 0:
                 self._failure = Failure("bad_report", "returned without a report")
@@ -225,6 +222,10 @@ class FunctionTrial(_Trial, FunctionTrainable):
         saved = self._store.adopt(self._epoch, Path(checkpoint.path)) if checkpoint else None
         done = self._plan.epochs is not None and self._epoch >= self._plan.epochs
         return self._success(metrics, saved, done)
+
+    def _fail(self, error: BaseException) -> None:
+        # Without what Ray wraps around it
+        super()._fail(skip_exceptions(error) if isinstance(error, Exception) else error)
 
     def cleanup(self) -> None:
         try:

@@ -1,0 +1,158 @@
+"""Trainables whose config says how to misbehave: `does` names one of the functions below."""
+
+import ctypes
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+from ray import tune
+
+from tuner.training.classifier import ImageClassifier
+
+SAID = "this is what the trial said"
+
+
+def raises():
+    raise ValueError("wrong shape:\n  3 x 32")
+
+
+def exits():
+    sys.exit("gave up")
+
+
+def exits_in_peace():
+    sys.exit(0)
+
+
+def dies():
+    os._exit(7)
+
+
+def segfaults():
+    ctypes.string_at(0)
+
+
+def memory():
+    raise MemoryError
+
+
+def gpu_memory():
+    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+
+
+ACTS = {
+    function.__name__: function
+    for function in (raises, exits, exits_in_peace, dies, segfaults, memory, gpu_memory)
+}
+
+REPORTS = {
+    "reports_nan": {"val_loss": float("nan")},
+    "reports_inf": {"val_loss": float("inf")},
+    "reports_none": {"val_loss": None},
+    "reports_text": {"val_loss": "small"},
+    "reports_another_metric": {"loss": 0.5},
+    "reports_nothing": {},
+    "reports_no_mapping": 0.5,
+    "reports_none_at_all": None,
+}
+
+
+class Learner:
+    """Three good epochs, unless told otherwise; the fault comes in the second one, or at once."""
+
+    def __init__(self, config, constants, *, device, rank, world_size):
+        self.does = config["does"]
+        self.epoch = 0
+        if config.get("when") == "at the start":
+            ACTS[self.does]()
+
+    def step(self):
+        self.epoch += 1
+        print(SAID, self.does, self.epoch)
+        if self.epoch == 2 and self.does in ACTS:
+            ACTS[self.does]()
+        if self.epoch == 2 and self.does in REPORTS:
+            return REPORTS[self.does]
+        if self.does == "tells_its_process":
+            return {"val_loss": 1 / self.epoch, "pid": os.getpid(), "threads": _threads()}
+        return {"val_loss": 1 / self.epoch, "odd": float("nan"), "name": "x"}
+
+    def state_dict(self):
+        return {"epoch": self.epoch}
+
+    def load_state_dict(self, state):
+        self.epoch = state["epoch"]
+
+
+def train(config):
+    """A plain function: three reports unless told otherwise."""
+    does = config["does"]
+    print(SAID, does)
+    if does in ACTS and config.get("when") == "at the start":
+        ACTS[does]()
+    if does == "returns_at_once":
+        return None
+    if does == "returns_a_mapping":
+        return {"val_loss": 0.25}
+    first = 1 + _restored()
+    for epoch in range(first, 4):
+        if epoch == 2 and does == "returns_early":
+            return None
+        if epoch == 2 and does in ACTS:
+            ACTS[does]()
+        if epoch == 2 and does in REPORTS and isinstance(REPORTS[does], dict):
+            tune.report(REPORTS[does])
+        elif does == "saves":
+            with tempfile.TemporaryDirectory() as folder:
+                Path(folder, "epoch.txt").write_text(str(epoch))
+                report = {"val_loss": 1 / epoch, "first": first}
+                tune.report(report, checkpoint=tune.Checkpoint.from_directory(folder))
+        elif does == "tells_its_process":
+            tune.report({"val_loss": 1 / epoch, "pid": os.getpid(), "threads": _threads()})
+        else:
+            tune.report({"val_loss": 1 / epoch})
+    return None
+
+
+def yields(config):
+    """A generator: what it yields is reported."""
+    for epoch in (1, 2, 3):
+        yield {"val_loss": 1 / epoch}
+
+
+def _restored():
+    checkpoint = tune.get_checkpoint()
+    return int(Path(checkpoint.path, "epoch.txt").read_text()) if checkpoint else 0
+
+
+def _threads():
+    return torch.get_num_threads()
+
+
+class Gated(ImageClassifier):
+    """The image classifier; its step number `gate_at` waits until the file `gate`/open is there."""
+
+    def __init__(self, config, constants, **place):
+        self.gate = Path(constants["gate"])
+        self.gate_at = constants["gate_at"]
+        ours = ("gate", "gate_at")
+        super().__init__(config, {k: v for k, v in constants.items() if k not in ours}, **place)
+
+    def step(self):
+        with (self.gate / "steps").open("a") as steps:
+            steps.write(".")
+        if (self.gate / "steps").stat().st_size == self.gate_at:
+            while not (self.gate / "open").exists():
+                time.sleep(0.02)
+        return super().step()
+
+
+class Endless(Learner):
+    """Reports until it is ended."""
+
+    def step(self):
+        self.epoch += 1
+        return {"val_loss": 1 / self.epoch}

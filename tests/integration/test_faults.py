@@ -1,0 +1,196 @@
+"""One trial's fault is that trial's fault: it fails with its kind, and the others go on."""
+
+import json
+
+import faulty
+import pytest
+from click.testing import CliRunner
+from faulty import SAID
+
+from tuner import cli
+from tuner.journal import read
+
+GOOD = "good"
+KINDS = {
+    "raises": ("exception", "ValueError: wrong shape: 3 x 32"),
+    "exits": ("exception", "SystemExit: gave up"),
+    "exits_in_peace": ("exception", "SystemExit: 0"),
+    "dies": ("crash", "its process is gone"),
+    "segfaults": ("crash", "its process is gone"),
+    "memory": ("oom", "MemoryError"),
+    "gpu_memory": ("oom", "OutOfMemoryError: CUDA out of memory"),
+    "reports_nan": ("nan", "'val_loss' is nan"),
+    "reports_inf": ("nan", "'val_loss' is inf"),
+    "reports_none": ("bad_report", "'val_loss' is no number: None"),
+    "reports_text": ("bad_report", "'val_loss' is no number: 'small'"),
+    "reports_another_metric": ("bad_report", "did not report 'val_loss'; it reported loss"),
+    "reports_nothing": ("bad_report", "did not report 'val_loss'; it reported nothing"),
+    "reports_no_mapping": ("bad_report", "reported float, not a mapping"),
+    "reports_none_at_all": ("bad_report", "reported NoneType, not a mapping"),
+}
+OF_A_LEARNER = list(KINDS)
+OF_A_FUNCTION = [
+    does for does in KINDS if does not in ("segfaults", "reports_no_mapping", "reports_none_at_all")
+]
+AT_THE_START = ("raises", "exits_in_peace", "dies", "gpu_memory")
+
+
+def spec(trainable, does, **fields):
+    space = {"does": f"grid_search({list(does)!r})", **fields}
+    return {
+        "trainable": f"faulty:{trainable}",
+        "search": {"strategy": "grid", "space": space},
+        "scheduler": {"max_t": 3, "grace_period": 3},
+    }
+
+
+@pytest.fixture(scope="module")
+def learners(searched):
+    return searched(**spec("Learner", [GOOD, *OF_A_LEARNER, "tells_its_process"]))
+
+
+@pytest.fixture(scope="module")
+def functions(searched):
+    others = ("saves", "returns_at_once", "returns_early", "returns_a_mapping", "tells_its_process")
+    return searched(**spec("train", [GOOD, *OF_A_FUNCTION, *others]))
+
+
+@pytest.fixture(scope="module", params=["Learner", "train"])
+def at_the_start(request, searched):
+    return searched(**spec(request.param, AT_THE_START, when="at the start"))
+
+
+def trial_that(results, does):
+    return next(trial for trial in results.trials.values() if trial.config["does"] == does)
+
+
+def log_of(results, trial):
+    return results.log_path(trial).read_text()
+
+
+def assert_failed(results, does, epochs):
+    trial = trial_that(results, does)
+    kind, message = KINDS[does]
+    assert (trial.status, trial.error.kind, trial.last_epoch) == ("failed", kind, epochs)
+    assert trial.error.message.startswith(message)
+    assert "\n" not in trial.error.message
+    return trial
+
+
+@pytest.mark.parametrize("does", OF_A_LEARNER)
+def test_a_learner_fails_alone(learners, does):
+    trial = assert_failed(learners, does, 1)
+    log = log_of(learners, trial)
+    assert log.startswith(f"{SAID} {does} 1\n")
+    if does in faulty.ACTS and does != "dies":
+        assert f"in {does}" in log  # the traceback
+
+
+@pytest.mark.parametrize("does", OF_A_FUNCTION)
+def test_a_function_fails_alone(functions, does):
+    trial = assert_failed(functions, does, 1)
+    log = log_of(functions, trial)
+    assert log.startswith(f"{SAID} {does}\n")
+    if does in faulty.ACTS and does != "dies":
+        assert f"in {does}" in log
+
+
+@pytest.mark.parametrize("does", AT_THE_START)
+def test_it_may_fail_before_its_first_epoch(at_the_start, does):
+    trial = assert_failed(at_the_start, does, 0)
+    if does != "dies":
+        assert f"in {does}" in log_of(at_the_start, trial)
+
+
+def test_the_others_complete(learners, functions):
+    for results in (learners, functions):
+        assert results.status == "completed"
+        for does in (GOOD, "tells_its_process"):
+            trial = trial_that(results, does)
+            assert (trial.status, trial.last_epoch) == ("completed", 3)
+
+
+def test_what_is_no_finite_number_is_left_out_and_the_log_says_so(learners):
+    trial = trial_that(learners, GOOD)
+    assert set(trial.results[0].metrics) == {"val_loss"}
+    assert "not recorded: ['odd', 'name']" in log_of(learners, trial)
+
+
+def test_rays_own_values_are_no_metrics(functions):
+    assert set(trial_that(functions, GOOD).results[0].metrics) == {"val_loss"}
+
+
+def test_a_function_may_return_early_or_return_its_report(functions):
+    early, mapping = (trial_that(functions, d) for d in ("returns_early", "returns_a_mapping"))
+    assert (early.status, early.last_epoch) == ("completed", 1)
+    assert (mapping.status, mapping.values("val_loss")) == ("completed", [(1, 0.25)])
+
+
+def test_a_function_without_a_report_is_told(functions):
+    trial = trial_that(functions, "returns_at_once")
+    assert trial.error == ("bad_report", "returned without a report")
+
+
+def test_a_functions_checkpoints_are_kept_as_a_learners(functions):
+    trial = trial_that(functions, "saves")
+    assert [record.epoch for record in trial.checkpoints] == [1, 2, 3]
+    checkpoint = functions.best_checkpoint(trial)
+    assert checkpoint.path == functions.folder / "trials" / trial.trial_id / "checkpoints" / "3"
+    assert (checkpoint.path / "epoch.txt").read_text() == "3"
+    assert len(list(checkpoint.path.parent.iterdir())) == 1
+
+
+def test_threads_are_those_reserved(learners, functions):
+    for results in (learners, functions):
+        assert trial_that(results, "tells_its_process").results[0].metrics["threads"] == 1
+
+
+def test_an_actor_that_is_used_again_carries_nothing_over(searched):
+    tells = ["tells_its_process"] * 2
+    for trainable in ("Learner", "train"):
+        fields = spec(trainable, tells, number="grid_search([0, 1, 2])")
+        results = searched(**fields, max_concurrent=1)
+        pids = {report.metrics["pid"] for t in results.trials.values() for report in t.results}
+        assert len(pids) == 1
+        assert [t.last_epoch for t in results.trials.values()] == [3] * 6
+        lines = {log_of(results, trial) for trial in results.trials.values()}
+        assert len(lines) == 1  # each log has its own trial's lines and no others
+        assert lines.pop().count(SAID) == (3 if trainable == "Learner" else 1)
+
+
+def test_a_generator_reports_what_it_yields(searched):
+    fields = spec("yields", ["x"])
+    assert searched(**fields).trials["00000"].values("val_loss") == [(1, 1.0), (2, 0.5), (3, 1 / 3)]
+
+
+def write_spec(folder, fields):
+    (folder / "spec.json").write_text(json.dumps(fields))
+    return str(folder / "spec.json")
+
+
+def test_some_failures_are_exit_code_3_and_stdout_is_one_json_document(ray_here, tmp_path):
+    path = write_spec(tmp_path, spec("Learner", [GOOD, "dies", "raises"]))
+    arguments = ["run", path, "--storage", str(tmp_path), "--json"]
+    done = CliRunner().invoke(cli.cli, arguments, standalone_mode=False)
+    assert done.return_value == 3
+    shown = json.loads(done.stdout)
+    assert shown["counts"] == {
+        "completed": 1,
+        "stopped": 0,
+        "failed": 2,
+        "running": 0,
+        "interrupted": 0,
+    }
+    assert shown["best"]["config"] == {"does": GOOD}
+    assert "\x1b" not in done.output
+
+
+def test_all_failures_are_exit_code_1(ray_here, tmp_path):
+    path = write_spec(tmp_path, spec("train", ["raises"], when="at the start"))
+    arguments = ["run", path, "--storage", str(tmp_path)]
+    done = CliRunner().invoke(cli.cli, arguments, standalone_mode=False)
+    assert done.return_value == 1
+    assert "no usable trial: 1 failed (exception)" in done.stderr
+    assert "1 exception, first trial 00000: ValueError: wrong shape: 3 x 32" in done.stdout
+    events = list(read(tmp_path / "spec"))
+    assert events[-1]["status"] == "completed"

@@ -1,0 +1,137 @@
+"""A Learner's trial as Tune drives it, in this process; a function's is in integration/."""
+
+import json
+import sys
+from dataclasses import replace
+
+import pytest
+from test_worker import Counter, plan
+
+from tuner.training.trainable import REPORT, LearnerTrial
+
+PLAN = None  # of the trial that is made next
+
+
+class Here(LearnerTrial):
+    """A trial whose plan comes from this module, as `tune.with_parameters` brings it in Ray."""
+
+    def setup(self, config):
+        super().setup(config, PLAN)
+
+
+class Moody(Counter):
+    """Misbehaves as its config says, in its second epoch."""
+
+    def __init__(self, config, constants, **place):
+        super().__init__(config, constants, **place)
+        if config.get("does") == "refuses":
+            raise ValueError("no such layer")
+
+    def step(self):
+        report = super().step()
+        does = self.built_with[0].get("does")
+        print("step", self.steps)
+        if self.steps < 2 or does is None:
+            return report
+        if does == "exits":
+            sys.exit(3)
+        if does == "raises":
+            raise RuntimeError("diverged")
+        return {"nan": {"steps": float("nan")}, "none": None}[does]
+
+
+@pytest.fixture
+def make(tmp_path, monkeypatch):
+    """Makes a trial with a config, and ends it."""
+    trials = []
+
+    def begin(config=None, *, trial_id="00000", **changes):
+        made = replace(plan(tmp_path, trainable="test_trainable:Moody", cpus=1), **changes)
+        monkeypatch.setitem(globals(), "PLAN", made)
+        trials.append(Here(assignment(config, trial_id)))
+        return trials[-1]
+
+    before = sys.stdout, sys.stderr
+    yield begin
+    for trial in trials:
+        trial.stop()
+    assert (sys.stdout, sys.stderr) == before
+
+
+def assignment(config=None, trial_id="00000", **more):
+    return {"trial_id": trial_id, "config": config or {}, **more}
+
+
+def log(folder, trial_id="00000"):
+    return (folder / "trials" / trial_id / "log.txt").read_text()
+
+
+def test_an_epoch_is_a_step_and_a_checkpoint(make, tmp_path):
+    trial = make()
+    results = [trial.train() for _ in range(3)]
+    assert [r["training_iteration"] for r in results] == [1, 2, 3]
+    assert [r["done"] for r in results] == [False, False, True]
+    for epoch, result in enumerate(results, start=1):
+        report = json.loads(json.dumps(result[REPORT]))
+        assert report["metrics"] == {"steps": epoch, "threads": 1}
+        assert report["checkpoint"]["path"] == f"trials/00000/checkpoints/{epoch}/state.pt"
+        assert (tmp_path / report["checkpoint"]["path"]).is_file()
+        assert result["steps"] == epoch  # where the scheduler looks for it
+    assert log(tmp_path) == "step 1\nstep 2\nstep 3\n"
+
+
+@pytest.mark.parametrize(
+    ("does", "kind", "message"),
+    [
+        ("raises", "exception", "RuntimeError: diverged"),
+        ("exits", "exception", "SystemExit: 3"),
+        ("nan", "nan", "'steps' is nan"),
+        ("none", "bad_report", "reported NoneType, not a mapping of metrics"),
+    ],
+)
+def test_a_failure_is_the_last_result(make, tmp_path, does, kind, message):
+    trial = make({"does": does})
+    assert not trial.train()["done"]
+    result = trial.train()
+    assert result["done"]
+    failure = result[REPORT]["failure"]
+    assert (failure["kind"], failure["message"]) == (kind, message)
+    assert message in log(tmp_path)
+    assert trial.train()[REPORT] == result[REPORT]
+
+
+def test_a_learner_that_cannot_be_built_fails_at_its_first_step(make, tmp_path):
+    result = make({"does": "refuses"}).train()
+    assert result[REPORT]["failure"]["message"] == "ValueError: no such layer"
+    assert "Traceback" in log(tmp_path)
+
+
+def test_the_next_trial_in_the_same_process_knows_nothing_of_the_one_before(make, tmp_path):
+    trial = make({"does": "raises"})
+    trial.train()
+    trial.train()
+    assert trial.reset(assignment(trial_id="00001"))
+    assert trial.train()[REPORT]["metrics"]["steps"] == 1
+    assert log(tmp_path, "00001") == "step 1\n"
+
+
+def test_it_goes_on_from_a_checkpoint_at_the_next_epoch(make):
+    trial = make()
+    trial.train()
+    checkpoint = trial.train()[REPORT]["checkpoint"]
+    trial.reset(assignment(epoch=checkpoint.pop("epoch"), checkpoint=checkpoint))
+    result = trial.train()
+    assert (result["training_iteration"], result["steps"], result["done"]) == (3, 3, True)
+
+
+def test_without_a_length_it_goes_on_until_it_is_stopped(make):
+    trial = make(epochs=None)
+    assert not any(trial.train()["done"] for _ in range(5))
+
+
+def test_what_the_plan_adds_to_the_path_is_found(make, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / "brought.py").write_text("from test_trainable import Moody\n")
+    trial = make(trainable="brought:Moody", sys_path=(str(tmp_path / "modules"),))
+    assert trial.train()["steps"] == 1
