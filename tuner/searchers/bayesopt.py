@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import yeojohnson
 
+from tuner.searchers.curves import milestones
 from tuner.searchers.encoding import Array, Encoding
 from tuner.searchers.gaussian import GaussianProcess, log_expected_improvement
 from tuner.searchers.model import Data, ModelSearch
@@ -49,8 +50,9 @@ class Features:
 class BayesOptSearch(ModelSearch):
     """Suggests the config of the largest expected improvement under a Gaussian process.
 
-    Trials that run count as the process' own mean until they report. Losses are compared at equal
-    epochs; what ended early is carried forward, and trusted less.
+    Trials that run count as the process' own mean of their end. Where trials report epoch by epoch
+    the epoch is an input of the process, and all that was reported is its data (as in MOBSTER,
+    Klein et al., 2020): a trial that was stopped early tells of what it came to, and of no more.
     startup: Sobol points that must have reported before the model is asked.
     """
 
@@ -60,36 +62,56 @@ class BayesOptSearch(ModelSearch):
 
     def _propose(self, data: Data, number: int, rng: np.random.Generator) -> Iterator[Array]:
         features = Features(self._space)
-        process = self._process(data, features)
-        process = process.copy()
-        process.believe(features(data.pending_PD))
+        process = self._process(data, features).copy()
+
+        def at_end(u_MD: Array) -> Array:
+            """The features of whole trials."""
+            x_MF = features(u_MD)
+            return _aged(x_MF, np.ones(len(x_MF))) if process.features > x_MF.shape[1] else x_MF
+
+        running_ND = np.concatenate([data.pending_PD, data.u_ND[data.live_N]])
+        process.believe(at_end(running_ND))
         every_ND = np.concatenate([data.u_ND, data.pending_PD])
-        best = float(process.predict(features(every_ND))[0].min())
+        best = float(process.predict(at_end(every_ND))[0].min())
 
         def score(u_MD: Array) -> Array:
-            mean_M, sd_M = process.predict(features(u_MD))
+            mean_M, sd_M = process.predict(at_end(u_MD))
             return log_expected_improvement(mean_M, sd_M, best)
 
         leaders_ND = data.u_ND[np.argsort(data.loss_N, kind="stable")[:5]]
         yield from maximise(score, self._space, leaders_ND, rng)
 
     def _process(self, data: Data, features: Features) -> GaussianProcess:
-        """The process given the data; fitted once for all suggestions between two reports."""
-        u_ND = np.concatenate([data.u_ND, data.failed_ND])
-        y_N = targets(data.loss_N)
-        y_N = np.concatenate([y_N, np.full(len(data.failed_ND), y_N.max())])
-        extra_N = np.concatenate([CARRIED_NOISE * data.carried_N, np.zeros(len(data.failed_ND))])
-        key = u_ND.tobytes() + y_N.tobytes() + extra_N.tobytes()
+        """The process given the data; fitted once for all suggestions between two reports.
+
+        Where trials have several ages its last feature is the age, 0 at epoch 1 and 1 at the end.
+        """
+        told = [
+            (row, epoch) for row, curve in enumerate(data.curves) for epoch in milestones(curve)
+        ]
+        y_N = targets(np.array([data.curves[row][epoch] for row, epoch in told]))
+        x_NF = features(data.u_ND)[[row for row, _ in told]]
+        failed_MF = features(data.failed_ND)
+        groups_F = features.groups_F
+        epochs = {epoch for _, epoch in told}
+        if len(epochs) > 1:
+            log_age_N = np.log([epoch for _, epoch in told])
+            x_NF = _aged(x_NF, log_age_N / np.log(max(epochs)))
+            failed_MF = _aged(failed_MF, np.zeros(len(failed_MF)))
+            groups_F = np.append(groups_F, len(self._space))
+        x_NF = np.concatenate([x_NF, failed_MF])
+        y_N = np.concatenate([y_N, np.full(len(failed_MF), y_N.max())])
+        key = x_NF.tobytes() + y_N.tobytes()
         if self._memo is None or self._memo[0] != key:
-            process = GaussianProcess(features(u_ND), y_N, features.groups_F, extra_N=extra_N)
-            self._memo = (key, process)
+            self._memo = (key, GaussianProcess(x_NF, y_N, groups_F))
         return self._memo[1]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_memo": None}
 
 
-CARRIED_NOISE = 0.1
+def _aged(x_MF: Array, age_M: Array) -> Array:
+    return np.concatenate([x_MF, age_M[:, None]], axis=1)
 
 
 def targets(loss_N: Array) -> Array:

@@ -1,44 +1,48 @@
-"""Comparing trials of different age: what the loss of each would be at one common epoch.
-
-Values are only ever compared at equal epochs. A trial that ended early is carried forward epoch by
-epoch, along what the trials that went on show of how losses at one epoch map to those at the next.
-"""
+"""Comparing trials of different age: values are only ever compared at equal epochs."""
 
 # N trials
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-Curve = Mapping[int, float]  # epoch -> loss, finite
+Curve = Mapping[int, float]  # epoch -> loss, finite, at least one
 
 
-def aligned(curves: Sequence[Curve]) -> tuple[Array, Array]:
-    """(loss, how far it was carried forward as a share of all epochs) of each of the N trials.
+def standings(curves: Sequence[Curve]) -> Array:
+    """How each of the N trials stands, lower is better.
 
-    Every curve has at least one epoch. Where all ended at one epoch these are their last losses.
+    Where all ended at one epoch that is their loss there. Else it is the balance of a tournament,
+    -1 (beats all) to 1: two trials meet at the last epoch that both have come to. So one that was
+    stopped at epoch 2 is neither worse nor better than one at epoch 10 merely for its age.
     """
-    ends = np.array([max(curve) for curve in curves])
-    last = int(ends.max())
+    ends_N = np.array([max(curve) for curve in curves])
     losses_N = np.array([curve[max(curve)] for curve in curves])
-    epochs = sorted({int(e) for e in ends})
-    age_N = ends.astype(float)
-    for here, there in pairwise(epochs):
-        both = [(curve[here], curve[there]) for curve in curves if here in curve and there in curve]
-        losses_N[age_N == here] = _carried(losses_N[age_N == here], both)
-        age_N[age_N == here] = there
-    return losses_N, (last - ends) / last
-
-
-def _carried(losses_N: Array, both: list[tuple[float, float]]) -> Array:
-    """Losses of one epoch moved to a later one, by pairs that have both."""
-    if not both:
+    if len(curves) == 0 or (ends_N == ends_N[0]).all():
         return losses_N
-    before, after = np.array(both).T
-    shift = np.median(after - before)
-    return np.asarray(losses_N + shift)
+    balance_N, met_N = np.zeros(len(curves)), np.zeros(len(curves))
+    for end in sorted({int(e) for e in ends_N}):
+        here = np.flatnonzero(ends_N == end)
+        later = [i for i, curve in enumerate(curves) if ends_N[i] > end and end in curve]
+        mine = losses_N[here]
+        theirs = np.array([curves[i][end] for i in later])
+        against_later = np.sign(mine[:, None] - theirs[None, :])
+        balance_N[here] += np.sign(mine[:, None] - mine[None, :]).sum(1) + against_later.sum(1)
+        balance_N[later] -= against_later.sum(0)
+        met_N[here] += len(here) - 1 + len(later)
+        met_N[later] += len(here)
+    return np.asarray(balance_N / np.maximum(met_N, 1))
+
+
+def milestones(curve: Curve) -> Iterator[int]:
+    """Epochs that tell most of a curve: 1, 3, 9, ... and the last one."""
+    epoch, end = 1, max(curve)
+    while epoch < end:
+        if epoch in curve:
+            yield epoch
+        epoch *= 3
+    yield end

@@ -53,7 +53,7 @@ class GaussianProcess:
         *,
         extra_N: Array | None = None,
         priors: Priors | None = None,
-        most_fitted: int = 400,
+        most_fitted: int = 200,
     ) -> None:
         self._groups_F = groups_F
         self._extra_N = np.zeros(len(y_N)) if extra_N is None else extra_N
@@ -66,6 +66,11 @@ class GaussianProcess:
         self.signal, self.noise = np.exp(log_theta[-2:])
         self._weights_F = np.exp(-self.log_scales_G)[groups_F]
         self._condition(x_NF, y_N)
+
+    @property
+    def features(self) -> int:
+        """The number F of features."""
+        return len(self._groups_F)
 
     def copy(self) -> GaussianProcess:
         """Another one with the same posterior, to be told more."""

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from ray.tune.search import Searcher
 from scipy.stats import qmc
 
@@ -24,7 +25,7 @@ from tuner.domains import Value, domains_of, parse_space, space_size, space_text
 from tuner.errors import Fault, SpecError
 from tuner.grid import MOST_LISTED, cell, count_cells, every_value
 from tuner.parts import Rule
-from tuner.searchers.curves import aligned
+from tuner.searchers.curves import standings
 from tuner.searchers.encoding import Array, Encoding, config_key
 
 RUNNING, ENDED, FAILED, LOST = "running", "ended", "failed", "lost"
@@ -51,17 +52,17 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """What a model is fitted to; losses are to be minimised, and compared at one common epoch.
+    """What a model is fitted to: N trials with reports, and those without; less is better.
 
-    carried_N: the share of the epochs that a loss was carried forward over, 0 for a whole trial.
-    curves: the N losses at each epoch, as they were reported.
-    failed_ND: configs that failed. pending_PD: configs that run and have reported nothing.
+    loss_N: how each stands, by values at equal epochs only. curves: the N losses at each epoch.
+    live_N: whether it still runs. failed_ND: configs that failed. pending_PD: configs that run and
+    have reported nothing.
     """
 
     u_ND: Array
     loss_N: Array
-    carried_N: Array
     curves: list[dict[int, float]]
+    live_N: NDArray[np.bool_]
     failed_ND: Array
     pending_PD: Array
 
@@ -274,12 +275,11 @@ class ModelSearch(Searcher):
                 curves.append({t or whole: sign * value for t, value in record.reports.items()})
             elif record.status == RUNNING:
                 pending.append(record)
-        loss_N, carried_N = aligned(curves) if curves else (np.empty(0), np.empty(0))
         return Data(
             self._points_of(known),
-            loss_N,
-            carried_N,
+            standings(curves),
             curves,
+            np.array([record.status == RUNNING for record in known], dtype=bool),
             self._points_of(failed),
             self._points_of(pending),
         )

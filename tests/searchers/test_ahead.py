@@ -1,0 +1,109 @@
+"""Suggestions ahead of time: never a wait, and one at a time the same as without."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from typing import Any
+
+import pytest
+from contracts.searcher_contract import FINITE, SPACE, loss_of, play
+from ray.tune.search import Searcher
+
+from tuner.searchers.ahead import AheadSearch
+from tuner.searchers.bohb import BOHBSearch
+from tuner.searchers.model import ModelSearch
+
+
+def ahead(slots: int = 1, space: Any = SPACE, search: type[ModelSearch] = BOHBSearch) -> Any:
+    return AheadSearch(search(space, "loss", "min", seed=1), slots=slots)
+
+
+def wait(search: AheadSearch, trial_id: str) -> Any:
+    """What the search suggests, once it does."""
+    for _ in range(1000):
+        config = search.suggest(trial_id)
+        if config is not None:
+            return config
+        time.sleep(0.005)
+    raise AssertionError("no suggestion in 5 s")
+
+
+class Patient(AheadSearch):
+    """As the driver does it: asks again until there is one."""
+
+    def suggest(self, trial_id: str) -> Any:
+        for _ in range(1000):
+            config = super().suggest(trial_id)
+            if config is not None:
+                return config
+            time.sleep(0.002)
+        raise AssertionError
+
+
+def test_one_at_a_time_is_the_sequence_of_the_search_itself() -> None:
+    patient = Patient(BOHBSearch(SPACE, "loss", "min", seed=1))
+    plain = BOHBSearch(SPACE, "loss", "min", seed=1)
+    assert play(patient, 0, 20) == play(plain, 0, 20)
+    assert patient.origin("00000") == "random"
+
+
+def test_asking_never_waits() -> None:
+    release = threading.Event()
+
+    class Slow(BOHBSearch):
+        def suggest(self, trial_id: str) -> Any:
+            release.wait(5)
+            return super().suggest(trial_id)
+
+    search = ahead(search=Slow)
+    started = time.perf_counter()
+    assert search.suggest("a") is None
+    search.on_trial_result("unknown", {"loss": 1.0})
+    assert search.suggest("a") is None
+    assert time.perf_counter() - started < 1
+    release.set()
+    assert wait(search, "a")["fixed"] == 3
+
+
+def test_with_many_slots_some_are_ready() -> None:
+    search = ahead(slots=64)
+    wait(search, "0")
+    search.settle()
+    given = [search.suggest(str(i)) for i in range(1, 9)]
+    assert None not in given
+
+
+def test_the_state_has_our_ids_and_no_spare_suggestions(tmp_path: Any) -> None:
+    search = ahead(slots=16)
+    for number in range(12):
+        trial_id = f"{number:05d}"
+        config = wait(search, trial_id)
+        result = {"loss": loss_of(config), "training_iteration": 1}
+        search.on_trial_complete(trial_id, result)
+    search.save(str(tmp_path / "state"))
+    state = json.loads((tmp_path / "state").read_text())
+    assert sorted(state["trials"]) == [f"{number:05d}" for number in range(12)]
+    assert all(trial["status"] == "ended" for trial in state["trials"].values())
+    other = ahead()
+    other.restore(str(tmp_path / "state"))
+    assert other.origin("00003") == search.origin("00003")
+    assert wait(other, "00012")
+
+
+def test_a_finite_space_ends() -> None:
+    search = ahead(space=FINITE)
+    configs = [wait(search, str(number)) for number in range(9)]
+    assert len({json.dumps(config) for config in configs}) == 9
+    assert wait(search, "9") == Searcher.FINISHED
+
+
+def test_what_goes_wrong_in_the_thread_is_raised_where_it_is_asked_for() -> None:
+    class Broken(BOHBSearch):
+        def suggest(self, trial_id: str) -> Any:
+            raise ZeroDivisionError
+
+    search = ahead(search=Broken)
+    with pytest.raises(ZeroDivisionError):
+        wait(search, "a")
