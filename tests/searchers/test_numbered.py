@@ -60,6 +60,17 @@ def test_rare_configs_of_a_finite_space_are_found_too() -> None:
     assert sorted(search.suggest(str(i))["n"] for i in range(199)) == list(range(1, 200))
 
 
+def test_forbidden_configs_are_left_out() -> None:
+    grid = GridSearch(GridSettings(space={"a": "choice([1, 2, 3])"}, forbid=["a == 2"]))
+    assert [grid.suggest(str(i)) for i in range(3)] == [{"a": 1}, {"a": 3}, Searcher.FINISHED]
+    finite = RandomSearch(RandomSettings(space={"a": "choice([1, 2, 3])"}, forbid=["a == 2"]))
+    assert sorted(finite.suggest(str(i))["a"] for i in range(2)) == [1, 3]
+    assert finite.suggest("2") == Searcher.FINISHED
+    wide = RandomSearch(RandomSettings(space=SPACE, forbid=["lr > 0.01"]))
+    assert all(wide.suggest(str(i))["lr"] <= 0.01 for i in range(50))
+    assert (grid.origin("0"), wide.origin("0")) == ("grid", "random")
+
+
 def test_grid_gives_every_cell_then_ends() -> None:
     search = GridSearch(GridSettings(space={"a": "uniform(0, 1)", "b": "choice([1, 2])"}, points=2))
     cells = [search.suggest(str(i)) for i in range(5)]

@@ -1,0 +1,15 @@
+"""Spaces for BOHB: wide ones, since early stopping makes a bad config cheap.
+
+Use it with ASHA and many short trials. A third of its suggestions is random, so a space may be
+wider than what is thought to be good.
+"""
+
+from __future__ import annotations
+
+DIGITS_CNN = {
+    "lr": "loguniform(1e-4, 10)",
+    "momentum": "uniform(0, 0.99)",
+    "weight_decay": "loguniform(1e-7, 0.5)",
+    "batch_size": "choice([16, 32, 64, 128])",
+    "width": "choice([8, 16, 32])",
+}
