@@ -34,7 +34,8 @@ from tuner.training.precision import choose, hardware
 from tuner.training.ranks import Ranks
 from tuner.training.transfer import freeze, load_weights, matching, rest_frozen_norms, start_from
 
-EVALUATION_BATCH = 500  # images that a rank evaluates at once, where memory allows
+EVALUATION_BATCH = 125  # images that a rank evaluates at once on a CPU: more only takes memory
+CUDA_EVALUATION_BATCH = 1000  # on a GPU, where memory allows
 PREPARING = 1000  # training images that a model may learn something from before it trains
 OVERLAPPING = ("cuda",)  # where ranks exchange gradients while they still compute
 
@@ -97,7 +98,12 @@ class ImageClassifier:
             buffers=self._model.buffers(),
             of="training",
         )
-        self._evaluation_micro = MicroBatch(EVALUATION_BATCH, device=self._device, of="evaluation")
+        self._evaluation_batch = (
+            CUDA_EVALUATION_BATCH if self._device.type == "cuda" else EVALUATION_BATCH
+        )
+        self._evaluation_micro = MicroBatch(
+            self._evaluation_batch, device=self._device, of="evaluation"
+        )
         self._rehearsed = 0  # the micro-batch that every rank is known to have the memory for
         self._epoch = 0
 
@@ -253,7 +259,7 @@ class ImageClassifier:
         rows_N = self._data.splits[split].to(self._data.rows_NP.device)
         # (sum of the loss, number right)
         sums = torch.zeros(2, dtype=torch.float64, device=self._device)
-        batch_size = EVALUATION_BATCH * self._ranks.world_size
+        batch_size = self._evaluation_batch * self._ranks.world_size
         for shard in shards(len(rows_N), **self._ranks.share(batch_size)):
             if shard.count:
                 attempt = partial(self._measure, rows_N[shard.positions])

@@ -1,0 +1,149 @@
+"""What one GPU gives: seconds an epoch of speednet, and images/s of several trials that share it.
+
+    python -m benchmarks.gpu            about 5 minutes on one GPU
+    python -m benchmarks.gpu --quick    a small run on any device: shows that it works, no more
+
+Random pixels of CIFAR-10's shape. An epoch is 45,000 training images and the evaluation of 5,000,
+each with its mirror image; the first two epochs of each learner warm up and do not count. Trials
+that share the GPU are processes, each with its share of the memory, that train in the same span of
+time: their images/s are added up and divided by those of one alone. Prints a table and exits 0; 1
+without a CUDA device (not with --quick).
+"""
+
+import argparse
+import platform
+import statistics
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.multiprocessing as mp
+
+from tuner.training.catalog import DATASETS
+from tuner.training.classifier import ImageClassifier
+from tuner.training.data.image_set import ImageArrays
+
+NAME = "cifar-shaped"
+TOGETHER = (1, 2, 4, 8)
+WARM_UP = 2
+RECIPE = {
+    "model": "speednet",
+    "dataset": NAME,
+    "batch_size": 1024,
+    "crop_padding": 2,
+    "flip": True,
+    "alternating_flip": True,
+    "test_time_flip": True,
+    "optimizer": "sgdw",
+    "lr": 1.5,
+    "lr_schedule": "triangular",
+    "label_smoothing": 0.2,
+    "norm_bias_lr": 8,
+}
+
+
+def load(folder: Path, *, split_seed: int):
+    """The builder that the catalog names for this benchmark's data set."""
+    info = DATASETS[NAME]
+    rng = np.random.default_rng(0)
+    counts = (info.train, info.validation, info.test)
+    images_NHWC = rng.integers(0, 256, (sum(counts), 32, 32, 3), dtype=np.uint8)
+    parts = np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1])
+    splits = dict(zip(("train", "validation", "test"), parts, strict=True))
+    return ImageArrays(images_NHWC, rng.integers(0, 10, sum(counts)), splits)
+
+
+def register(quick):
+    info = replace(DATASETS["cifar10"], builder="benchmarks.gpu:load", files=False)
+    if quick:
+        info = replace(info, train=64, validation=16, test=16)
+    DATASETS[NAME] = info
+
+
+def learner(device, quick, **settings):
+    small = {"batch_size": 32, "width": 4} if quick else {}
+    return ImageClassifier(settings, {**RECIPE, **small, "epochs": 100}, device=device)
+
+
+def seconds_an_epoch(device, quick, *, epochs, **settings):
+    made = learner(device, quick, **settings)
+    seconds = [made.step()["epoch_s"] for _ in range(WARM_UP + epochs)]
+    return seconds[WARM_UP:]
+
+
+def share(number, together, device, quick, span_s, start, rates):
+    """One of `together` trials: its images/s over `span_s`, the others training beside it."""
+    register(quick)
+    torch.set_num_threads(1)
+    if device.type == "cuda":
+        torch.cuda.set_per_process_memory_fraction(1 / together)
+    made = learner(device, quick)
+    for _ in range(WARM_UP):
+        made.step()
+    start.wait()
+    began, images = time.perf_counter(), 0
+    while time.perf_counter() - began < span_s:
+        made.step()
+        images += DATASETS[NAME].train
+    rates[number] = images / (time.perf_counter() - began)
+
+
+def images_a_second(together, device, quick, span_s):
+    context = mp.get_context("spawn")
+    rates, start = context.Array("d", together), context.Barrier(together)
+    arguments = (together, device, quick, span_s, start, rates)
+    processes = [context.Process(target=share, args=(n, *arguments)) for n in range(together)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    if any(process.exitcode for process in processes):
+        raise SystemExit(f"a trial of {together} failed")
+    return sum(rates)
+
+
+def spread(values):
+    return " / ".join(f"{f(values):.3f}" for f in (min, statistics.median, max))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    if not (torch.cuda.is_available() or options.quick):
+        print("no CUDA device: nothing measured", file=sys.stderr)
+        return 1
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    card = torch.cuda.get_device_name(device) if device.type == "cuda" else "no GPU: proves nothing"
+    print(f"{card}; torch {torch.__version__}, CUDA {torch.version.cuda}, {platform.platform()}\n")
+    register(options.quick)
+    if device.type == "cpu":
+        torch.set_num_threads(1)
+    epochs, span_s = (1, 0.1) if options.quick else (20, 20)
+
+    print(f"speednet, seconds an epoch, min / median / max of {epochs}")
+    for settings in ({"precision": "float32"}, {"precision": "auto"}, {"compile": True}):
+        if options.quick and "compile" in settings:
+            continue
+        seconds = seconds_an_epoch(device, options.quick, epochs=epochs, **settings)
+        print(f"  {settings}: {spread(seconds)}")
+
+    counts, rounds = (TOGETHER[:2], 1) if options.quick else (TOGETHER, options.rounds)
+    print(f"\ntrials that share the device, images/s together, median of {rounds} rounds in turn")
+    rates = {count: [] for count in counts}
+    for _ in range(rounds):
+        for count in counts:
+            rates[count].append(images_a_second(count, device, options.quick, span_s))
+    alone = statistics.median(rates[1])
+    for count in counts:
+        median = statistics.median(rates[count])
+        print(f"  {count}: {median:,.0f} images/s, {median / alone:.2f} of one alone")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
