@@ -7,6 +7,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from tuner.training.models.norm import norm_layer
+from tuner.training.models.pool import GlobalMean
 
 
 def _conv(in_channels: int, out_channels: int, norm: str) -> list[nn.Module]:
@@ -29,6 +30,10 @@ class SmallCNN(nn.Module):
             *_conv(2 * width, 4 * width, norm),
         )
         self.head = nn.Linear(4 * width, num_classes)
+
+    def layers(self) -> list[nn.Module]:
+        """The layers of which this is the composition, for a split into stages."""
+        return [*self.features, GlobalMean(), self.head]
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
         """logits_NK."""

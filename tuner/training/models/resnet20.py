@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tuner.training.models.norm import norm_layer
+from tuner.training.models.pool import GlobalMean
 
 BLOCKS_A_STAGE = 3
 WIDTHS = (16, 32, 64)
@@ -61,6 +62,10 @@ class ResNet20(nn.Module):
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def layers(self) -> list[nn.Module]:
+        """The layers of which this is the composition, for a split into stages."""
+        return [self.stem, self.norm, nn.ReLU(), *self.blocks, GlobalMean(), self.head]
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
         """logits_NK."""
