@@ -21,8 +21,6 @@ _TRIES = 100  # draws that may repeat before the configs that are left are liste
 class NumberedSearch(Searcher):
     """A searcher that learns nothing: `suggest("00007")` is always config number 7."""
 
-    kind: str
-
     _name: str
 
     def suggest(self, trial_id: str) -> Any:
@@ -39,10 +37,6 @@ class NumberedSearch(Searcher):
     ) -> None:
         """Nothing is learned."""
 
-    def origin(self, trial_id: str) -> str:
-        """Why the config was tried: grid or random."""
-        return self.kind
-
     def save(self, checkpoint_path: str) -> None:
         """Nothing is to be kept."""
 
@@ -55,8 +49,6 @@ class NumberedSearch(Searcher):
 
 class GridSearch(NumberedSearch):
     """The cells of the grid, in order."""
-
-    kind = "grid"
 
     _name = "grid"
 
@@ -83,8 +75,6 @@ class GridSearch(NumberedSearch):
 
 class RandomSearch(NumberedSearch):
     """Independent draws; where the space is finite, each config comes once."""
-
-    kind = "random"
 
     _name = "random"
 

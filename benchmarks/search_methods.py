@@ -1,0 +1,149 @@
+"""The searches that benchmarks compare, all behind `ask(number) -> config` and `tell`."""
+
+import warnings
+
+from tuner.domains import Choice, Normal, parse_space
+
+
+class Ours:
+    """One of tuner's searchers, or random search where `build` gives that."""
+
+    def __init__(self, build, task, seed, max_t=None):
+        self.search = build(task.space, seed, max_t)
+
+    def ask(self, number):
+        config = self.search.suggest(f"{number:05d}")
+        return config if isinstance(config, dict) else None
+
+    def report(self, number, value, epoch):
+        self.search.on_trial_result(f"{number:05d}", _result(value, epoch))
+        return False
+
+    def tell(self, number, value, epoch=1):
+        self.search.on_trial_complete(f"{number:05d}", _result(value, epoch))
+
+
+class Optuna:
+    """An Optuna sampler; `report` tells of intermediate values, `tell` of the end."""
+
+    def __init__(self, sampler, task, seed, max_t=None):
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        warnings.simplefilter("ignore")
+        self.study = optuna.create_study(sampler=getattr(optuna.samplers, sampler)(seed=seed))
+        self.state = optuna.trial.TrialState
+        self.space, self.max_t, self.trials = parse_space(task.space), max_t, {}
+
+    def ask(self, number):
+        self.trials[number] = self.study.ask()
+        return self._resolved(self.space, "", self.trials[number])
+
+    def report(self, number, value, epoch):
+        self.trials[number].report(value, epoch)
+
+    def tell(self, number, value, epoch=1):
+        trial = self.trials[number]
+        if self.max_t and epoch < self.max_t:
+            trial.report(value, epoch)
+            self.study.tell(trial, state=self.state.PRUNED)
+        else:
+            self.study.tell(trial, value)
+
+    def _resolved(self, space, path, trial):
+        config = {}
+        for key, value in space.items():
+            here = f"{path}.{key}"
+            if isinstance(value, Choice):
+                number = trial.suggest_categorical(here, list(range(len(value.values))))
+                value = value.values[number]
+                if isinstance(value, dict):
+                    value = self._resolved(value, f"{here}{number}", trial)
+            elif isinstance(value, Normal):
+                raise NotImplementedError("Optuna has no normal domain")
+            elif hasattr(value, "at"):
+                step = {} if value.step is None or value.log else {"step": value.step}
+                suggest = trial.suggest_int if value.integer else trial.suggest_float
+                if value.integer and step:
+                    step = {"step": int(value.step)}
+                low, high = value.first, value.last
+                if value.integer:
+                    low, high = int(low), int(high)
+                value = suggest(here, low, high, log=value.log, **step)
+            config[key] = value
+        return config
+
+
+class RayHyperOpt:
+    """Ray's own HyperOptSearch with its defaults."""
+
+    def __init__(self, task, seed, max_t=None):
+        import logging
+
+        from ray.tune.search.hyperopt import HyperOptSearch
+
+        logging.getLogger("hyperopt").setLevel(logging.ERROR)
+        space = {key: _ray(domain) for key, domain in parse_space(task.space).items()}
+        self.search = HyperOptSearch(space, "loss", "min", random_state_seed=seed)
+
+    def ask(self, number):
+        return self.search.suggest(str(number))
+
+    def report(self, number, value, epoch):
+        self.search.on_trial_result(str(number), _result(value, epoch))
+
+    def tell(self, number, value, epoch=1):
+        self.search.on_trial_complete(str(number), _result(value, epoch))
+
+
+def _result(value, epoch):
+    return {"loss": value, "training_iteration": epoch}
+
+
+def _ray(domain):
+    from ray import tune
+
+    if isinstance(domain, Choice):
+        return tune.choice([_ray(value) for value in domain.values])
+    if isinstance(domain, dict):
+        return {key: _ray(value) for key, value in domain.items()}
+    if not hasattr(domain, "at"):
+        return domain
+    arguments = [domain.lower, domain.upper, *([] if domain.q is None else [domain.q])]
+    return getattr(tune, domain.name)(*arguments)
+
+
+def _random(space, seed, max_t):
+    from tuner.searchers.numbered import RandomSearch
+    from tuner.spec import RandomSettings
+
+    return RandomSearch(RandomSettings(space=space), seed)
+
+
+def _ours(module, name, **settings):
+    def build(space, seed, max_t):
+        from importlib import import_module
+
+        searcher = getattr(import_module(f"tuner.searchers.{module}"), name)
+        return searcher(space, "loss", "min", seed=seed, max_t=max_t, **settings)
+
+    return build
+
+
+def method(name, task, seed, max_t=None):
+    """The search of this name on a task."""
+    if name.startswith("optuna"):
+        sampler = {"optuna-tpe": "TPESampler", "optuna-gp": "GPSampler"}[name]
+        return Optuna(sampler, task, seed, max_t)
+    if name == "ray-hyperopt":
+        return RayHyperOpt(task, seed, max_t)
+    builders = {
+        "random": _random,
+        "bayesopt": _ours("bayesopt", "BayesOptSearch"),
+        "hyperopt": _ours("hyperopt", "HyperOptSearch"),
+        "bohb": _ours("bohb", "BOHBSearch"),
+    }
+    return Ours(builders[name], task, seed, max_t)
+
+
+METHODS = ("random", "ray-hyperopt", "optuna-tpe", "optuna-gp", "hyperopt", "bayesopt", "bohb")
