@@ -12,6 +12,7 @@ from live_bytes import LiveBytes
 from tiny_images import INFO
 
 from tuner.training.classifier import ImageClassifier
+from tuner.training.failures import failure_of
 from tuner.training.micro_batch import MicroBatch, next_smaller
 
 CPU = torch.device("cpu")
@@ -243,6 +244,37 @@ def test_a_state_from_before_the_size_was_saved_loads():
 def test_too_large_at_one_image_is_the_trials_end():
     with LiveBytes(budget=1 << 12), pytest.raises(torch.OutOfMemoryError):
         learner().step()
+
+
+def cudnn_not_initialized(message):
+    return RuntimeError("cuDNN error: CUDNN_STATUS_NOT_INITIALIZED")
+
+
+def test_a_handle_that_cannot_be_made_is_tried_with_less_before_it_poisons():
+    report, memory = step_within(learner(), peak_of_a_step() // 2, cudnn_not_initialized)
+    assert memory.refused
+    assert report["micro_batch_size"] < 20
+    with LiveBytes(1 << 12, cudnn_not_initialized), pytest.raises(RuntimeError) as caught:
+        learner().step()
+    failure = failure_of(caught.value)
+    assert (failure.kind, failure.poisoned) == ("oom", True)
+
+
+@pytest.mark.parametrize(
+    "message", ["device-side assert triggered", "an illegal memory access was encountered"]
+)
+def test_what_poisons_the_process_is_not_tried_again(message):
+    made, passes = learner(), []
+
+    def fail(module, inputs):
+        passes.append(len(inputs[0]))
+        raise RuntimeError(f"CUDA error: {message}")
+
+    made._model.register_forward_pre_hook(fail)
+    with pytest.raises(RuntimeError) as caught:
+        made.step()
+    assert passes == [20]
+    assert failure_of(caught.value).poisoned
 
 
 def test_evaluation_goes_on_in_parts_too(monkeypatch):

@@ -81,6 +81,12 @@ def test_a_trial_trains_and_evaluates_with_its_tf32(monkeypatch):
     assert flags() == before
 
 
+def test_float64_stays_float64_on_any_device(monkeypatch):
+    monkeypatch.setattr(classifier, "hardware", lambda device: A100)
+    learner = ImageClassifier({"dtype": "float64"}, TINY)
+    assert learner._precision == Precision("cuda")
+
+
 @pytest.mark.parametrize("setting", ["bf16", "fp16"])
 def test_half_precision_computes_so_and_learns(setting, monkeypatch):
     monkeypatch.setattr(classifier, "hardware", lambda device: ALL)

@@ -75,7 +75,8 @@ class ImageClassifier:
             settings.crop_padding, settings.flip, settings.cutout, settings.alternating_flip
         )
         self._dtype: torch.dtype = getattr(torch, settings.dtype)
-        self._precision = choose(settings.precision, hardware(self._device))
+        precision = settings.precision if settings.dtype == "float32" else "float32"
+        self._precision = choose(precision, hardware(self._device))
         self._scaler = torch.amp.GradScaler(self._device.type, enabled=self._precision.scaled)
         self._batcher = Batcher(
             self._data, dtype=self._dtype, augmentation=self._augmentation, device=self._device
