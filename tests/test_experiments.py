@@ -78,3 +78,23 @@ def test_text_that_is_no_mapping_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text(text)
     with pytest.raises(SpecError, match=r"bad\.yaml has 1 fault"):
         load_experiment("bad.yaml", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "message"),
+    [
+        ("import nothere_at_all", UsageError, "line 1: ModuleNotFoundError: No module named"),
+        ("\ndef experiment(:", UsageError, "line 2: SyntaxError: "),
+        ("def experiment():\n    return 1 / 0", UsageError, "line 2: ZeroDivisionError: division"),
+        ("raise SystemExit(1)", UsageError, "line 1: SystemExit: 1"),
+        (MODULE.replace("num_samples=2", "num_samples=0"), SpecError, "num_samples: must be"),
+    ],
+)
+def test_what_a_users_module_raises_is_one_message_that_says_where(
+    code: str, error: type[Exception], message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "sweep3.py").write_text(code)
+    with pytest.raises(error) as refused:
+        load_experiment("sweep3.py", tmp_path)
+    assert message in str(refused.value)
+    assert str(refused.value).startswith(str(tmp_path / "sweep3.py"))

@@ -47,6 +47,9 @@ def test_it_is_frozen():
     [
         ({}, "name: is required"),
         ({"name": "x", "inner": {"size": 0}}, "inner.size: must be greater than or equal to 1"),
+        ({"name": "x", "inner": {"size": "a"}}, "inner.size: must be a whole number, got 'a'"),
+        ({"name": "x", "inner": 3}, "inner: must be a mapping of keys to values, got 3"),
+        ({"name": 3}, "name: must be text, got 3"),
         ({"name": "x", "rate": float("nan")}, "rate: must be a finite number"),
         ({"name": "x", "rate": float("inf")}, "rate: must be a finite number"),
         ({"name": "x", "rte": 1}, "rte: unknown key 'rte' (did you mean 'rate'?); available: "),
@@ -71,7 +74,7 @@ def test_all_faults_come_at_once():
 
 
 def test_a_rule_brings_its_own_faults():
-    assert faults(name="wrong") == ["rate: is too high, got 0.5", ": is odd"]
+    assert faults(name="wrong") == ["rate: is too high, got 0.5", "is odd"]
 
 
 def test_keys_stand_under_a_prefix():

@@ -87,7 +87,8 @@ def test_all_faults_come_at_once_with_key_rule_value_and_choices() -> None:
     for part in (
         "name: must be letters",
         "got '../x'",
-        "search.strategy: unknown search 'bo' (did you mean 'bohb'?); available: bayesopt, bohb, grid, hyperopt, random",
+        "search.strategy: unknown search 'bo' (did you mean 'bohb'?); "
+        "available: bayesopt, bohb, grid, hyperopt, random",
         "search.space.lr: loguniform: lower must be at most upper, got 1 and 0",
         "objective.mode: unknown mode 'mx' (did you mean 'max'?); available: max, min",
         "scheduler.grace_period: must be at most max_t, got 30 and 10",

@@ -55,7 +55,9 @@ def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 _spec_options = _options(
     click.argument("experiment"),
     click.argument("assignments", nargs=-1, metavar="[KEY=VALUE ...]"),
-    click.option("--search", "strategy", metavar="NAME", help="random, grid, hyperopt, bayesopt or bohb."),
+    click.option(
+        "--search", "strategy", metavar="NAME", help="random, grid, hyperopt, bayesopt or bohb."
+    ),
     click.option("--num-samples", type=int, metavar="N", help="Trials to run."),
     click.option("--max-concurrent", type=int, metavar="N", help="Trials at a time."),
     click.option("--time-budget", type=Duration(), help="End the search after this time: 10m, 2h."),
@@ -134,7 +136,7 @@ def run(
 def validate(
     experiment: str, assignments: tuple[str, ...], as_json: bool, address: str, **flags: Any
 ) -> int:
-    """Check EXPERIMENT and show its resolved spec and plan; starts nothing."""
+    """Check EXPERIMENT and show what it comes to; starts nothing."""
     spec, source = _resolve(experiment, assignments, address, flags)
     _print_plan(spec, source, address, as_json)
     return 0
@@ -159,7 +161,7 @@ def resume(
     storage: str | None,
     as_json: bool,
 ) -> int:
-    """Go on with the interrupted experiment NAME as if nothing had happened."""
+    """Go on with the interrupted experiment NAME."""
     from tuner import cluster
     from tuner.continuation import Extension
     from tuner.driver import resume_experiment
@@ -219,7 +221,7 @@ def best(
     storage: str | None,
     as_json: bool,
 ) -> int:
-    """Show the best trial of experiment NAME: config, epoch, metrics, checkpoint."""
+    """Show the best trial of experiment NAME, or the K best."""
     from tuner.reporting.tables import best_text
 
     results = _load(name, storage)
@@ -239,7 +241,7 @@ def best(
 @_trial
 @_storage
 def export(name: str, to: str, trial_id: str | None, storage: str | None) -> int:
-    """Export the best checkpoint of experiment NAME: weights, config, metrics."""
+    """Export the best checkpoint of experiment NAME."""
     from tuner.export import export as write
 
     click.echo(str(write(_load(name, storage), to, trial_id=trial_id)))
@@ -252,7 +254,7 @@ def export(name: str, to: str, trial_id: str | None, storage: str | None) -> int
 @_storage
 @_json
 def evaluate(name: str, trial_id: str | None, storage: str | None, as_json: bool) -> int:
-    """Measure the best checkpoint of experiment NAME on the held-out test split, once."""
+    """Measure experiment NAME's best on the test split, once."""
     from tuner.evaluation import evaluate as measure
 
     results = _load(name, storage)
@@ -283,7 +285,7 @@ def main() -> NoReturn:
     """Run the command line and exit with its code; the one place where errors become codes."""
     try:
         code = cli.main(standalone_mode=False)
-    except click.exceptions.Abort:
+    except (click.exceptions.Abort, KeyboardInterrupt, EOFError):
         click.echo("aborted", err=True)
         code = 130
     except click.ClickException as error:
@@ -292,8 +294,7 @@ def main() -> NoReturn:
     except TunerError as error:
         click.echo(f"error: {error}", err=True)
         code = error.exit_code
-    except BrokenPipeError:  # the reader of our output has gone: `tuner ls | head -1`
-        sys.stderr.close()
+    except SystemExit:  # click ends so where our reader has gone: `tuner ls | head -1`
         code = 141
     sys.exit(code or 0)
 
@@ -304,19 +305,23 @@ def _resolve(
     """The validated spec of EXPERIMENT with its overrides, and where it comes from."""
     from tuner.experiments import load_experiment
     from tuner.spec import override, with_strategy
-    from tuner.storage import free_name
+    from tuner.storage import already_there, free_name
     from tuner.validation import Machine, validate
 
     found = load_experiment(experiment)
     raw = with_strategy(found.raw, flags["strategy"]) if flags["strategy"] else found.raw
     raw = override({"name": found.name, **raw}, _flag_assignments(flags) + list(assignments))
-    if not flags["name"] and not any(a.startswith("name=") for a in assignments):
-        raw["name"] = free_name(raw["name"], raw.get("storage"))
+    named = flags["name"] or any(a.startswith("name=") for a in assignments)
+    name, storage = raw["name"], raw.get("storage")
+    if not named and isinstance(name, str) and isinstance(storage, str | None):
+        raw["name"] = free_name(name, storage)
     gpus = raw.get("resources") or {}
     machine = Machine.here(gpus=bool(isinstance(gpus, dict) and gpus.get("gpus")))
-    return validate(
-        raw, source=found.source, machine=machine if address == "local" else None
-    ), found.source
+    here = machine if address == "local" else None
+    spec = validate(raw, source=found.source, machine=here)
+    if os.path.lexists(spec.folder):  # told before anything starts
+        raise already_there(spec.folder)
+    return spec, found.source
 
 
 def _flag_assignments(flags: dict[str, Any]) -> list[str]:
@@ -342,15 +347,13 @@ def _flag_assignments(flags: dict[str, Any]) -> list[str]:
 
 def _print_plan(spec: ExperimentSpec, source: str, address: str, as_json: bool) -> None:
     from tuner.plan import plan_of
+    from tuner.reporting.plan_text import plan_text
 
     plan = plan_of(spec, here=address == "local")
     if as_json:
         _print_json({"spec": spec.model_dump(mode="json"), **plan})
         return
-    click.echo(f"# {source}")
-    click.echo(spec.to_yaml(), nl=False)
-    for key, value in plan.items():
-        click.echo(f"# {key.replace('_', ' ')}: {value}")
+    click.echo(plan_text(spec, plan, source))
 
 
 def _confirm_grid(spec: ExperimentSpec) -> None:

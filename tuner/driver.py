@@ -38,7 +38,7 @@ from tuner.reporting.wording import program
 from tuner.results import Results
 from tuner.retention import Retention
 from tuner.spec import ExperimentSpec, Resources, build_spec
-from tuner.storage import EXPERIMENT, FORMAT, read_document
+from tuner.storage import EXPERIMENT, FORMAT, already_there, read_document
 from tuner.validation import Machine, validate
 
 if TYPE_CHECKING:
@@ -261,12 +261,9 @@ def _claim(spec: ExperimentSpec) -> None:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir()
-    except FileExistsError:
-        raise UsageError(
-            f"experiment {spec.name!r} exists in {folder.parent}; "
-            f"go on with it by: {program()} resume {spec.name}, or give another name"
-        ) from None
     except OSError as error:
+        if os.path.lexists(folder):
+            raise already_there(folder) from None
         raise UsageError(f"cannot create {folder}: {error.strerror}") from error
     _describe(folder, _description(spec))
 

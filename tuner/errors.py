@@ -41,7 +41,7 @@ class Fault:
     def __str__(self) -> str:
         got = "" if self.value is None else f", got {self.value!r}"
         available = f"; available: {', '.join(self.choices)}" if self.choices else ""
-        return f"{self.key}: {self.rule}{got}{available}"
+        return f"{self.key}: ".removeprefix(": ") + f"{self.rule}{got}{available}"
 
 
 class SpecError(TunerError, ValueError):

@@ -9,14 +9,19 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from traceback import extract_tb
 from types import ModuleType
 from typing import Any
 
-from tuner.errors import UsageError
+from pydantic import ValidationError
+
+from tuner.errors import SpecError, TunerError, UsageError
+from tuner.parts import faults_of
 from tuner.spec import ExperimentSpec, read_mapping
 
 _FUNCTION = "experiment"  # what a module's function is called: def experiment() -> ExperimentSpec
@@ -82,10 +87,8 @@ def search_modules_in(directory: Path) -> None:
 
 
 def _import(module: str, text: str) -> ModuleType:
-    try:
+    with _telling(text, ""):
         return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise UsageError(f"experiment {text!r}: {error}") from error
 
 
 def _import_file(name: str, path: Path) -> ModuleType:
@@ -95,8 +98,29 @@ def _import_file(name: str, path: Path) -> ModuleType:
     assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     sys.modules[name] = module
-    specification.loader.exec_module(module)
+    with _telling(str(path), str(path)):
+        specification.loader.exec_module(module)
     return module
+
+
+@contextmanager
+def _telling(source: str, file: str) -> Iterator[None]:
+    """Turn whatever the user's code raises into one message, with the line of `file` if it has one.
+
+    Raises SpecError for an ExperimentSpec that cannot be built, else UsageError.
+    """
+    try:
+        yield
+    except TunerError:
+        raise
+    except ValidationError as error:
+        raise SpecError(faults_of(error, ExperimentSpec), source) from error
+    except (Exception, SystemExit) as error:
+        lines = [f.lineno for f in extract_tb(error.__traceback__) if f.filename == file]
+        if isinstance(error, SyntaxError) and error.filename == file:
+            lines.append(error.lineno)
+        where = f"{source}, line {lines[-1]}" if lines else source
+        raise UsageError(f"{where}: {type(error).__name__}: {error}") from error
 
 
 def _from_text(path: Path) -> Experiment:
@@ -113,7 +137,8 @@ def _from_module(module: ModuleType, function: str, name: str) -> Experiment:
     make = getattr(module, function, None)
     if not callable(make):
         raise UsageError(f"{source} has no function {function}() that returns an ExperimentSpec")
-    spec = make()
+    with _telling(source, source):
+        spec = make()
     if isinstance(spec, ExperimentSpec):
         if "name" in spec.model_fields_set:
             name = spec.name

@@ -20,6 +20,17 @@ class Part(BaseModel):
 
 P = TypeVar("P", bound=Part)
 
+# Where pydantic's words are a programmer's
+_RULES = {
+    "string_too_short": "must not be empty",
+    **dict.fromkeys(("string_type", "string_sub_type"), "must be text"),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
+    **dict.fromkeys(
+        ("model_type", "dict_type", "mapping_type"), "must be a mapping of keys to values"
+    ),
+}
+
 
 class Rule(ValueError):
     """Raised by a validator: carries whole faults through pydantic, keys relative to the model."""
@@ -36,10 +47,11 @@ def parse(
     try:
         return model.model_validate(values), []
     except ValidationError as error:
-        return None, _faults(error, model, prefix)
+        return None, faults_of(error, model, prefix)
 
 
-def _faults(error: ValidationError, model: type[BaseModel], prefix: str) -> list[Fault]:
+def faults_of(error: ValidationError, model: type[BaseModel], prefix: str = "") -> list[Fault]:
+    """What pydantic found wrong with values for `model`, in plain words."""
     found: list[Fault] = []
     for item in error.errors(include_url=False):
         location = [str(part) for part in item["loc"]]
@@ -63,6 +75,8 @@ def _faults(error: ValidationError, model: type[BaseModel], prefix: str) -> list
                 found.append(unknown(key, location[-1], value, names))
             else:
                 found.append(Fault(key, "must be one of the choices", value, names))
+        elif item["type"] in _RULES:
+            found.append(Fault(key, _RULES[item["type"]], item["input"]))
         else:
             message = item["msg"].removeprefix("Value error, ").removeprefix("Input should ")
             rule = f"must {message}" if item["msg"].startswith("Input should") else message

@@ -443,8 +443,8 @@ def with_strategy(raw: Mapping[str, Any], strategy: str) -> dict[str, Any]:
 
     A grid runs all of its cells, so a number of samples meant for another strategy goes too.
     """
-    search = dict(raw.get("search") or {})
-    if search.get("strategy", "random") == strategy:
+    search = raw.get("search") or {}
+    if not isinstance(search, Mapping) or search.get("strategy", "random") == strategy:
         return dict(raw)
     changed = {**raw, "search": {"strategy": strategy, "space": search.get("space", {})}}
     if strategy == "grid":

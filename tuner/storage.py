@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import UsageError
+from tuner.reporting.wording import program
 
 EXPERIMENT = "experiment.json"
 FORMAT = 1  # of experiment.json
@@ -71,6 +72,14 @@ def read_document(path: Path) -> dict[str, Any]:
             return document
         case _:
             raise UsageError(f"{path} is damaged: its spec has no objective of metric and mode")
+
+
+def already_there(folder: Path) -> UsageError:
+    """The error for a new experiment whose folder exists."""
+    return UsageError(
+        f"experiment {folder.name!r} exists in {folder.parent}; "
+        f"go on with it by: {program()} resume {folder.name}, or give another name"
+    )
 
 
 def free_name(name: str, storage: Path | str | None = None) -> str:

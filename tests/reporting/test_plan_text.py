@@ -1,0 +1,61 @@
+"""What `tuner validate` says."""
+
+import yaml
+
+from tuner.plan import plan_of
+from tuner.reporting.plan_text import plan_text
+from tuner.spec import ExperimentSpec, build_spec
+
+SPEC = {
+    "name": "mine",
+    "search": {"space": {"lr": "loguniform(1e-3, 1)"}},
+    "scheduler": {"max_t": 10, "reduction_factor": 3},
+    "num_samples": 24,
+    "storage": "results",
+}
+
+
+def told(*, here=False, **changes):
+    spec = build_spec(SPEC | changes)
+    lines = plan_text(spec, plan_of(spec, here=here), "mine.yaml").splitlines()
+    facts = lines[1 : lines.index("")]
+    return {line[2:14].strip(): line[15:] for line in facts}
+
+
+def test_the_plan():
+    assert told() == {
+        "From": "mine.yaml",
+        "Trials": "24, random search",
+        "Each trial": "10 epochs, 1 CPU",
+        "At once": "as many as fit",
+        "Stopping": "ASHA at epoch 1, 3, 9: the best 1 in 3 goes on",
+        "Results": "results/mine",
+    }
+
+
+def test_what_a_trial_reserves():
+    assert told(resources={"cpus": 0.5, "gpus": 0.25})["Each trial"].endswith(
+        "0.5 CPUs and 0.25 GPUs"
+    )
+    two = told(resources={"cpus": 2, "gpus": 1, "workers": 2})
+    assert two["Each trial"].endswith("2 workers of 2 CPUs and 1 GPU")
+
+
+def test_what_has_no_number_is_said_in_words():
+    free = told(scheduler="none", num_samples=None, time_budget_s=5400)
+    assert free["Trials"] == "as many as 1h 30m allow, random search"
+    assert free["Each trial"] == "as long as it reports, 1 CPU"
+    assert free["Stopping"] == "none: every trial runs to its end"
+    assert free["Time budget"] == "1h 30m"
+
+
+def test_a_grace_period_as_long_as_a_trial_stops_none():
+    assert told(scheduler={"max_t": 3, "grace_period": 3})["Stopping"].startswith("none: the grace")
+
+
+def test_the_spec_follows_and_reads_back():
+    spec = build_spec(SPEC)
+    text = plan_text(spec, plan_of(spec, here=False), "mine.yaml")
+    after = text.partition("Its spec\n")[2]
+    assert ExperimentSpec.from_text(after) == spec
+    assert yaml.safe_load(after)["name"] == "mine"

@@ -1,0 +1,55 @@
+"""What `tuner validate` says of a spec that would run: 80 columns, no colour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from textwrap import indent
+from typing import Any
+
+from tuner.reporting.wording import duration, number, printable
+from tuner.rungs import milestones
+from tuner.spec import ExperimentSpec
+
+
+def plan_text(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str:
+    """The plan of `tuner.plan.plan_of` in lines, then the resolved spec as YAML."""
+    lines = {
+        "From": source,
+        "Trials": f"{plan['trials']}, {spec.search.strategy} search",
+        "Each trial": f"{_length(spec)}, {_reserves(spec)}",
+        "At once": f"{plan['at_once']} on this machine" if "at_once" in plan else "as many as fit",
+        "Stopping": _stopping(spec),
+        "Results": str(spec.folder),
+    }
+    if spec.time_budget_s:
+        lines["Time budget"] = duration(spec.time_budget_s)
+    told = [f"  {name:<12} {printable(text)}" for name, text in lines.items()]
+    yaml = indent(spec.to_yaml().rstrip(), "  ")
+    return "\n".join([f"{spec.name} would run", *told, "", "Its spec", yaml])
+
+
+def _length(spec: ExperimentSpec) -> str:
+    return "as long as it reports" if spec.epochs is None else _count(spec.epochs, "epoch")
+
+
+def _reserves(spec: ExperimentSpec) -> str:
+    resources = spec.resources
+    each = _count(resources.cpus, "CPU")
+    if resources.gpus:
+        each += f" and {_count(resources.gpus, 'GPU')}"
+    return each if resources.workers == 1 else f"{resources.workers} workers of {each}"
+
+
+def _stopping(spec: ExperimentSpec) -> str:
+    asha = spec.scheduler
+    if asha is None:
+        return "none: every trial runs to its end"
+    rungs = list(milestones(asha.max_t, asha.grace_period, asha.reduction_factor))
+    if not rungs:
+        return "none: the grace period is as long as a trial"
+    epochs = ", ".join(number(float(rung)) for rung in rungs)
+    return f"ASHA at epoch {epochs}: the best 1 in {number(asha.reduction_factor)} goes on"
+
+
+def _count(amount: float, noun: str) -> str:
+    return f"{number(float(amount))} {noun}{'' if amount == 1 else 's'}"
