@@ -276,15 +276,15 @@ def run_rank(rank, world_size, folder):
     dist.destroy_process_group()
 
 
-@pytest.fixture(scope="module")
-def ranks(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("ranks")
-    mp.spawn(run_rank, args=(2, str(folder)), nprocs=2)
-    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
+@pytest.fixture(scope="module", params=[2, 4], ids=["2 ranks", "4 ranks"])
+def ranks(request, tmp_path_factory):
+    folder, count = tmp_path_factory.mktemp("ranks"), request.param
+    mp.spawn(run_rank, args=(count, str(folder)), nprocs=count)
+    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(count)]
 
 
 @pytest.mark.parametrize("name", RANKED)
-def test_two_ranks_equal_one_process(ranks, name):
+def test_ranks_equal_one_process(ranks, name):
     learner = ImageClassifier(RANKED[name], EXACT)
     reports = [learner.step() for _ in range(2)]
     weights = learner.state_dict()["model"]
@@ -299,5 +299,7 @@ def test_two_ranks_equal_one_process(ranks, name):
 
 @pytest.mark.parametrize("name", [*RANKED, "batch_norm"])
 def test_ranks_agree_bit_for_bit(ranks, name):
-    first, second = (rank[name] for rank in ranks)
-    assert same(first, second)  # the timings too: each is the slowest rank's
+    first, *others = (rank[name] for rank in ranks)
+    assert all(
+        same(first, other) for other in others
+    )  # the timings too: each is the slowest rank's
