@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -28,6 +29,7 @@ def tune_trainable(spec: ExperimentSpec) -> Any:
         report_timeout_s=spec.timeouts.report_s,
         ranks_timeout_s=spec.timeouts.ranks_s,
         sys_path=tuple(sys.path),
+        directory=os.getcwd(),
     )
     trial = tune.with_parameters(LearnerTrial if learner else FunctionTrial, plan=plan)
     return tune.with_resources(trial, placement(spec.resources))

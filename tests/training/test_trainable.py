@@ -44,6 +44,7 @@ class Moody(Counter):
 def make(tmp_path, monkeypatch):
     """Makes a trial with a config, and ends it."""
     trials = []
+    monkeypatch.chdir(tmp_path)
 
     def begin(config=None, *, trial_id="00000", **changes):
         made = replace(plan(tmp_path, trainable="test_trainable:Moody", cpus=1), **changes)

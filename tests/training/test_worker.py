@@ -1,5 +1,8 @@
 """A worker in a plain Python process: one Learner on its device, and its state."""
 
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -39,8 +42,18 @@ def plan(folder, **changes):
         "report_timeout_s": 60,
         "ranks_timeout_s": 60,
         "sys_path": (),
+        "directory": str(folder),
     }
     return Plan(**{**fields, **changes})
+
+
+def test_the_users_modules_and_files_are_found(tmp_path, monkeypatch):
+    monkeypatch.chdir("/")
+    monkeypatch.setattr(sys, "path", ["a"])
+    plan(tmp_path, sys_path=("a", "b")).enter()
+    assert (sys.path, Path.cwd()) == (["a", "b"], tmp_path)
+    plan(tmp_path, directory=str(tmp_path / "not here")).enter()
+    assert Path.cwd() == tmp_path
 
 
 def test_it_builds_and_steps_the_learner_on_as_many_threads_as_cpus(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -48,7 +47,7 @@ class _Rank:
     """A worker in a process of its own. Rank 0's output goes to log.txt, the others' beside it."""
 
     def __init__(self, plan: Plan, rank: int) -> None:
-        sys.path += [entry for entry in plan.sys_path if entry not in sys.path]
+        plan.enter()
         self._plan = plan
         self._rank = rank
         self._worker = Worker(plan, rank)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import faulthandler
 import gc
-import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -46,7 +45,6 @@ class _Trial(Trainable):
     def setup(self, config: dict[str, Any], plan: Plan | None = None) -> None:
         assert plan is not None
         self._plan = plan
-        sys.path += [entry for entry in plan.sys_path if entry not in sys.path]
         self._begin(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -92,6 +90,7 @@ class _Trial(Trainable):
         """Let go of what trained."""
 
     def _begin(self, config: dict[str, Any]) -> None:
+        self._plan.enter()  # the trial before may have gone elsewhere
         assignment = Assignment(**config)
         folder = Path(self._plan.folder)
         self._failure: Failure | None = None

@@ -7,6 +7,8 @@ same code serves both, and it needs no Ray.
 from __future__ import annotations
 
 import gc
+import os
+import sys
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -29,7 +31,7 @@ class Plan:
     with, `seed` and `epochs` among them. epochs: the length of a whole trial, None for a function
     that ends by itself. cpus, gpus: what each worker reserved. workers: how many a trial has.
     report_timeout_s: the longest that an epoch may take; ranks_timeout_s: the longest that one
-    rank waits for another. sys_path: where modules are found.
+    rank waits for another. sys_path: where modules are found. directory: where the user stands.
     """
 
     folder: str
@@ -43,6 +45,13 @@ class Plan:
     report_timeout_s: float
     ranks_timeout_s: float
     sys_path: tuple[str, ...]
+    directory: str
+
+    def enter(self) -> None:
+        """Let this process find the user's modules, and files by their relative paths."""
+        sys.path += [entry for entry in self.sys_path if entry not in sys.path]
+        if os.path.isdir(self.directory):  # another node may not have it
+            os.chdir(self.directory)
 
 
 class Worker:

@@ -1,0 +1,138 @@
+"""The commands on real Ray, with the user's own experiments in the working directory."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tuner import cli
+from tuner.results import Results
+
+LEARNER = """
+from tuner.spec import ExperimentSpec
+
+import mine.numbers  # a package of the user's own, beside experiments/
+
+
+class Guess:
+    metrics = ("loss",)
+
+    def __init__(self, config, constants, *, device, rank, world_size):
+        self.config, self.constants, self.epoch = config, constants, 0
+
+    def step(self):
+        self.epoch += 1
+        return {"loss": mine.numbers.loss(self.config["x"]) / self.epoch}
+
+    def state_dict(self):
+        return {"epoch": self.epoch}
+
+    def load_state_dict(self, state):
+        self.epoch = state["epoch"]
+
+
+def experiment():
+    return ExperimentSpec(
+        trainable=Guess,
+        training={"epochs": 2},
+        search={"strategy": "grid", "space": {"x": "grid_search([1, 2, 3])"}},
+        objective={"metric": "loss", "mode": "min"},
+        scheduler="none",
+    )
+"""
+FUNCTION = """
+from pathlib import Path
+
+from ray import tune
+from tuner.spec import ExperimentSpec
+
+
+def train(config):
+    for epoch in range(3):
+        tune.report({"loss": config["x"] + float(Path("offset.txt").read_text()) - epoch})
+
+
+def experiment():
+    return ExperimentSpec(
+        trainable=train,
+        search={"strategy": "grid", "space": {"x": "grid_search([1, 2])"}},
+        objective={"metric": "loss", "mode": "min"},
+        scheduler="none",
+    )
+"""
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A user's working directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TUNER_STORAGE", raising=False)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "guess.py").write_text(LEARNER)
+    (tmp_path / "experiments" / "plain.py").write_text(FUNCTION)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "numbers.py").write_text("def loss(x): return (x - 2) ** 2 + 1\n")
+    (tmp_path / "offset.txt").write_text("10")
+    return tmp_path
+
+
+def call(*arguments):
+    return CliRunner().invoke(cli.cli, list(arguments), standalone_mode=False)
+
+
+def test_an_own_learner_by_the_real_command(here):
+    command = Path(sys.executable).parent / "tuner"
+    done = subprocess.run([command, "run", "guess"], capture_output=True, text=True, cwd=here)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[1] == "3 trials: 3 completed"
+    assert "Best trial 00001, epoch 2 of 2, completed\n  loss  0.5\n" in done.stdout
+    assert "TensorBoard  " in done.stdout
+    assert "new best loss" in done.stderr
+    assert "\x1b" not in done.stdout + done.stderr
+    results = Results(here / "results" / "guess")
+    assert results.document["spec"]["trainable"].endswith("guess:Guess")
+    assert [t.values("loss") for t in results.trials.values()] == [
+        [(1, 2), (2, 1)],
+        [(1, 1), (2, 0.5)],
+        [(1, 2), (2, 1)],
+    ]
+    again = subprocess.run(
+        [command, "resume", "guess", "--json"], capture_output=True, text=True, cwd=here
+    )
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout)["best"]["trial_id"] == "00001"
+    assert "importing " in again.stderr
+
+
+def test_a_plain_function_reads_files_of_the_working_directory(here, ray_here):
+    done = call("run", "plain", "--json")
+    assert done.return_value == 0, done.stderr
+    assert json.loads(done.stdout)["best"]["metrics"] == {"loss": 9.0}
+    assert json.loads(done.stdout)["test"] is None
+
+
+def test_digits_end_to_end(here, ray_here):
+    few = ["num_samples=2", "scheduler.max_t=2", "training.width=4"]
+    done = call("run", "digits", *few)
+    assert done.return_value == 0, done.stderr
+    assert "digits: completed in " in done.stdout
+    assert "2 trials: " in done.stdout
+    assert "test_accuracy" in done.stdout
+    assert "(held-out test split)" in done.stdout
+    assert "Results      results/digits" in done.stdout
+    measured = json.loads(call("evaluate", "digits", "--json").stdout)
+    assert set(measured) >= {"trial_id", "test_accuracy", "test_loss"}
+    assert call("export", "digits", "--to", "out").stdout == "out\n"
+    assert (here / "out" / "model.safetensors").is_file()
+    second = call("run", "digits", *few, "--no-evaluate", "--json")
+    shown = json.loads(second.stdout)
+    assert (shown["name"], shown["test"]) == ("digits-2", None)
+    names = [entry["name"] for entry in json.loads(call("ls", "--json").stdout)]
+    assert names == ["digits", "digits-2"]
+    os.chdir("..")
+    assert call("show", str(here / "results" / "digits")).return_value == 0
