@@ -31,3 +31,9 @@ def test_a_lost_node_is_not_the_trials_fault() -> None:
 @pytest.mark.parametrize("kind", sorted(set(FAILURE_KINDS) - {"crash", "node_lost"}))
 def test_what_would_end_the_same_is_not_tried_again(kind: str) -> None:
     assert not Retries().grants("0", 1, Failure(kind, "why"))
+
+
+def test_a_device_that_is_no_longer_usable_is_tried_once_more() -> None:
+    retries = Retries()
+    poisoned = Failure("exception", "device-side assert", poisoned=True)
+    assert [retries.grants("0", epoch, poisoned) for epoch in (1, 5)] == [True, False]

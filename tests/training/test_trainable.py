@@ -3,10 +3,12 @@
 import json
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from test_worker import Counter, plan
 
+from tuner.training.deaths import WorkerSpentError, death_of
 from tuner.training.trainable import REPORT, LearnerTrial
 
 PLAN = None  # of the trial that is made next
@@ -37,6 +39,8 @@ class Moody(Counter):
             sys.exit(3)
         if does == "raises":
             raise RuntimeError("diverged")
+        if does == "poisons":
+            raise RuntimeError("CUDA error: device-side assert triggered")
         return {"nan": {"steps": float("nan")}, "none": None}[does]
 
 
@@ -74,7 +78,9 @@ def test_an_epoch_is_a_step_and_a_checkpoint(make, tmp_path):
     assert [r["done"] for r in results] == [False, False, True]
     for epoch, result in enumerate(results, start=1):
         report = json.loads(json.dumps(result[REPORT]))
-        assert report["metrics"] == {"steps": epoch, "threads": 1}
+        metrics = report["metrics"]
+        assert metrics.keys() == {"steps", "threads", "memory_mib", "peak_memory_mib"}
+        assert (metrics["steps"], metrics["threads"]) == (epoch, 1)
         assert report["checkpoint"]["path"] == f"trials/00000/checkpoints/{epoch}/state.pt"
         assert (tmp_path / report["checkpoint"]["path"]).is_file()
         assert result["steps"] == epoch  # where the scheduler looks for it
@@ -136,3 +142,13 @@ def test_what_the_plan_adds_to_the_path_is_found(make, tmp_path, monkeypatch):
     (tmp_path / "modules" / "brought.py").write_text("from test_trainable import Moody\n")
     trial = make(trainable="brought:Moody", sys_path=(str(tmp_path / "modules"),))
     assert trial.train()["steps"] == 1
+
+
+def test_a_process_whose_device_is_spent_ends_instead_of_training_the_next(make):
+    trial = make({"does": "poisons"})
+    trial.step()
+    with pytest.raises(WorkerSpentError) as spent:
+        trial.step()
+    failure = death_of(SimpleNamespace(cause=spent.value))
+    assert (failure.kind, failure.poisoned) == ("exception", True)
+    assert "device-side assert" in failure.message

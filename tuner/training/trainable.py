@@ -27,7 +27,7 @@ from ray.tune.trainable.function_trainable import FunctionTrainable
 
 from tuner.assignment import Assignment
 from tuner.training.checkpoint_store import CheckpointStore, Saved
-from tuner.training.deaths import death_of
+from tuner.training.deaths import WorkerSpentError, death_of
 from tuner.training.failures import Failure, check_report, failure_of
 from tuner.training.loading import load_trainable
 from tuner.training.rank_group import RankGroup, RankTimeoutError
@@ -119,7 +119,10 @@ class _Trial(Trainable):
             self._failure = failure_of(error)
 
     def _failed(self) -> dict[str, Any]:
+        """The failure as the trial's last result; of a process that is spent its end."""
         assert self._failure is not None
+        if self._failure.poisoned and self._plan.workers == 1:
+            raise WorkerSpentError(self._failure.kind, self._failure.message)
         return {"done": True, REPORT: {"failure": asdict(self._failure)}}
 
     def _result(self, raw: object) -> tuple[dict[str, float], bool]:

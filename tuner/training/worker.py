@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -65,11 +66,16 @@ class Worker:
         self._learner: Learner | None = None
         self._rendezvous: Any = None
         torch.set_num_threads(max(1, int(plan.cpus)))
+        if 0 < plan.gpus < 1 and torch.cuda.is_available():  # those who share the GPU get theirs
+            torch.cuda.set_per_process_memory_fraction(plan.gpus)
 
     def begin(self, assignment: Assignment) -> None:
         """Build the Learner and go to where the assignment starts. Raises what the Learner does."""
+        from tuner.training.memory import MemoryWatch
+
         folder = Path(self._plan.folder)
         build = load_trainable(self._plan.trainable)
+        self._watch = MemoryWatch(self._device())
         self._store = CheckpointStore(folder, assignment.trial_id)
         self._learner = build(
             assignment.config,
@@ -83,9 +89,12 @@ class Worker:
             self._learner.load_state_dict(load_state(path, assignment.checkpoint["sha256"]))
 
     def step(self) -> object:
-        """Train one epoch; what the Learner reports."""
+        """Train one epoch; what the Learner reports, and the memory that it took."""
         assert self._learner is not None
-        return self._learner.step()
+        self._watch.begin()
+        report = self._learner.step()
+        measured = self._watch.end()
+        return {**measured, **report} if isinstance(report, Mapping) else report
 
     def save(self, epoch: int) -> Saved:
         """Write the Learner's state as the checkpoint of `epoch`."""
