@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from tuner.domains import Value
 from tuner.searchers.encoding import Array, Column, Encoding
+from tuner.searchers.hyperopt_space import from_hyperopt
 from tuner.searchers.model import Data, ModelSearch
 
 _TRIES = 20  # proposals that may be forbidden or known already
@@ -22,8 +24,9 @@ class HyperOptSearch(ModelSearch):
 
     Bergstra et al., "Algorithms for Hyper-Parameter Optimization" (2011). Losses are compared at
     equal epochs; trials that failed, or run, count among the others. `space` may be hyperopt's own,
-    of `hp` calls. gamma: ceil(gamma * sqrt(n)) of n trials are the good ones. candidates: draws
-    that are compared. startup: trials that must have reported before the model is asked.
+    of `hp` calls; points_to_evaluate then name what a choice chooses, not its number. gamma:
+    ceil(gamma * sqrt(n)) of n trials are the good ones. candidates: draws that are compared.
+    startup: trials that must have reported before the model is asked.
     """
 
     def __init__(
@@ -61,6 +64,9 @@ class HyperOptSearch(ModelSearch):
                 verbose=False,
             )
             yield _point(found["misc"]["vals"], self._space)
+
+    def _translated(self, space: Mapping[str, Any]) -> Mapping[str, Value]:
+        return from_hyperopt(space)
 
     def _domain(self) -> Any:
         """The space as hyperopt takes it: quantiles, and choices for what they choose."""

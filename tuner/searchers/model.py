@@ -113,7 +113,7 @@ class ModelSearch(Searcher):
             raise SpecError(faults, type(self).__name__) from None
         self._encoding: Encoding | None = None
         self._initial: list[dict[str, Value]] = []
-        if space:
+        if space is not None and space != {}:
             self._set_space(space)
 
     # What Ray Tune calls
