@@ -46,8 +46,6 @@ UNTESTED_BY_NAME = {
     "tuner/__init__.py": "names only; every other test imports through it",
     "tuner/__main__.py": "one call; test_cli runs it",
     "tuner/assignment.py": "a record without behaviour",
-    "tuner/searchers/encoding.py": "tests/contracts/searcher_contract.py, in every searcher",
-    "tuner/searchers/model.py": "tests/contracts/searcher_contract.py, in every searcher",
     "tuner/training/rank_group.py": "tests/integration/test_several_workers.py, for it needs Ray",
 }
 
