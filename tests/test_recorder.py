@@ -27,7 +27,7 @@ class Trials:
             [self.seen.append],
             stopped=self.stopped,
             epochs=epochs or {},
-            settle=lambda trial_id, again: self.settled.append((trial_id, again)),
+            settle=lambda *told: self.settled.append(told),
         )
 
     def start(self, number):
@@ -107,7 +107,7 @@ def test_a_trial_that_dies_before_it_starts_is_started_tried_again_and_failed(tr
         ("trial_ended", "00002"),
     ]
     assert trials.events()[1][3]["kind"] == "crash"
-    assert trials.settled == [("00002", True), ("00002", False)]
+    assert trials.settled == [("00002", "crash", True), ("00002", "crash", False)]
 
 
 def test_a_trial_that_goes_on_after_a_crash_is_one_trial_in_the_journal(trials):
@@ -119,7 +119,7 @@ def test_a_trial_that_goes_on_after_a_crash_is_one_trial_in_the_journal(trials):
     trials.complete(0)
     names = [e[0] for e in trials.events()]
     assert names == ["trial_started", "result", "result", "trial_ended"]
-    assert trials.settled == [("00000", True)]
+    assert trials.settled == [("00000", "crash", True)]
 
 
 def test_the_cause_of_a_death_is_read_from_where_ray_wrote_it(trials, tmp_path):
@@ -133,7 +133,7 @@ def test_a_process_that_dies_after_long_silence_has_hung(trials, monkeypatch):
     trials.start(0)
     trials.recorder.on_trial_error(0, [], trial(0))
     assert trials.events()[1][3]["kind"] == "timeout"
-    assert trials.settled == [("00000", False)]
+    assert trials.settled == [("00000", "timeout", False)]
 
 
 def test_what_still_runs_at_the_end_is_interrupted(trials):

@@ -130,11 +130,11 @@ def _search(
     from tuner.searchers.source import TrialSource
     from tuner.trials import tune_trainable
 
-    def settle(trial_id: str, again: bool) -> None:
+    def settle(trial_id: str, kind: str, again: bool) -> None:
         if again:
             source.again(_continued(spec, fold(read(spec.folder)).trials[trial_id]))
         else:
-            source.give_up(trial_id)
+            source.give_up(trial_id, kind)
 
     scheduler = Asha(spec.scheduler, spec.objective) if spec.scheduler else None
     stopped = scheduler.stopped if scheduler else set()

@@ -40,8 +40,8 @@ class Recorder(Callback):
     a decision must not act on what is not recorded. An epoch that is run again after a resume,
     because its checkpoint was not yet written, is not journaled twice: `epochs` has the last one
     of each trial. `stopped` is filled by the scheduler. A trial that dies after
-    `report_timeout_s` seconds of silence has hung. `settle(trial_id, again)` is told of each
-    failed trial whether it is tried again.
+    `report_timeout_s` seconds of silence has hung. `settle(trial_id, kind, again)` is told
+    of each failed trial what it failed of, and whether it is tried again.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Recorder(Callback):
         *,
         stopped: set[str],
         epochs: Mapping[str, int],
-        settle: Callable[[str, bool], None],
+        settle: Callable[[str, str, bool], None],
         report_timeout_s: float = math.inf,
     ) -> None:
         self._journal = journal
@@ -136,7 +136,7 @@ class Recorder(Callback):
         again = self._retries.grants(trial_id, self._epochs.get(trial_id, 0), failure)
         if not again:
             self.end(trial_id, FAILED, failure)
-        self._settle(trial_id, again)
+        self._settle(trial_id, failure.kind, again)
 
     def _start(self, trial: Trial) -> None:
         trial_id = _id(trial)

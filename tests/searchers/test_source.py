@@ -92,13 +92,22 @@ def test_a_failure_is_told_when_it_is_settled() -> None:
     assert source.suggest("c") is None  # b is live: it may have to be tried again
     source.on_trial_complete("b", error=True)
     assert strategy.told == []
-    source.give_up("00000")
+    source.give_up("00000", "nan")
     source.again(Assignment("00001", {"number": 1}, epoch=3))
     assert strategy.told == [("complete", "00000", None, True)]
     assert source.suggest("c")["epoch"] == 3
     source.on_trial_complete("c", {"loss": 1.0})
     assert strategy.told[1:] == [("complete", "00001", {"loss": 1.0}, False)]
     assert source.suggest("d") == Searcher.FINISHED
+
+
+def test_a_lost_node_is_not_held_against_the_config() -> None:
+    strategy = Strategy()
+    source = TrialSource(strategy, total=2, limit=9)
+    source.suggest("a")
+    source.on_trial_complete("a", error=True)
+    source.give_up("00000", "node_lost")
+    assert strategy.told == [("complete", "00000", None, False)]
 
 
 def test_ids_sort_in_order_of_creation() -> None:

@@ -88,9 +88,9 @@ class TrialSource(Searcher):
         """Hand out a failed trial once more."""
         self._unfinished.append(assignment)
 
-    def give_up(self, trial_id: str) -> None:
-        """Tell the strategy that the trial's config fails."""
-        self._strategy.on_trial_complete(trial_id, None, error=True)
+    def give_up(self, trial_id: str, kind: str) -> None:
+        """Tell the strategy that the trial's config fails; a lost node says nothing of it."""
+        self._strategy.on_trial_complete(trial_id, None, error=kind != "node_lost")
 
     def save(self, checkpoint_path: str) -> None:
         """Ray's snapshots are not used: the journal holds all that a resume needs."""
