@@ -1,11 +1,6 @@
 """One Ray for all integration tests; `searched` runs an experiment on it."""
 
-import os
-
 import pytest
-
-# A trial's worker may use the fault handler and threads as it likes; small models need one thread.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def pytest_collection_modifyitems(items):

@@ -24,7 +24,7 @@ LIMIT_S = 180
 TIMES = ("images_per_s", "epoch_s")  # metrics that no run has twice
 
 
-def spec(folder, **fields):
+def spec(folder, *, epochs=4, **fields):
     """A search on digits whose 7th epoch, of all trials together, waits for the gate."""
     return {
         "name": "gated",
@@ -33,6 +33,7 @@ def spec(folder, **fields):
             "model": "cnn",
             "dataset": "digits",
             "width": 4,
+            "epochs": epochs,
             "gate": str(folder),
             "gate_at": 7,
         },
@@ -91,11 +92,11 @@ def open_gate(folder):
     (folder / "open").touch()
 
 
-def assert_sound(folder):
+def assert_sound(folder, trials):
     """What the contract says of every journal, resumed or not."""
     events = list(read(folder))
     ids = [e["trial_id"] for e in events if e["event"] == TRIAL_STARTED]
-    assert sorted(set(ids)) == [f"{number:05}" for number in range(5)]
+    assert sorted(set(ids)) == [f"{number:05}" for number in range(trials)]
     for trial_id in set(ids):
         mine = [e for e in events if e.get("trial_id") == trial_id]
         epochs = [e["epoch"] for e in mine if e["event"] == RESULT]
@@ -126,7 +127,7 @@ def story(folder):
 
 
 def test_a_signal_ends_it_and_a_resume_finishes_it(start, tmp_path, ray_here):
-    process = start(max_concurrent=3)
+    process = start(max_concurrent=2, num_samples=3, epochs=12, scheduler="none")
     folder = tmp_path / "results" / "gated"
     wait_for(at_the_gate(tmp_path), process)
     os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C in a terminal does
@@ -147,7 +148,7 @@ def test_a_signal_ends_it_and_a_resume_finishes_it(start, tmp_path, ray_here):
     done = CliRunner().invoke(cli.cli, ["resume", str(folder)], standalone_mode=False)
     assert done.return_value == 0, done.stderr
     assert "gated: completed" in done.stdout
-    assert_sound(folder)
+    assert_sound(folder, trials=3)
 
 
 def test_after_a_kill_the_story_is_that_of_a_run_without_one(start, tmp_path, searched):
@@ -171,7 +172,7 @@ def test_after_a_kill_the_story_is_that_of_a_run_without_one(start, tmp_path, se
 
     open_gate(tmp_path)
     resumed = resume_experiment(folder)
-    assert_sound(folder)
+    assert_sound(folder, trials=5)
     assert story(folder) == story(whole.folder)
     ours, theirs = resumed.get_best_trial(), whole.get_best_trial()
     assert (ours.trial_id, resumed.best_epoch()) == (theirs.trial_id, whole.best_epoch())
