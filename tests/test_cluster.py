@@ -126,10 +126,15 @@ def test_without_ray_there_is_no_connection(monkeypatch):
         ({"CPU": 4}, {"cpus": 1}, 4),
         ({"CPU": 0.3}, {"cpus": 0.1}, 3),
         ({"CPU": 8, "GPU": 2}, {"cpus": 1, "gpus": 0.4}, 4),
-        ({"CPU": 8}, {"cpus": 1, "gpus": 1}, 1),
         ({"CPU": 8, "GPU": 8}, {"cpus": 1, "gpus": 1, "workers": 4}, 2),
     ],
 )
 def test_slots(play, there, resources, slots):
     play(resources=there)
     assert cluster.slots(Resources(**resources)) == slots
+
+
+def test_what_the_cluster_can_never_hold_is_refused(play):
+    play(resources={"CPU": 8})
+    with pytest.raises(UsageError, match=r"1 x \(1 CPUs, 1 GPUs\), and the cluster has 8 and 0"):
+        cluster.slots(Resources(cpus=1, gpus=1))

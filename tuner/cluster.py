@@ -71,12 +71,25 @@ def is_connected() -> bool:
     return bool(ray.is_initialized())
 
 
+def is_elsewhere() -> bool:
+    """Whether this process is connected to a Ray that it has not started itself."""
+    return is_connected() and not _scratch
+
+
 def slots(resources: Resources) -> int:
-    """How many trials of these resources the connected Ray can run at once, at least 1."""
+    """How many trials of these resources the connected Ray can run at once.
+
+    Raises UsageError where it cannot hold a single one: that would wait for ever.
+    """
     import ray
 
     there = ray.cluster_resources()
-    return max(1, fit(resources, cpus=there.get("CPU", 0), gpus=there.get("GPU", 0)))
+    cpus, gpus = there.get("CPU", 0), there.get("GPU", 0)
+    fits = fit(resources, cpus=cpus, gpus=gpus)
+    if fits < 1:
+        each = f"{resources.workers} x ({resources.cpus:g} CPUs, {resources.gpus:g} GPUs)"
+        raise UsageError(f"a trial reserves {each}, and the cluster has {cpus:g} and {gpus:g}")
+    return fits
 
 
 def _silence_daemons() -> None:

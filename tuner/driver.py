@@ -59,6 +59,8 @@ def run_experiment(spec: ExperimentSpec) -> Results:
     and ExperimentError for the experiment's own faults; what was reported is in the journal.
     """
     spec = validate(spec.model_dump(mode="json"), machine=_machine(spec.resources))
+    if cluster.is_connected():
+        cluster.slots(spec.resources)  # refuses what it cannot hold before there is a folder
     _claim(spec)
     with Journal.open(spec.folder) as journal:
         return _run(spec, journal, Past())
@@ -252,7 +254,7 @@ class _Ending:
 
 def _machine(resources: Resources) -> Machine | None:
     """This machine, unless the search runs on a cluster that is connected already."""
-    return None if cluster.is_connected() else Machine.here(gpus=resources.gpus > 0)
+    return None if cluster.is_elsewhere() else Machine.here(gpus=resources.gpus > 0)
 
 
 def _claim(spec: ExperimentSpec) -> None:
