@@ -110,6 +110,7 @@ def _local() -> Iterator[None]:
     # Ray's sockets lie in it, and a socket's path has at most 107 bytes
     temporary = tempfile.mkdtemp(prefix="tuner-", dir="/tmp")
     mark = uuid.uuid4().hex
+    before = os.environ.get(guard.MARK)
     with guard.start(mark, temporary):
         os.environ[guard.MARK] = mark
         try:
@@ -118,7 +119,10 @@ def _local() -> Iterator[None]:
                 yield
         finally:
             ray.shutdown()
-            del os.environ[guard.MARK]
+            if before is None:
+                os.environ.pop(guard.MARK, None)
+            else:
+                os.environ[guard.MARK] = before
             guard.end(mark, temporary)
 
 

@@ -112,7 +112,7 @@ def test_the_others_complete(learners, functions):
 
 def test_what_is_no_finite_number_is_left_out_and_the_log_says_so(learners):
     trial = trial_that(learners, GOOD)
-    assert set(trial.results[0].metrics) == {"val_loss"}
+    assert set(trial.results[0].metrics) == {"val_loss", "memory_mib", "peak_memory_mib"}
     assert "not recorded: ['odd', 'name']" in log_of(learners, trial)
 
 

@@ -21,7 +21,7 @@ from tuner.results import Results
 
 HERE = Path(__file__).parent
 LIMIT_S = 180
-TIMES = ("images_per_s", "epoch_s")  # metrics that no run has twice
+TIMES = ("images_per_s", "epoch_s", "memory_mib", "peak_memory_mib")  # that no run has twice
 
 
 def spec(folder, *, epochs=4, **fields):

@@ -62,15 +62,15 @@ def test_it_builds_and_steps_the_learner_on_as_many_threads_as_cpus(tmp_path):
     config, constants, *place = worker._learner.built_with
     assert (config, constants) == ({"lr": 0.1}, {"seed": 1, "epochs": 3})
     assert place == ["cpu", 0, 1]
-    report = worker.step()
-    assert report.pop("peak_memory_mib") >= report.pop("memory_mib") - 1
+    report, memory = worker.step()
     assert report == {"steps": 1, "threads": 2}
+    assert memory["peak_memory_mib"] >= memory["memory_mib"] > 10
 
 
 def test_a_share_of_a_cpu_is_one_thread(tmp_path):
     worker = Worker(plan(tmp_path, cpus=0.5))
     worker.begin(Assignment("00000", {}))
-    assert worker.step()["threads"] == 1
+    assert worker.step()[0]["threads"] == 1
 
 
 def test_another_worker_goes_on_from_what_it_saved(tmp_path):
@@ -82,7 +82,7 @@ def test_another_worker_goes_on_from_what_it_saved(tmp_path):
     assert saved.pop("epoch") == 2
     second = Worker(plan(tmp_path))
     second.begin(Assignment("00000", {}, epoch=2, checkpoint=saved))
-    assert second.step()["steps"] == 3
+    assert second.step()[0]["steps"] == 3
 
 
 def test_a_damaged_checkpoint_is_not_trained_on(tmp_path):
@@ -98,7 +98,7 @@ def test_a_used_worker_begins_anew(tmp_path):
     worker = Worker(plan(tmp_path))
     for trial_id in ("00000", "00001"):
         worker.begin(Assignment(trial_id, {}))
-        assert worker.step()["steps"] == 1
+        assert worker.step()[0]["steps"] == 1
         worker.save(1)
         worker.end()
     assert sorted(p.name for p in (tmp_path / "trials").iterdir()) == ["00000", "00001"]

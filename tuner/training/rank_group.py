@@ -69,8 +69,8 @@ class _Rank:
 
     @_stays
     def step(self) -> object:
-        report = self._worker.step()
-        return report if self._rank == 0 else None
+        told = self._worker.step()
+        return told if self._rank == 0 else None
 
     def save(self, epoch: int) -> Saved:
         return self._worker.save(epoch)
@@ -102,9 +102,11 @@ class RankGroup:
             self._all("join", *rendezvous)
         self._all("begin", assignment)
 
-    def step(self) -> object:
-        """Train one epoch on all ranks; what rank 0 reports, reduced over them."""
-        return self._all("step", timeout_s=self._plan.report_timeout_s)[0]
+    def step(self) -> tuple[object, dict[str, float]]:
+        """Train one epoch on all ranks; what rank 0 reports, reduced over them, and its memory."""
+        told: tuple[object, dict[str, float]]
+        told = self._all("step", timeout_s=self._plan.report_timeout_s)[0]
+        return told
 
     def save(self, epoch: int) -> Saved:
         """Rank 0 writes the checkpoint: the state is the same on every rank."""

@@ -159,12 +159,13 @@ class LearnerTrial(_Trial):
 
     def _report(self) -> dict[str, Any]:
         assert self._workers is not None
-        metrics, usable = self._result(self._workers.step())
+        report, memory = self._workers.step()
+        metrics, usable = self._result(report)
         if not usable:
             return self._failed()
         saved = self._workers.save(self._epoch)
         done = self._plan.epochs is not None and self._epoch >= self._plan.epochs
-        return self._success(metrics, saved, done)
+        return self._success({**memory, **metrics}, saved, done)
 
     def _release(self) -> None:
         if self._workers is not None:

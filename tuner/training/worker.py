@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -88,13 +87,12 @@ class Worker:
             path = folder / assignment.checkpoint["path"]
             self._learner.load_state_dict(load_state(path, assignment.checkpoint["sha256"]))
 
-    def step(self) -> object:
-        """Train one epoch; what the Learner reports, and the memory that it took."""
+    def step(self) -> tuple[object, dict[str, float]]:
+        """Train one epoch; what the Learner reports, and what memory it took."""
         assert self._learner is not None
         self._watch.begin()
         report = self._learner.step()
-        measured = self._watch.end()
-        return {**measured, **report} if isinstance(report, Mapping) else report
+        return report, self._watch.end()
 
     def save(self, epoch: int) -> Saved:
         """Write the Learner's state as the checkpoint of `epoch`."""
