@@ -114,8 +114,9 @@ def run(
     """Search for good hyperparameters of EXPERIMENT.
 
     EXPERIMENT is a name in ./experiments, else one that ships (digits, cifar10_net,
-    cifar10_resnet); or module:function; or a .py, .yaml or .json file. KEY=VALUE sets any field of
-    its spec: search.space.lr="loguniform(1e-5, 1e-2)", scheduler.max_t=30.
+    cifar10_resnet, cifar10_speednet); or module:function; or a .py, .yaml or .json file.
+    KEY=VALUE sets any field of its spec: search.space.lr="loguniform(1e-5, 1e-2)",
+    scheduler.max_t=30.
     """
     spec, source = _resolve(experiment, assignments, address, flags)
     if dry_run:
