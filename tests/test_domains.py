@@ -138,6 +138,7 @@ def test_samples_are_distributed_as_rays(name: str) -> None:
         ("uniform(0, 1) + 1", "not a literal"),
         ("__import__('os').system('true')", "not a literal"),
         ("choice([open('x')])", "unknown domain 'open'"),
+        ("choice([1, uniform(0, 1)])", "an option is a value, or a mapping of names to domains"),
         ("uniform(", "can be read"),
         ("uniform(0, 1)\n2", "can be read"),
     ],

@@ -350,7 +350,12 @@ def _parse_value(value: Value) -> Value:
 def _values(raw: Sequence[Value]) -> tuple[Value, ...]:
     if isinstance(raw, str | bytes) or not isinstance(raw, Sequence):
         raise Rule(Fault("", "takes a list of values", raw))
-    return tuple(_parse_value(value) for value in raw)
+    values = tuple(_parse_value(value) for value in raw)
+    for value in values:
+        if isinstance(value, Domain):
+            rule = "an option is a value, or a mapping of names to domains"
+            raise Rule(Fault("", rule, str(value)))
+    return values
 
 
 def _qrandint(lower: float, upper: float, q: float = 1, *, log: bool = False) -> Numeric:
