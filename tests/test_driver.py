@@ -14,6 +14,12 @@ from tuner.errors import InterruptedSearchError, JournalError, SpecError, UsageE
 from tuner.spec import build_spec
 
 
+@pytest.fixture(autouse=True)
+def no_ray(monkeypatch):
+    """Other tests of this process may be connected."""
+    monkeypatch.setattr(driver.cluster, "is_connected", lambda: False)
+
+
 @pytest.fixture
 def spec(tmp_path):
     return build_spec(
