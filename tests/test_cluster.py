@@ -43,6 +43,7 @@ def play(monkeypatch):
     def put(**options):
         fake = FakeRay(**options)
         monkeypatch.setitem(sys.modules, "ray", fake)
+        monkeypatch.delenv(cluster.guard.MARK, raising=False)  # of the integration tests' own Ray
         monkeypatch.setattr(cluster, "_silence_daemons", lambda: None)
         monkeypatch.setattr(cluster.guard, "start", lambda *arguments: nullcontext())
         monkeypatch.setattr(cluster.guard, "end", lambda *arguments: fake.calls.append(("end",)))
