@@ -54,7 +54,7 @@ def test_a_strategy_that_has_nothing_yet_is_asked_for_the_same_number_again() ->
     strategy = Strategy()
     source = TrialSource(strategy, total=None, limit=9)
     strategy.busy = True
-    assert source.suggest("a") is None
+    assert all(source.suggest("a") is None for _ in range(5_000))  # Tune asks many times a second
     strategy.busy = False
     assert source.suggest("a")["trial_id"] == "00000"
 
@@ -108,6 +108,22 @@ def test_a_lost_node_is_not_held_against_the_config() -> None:
     source.on_trial_complete("a", error=True)
     source.give_up("00000", "node_lost")
     assert strategy.told == [("complete", "00000", None, False)]
+
+
+def test_a_strategy_at_its_end_is_not_the_end_while_a_trial_is_live() -> None:
+    class Two(Strategy):
+        def suggest(self, trial_id: str) -> Any:
+            return {} if int(trial_id) < 2 else Searcher.FINISHED
+
+    source = TrialSource(Two(), total=None, limit=9)
+    assert all(source.suggest(ray_id) for ray_id in "ab")
+    assert source.suggest("c") is None
+    source.on_trial_complete("a", {"loss": 1.0})
+    source.on_trial_complete("b", error=True)
+    source.again(Assignment("00001", {}, epoch=1))
+    assert source.suggest("c")["epoch"] == 1
+    source.on_trial_complete("c", {"loss": 1.0})
+    assert source.suggest("d") == Searcher.FINISHED
 
 
 def test_ids_sort_in_order_of_creation() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict
 from itertools import count
 from typing import Any
@@ -40,11 +40,10 @@ class TrialSource(Searcher):
         self._strategy = strategy
         self._limit = limit
         self._unfinished = list(unfinished)
-        self._numbers: Iterator[int] = (
-            number
-            for number in (count() if total is None else range(total))
-            if trial_id_of(number) not in set(taken)
-        )
+        known = frozenset(taken)
+        numbers = count() if total is None else range(total)
+        self._numbers = (number for number in numbers if trial_id_of(number) not in known)
+        self._number = next(self._numbers, None)  # of the next new trial; None: there is none
         self._live: dict[str, str] = {}  # Ray's trial id -> ours
 
     def suggest(self, trial_id: str) -> Any:
@@ -60,19 +59,21 @@ class TrialSource(Searcher):
     def _next(self) -> Assignment | str | None:
         if self._unfinished:
             return self._unfinished.pop(0)
-        number = next(self._numbers, None)
-        if number is None:
-            # while one is live it may have to be tried again, and then Tune must still ask
-            return None if self._live else str(Searcher.FINISHED)
-        trial_id = trial_id_of(number)
+        if self._number is None:
+            return self._at_end()
+        trial_id = trial_id_of(self._number)
         config = self._strategy.suggest(trial_id)
         if config is None:
-            self._numbers = _chain(number, self._numbers)
             return None
         if isinstance(config, str):
-            return config
+            return self._at_end()
+        self._number = next(self._numbers, None)
         origin = getattr(self._strategy, "origin", None)  # Ray's own searchers do not tell
         return Assignment(trial_id, config, origin=origin(trial_id) if origin else None)
+
+    def _at_end(self) -> str | None:
+        # while one is live it may have to be tried again, and then Tune must still ask
+        return None if self._live else str(Searcher.FINISHED)
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         self._strategy.on_trial_result(self._live[trial_id], result)
@@ -97,8 +98,3 @@ class TrialSource(Searcher):
 
     def restore(self, checkpoint_path: str) -> None:
         """See `save`."""
-
-
-def _chain(first: int, rest: Iterator[int]) -> Iterator[int]:
-    yield first
-    yield from rest
