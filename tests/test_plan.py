@@ -11,7 +11,7 @@ SPEC = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 5}
 
 @pytest.fixture(autouse=True)
 def four_cpus_two_gpus(monkeypatch):
-    monkeypatch.setattr(Machine, "here", lambda gpus=True: Machine(cpus=4, gpus=2 if gpus else 0))
+    monkeypatch.setattr(Machine, "here", lambda: Machine(cpus=4, gpus=2))
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def test_a_spec_that_is_text_is_refused_without_ray_or_torch(tmp_path: Path) -> 
     code = (
         "import sys; from tuner.validation import *; from tuner.spec import read_mapping\n"
         "raw = read_mapping('{search: {space: {lr: \"uniform(1, 0)\"}}, num_samples: 0}')\n"
-        "try: validate(raw, machine=Machine.here(gpus=False))\n"
+        "try: validate(raw, machine=Machine.here())\n"
         "except SpecError as error: print(error)\n"
         "print(sorted({'ray', 'torch', 'pandas', 'sklearn'} & set(sys.modules)))\n"
     )

@@ -316,10 +316,8 @@ def _resolve(
     name, storage = raw["name"], raw.get("storage")
     if not named and isinstance(name, str) and isinstance(storage, str | None):
         raw["name"] = free_name(name, storage)
-    gpus = raw.get("resources") or {}
-    machine = Machine.here(gpus=bool(isinstance(gpus, dict) and gpus.get("gpus")))
-    here = machine if address == "local" else None
-    spec = validate(raw, source=found.source, machine=here)
+    machine = Machine.here() if address == "local" else None
+    spec = validate(raw, source=found.source, machine=machine)
     if os.path.lexists(spec.folder):  # told before anything starts
         raise already_there(spec.folder)
     return spec, found.source

@@ -14,6 +14,7 @@ from tuner import guard
 from tuner.errors import ExperimentError, UsageError
 from tuner.plan import fit
 from tuner.spec import Resources
+from tuner.validation import Machine
 
 LOCAL = "local"
 
@@ -85,7 +86,7 @@ def slots(resources: Resources) -> int:
 
     there = ray.cluster_resources()
     cpus, gpus = there.get("CPU", 0), there.get("GPU", 0)
-    fits = fit(resources, cpus=cpus, gpus=gpus)
+    fits = fit(resources, Machine(cpus=cpus, gpus=gpus))
     if fits < 1:
         each = f"{resources.workers} x ({resources.cpus:g} CPUs, {resources.gpus:g} GPUs)"
         raise UsageError(f"a trial reserves {each}, and the cluster has {cpus:g} and {gpus:g}")

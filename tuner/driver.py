@@ -37,7 +37,7 @@ from tuner.reporting.text import command_name
 from tuner.reporting.wording import program
 from tuner.results import Results
 from tuner.retention import Retention
-from tuner.spec import ExperimentSpec, Resources, build_spec
+from tuner.spec import ExperimentSpec
 from tuner.storage import EXPERIMENT, FORMAT, already_there, read_document
 from tuner.validation import Machine, validate
 
@@ -58,7 +58,7 @@ def run_experiment(spec: ExperimentSpec) -> Results:
     UsageError where the experiment exists, InterruptedSearchError after SIGINT, SIGTERM or SIGHUP,
     and ExperimentError for the experiment's own faults; what was reported is in the journal.
     """
-    spec = validate(spec.model_dump(mode="json"), machine=_machine(spec.resources))
+    spec = validate(spec.model_dump(mode="json"), machine=_machine())
     if cluster.is_connected():
         cluster.slots(spec.resources)  # refuses what it cannot hold before there is a folder
     _claim(spec)
@@ -78,7 +78,7 @@ def resume_experiment(folder: Path, *, more: Extension | None = None) -> Results
     place = {"name": folder.resolve().name, "storage": str(folder.resolve().parent)}
     raw = more.applied_to({**document["spec"], **place})
     source = str(folder / EXPERIMENT)
-    spec = validate(raw, source=source, machine=_machine(build_spec(raw, source).resources))
+    spec = validate(raw, source=source, machine=_machine())
     with Journal.open(folder) as journal:
         if more.changes_the_spec:
             _describe(folder, {**document, "spec": spec.model_dump(mode="json")})
@@ -252,9 +252,9 @@ class _Ending:
         self._handlers = {}
 
 
-def _machine(resources: Resources) -> Machine | None:
+def _machine() -> Machine | None:
     """This machine, unless the search runs on a cluster that is connected already."""
-    return None if cluster.is_elsewhere() else Machine.here(gpus=resources.gpus > 0)
+    return None if cluster.is_elsewhere() else Machine.here()
 
 
 def _claim(spec: ExperimentSpec) -> None:

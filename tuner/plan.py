@@ -24,17 +24,16 @@ def plan_of(spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
         },
     }
     if here:
-        machine = Machine.here(gpus=resources.gpus > 0)
-        fits = fit(resources, cpus=machine.cpus, gpus=machine.gpus)
+        fits = fit(resources, Machine.here())
         plan["at_once"] = min(fits, spec.max_concurrent or fits)
     return plan
 
 
-def fit(resources: Resources, *, cpus: float, gpus: float) -> int:
-    """How many trials of these resources run side by side on so many CPUs and GPUs."""
-    fits = int(cpus / (resources.cpus * resources.workers) + 1e-9)
+def fit(resources: Resources, machine: Machine) -> int:
+    """How many trials of these resources run side by side on the machine."""
+    fits = int(machine.cpus / (resources.cpus * resources.workers) + 1e-9)
     if resources.gpus >= 1:
-        return min(fits, int(gpus / (resources.gpus * resources.workers)))
+        return min(fits, int(machine.gpus / (resources.gpus * resources.workers)))
     if resources.gpus:  # a share lies on one GPU, never across two
-        return min(fits, int(gpus) * int(1 / resources.gpus + 1e-9))
+        return min(fits, int(machine.gpus) * int(1 / resources.gpus + 1e-9))
     return fits

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from tuner.domains import Domain
@@ -19,22 +18,28 @@ from tuner.training.catalog import METRICS, ClassifierSettings, check_settings
 from tuner.training.loading import declared_metrics, is_learner, load_trainable, trainable_fault
 
 
-@dataclass(frozen=True, slots=True)
 class Machine:
-    """What this machine offers: CPUs that this process may use, and GPUs."""
+    """What trials share: CPUs and GPUs, of one machine or of a cluster.
 
-    cpus: int
-    gpus: int
+    gpus: None has this machine's counted when they are first asked for, which imports torch.
+    """
+
+    def __init__(self, *, cpus: float, gpus: float | None = None) -> None:
+        self.cpus = cpus
+        self._gpus = gpus
 
     @classmethod
-    def here(cls, *, gpus: bool = True) -> Machine:
-        """This machine; counting GPUs imports torch, so it is left out where none are asked."""
-        count = 0
-        if gpus:
+    def here(cls) -> Machine:
+        """This machine, with the CPUs that this process may use."""
+        return cls(cpus=len(os.sched_getaffinity(0)))
+
+    @property
+    def gpus(self) -> float:
+        if self._gpus is None:
             import torch
 
-            count = torch.cuda.device_count()
-        return cls(len(os.sched_getaffinity(0)), count)
+            self._gpus = torch.cuda.device_count()
+        return self._gpus
 
 
 def validate(
@@ -80,11 +85,9 @@ def _healthy_rest(raw: Mapping[str, Any], faults: list[Fault]) -> ExperimentSpec
 def _machine_faults(resources: Resources, machine: Machine | None) -> Iterator[Fault]:
     if machine is None:
         return
-    for key, asked, there in (
-        ("cpus", resources.cpus, machine.cpus),
-        ("gpus", resources.gpus, machine.gpus),
-    ):
-        if asked * resources.workers > there:
+    for key, asked in (("cpus", resources.cpus), ("gpus", resources.gpus)):
+        # GPUs are counted only where some are asked
+        if asked and asked * resources.workers > (there := getattr(machine, key)):
             what = f"{key.upper()[:-1]}s than this machine's {there}"
             of_all = "" if resources.workers == 1 else f" in its {resources.workers} workers"
             rule = f"a trial cannot have more {what}{of_all}"
