@@ -52,6 +52,15 @@ def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return apply
 
 
+_storage = click.option(
+    "--storage", metavar="DIR", help="[default: $TUNER_STORAGE, else ./results]"
+)
+_address = click.option(
+    "--address", default="local", metavar="local|auto|HOST:PORT", help="[default: local]"
+)
+_evaluate = click.option(
+    "--evaluate/--no-evaluate", default=True, help="Measure the best on the test split."
+)
 _spec_options = _options(
     click.argument("experiment"),
     click.argument("assignments", nargs=-1, metavar="[KEY=VALUE ...]"),
@@ -66,14 +75,9 @@ _spec_options = _options(
     click.option("--gpus", type=float, metavar="X", help="GPUs of each worker; 0.25 shares one."),
     click.option("--workers", type=int, metavar="N", help="Workers (DDP ranks) of a trial."),
     click.option("--name", help="Of the experiment; by default its module's, or the next free."),
-    click.option("--storage", metavar="DIR", help="[default: $TUNER_STORAGE, else ./results]"),
+    _storage,
     click.option("--data-dir", metavar="DIR", help="Where data sets lie (training.data_dir)."),
-    click.option(
-        "--address", default="local", metavar="local|auto|HOST:PORT", help="[default: local]"
-    ),
-)
-_storage = click.option(
-    "--storage", metavar="DIR", help="[default: $TUNER_STORAGE, else ./results]"
+    _address,
 )
 _json = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 _trial = click.option("--trial", "trial_id", metavar="ID", help="This trial, not the best one.")
@@ -100,7 +104,7 @@ def cli() -> None:
 @cli.command()
 @_spec_options
 @click.option("--dry-run", is_flag=True, help="Only check: the same as `tuner validate`.")
-@click.option("--evaluate/--no-evaluate", default=True, help="Measure the best on the test split.")
+@_evaluate
 @_json
 def run(
     experiment: str,
@@ -145,8 +149,8 @@ def validate(
 
 @cli.command()
 @click.argument("name")
-@click.option("--address", default="local", metavar="local|auto|HOST:PORT", help="[default: local]")
-@click.option("--evaluate/--no-evaluate", default=True, help="Measure the best on the test split.")
+@_address
+@_evaluate
 @click.option("--retry-failed", is_flag=True, help="Failed trials go on, too.")
 @click.option("--add-samples", type=click.IntRange(min=1), metavar="N", help="More trials.")
 @click.option("--time-budget", type=Duration(), help="A new one, counted from now.")
@@ -275,11 +279,9 @@ def evaluate(name: str, trial_id: str | None, storage: str | None, as_json: bool
 @_storage
 def tensorboard(name: str, port: int, storage: str | None) -> NoReturn:
     """Open TensorBoard on experiment NAME, on this machine only."""
-    from tuner.reporting.tensorboard import logdir
+    from tuner.reporting.tensorboard import serve
 
-    runs = logdir(_load(name, storage).folder)
-    arguments = ["--logdir", str(runs), "--host", "127.0.0.1", "--port", str(port)]
-    os.execv(sys.executable, [sys.executable, "-m", "tensorboard.main", *arguments])
+    serve(_load(name, storage).folder, port=port)
 
 
 def main() -> NoReturn:

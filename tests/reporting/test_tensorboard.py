@@ -172,5 +172,5 @@ def test_serving_shows_the_trials_to_this_machine_only(folder, monkeypatch):
     (path, command) = called[0]
     assert path == sys.executable
     assert command[command.index("--logdir") + 1] == str(folder / "trials")
-    assert command[command.index("--host") + 1] == "localhost"
+    assert command[command.index("--host") + 1] == "127.0.0.1"
     assert command[command.index("--port") + 1] == "7007"

@@ -109,7 +109,7 @@ def logdir(folder: Path) -> Path:
 def serve(folder: Path, *, port: int = 6006) -> NoReturn:
     """Become TensorBoard on the experiment in `folder`, for this machine's browsers only."""
     command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(logdir(folder))]
-    command += ["--host", "localhost", "--port", str(port), "--window_title", folder.resolve().name]
+    command += ["--host", "127.0.0.1", "--port", str(port)]
     sys.stdout.flush()
     sys.stderr.flush()
     os.execv(command[0], command)  # so that signals and the exit code are its own
