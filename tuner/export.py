@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.checkpoints import Checkpoint
 from tuner.errors import CheckpointError, UsageError
 from tuner.history import TrialRecord
+from tuner.training.checkpoint_store import load_state
 
 if TYPE_CHECKING:
     import torch
@@ -96,18 +96,11 @@ def _write_json(path: Path, content: dict[str, Any]) -> None:
 
 
 def _write_weights(source: Path, target: Path) -> None:
-    import torch
     from safetensors.torch import save_file
 
-    try:
-        state = torch.load(source, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
-        raise CheckpointError(
-            f"cannot load {source} as plain tensors and values: {error}"
-        ) from error
-    if isinstance(state, dict) and isinstance(state.get("model"), dict):
-        state = state["model"]
-    found = list(_tensors(state))
+    state = load_state(source, None)  # which `Results.best_checkpoint` has verified
+    model = state.get("model")
+    found = list(_tensors(model if isinstance(model, dict) else state))
     if not found:
         raise CheckpointError(f"{source} holds no tensors to export")
     if len(found) > len(dict(found)):
@@ -124,7 +117,7 @@ def _tensors(state: object, prefix: str = "") -> Iterator[tuple[str, torch.Tenso
     import torch
 
     if isinstance(state, torch.Tensor):
-        yield prefix or "tensor", state
+        yield prefix, state
     elif isinstance(state, dict | list | tuple):
         items = state.items() if isinstance(state, dict) else enumerate(state)
         for name, inner in items:
