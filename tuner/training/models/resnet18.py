@@ -8,11 +8,14 @@ The ImageNet stem (7x7 stride 2, then pooling) would leave 8x8 of 32x32 before t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tuner.training.models.norm import norm_layer
-from tuner.training.models.pool import GlobalMean
+from tuner.training.models.resnet import ResNet
 
 WIDTHS = (64, 128, 256, 512)
 
@@ -40,32 +43,21 @@ class Block(nn.Module):
         return F.relu(out_NCHW + self.shortcut(x_NCHW), inplace=True)
 
 
-class ResNet18(nn.Module):
+class ResNet18(ResNet):
     """A 3x3 stem and 4 stages of 2 blocks of 64, 128, 256 and 512 channels; 11.2 M parameters."""
 
     def __init__(self, *, in_channels: int, num_classes: int, norm: str) -> None:
-        super().__init__()
-        self.stem = nn.Conv2d(in_channels, WIDTHS[0], 3, padding=1, bias=False)
-        self.norm = norm_layer(norm, WIDTHS[0])
-        blocks = []
-        for stage, width in enumerate(WIDTHS):
-            before, stride = (WIDTHS[stage - 1], 2) if stage else (width, 1)
-            blocks += [
-                Block(before, width, stride=stride, norm=norm),
-                Block(width, width, stride=1, norm=norm),
-            ]
-        self.blocks = nn.Sequential(*blocks)
-        self.head = nn.Linear(WIDTHS[-1], num_classes)
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+        super().__init__(
+            _blocks(norm),
+            in_channels=in_channels,
+            width=WIDTHS[0],
+            features=WIDTHS[-1],
+            num_classes=num_classes,
+            norm=norm,
+        )
 
-    def layers(self) -> list[nn.Module]:
-        """The layers of which this is the composition, for a split into stages."""
-        return [self.stem, self.norm, nn.ReLU(), *self.blocks, GlobalMean(), self.head]
 
-    def forward(self, x_NCHW: Tensor) -> Tensor:
-        """logits_NK."""
-        x_NCHW = F.relu(self.norm(self.stem(x_NCHW)), inplace=True)
-        logits_NK: Tensor = self.head(self.blocks(x_NCHW).mean((2, 3)))
-        return logits_NK
+def _blocks(norm: str) -> Iterator[Block]:
+    for before, width in pairwise((WIDTHS[0], *WIDTHS)):
+        yield Block(before, width, stride=1 if before == width else 2, norm=norm)
+        yield Block(width, width, stride=1, norm=norm)

@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tuner.training.models.norm import norm_layer
-from tuner.training.models.pool import GlobalMean
+from tuner.training.models.resnet import ResNet
 
 BLOCKS_A_STAGE = 3
 WIDTHS = (16, 32, 64)
@@ -43,32 +46,22 @@ class Block(nn.Module):
         return F.pad(x_NCHW[:, :, ::2, ::2], (0, 0, 0, 0, half, self.new_channels - half))
 
 
-class ResNet20(nn.Module):
+class ResNet20(ResNet):
     """A 3x3 convolution and 3 stages of 3 blocks of 16, 32 and 64 channels; 0.27 M parameters."""
 
     def __init__(self, *, in_channels: int, num_classes: int, norm: str) -> None:
-        super().__init__()
-        self.stem = nn.Conv2d(in_channels, WIDTHS[0], 3, padding=1, bias=False)
-        self.norm = norm_layer(norm, WIDTHS[0])
-        inputs = (WIDTHS[0], *WIDTHS)
-        self.blocks = nn.Sequential(
-            *(
-                Block(inputs[stage] if block == 0 else width, width, norm=norm)
-                for stage, width in enumerate(WIDTHS)
-                for block in range(BLOCKS_A_STAGE)
-            )
+        super().__init__(
+            _blocks(norm),
+            in_channels=in_channels,
+            width=WIDTHS[0],
+            features=WIDTHS[-1],
+            num_classes=num_classes,
+            norm=norm,
         )
-        self.head = nn.Linear(WIDTHS[-1], num_classes)
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
-    def layers(self) -> list[nn.Module]:
-        """The layers of which this is the composition, for a split into stages."""
-        return [self.stem, self.norm, nn.ReLU(), *self.blocks, GlobalMean(), self.head]
 
-    def forward(self, x_NCHW: Tensor) -> Tensor:
-        """logits_NK."""
-        x_NCHW = F.relu(self.norm(self.stem(x_NCHW)), inplace=True)
-        logits_NK: Tensor = self.head(self.blocks(x_NCHW).mean((2, 3)))
-        return logits_NK
+def _blocks(norm: str) -> Iterator[Block]:
+    for before, width in pairwise((WIDTHS[0], *WIDTHS)):
+        yield Block(before, width, norm=norm)
+        for _ in range(BLOCKS_A_STAGE - 1):
+            yield Block(width, width, norm=norm)
