@@ -1,4 +1,4 @@
-"""A data set of CIFAR-10's shape with a few images: class k is a little brighter than k - 1."""
+"""Data sets of CIFAR-10's shape with a few images; here class k is a little brighter than k - 1."""
 
 from pathlib import Path
 
@@ -7,27 +7,41 @@ import numpy as np
 from tuner.training.catalog import DatasetInfo
 from tuner.training.data.image_set import ImageArrays
 
+
+def info(builder: str, *, train: int, validation: int, test: int) -> DatasetInfo:
+    return DatasetInfo(
+        builder,
+        channels=3,
+        image_size=32,
+        num_classes=10,
+        train=train,
+        validation=validation,
+        test=test,
+        mean=(0.5, 0.5, 0.5),
+        std=(0.25, 0.25, 0.25),
+        files=False,
+    )
+
+
+def size(of: DatasetInfo) -> int:
+    return of.train + of.validation + of.test
+
+
+def arrays(
+    of: DatasetInfo, images: np.ndarray, labels: np.ndarray, positions: np.ndarray
+) -> ImageArrays:
+    """The splits are consecutive parts of `positions`."""
+    parts = np.split(positions, np.cumsum([of.train, of.validation]))
+    splits = dict(zip(("train", "validation", "test"), parts, strict=True))
+    return ImageArrays(images.astype(np.uint8), labels.astype(np.int64), splits)
+
+
 # With batches of 16 the last one holds 1 image, so that a second rank gets none.
-INFO = DatasetInfo(
-    "tiny_images:load",
-    channels=3,
-    image_size=32,
-    num_classes=10,
-    train=49,
-    validation=21,
-    test=13,
-    mean=(0.5, 0.5, 0.5),
-    std=(0.25, 0.25, 0.25),
-    files=False,
-)
+INFO = info("tiny_images:load", train=49, validation=21, test=13)
 
 
 def load(folder: Path, *, split_seed: int) -> ImageArrays:
     rng = np.random.default_rng(split_seed)
-    count = INFO.train + INFO.validation + INFO.test
-    labels = np.arange(count) % 10
-    images = rng.integers(0, 100, (count, 32, 32, 3)) + 15 * labels[:, None, None, None]
-    positions = rng.permutation(count)
-    ends = np.cumsum([INFO.train, INFO.validation])
-    splits = dict(zip(("train", "validation", "test"), np.split(positions, ends), strict=True))
-    return ImageArrays(images.astype(np.uint8), labels.astype(np.int64), splits)
+    labels = np.arange(size(INFO)) % 10
+    images = rng.integers(0, 100, (len(labels), 32, 32, 3)) + 15 * labels[:, None, None, None]
+    return arrays(INFO, images, labels, rng.permutation(len(labels)))
