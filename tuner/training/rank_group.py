@@ -78,7 +78,7 @@ class _Rank:
     def end(self) -> None:
         self._worker.end()
         if self._log is not None:
-            self._log.__exit__(None, None, None)
+            self._log.__exit__()
             self._log = None
 
 
@@ -162,12 +162,9 @@ class RankGroup:
             errors += _errors(done)
         if errors:
             # A rank that dies breaks the others' connections: their errors may come first
-            done, _ = (
-                ray.wait(waiting, num_returns=len(waiting), timeout=_SETTLE_S)
-                if waiting
-                else ([], [])
-            )
-            errors += _errors(done)
+            if waiting:
+                done, _ = ray.wait(waiting, num_returns=len(waiting), timeout=_SETTLE_S)
+                errors += _errors(done)
             self.close()
             raise _cause(errors)
         return list(ray.get(calls))

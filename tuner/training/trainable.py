@@ -95,7 +95,6 @@ class _Trial(Trainable):
         folder = Path(self._plan.folder)
         self._failure: Failure | None = None
         self._epoch = assignment.epoch
-        self._store = CheckpointStore(folder, assignment.trial_id)
         self._log = TrialLog(folder / "trials" / assignment.trial_id / "log.txt")
         self._log.__enter__()
         with self._in_time():
@@ -106,8 +105,7 @@ class _Trial(Trainable):
 
     def _end(self) -> None:
         self._release()
-        self._log.__exit__(None, None, None)
-        gc.collect()
+        self._log.__exit__()
 
     def _fail(self, error: BaseException) -> None:
         traceback.print_exception(error)
@@ -136,9 +134,8 @@ class _Trial(Trainable):
         self._epoch += 1
         return metrics, True
 
-    def _success(
-        self, metrics: Mapping[str, float], saved: Saved | None, done: bool
-    ) -> dict[str, Any]:
+    def _success(self, metrics: Mapping[str, float], saved: Saved | None) -> dict[str, Any]:
+        done = self._plan.epochs is not None and self._epoch >= self._plan.epochs
         report = {"metrics": metrics, "checkpoint": saved.as_dict() if saved else None}
         return {**metrics, "training_iteration": self._epoch, "done": done, REPORT: report}
 
@@ -163,9 +160,7 @@ class LearnerTrial(_Trial):
         metrics, usable = self._result(report)
         if not usable:
             return self._failed()
-        saved = self._workers.save(self._epoch)
-        done = self._plan.epochs is not None and self._epoch >= self._plan.epochs
-        return self._success({**memory, **metrics}, saved, done)
+        return self._success({**memory, **metrics}, self._workers.save(self._epoch))
 
     def _release(self) -> None:
         if self._workers is not None:
@@ -186,6 +181,7 @@ class FunctionTrial(_Trial, FunctionTrainable):
     """
 
     def _prepare(self, assignment: Assignment) -> None:
+        self._store = CheckpointStore(Path(self._plan.folder), assignment.trial_id)
         if get_session() is None:
             FunctionTrainable.setup(self, self.config)
         elif not FunctionTrainable.reset_config(self, self.config):
@@ -223,8 +219,10 @@ class FunctionTrial(_Trial, FunctionTrainable):
         last = self._last_training_result
         checkpoint = last.checkpoint if last else None
         saved = self._store.adopt(self._epoch, Path(checkpoint.path)) if checkpoint else None
-        done = self._plan.epochs is not None and self._epoch >= self._plan.epochs
-        return self._success(metrics, saved, done)
+        return self._success(metrics, saved)
+
+    def _release(self) -> None:
+        gc.collect()
 
     def _fail(self, error: BaseException) -> None:
         # Without what Ray wraps around it

@@ -6,7 +6,6 @@ import faulthandler
 import io
 import sys
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 _LIMIT = 1 << 20  # bytes; half of it for the beginning, a quarter for the end after a cut
@@ -60,12 +59,7 @@ class TrialLog(io.TextIOBase):
         faulthandler.enable(self._file)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         sys.stdout, sys.stderr = self._streams
         faulthandler.enable(sys.__stderr__ or 2)
         self.close()
