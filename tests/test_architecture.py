@@ -31,7 +31,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tuner.evaluation", "tuner.experiments", "tuner.plan"),
     ("tuner.validation",),
     ("tuner.results",),
-    ("tuner.export", "tuner.frames", "tuner.guard"),
+    ("tuner.export", "tuner.frames", "tuner.guard", "tuner.provenance"),
     ("tuner.checkpoints", "tuner.journal", "tuner.selection", "tuner.storage"),
     ("tuner.training",),
     ("tuner.assignment", "tuner.history", "tuner.rungs", "tuner.spec"),

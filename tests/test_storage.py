@@ -1,3 +1,4 @@
+import json
 import os
 
 import pytest
@@ -6,10 +7,12 @@ from synthetic import make_folder
 from tuner.errors import UsageError
 from tuner.storage import (
     EXPERIMENT,
+    claim,
     experiment_folders,
     find_experiment,
     free_name,
     read_document,
+    write_document,
 )
 
 
@@ -70,6 +73,28 @@ def test_a_damaged_document_is_named(tmp_path, content, message):
     with pytest.raises(UsageError, match=message) as caught:
         read_document(path)
     assert os.fspath(path) in str(caught.value)
+
+
+def test_a_folder_is_claimed_once(tmp_path):
+    folder = tmp_path / "new" / "digits"
+    claim(folder, {"format": 1})
+    assert [path.name for path in folder.iterdir()] == [EXPERIMENT]
+    with pytest.raises(UsageError, match=r"'digits' exists in .*tuner resume digits"):
+        claim(folder, {"format": 2})
+    assert json.loads((folder / EXPERIMENT).read_text()) == {"format": 1}
+    with pytest.raises(UsageError, match="cannot create"):
+        claim(folder / EXPERIMENT / "inner", {})
+
+
+def test_a_document_is_replaced_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "document.json"
+    write_document(path, {"a": 1})
+    with pytest.raises(TypeError):
+        write_document(path, {"a": object()})
+    assert json.loads(path.read_text()) == {"a": 1}
+    write_document(path, {"a": 2})
+    assert json.loads(path.read_text()) == {"a": 2}
+    assert [file.name for file in tmp_path.iterdir()] == ["document.json"]
 
 
 def test_the_next_free_name(tmp_path):

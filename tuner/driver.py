@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import platform
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from tuner import cluster
 from tuner.assignment import Assignment
 from tuner.continuation import Extension, Past, assignment_of
-from tuner.errors import ExperimentError, InterruptedSearchError, UsageError
+from tuner.errors import ExperimentError, InterruptedSearchError
 from tuner.events import (
     COMPLETED,
     EXPERIMENT_ENDED,
@@ -31,6 +26,7 @@ from tuner.events import (
 )
 from tuner.history import TrialRecord, fold
 from tuner.journal import Journal, read, this_owner
+from tuner.provenance import describe
 from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.terminal import Progress
 from tuner.reporting.text import command_name
@@ -38,16 +34,11 @@ from tuner.reporting.wording import program
 from tuner.results import Results
 from tuner.retention import Retention
 from tuner.spec import ExperimentSpec
-from tuner.storage import EXPERIMENT, FORMAT, already_there, read_document
+from tuner.storage import EXPERIMENT, claim, read_document, write_document
 from tuner.validation import Machine, validate
 
 if TYPE_CHECKING:
     from tuner.recorder import Observer, Recorder
-
-_PACKAGES = (
-    *("tuner", "torch", "ray", "hyperopt", "bayesian-optimization", "tensorboardX"),
-    *("pandas", "numpy", "scikit-learn"),
-)
 
 
 def run_experiment(spec: ExperimentSpec) -> Results:
@@ -61,7 +52,7 @@ def run_experiment(spec: ExperimentSpec) -> Results:
     spec = validate(spec.model_dump(mode="json"), machine=_machine())
     if cluster.is_connected():
         cluster.slots(spec.resources)  # refuses what it cannot hold before there is a folder
-    _claim(spec)
+    claim(spec.folder, describe(spec))
     with Journal.open(spec.folder) as journal:
         return _run(spec, journal, Past())
 
@@ -81,7 +72,7 @@ def resume_experiment(folder: Path, *, more: Extension | None = None) -> Results
     spec = validate(raw, source=source, machine=_machine())
     with Journal.open(folder) as journal:
         if more.changes_the_spec:
-            _describe(folder, {**document, "spec": spec.model_dump(mode="json")})
+            write_document(folder / EXPERIMENT, {**document, "spec": spec.model_dump(mode="json")})
         return _run(spec, journal, Past.of(read(folder), retry_failed=more.retry_failed))
 
 
@@ -255,50 +246,3 @@ class _Ending:
 def _machine() -> Machine | None:
     """This machine, unless the search runs on a cluster that is connected already."""
     return None if cluster.is_elsewhere() else Machine.here()
-
-
-def _claim(spec: ExperimentSpec) -> None:
-    """Make the experiment's folder, with its experiment.json."""
-    folder = spec.folder
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        folder.mkdir()
-    except OSError as error:
-        if os.path.lexists(folder):
-            raise already_there(folder) from None
-        raise UsageError(f"cannot create {folder}: {error.strerror}") from error
-    _describe(folder, _description(spec))
-
-
-def _describe(folder: Path, document: dict[str, Any]) -> None:
-    """Write experiment.json, whole or not at all."""
-    partial = folder / f"{EXPERIMENT}.partial"
-    partial.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    partial.replace(folder / EXPERIMENT)
-
-
-def _description(spec: ExperimentSpec) -> dict[str, Any]:
-    return {
-        "format": FORMAT,
-        "spec": spec.model_dump(mode="json"),
-        "seed": spec.seed,
-        "versions": {"python": platform.python_version(), **dict(_versions())},
-        "git_revision": _git_revision(),
-    }
-
-
-def _versions() -> Iterator[tuple[str, str]]:
-    for package in _PACKAGES:
-        with contextlib.suppress(PackageNotFoundError):
-            yield package, version(package)
-
-
-def _git_revision() -> str | None:
-    """The commit of the working directory; None where it is in no repository, or git is not."""
-    try:
-        git = subprocess.run(
-            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return git.stdout.strip()

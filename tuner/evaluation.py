@@ -9,6 +9,7 @@ from typing import Any
 from tuner.checkpoints import Checkpoint
 from tuner.errors import UsageError
 from tuner.results import Results
+from tuner.storage import write_document
 from tuner.training.checkpoint_store import load_state
 from tuner.training.loading import is_learner, load_trainable
 
@@ -35,9 +36,7 @@ def evaluate(results: Results, trial_id: str | None = None) -> dict[str, Any]:
         "checkpoint_sha256": checkpoint.sha256,
         **_measure(results.spec, trial.config, checkpoint),
     }
-    partial = record.with_suffix(".partial")
-    partial.write_text(json.dumps(measured, indent=2) + "\n", encoding="utf-8")
-    partial.replace(record)
+    write_document(record, measured)
     return measured
 
 

@@ -1,4 +1,4 @@
-"""Where experiments lie, and the experiment.json of each: read as plain JSON, never run."""
+"""Where experiments lie, and the experiment.json of each: plain JSON, never run."""
 
 from __future__ import annotations
 
@@ -72,6 +72,28 @@ def read_document(path: Path) -> dict[str, Any]:
             return document
         case _:
             raise UsageError(f"{path} is damaged: its spec has no objective of metric and mode")
+
+
+def write_document(path: Path, document: dict[str, Any]) -> None:
+    """Write a JSON file, whole or not at all."""
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    partial.replace(path)
+
+
+def claim(folder: Path, document: dict[str, Any]) -> None:
+    """Make a new experiment's folder, with `document` as its experiment.json.
+
+    Raises UsageError where the folder exists or cannot be made.
+    """
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir()
+    except OSError as error:
+        if os.path.lexists(folder):
+            raise already_there(folder) from None
+        raise UsageError(f"cannot create {folder}: {error.strerror}") from error
+    write_document(folder / EXPERIMENT, document)
 
 
 def already_there(folder: Path) -> UsageError:
