@@ -48,6 +48,13 @@ def test_a_fault_says_key_rule_value_and_choices():
     assert str(Fault("a", "is required")) == "a: is required"
 
 
+def test_a_fault_seen_from_outside_has_a_longer_key():
+    fault = Fault("b", "must be odd", 2, ("1", "3"))
+    assert fault.under("a") == Fault("a.b", "must be odd", 2, ("1", "3"))
+    assert fault.under("") == fault
+    assert Fault("", "is wrong").under("a.b").key == "a.b"
+
+
 def test_a_spec_error_counts_and_lists():
     one, two = Fault("a", "is required"), Fault("b", "must be odd", 2)
     assert str(SpecError([one])) == "the spec has 1 fault:\n  a: is required"

@@ -63,7 +63,7 @@ class Constraints:
             try:
                 self._trees.append(_parse(text))
             except Rule as rule:
-                faults += [Fault(str(index), f.rule, f.value, f.choices) for f in rule.faults]
+                faults += [fault.under(str(index)) for fault in rule.faults]
         if faults:
             raise Rule(*faults)
 

@@ -250,10 +250,7 @@ def parse_space(raw: Mapping[str, Value]) -> dict[str, Value]:
         try:
             space[key] = _parse_value(value)
         except Rule as rule:
-            faults += [
-                Fault(".".join(filter(None, (key, f.key))), f.rule, f.value, f.choices)
-                for f in rule.faults
-            ]
+            faults += [fault.under(key) for fault in rule.faults]
     if faults:
         raise Rule(*faults)
     return space
@@ -307,6 +304,11 @@ def domains_of(space: Space, path: str = "") -> Iterator[tuple[str, Domain]]:
                 for branch in value.values:
                     if isinstance(branch, Mapping):
                         yield from domains_of(branch, here)
+
+
+def names_of(space: Space) -> list[str]:
+    """The dotted path of every domain, and every name of `space` itself, constants too."""
+    return [*(path for path, _ in domains_of(space)), *space]
 
 
 def from_ray(domain: Any) -> Domain:

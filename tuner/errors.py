@@ -17,7 +17,7 @@ value that was given. The command line turns `exit_code` into the process's in o
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 FAILURE_KINDS = ("oom", "nan", "crash", "exception", "timeout", "bad_report", "node_lost")
@@ -37,6 +37,10 @@ class Fault:
     rule: str
     value: object = None
     choices: tuple[str, ...] = ()
+
+    def under(self, prefix: str) -> Fault:
+        """This fault, seen from outside: its key below the key `prefix`."""
+        return replace(self, key=".".join(filter(None, (prefix, self.key))))
 
     def __str__(self) -> str:
         got = "" if self.value is None else f", got {self.value!r}"
@@ -98,6 +102,14 @@ def unknown(key: str, what: str, value: str, known: Iterable[str]) -> Fault:
     "search.strategy: unknown search 'bo'; available: bayesopt, grid"
     """
     names = tuple(sorted(known))
-    nearest = get_close_matches(value, names, n=1)
-    hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
-    return Fault(key, f"unknown {what} {value!r}{hint}", choices=names)
+    return Fault(key, f"unknown {what} {value!r}{did_you_mean(value, names)}", choices=names)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A hint at the one of `known` that is nearest to `name`, to be put behind it; may be empty.
+
+    >>> did_you_mean("gird", ["grid", "random"])
+    " (did you mean 'grid'?)"
+    """
+    nearest = get_close_matches(name, list(known), n=1)
+    return f" (did you mean {nearest[0]!r}?)" if nearest else ""

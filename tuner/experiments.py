@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
@@ -20,7 +19,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tuner.errors import SpecError, TunerError, UsageError
+from tuner.errors import SpecError, TunerError, UsageError, did_you_mean
 from tuner.parts import faults_of
 from tuner.spec import ExperimentSpec, read_mapping
 
@@ -72,10 +71,8 @@ def names(directory: Path) -> list[str]:
 
 def _not_found(text: str, directory: Path) -> str:
     known = names(directory)
-    nearest = get_close_matches(text, known, n=1)
-    hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
     return (
-        f"no experiment {text!r}{hint}; available: {', '.join(known)}; "
+        f"no experiment {text!r}{did_you_mean(text, known)}; available: {', '.join(known)}; "
         "or give module:function, or a .py, .yaml or .json file"
     )
 

@@ -58,10 +58,7 @@ def faults_of(error: ValidationError, model: type[BaseModel], prefix: str = "") 
         key = ".".join([prefix, *location] if prefix else location)
         cause = item.get("ctx", {}).get("error")
         if isinstance(cause, Rule):
-            found += [
-                Fault(".".join(filter(None, (key, f.key))), f.rule, f.value, f.choices)
-                for f in cause.faults
-            ]
+            found += [fault.under(key) for fault in cause.faults]
         elif item["type"] == "extra_forbidden":
             owner = _model_at(model, item["loc"][:-1])
             found.append(unknown(key, "key", location[-1], owner.model_fields))

@@ -26,7 +26,7 @@ from pydantic import (
 )
 
 from tuner.constraints import Constraints
-from tuner.domains import domains_of, parse_space, space_size, space_text
+from tuner.domains import domains_of, names_of, parse_space, space_size, space_text
 from tuner.errors import Fault, SpecError, unknown
 from tuner.grid import MOST_LISTED, Points, cell, count_cells, every_value
 from tuner.parts import Part, Rule, parse
@@ -53,13 +53,12 @@ class SearchSettings(Part):
 
     @model_validator(mode="after")
     def _readable_constraints(self) -> Self:
-        names = [path for path, _ in domains_of(self.space)] + list(self.space)
         try:
-            faults = Constraints(self.forbid).check_names(names)
+            faults = Constraints(self.forbid).check_names(names_of(self.space))
         except Rule as rule:
             faults = list(rule.faults)
         if faults:
-            raise Rule(*(Fault(f"forbid.{f.key}", f.rule, f.value, f.choices) for f in faults))
+            raise Rule(*(fault.under("forbid") for fault in faults))
         return self
 
     def _count(self, points: Points) -> int:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from difflib import get_close_matches
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from tuner.errors import UsageError
+from tuner.errors import UsageError, did_you_mean
 from tuner.reporting.wording import program
 
 EXPERIMENT = "experiment.json"
@@ -24,9 +23,8 @@ def find_experiment(name: str | Path, storage: Path | str | None = None) -> Path
         if _is_experiment(folder):
             return folder
     names = sorted(folder.name for folder in experiment_folders(root))
-    nearest = get_close_matches(str(name), names, n=1)
-    hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
     there = f"available: {', '.join(names[:20])}" if names else "there are none yet"
+    hint = did_you_mean(str(name), names)
     raise UsageError(f"no experiment {str(name)!r} in {root}{hint}; {there}")
 
 

@@ -147,7 +147,7 @@ def _settings_faults(spec: ExperimentSpec) -> Iterator[Fault]:
             settings = {**constants, **middle, name: value}
             for fault in [*check_settings(settings), *_rank_faults(settings, spec.resources)]:
                 section = "search.space" if fault.key.split(".")[0] in space else "training"
-                yield Fault(f"{section}.{fault.key}", fault.rule, fault.value, fault.choices)
+                yield fault.under(section)
 
 
 def _rank_faults(settings: Mapping[str, Any], resources: Resources) -> Iterator[Fault]:

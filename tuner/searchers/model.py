@@ -12,6 +12,7 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -21,7 +22,7 @@ from ray.tune.search import Searcher
 from scipy.stats import qmc
 
 from tuner.constraints import Constraints
-from tuner.domains import Value, domains_of, parse_space, space_size, space_text
+from tuner.domains import Value, names_of, parse_space, space_size, space_text
 from tuner.errors import Fault, SpecError
 from tuner.grid import MOST_LISTED, cell, count_cells, every_value
 from tuner.parts import Rule
@@ -106,11 +107,8 @@ class ModelSearch(Searcher):
             rule = f"must be as many as points_to_evaluate, {len(self._points)}"
             fault = Fault("evaluated_rewards", rule, len(self._rewards))
             raise SpecError([fault], type(self).__name__)
-        try:
+        with self._told_of("forbid"):
             self._constraints = Constraints(forbid)
-        except Rule as rule_:
-            faults = [Fault(f"forbid.{f.key}", f.rule, f.value) for f in rule_.faults]
-            raise SpecError(faults, type(self).__name__) from None
         self._encoding: Encoding | None = None
         self._initial: list[dict[str, Value]] = []
         if space is not None and space != {}:
@@ -364,11 +362,9 @@ class ModelSearch(Searcher):
             encoding = Encoding(parse_space(self._translated(space)))
         except Rule as rule:
             raise SpecError(rule.faults, "the search space") from None
-        faults = self._constraints.check_names(
-            [*(path for path, _ in domains_of(encoding.space)), *encoding.space]
-        )
+        faults = self._constraints.check_names(names_of(encoding.space))
         if faults:
-            raise SpecError([Fault(f"forbid.{f.key}", f.rule, choices=f.choices) for f in faults])
+            raise SpecError([fault.under("forbid") for fault in faults])
         self._encoding = encoding
         self._initial = []
         for index, point in enumerate(self._points):
@@ -387,18 +383,20 @@ class ModelSearch(Searcher):
         return space
 
     def _completed(self, point: Mapping[str, Value], index: int) -> dict[str, Value]:
-        try:
+        with self._told_of(f"points_to_evaluate.{index}"):
             return self._space.complete(point, self._sobol(index))
-        except Rule as rule:
-            name = f"points_to_evaluate.{index}"
-            faults = [Fault(f"{name}.{f.key}", f.rule, f.value, f.choices) for f in rule.faults]
-            raise SpecError(faults, type(self).__name__) from None
 
     def _point_of(self, config: Mapping[str, Value], name: str) -> Array:
-        try:
+        with self._told_of(name):
             return self._space.encode(config)
+
+    @contextmanager
+    def _told_of(self, name: str) -> Iterator[None]:
+        """Tells what is wrong with a value as a SpecError on the argument `name`."""
+        try:
+            yield
         except Rule as rule:
-            faults = [Fault(f"{name}.{f.key}", f.rule, f.value, f.choices) for f in rule.faults]
+            faults = [fault.under(name) for fault in rule.faults]
             raise SpecError(faults, type(self).__name__) from None
 
     def _check_ready(self) -> None:
