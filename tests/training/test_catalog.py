@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.training import catalog
+from tuner.spec import IMAGE_CLASSIFIER
 from tuner.training.catalog import (
     DATASETS,
     METRICS,
@@ -31,7 +31,7 @@ def test_importing_it_does_not_import_torch():
 def test_every_registered_path_can_be_imported():
     infos = [*MODELS.values(), *(info for name, info in DATASETS.items() if name != "tiny")]
     assert all(callable(load_builder(info.builder)) for info in infos)
-    assert load_builder(catalog.IMAGE_CLASSIFIER).metrics == METRICS
+    assert load_builder(IMAGE_CLASSIFIER).metrics == METRICS
 
 
 def test_defaults_have_no_fault():

@@ -17,8 +17,6 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from tuner.errors import Fault, unknown
 from tuner.parts import Part, Rule, parse
 
-IMAGE_CLASSIFIER = "tuner.training.classifier:ImageClassifier"
-
 METRICS = (
     "train_loss",
     "val_loss",
