@@ -8,8 +8,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from strategies import spaces
 
+from tuner.constraints import Constraints
 from tuner.domains import Choice, Domain, Normal, Numeric, domains_of, parse_domain, parse_space
-from tuner.grid import cell, count_cells, grid_values
+from tuner.grid import allowed_cells, cell, count_cells, grid_values
 
 
 def three(path: str) -> int:
@@ -56,3 +57,11 @@ def test_no_cell_comes_twice(space: dict[str, object]) -> None:
 
 def _repeats(domain: Domain) -> bool:
     return isinstance(domain, Choice) and len(set(map(repr, domain.values))) < len(domain.values)
+
+
+def test_allowed_cells_come_in_order() -> None:
+    space = parse_space({"a": "choice([1, 2, 3])", "b": "choice([1, 2])"})
+    cells = [cell(space, three, i) for i in range(count_cells(space, three))]
+    assert list(allowed_cells(space, three, Constraints())) == cells
+    left = list(allowed_cells(space, three, Constraints(["a == 2", "b > a"])))
+    assert left == [c for c in cells if c["a"] != 2 and c["b"] <= c["a"]]

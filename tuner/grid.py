@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from tuner.constraints import Constraints
 from tuner.domains import Choice, Domain, Numeric, Space, Value
 
 Points = Callable[[str], int]  # dotted path of a domain -> how many values it gets
@@ -63,6 +64,14 @@ def cell(space: Space, points: Points, index: int, path: str = "") -> dict[str, 
                 break
             offset -= weight
     return {key: config[key] for key in space}
+
+
+def allowed_cells(
+    space: Space, points: Points, constraints: Constraints
+) -> Iterator[dict[str, Any]]:
+    """Every config of the grid that `constraints` allow, in order."""
+    configs = (cell(space, points, index) for index in range(count_cells(space, points)))
+    return filter(constraints.allow, configs)
 
 
 def _options(value: Value, points: Points, path: str) -> tuple[Value, ...]:

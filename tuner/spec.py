@@ -28,7 +28,7 @@ from pydantic import (
 from tuner.constraints import Constraints
 from tuner.domains import domains_of, names_of, parse_space, space_size, space_text
 from tuner.errors import Fault, SpecError, unknown
-from tuner.grid import MOST_LISTED, Points, cell, count_cells, every_value
+from tuner.grid import MOST_LISTED, Points, allowed_cells, count_cells, every_value
 from tuner.parts import Part, Rule, parse
 
 IMAGE_CLASSIFIER = "tuner.training.classifier:ImageClassifier"
@@ -66,8 +66,7 @@ class SearchSettings(Part):
         cells = count_cells(self.space, points)
         if not self.forbid or cells > MOST_LISTED:
             return cells
-        constraints = Constraints(self.forbid)
-        return sum(constraints.allow(cell(self.space, points, index)) for index in range(cells))
+        return sum(1 for _ in allowed_cells(self.space, points, Constraints(self.forbid)))
 
     def trials(self, num_samples: int | None) -> int | None:
         """How many trials the search gives: None where only the time budget ends it."""

@@ -24,7 +24,7 @@ from scipy.stats import qmc
 from tuner.constraints import Constraints
 from tuner.domains import Value, names_of, parse_space, space_size, space_text
 from tuner.errors import Fault, SpecError
-from tuner.grid import MOST_LISTED, cell, count_cells, every_value
+from tuner.grid import MOST_LISTED, allowed_cells, every_value
 from tuner.parts import Rule
 from tuner.searchers.curves import standings
 from tuner.searchers.encoding import Array, Encoding, config_key
@@ -330,9 +330,8 @@ class ModelSearch(Searcher):
         if size is None or size > MOST_LISTED:
             fault = Fault("forbid", f"leaves nothing that {_TRIES} random draws could find")
             raise SpecError([fault], type(self).__name__)
-        cells = range(count_cells(self._space.space, every_value))
-        every = (cell(self._space.space, every_value, index) for index in cells)
-        left = [c for c in every if config_key(c) not in seen and self._constraints.allow(c)]
+        allowed = allowed_cells(self._space.space, every_value, self._constraints)
+        left = [config for config in allowed if config_key(config) not in seen]
         return left[int(rng.integers(len(left)))] if left else None
 
     def _seen(self) -> set[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,8 @@ from ray.tune.search import Searcher
 from tuner.constraints import Constraints
 from tuner.domains import Domain, Value, resolve, space_size
 from tuner.errors import Fault, SpecError
-from tuner.grid import cell, count_cells, every_value
+from tuner.grid import allowed_cells, cell, count_cells, every_value
+from tuner.searchers.encoding import config_key
 from tuner.spec import GridSettings, RandomSettings
 
 _MOST_TRIES = 10_000  # draws of a continuous space that may be forbidden
@@ -96,7 +96,7 @@ class RandomSearch(NumberedSearch):
             if config is None:
                 return None
             self._drawn.append(config)
-            self._seen.add(_key(config))
+            self._seen.add(config_key(config))
         return self._drawn[number]
 
     def _allowed_draw(self, number: int) -> dict[str, Any]:
@@ -111,19 +111,14 @@ class RandomSearch(NumberedSearch):
         if self._left is None:
             for attempt in range(_TRIES):
                 config = self._draw(number, attempt)
-                if _key(config) not in self._seen and self._constraints.allow(config):
+                if config_key(config) not in self._seen and self._constraints.allow(config):
                     return config
             self._left = self._list_left(number)
         return self._left.pop() if self._left else None
 
     def _list_left(self, number: int) -> list[dict[str, Any]]:
-        cells = range(count_cells(self._space, every_value))
-        configs = (cell(self._space, every_value, index) for index in cells)
-        left = [
-            config
-            for config in configs
-            if _key(config) not in self._seen and self._constraints.allow(config)
-        ]
+        allowed = allowed_cells(self._space, every_value, self._constraints)
+        left = [config for config in allowed if config_key(config) not in self._seen]
         order = np.random.default_rng((self._seed, number)).permutation(len(left))
         return [left[i] for i in order]
 
@@ -134,7 +129,3 @@ class RandomSearch(NumberedSearch):
             return domain.at(rng.random())
 
         return resolve(self._space, draw)
-
-
-def _key(config: dict[str, Any]) -> str:
-    return json.dumps(config, sort_keys=True)
