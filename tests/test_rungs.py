@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from types import SimpleNamespace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from ray.tune.schedulers.async_hyperband import _Bracket
 
-from tuner.rungs import Rungs, milestones
+from tuner.rungs import Brackets, Rungs, bracket_of, milestones, most_brackets, shares
 
 scores = st.floats(-10, 10).map(lambda x: round(x, 2))
+shapes = st.sampled_from([(10, 1, 3), (27, 1, 3), (10, 2, 2), (16, 1, 4), (9, 1, 2.5), (5, 5, 2)])
 streams = st.lists(st.tuples(st.integers(0, 9), scores), max_size=120)
 
 
@@ -52,3 +55,62 @@ def test_the_same_reports_rebuild_the_same_rungs(stream: list[tuple[int, float]]
         return rungs
 
     assert vars(replay()) == vars(replay())
+
+
+def test_brackets_are_as_many_as_rungs_and_one_that_stops_none() -> None:
+    assert most_brackets(10, 1, 3) == 4
+    assert most_brackets(5, 5, 2) == 1
+
+
+def test_shares_are_hyperbands() -> None:
+    # max_t 81, grace 1, factor 3: Hyperband's brackets hold 81, 34, 15, 8 and 5 configs
+    rounded = [81, 34, 15, 8, 5]
+    exact = shares(5, 81, 1, 3)
+    for share, configs in zip(exact, rounded, strict=True):
+        assert share == pytest.approx(configs / sum(rounded), abs=0.01)
+
+
+@given(shapes, st.data())
+def test_trials_are_spread_over_the_brackets_by_their_shares(
+    shape: tuple[int, int, float], data: st.DataObject
+) -> None:
+    count = data.draw(st.integers(1, most_brackets(*shape)))
+    wanted = shares(count, *shape)
+    first = data.draw(st.integers(0, 10**6))
+    seen = Counter(bracket_of(number, wanted) for number in range(first, first + 200))
+    assert sum(wanted) == pytest.approx(1)
+    assert set(seen) <= set(range(count))
+    for bracket, share in enumerate(wanted):
+        assert abs(seen[bracket] - 200 * share) <= 5  # evenly, not by chance
+    assert bracket_of(0, wanted) == 0
+
+
+@given(streams, shapes)
+def test_one_bracket_decides_as_its_rungs(
+    stream: list[tuple[int, float]], shape: tuple[int, int, float]
+) -> None:
+    names = dict(zip(("max_t", "grace_period", "reduction_factor"), shape, strict=True))
+    one, rungs = Brackets(count=1, **names), Rungs(**names)  # type: ignore[arg-type]
+    for epoch, (number, score) in enumerate(stream, start=1):
+        assert one.goes_on(str(number), epoch, score) == rungs.goes_on(str(number), epoch, score)
+
+
+@given(streams, shapes, st.data())
+def test_no_trial_is_stopped_before_its_bracket_begins_nor_by_another(
+    stream: list[tuple[int, float]], shape: tuple[int, int, float], data: st.DataObject
+) -> None:
+    count = data.draw(st.integers(1, most_brackets(*shape)))
+    max_t, grace, factor = shape
+    starts = [*milestones(*shape), max_t]
+    wanted = shares(count, *shape)
+    every = Brackets(count=count, max_t=max_t, grace_period=grace, reduction_factor=factor)
+    alone = [
+        Rungs(max_t=max_t, grace_period=starts[b], reduction_factor=factor) for b in range(count)
+    ]
+    epochs: Counter[int] = Counter()
+    for number, score in stream:
+        epochs[number] += 1
+        bracket = bracket_of(number, wanted)
+        goes_on = every.goes_on(f"{number:05}", epochs[number], score)
+        assert goes_on or epochs[number] >= starts[bracket]
+        assert goes_on == alone[bracket].goes_on(f"{number:05}", epochs[number], score)

@@ -4,9 +4,15 @@ import os
 import pickle
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from ray.tune.schedulers import TrialScheduler
+from synthetic import Writer, make_folder
 
+from tuner.continuation import Past
+from tuner.events import RESULT
+from tuner.journal import read
+from tuner.rungs import bracket_of, shares
 from tuner.schedulers import Asha, StopAll
 from tuner.spec import AshaSettings, Objective
 
@@ -45,6 +51,49 @@ def test_recorded_reports_decide_as_live_ones():
         goes_on = report(live, f"{number:05}", 1, value) == TrialScheduler.CONTINUE
         assert replayed.record(f"{number:05}", 1, {"m": value}) == goes_on
     assert live.stopped == replayed.stopped
+
+
+@pytest.mark.parametrize("brackets", [1, 2, 4])
+def test_a_journal_cut_anywhere_leads_to_the_same_decisions(tmp_path, brackets):
+    """What was reported before a kill is recorded from the journal, and the rest comes live."""
+    settings = AshaSettings(max_t=10, reduction_factor=3, brackets=brackets)
+    rng = np.random.default_rng(brackets)
+    reports = [
+        (number, epoch, float(rng.random())) for epoch in range(1, 10) for number in range(40)
+    ]
+
+    def asha():
+        return Asha(settings, Objective(metric="val_loss"), brackets=brackets)
+
+    whole = asha()
+    decisions = [whole.record(f"{n:05}", epoch, {"val_loss": loss}) for n, epoch, loss in reports]
+    assert 0 < decisions.count(False) < len(decisions)
+    for cut in (1, 39, 150, len(reports) - 1):
+        writer = Writer(make_folder(tmp_path / f"cut-{cut}"))
+        for n, epoch, loss in reports[:cut]:
+            if epoch == 1:
+                writer.trial(n, [], end=None)
+            writer.add(RESULT, trial_id=f"{n:05}", epoch=epoch, metrics={"val_loss": loss})
+        writer.kill()
+        resumed = asha()
+        for trial_id, epoch, metrics in Past.of(read(writer.folder)).reports():
+            resumed.record(trial_id, epoch, metrics)
+        after = [resumed.record(f"{n:05}", e, {"val_loss": loss}) for n, e, loss in reports[cut:]]
+        assert after == decisions[cut:]
+        assert resumed.stopped == whole.stopped
+
+
+def test_a_later_bracket_begins_later():
+    asha = Asha(SETTINGS, Objective(metric="m"), brackets=3)
+    weights = shares(3, SETTINGS.max_t, SETTINGS.grace_period, SETTINGS.reduction_factor)
+    stopped = {}
+    for number in range(60):
+        stopped.setdefault(bracket_of(number, weights), [])
+        for epoch in range(1, SETTINGS.max_t):
+            if report(asha, f"{number:05}", epoch, number) == TrialScheduler.STOP:
+                stopped[bracket_of(number, weights)].append(epoch)
+                break
+    assert [set(epochs) for _, epochs in sorted(stopped.items())] == [{1}, {3}, set()]
 
 
 def test_it_pickles():

@@ -115,6 +115,11 @@ def test_all_faults_come_at_once_with_key_rule_value_and_choices() -> None:
         ({"scheduler": "hyperband"}, "scheduler: unknown scheduler 'hyperband'; available: asha"),
         ({"scheduler": {"name": "ahsa"}}, "did you mean 'asha'?"),
         ({"scheduler": {"reduction_factor": 1}}, "must be greater than 1, got 1"),
+        (
+            {"scheduler": {"max_t": 10, "reduction_factor": 3, "brackets": 5}},
+            "scheduler.brackets: must be at most 4, one more than there are rungs, got 5",
+        ),
+        ({"scheduler": {"brackets": 0}}, "scheduler.brackets: must be greater than or equal to 1"),
         ({"resources": {"gpus": 1.5}}, "resources.gpus: must be a share below 1 or a whole number"),
         ({"resources": {"gpus": 0.5, "workers": 2}}, "resources.gpus: must be whole when workers"),
         ({"resources": {"cpus": float("inf")}}, "resources.cpus: must be a finite number, got inf"),
@@ -131,6 +136,17 @@ def test_all_faults_come_at_once_with_key_rule_value_and_choices() -> None:
 )
 def test_what_cannot_work_is_refused(change: dict[str, Any], fault: str) -> None:
     assert fault in "\n".join(faults({**MINIMAL, **change}))
+
+
+def test_brackets_are_one_unless_the_search_is_bohb_or_says_so() -> None:
+    bohb = {"search": {**MINIMAL["search"], "strategy": "bohb"}}
+    assert build_spec(MINIMAL).brackets == 1
+    assert build_spec(MINIMAL | bohb).brackets == 2
+    assert build_spec({**MINIMAL, **bohb, "scheduler": {"brackets": 1}}).brackets == 1
+    assert build_spec({**MINIMAL, "scheduler": {"brackets": 3}}).brackets == 3
+    assert build_spec({**MINIMAL, **bohb, "scheduler": "none"}).brackets == 1
+    short = {"scheduler": {"max_t": 3, "grace_period": 3}}
+    assert build_spec({**MINIMAL, **bohb, **short}).brackets == 1
 
 
 def test_grid_settings() -> None:

@@ -129,7 +129,9 @@ def _search(
         else:
             source.give_up(trial_id, kind)
 
-    scheduler = Asha(spec.scheduler, spec.objective) if spec.scheduler else None
+    scheduler = None
+    if spec.scheduler:
+        scheduler = Asha(spec.scheduler, spec.objective, brackets=spec.brackets)
     stopped = scheduler.stopped if scheduler else set()
     recorder = Recorder(
         journal,

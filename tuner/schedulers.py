@@ -1,4 +1,4 @@
-"""What ends trials: ASHA over rungs that a journal can rebuild, and the end of the search."""
+"""What ends trials: ASHA in brackets that a journal can rebuild, and the end of the search."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from ray.tune import Stopper
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
-from tuner.rungs import Rungs
+from tuner.rungs import Brackets
 from tuner.spec import AshaSettings, Objective
 
 
 class Asha(FIFOScheduler):
     """Stops trials at rungs by our trial_id and epoch, so that Ray's own ids do not matter.
 
-    `stopped` holds the trial_id of each trial that it ended.
+    brackets: how many run side by side. `stopped` holds the trial_id of each trial that it ended.
     """
 
-    def __init__(self, settings: AshaSettings, objective: Objective) -> None:
+    def __init__(self, settings: AshaSettings, objective: Objective, *, brackets: int = 1) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._objective = objective.metric  # Ray's scheduler has a `_metric` of its own
         self._sign = 1.0 if objective.mode == "max" else -1.0
-        self._rungs = Rungs(
+        self._brackets = Brackets(
+            count=brackets,
             max_t=settings.max_t,
             grace_period=settings.grace_period,
             reduction_factor=settings.reduction_factor,
@@ -32,7 +33,7 @@ class Asha(FIFOScheduler):
 
     def record(self, trial_id: str, epoch: int, metrics: dict[str, float]) -> bool:
         """Take in a report, of now or of a journal; whether the trial goes on."""
-        goes_on = self._rungs.goes_on(trial_id, epoch, self._sign * metrics[self._objective])
+        goes_on = self._brackets.goes_on(trial_id, epoch, self._sign * metrics[self._objective])
         if not goes_on:
             self.stopped.add(trial_id)
         return goes_on

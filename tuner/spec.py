@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import yaml
 from pydantic import (
@@ -30,6 +30,7 @@ from tuner.domains import domains_of, names_of, parse_space, space_size, space_t
 from tuner.errors import Fault, SpecError, unknown
 from tuner.grid import MOST_LISTED, Points, allowed_cells, count_cells, every_value
 from tuner.parts import Part, Rule, parse
+from tuner.rungs import most_brackets
 
 IMAGE_CLASSIFIER = "tuner.training.classifier:ImageClassifier"
 
@@ -46,6 +47,8 @@ class SearchSettings(Part):
     space: hyperparameter name -> domain, or a constant. forbid: expressions over hyperparameters,
     as "lr > 0.1 and batch_size < 32"; a config for which one holds is not tried.
     """
+
+    brackets: ClassVar[int] = 1  # of the scheduler, where it is not told how many
 
     strategy: str
     space: SpaceField
@@ -151,6 +154,8 @@ class BOHBSettings(ModelSettings):
     candidates: draws that are compared for a suggestion.
     """
 
+    brackets: ClassVar[int] = 2
+
     strategy: Literal["bohb"] = "bohb"
     startup: int = Field(6, ge=1)
     random_share: float = Field(1 / 3, ge=0, le=1)
@@ -170,7 +175,7 @@ def _search(raw: object) -> object:
     if isinstance(raw, SearchSettings) or not isinstance(raw, Mapping):
         return raw
     strategy = raw.get("strategy", "random")
-    if strategy not in STRATEGIES:
+    if not isinstance(strategy, str) or strategy not in STRATEGIES:
         _, faults = parse(SearchSettings, {"strategy": "?", "space": raw.get("space", {})})
         raise Rule(unknown("strategy", "search", str(strategy), STRATEGIES), *faults)
     settings, faults = parse(STRATEGIES[strategy], raw)
@@ -191,12 +196,20 @@ class AshaSettings(Part):
 
     max_t: upper bound of a trial in epochs, inclusive. grace_period: the first rung, the epoch
     before which no trial is stopped. reduction_factor: above 1; one in so many goes on at a rung.
+    brackets: of asynchronous Hyperband; each begins one rung later than the one before, for what
+    looks bad at first. None: 1, and for bohb 2.
     """
 
     name: Literal["asha"] = "asha"
     max_t: int = Field(10, ge=1)
     grace_period: int = Field(1, ge=1)
     reduction_factor: float = Field(4, gt=1)
+    brackets: int | None = Field(None, ge=1)
+
+    @property
+    def most_brackets(self) -> int:
+        """One for each rung, and one that stops no trial."""
+        return most_brackets(self.max_t, self.grace_period, self.reduction_factor)
 
     @model_validator(mode="after")
     def _grace_within(self) -> Self:
@@ -207,6 +220,9 @@ class AshaSettings(Part):
                     f"must be at most max_t, got {self.grace_period} and {self.max_t}",
                 )
             )
+        if self.brackets and self.brackets > self.most_brackets:
+            rule = f"must be at most {self.most_brackets}, one more than there are rungs"
+            raise Rule(Fault("brackets", rule, self.brackets))
         return self
 
 
@@ -344,6 +360,14 @@ class ExperimentSpec(Part):
         if isinstance(given, int):
             lengths.append(given)
         return min(lengths, default=None)
+
+    @property
+    def brackets(self) -> int:
+        """How many brackets the scheduler has; 1 where there is no scheduler."""
+        if self.scheduler is None:
+            return 1
+        default = min(self.search.brackets, self.scheduler.most_brackets)
+        return self.scheduler.brackets or default
 
     @property
     def constants(self) -> dict[str, Any]:

@@ -53,6 +53,17 @@ def test_a_grace_period_as_long_as_a_trial_stops_none():
     assert told(scheduler={"max_t": 3, "grace_period": 3})["Stopping"].startswith("none: the grace")
 
 
+def test_brackets_are_told_where_there_are_several():
+    assert "Brackets" not in told()
+    bohb = {"strategy": "bohb", **SPEC["search"]}
+    two = "2, first compared: 69% of trials at epoch 1, 31% at epoch 3"
+    assert told(search=bohb)["Brackets"] == two
+    four = told(scheduler={**SPEC["scheduler"], "brackets": 4})["Brackets"]
+    assert four.startswith("4, first compared: 55% of trials at epoch 1, 24% at epoch 3, 12% at")
+    assert four.endswith(", 8% never")
+    assert "Brackets" not in told(search=bohb, scheduler="none")
+
+
 def test_the_spec_follows_and_reads_back():
     spec = build_spec(SPEC)
     text = plan_text(spec, plan_of(spec, here=False), "mine.yaml")

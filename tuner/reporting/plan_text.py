@@ -7,7 +7,7 @@ from textwrap import indent
 from typing import Any
 
 from tuner.reporting.wording import duration, number, printable
-from tuner.rungs import milestones
+from tuner.rungs import milestones, shares
 from tuner.spec import ExperimentSpec
 
 
@@ -21,6 +21,8 @@ def plan_text(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str
         "Stopping": _stopping(spec),
         "Results": str(spec.folder),
     }
+    if spec.brackets > 1:
+        lines["Brackets"] = _brackets(spec)
     if spec.time_budget_s:
         lines["Time budget"] = duration(spec.time_budget_s)
     told = [f"  {name:<12} {printable(text)}" for name, text in lines.items()]
@@ -49,6 +51,17 @@ def _stopping(spec: ExperimentSpec) -> str:
         return "none: the grace period is as long as a trial"
     epochs = ", ".join(number(float(rung)) for rung in rungs)
     return f"ASHA at epoch {epochs}: the best 1 in {number(asha.reduction_factor)} goes on"
+
+
+def _brackets(spec: ExperimentSpec) -> str:
+    asha = spec.scheduler
+    assert asha is not None
+    rungs = (asha.max_t, asha.grace_period, asha.reduction_factor)
+    starts = [*(f"at epoch {number(float(rung))}" for rung in milestones(*rungs)), "never"]
+    told = zip(shares(spec.brackets, *rungs), starts, strict=False)
+    first, *others = (f"{share:.0%} {start}" for share, start in told)
+    first = first.replace("%", "% of trials")
+    return f"{spec.brackets}, first compared: {', '.join([first, *others])}"
 
 
 def _count(amount: float, noun: str) -> str:
