@@ -1,10 +1,12 @@
 """The command line: streams, exit codes, JSON, and messages as a user reads them."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
@@ -205,12 +207,48 @@ def test_an_assignment_without_a_value_is_told():
     )
 
 
-def test_a_large_grid_is_not_begun_without_a_word(here, monkeypatch):
-    huge = ["--search", "grid", "search.points=30"]
-    done = call("run", "digits", *huge)
-    assert "asks for confirmation" in str(done.exception)
-    assert done.exception.exit_code == 2
-    assert done.stderr.startswith("grid: ")
+class TestALargeGrid:
+    """30 * 30 * 30 * 4 cells: more than 10,000, so that somebody has to agree."""
+
+    grid = ("run", "digits", "--search", "grid", "search.points=30")
+
+    @pytest.fixture(autouse=True)
+    def begun(self, monkeypatch):
+        """The specs that would be run."""
+        begun = []
+        monkeypatch.setattr("tuner.cluster.connect", lambda address: contextlib.nullcontext())
+        monkeypatch.setattr("tuner.driver.run_experiment", begun.append)
+        monkeypatch.setattr(cli, "_finish", lambda results, evaluate, as_json: 0)
+        return begun
+
+    def test_validate_says_how_many(self):
+        plan = call("validate", *self.grid[1:]).stdout
+        assert "Trials       108000, grid search" in plan
+
+    def test_without_a_terminal_it_is_not_begun(self, here, begun):
+        done = call(*self.grid)
+        assert done.stderr == "grid: 108,000 trials\n"
+        assert "asks for confirmation, and there is no terminal: give --yes," in str(done.exception)
+        assert done.exception.exit_code == 2
+        assert not begun
+        assert not list(here.iterdir())
+
+    def test_yes_or_fewer_trials_need_no_confirmation(self, begun):
+        assert call(*self.grid, "--yes").exception is None
+        assert call(*self.grid, "--num-samples", "10000").exception is None
+        assert [spec.trials for spec in begun] == [108_000, 10_000]
+
+    @pytest.mark.parametrize(("answer", "runs"), [("y", 1), ("n", 0), ("", 0)])
+    def test_at_a_terminal_it_is_asked_about(self, monkeypatch, begun, answer, runs):
+        asked = []
+        monkeypatch.setattr(cli.sys, "stdin", SimpleNamespace(isatty=lambda: True))
+        monkeypatch.setattr(
+            "click.termui.visible_prompt_func", lambda text: asked.append(text) or answer
+        )
+        with contextlib.nullcontext() if runs else pytest.raises(click.exceptions.Abort):
+            cli.cli.main(list(self.grid), standalone_mode=False)
+        assert len(begun) == runs
+        assert asked == ["run all 108,000 trials? [y/N]: "]
 
 
 anything = st.recursive(

@@ -105,12 +105,14 @@ def cli() -> None:
 @_spec_options
 @click.option("--dry-run", is_flag=True, help="Only check: the same as `tuner validate`.")
 @_evaluate
+@click.option("--yes", is_flag=True, help="Begin a grid of more than 10,000 trials unasked.")
 @_json
 def run(
     experiment: str,
     assignments: tuple[str, ...],
     dry_run: bool,
     evaluate: bool,
+    yes: bool,
     as_json: bool,
     address: str,
     **flags: Any,
@@ -126,7 +128,7 @@ def run(
     if dry_run:
         _print_plan(spec, source, address, as_json)
         return 0
-    _confirm_grid(spec)
+    _confirm_grid(spec, confirmed=yes)
     from tuner import cluster
     from tuner.driver import run_experiment
 
@@ -357,19 +359,19 @@ def _print_plan(spec: ExperimentSpec, source: str, address: str, as_json: bool) 
     click.echo(plan_text(spec, plan, source))
 
 
-def _confirm_grid(spec: ExperimentSpec) -> None:
-    """A grid multiplies fast: a very large one is asked about."""
+def _confirm_grid(spec: ExperimentSpec, *, confirmed: bool) -> None:
+    """Say how many trials a grid has; it multiplies fast, so a very large one is asked about."""
     trials = spec.trials
     if spec.search.strategy != "grid" or trials is None:
         return
-    click.echo(f"grid: {trials} trials", err=True)
-    if trials > _GRID_TO_CONFIRM:
+    click.echo(f"grid: {trials:,} trials", err=True)
+    if trials > _GRID_TO_CONFIRM and not confirmed:
         if not sys.stdin.isatty():
             raise UsageError(
-                f"a grid of {trials} trials asks for confirmation, and there is no terminal: "
-                f"give --num-samples, fewer search.points, or --search random"
+                f"a grid of {trials:,} trials asks for confirmation, and there is no terminal: "
+                f"give --yes, --num-samples, fewer search.points, or --search random"
             )
-        click.confirm(f"run all {trials} trials?", abort=True, err=True)
+        click.confirm(f"run all {trials:,} trials?", abort=True, err=True)
 
 
 def _finish(results: Results, evaluate: bool, as_json: bool) -> int:
