@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -148,6 +149,39 @@ class Gated(ImageClassifier):
             while not (self.gate / "open").exists():
                 time.sleep(0.02)
         return super().step()
+
+
+class Flooding:
+    """Two epochs that each print 50 MB as their config says, between two short lines."""
+
+    def __init__(self, config, constants, *, device, rank, world_size):
+        self.who = f"{config['how']}, rank {rank} of {world_size}"
+        self.flood = getattr(self, config["how"])
+        self.epoch = 0
+
+    def step(self):
+        self.epoch += 1
+        print("begin", self.who, self.epoch)
+        self.flood()
+        print("end", self.who, self.epoch, file=sys.stderr)
+        return {"val_loss": 1 / self.epoch}
+
+    def prints(self):
+        for _ in range(50_000):
+            print("x" * 999)
+
+    def writes(self):
+        for _ in range(50):
+            os.write(2, b"y" * 999_999 + b"\n")
+
+    def child(self):
+        subprocess.run("yes | head -c 50000000", shell=True, check=True)
+
+    def state_dict(self):
+        return {"epoch": self.epoch}
+
+    def load_state_dict(self, state):
+        self.epoch = state["epoch"]
 
 
 class Endless(Learner):

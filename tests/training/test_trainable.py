@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from test_worker import Counter, plan
 
+from tuner.training import trial_log
 from tuner.training.deaths import WorkerSpentError, death_of
 from tuner.training.trainable import REPORT, LearnerTrial
 
@@ -68,6 +69,7 @@ def assignment(config=None, trial_id="00000", **more):
 
 
 def log(folder, trial_id="00000"):
+    trial_log._catch_up()
     return (folder / "trials" / trial_id / "log.txt").read_text()
 
 

@@ -119,6 +119,7 @@ class _Trial(Trainable):
     def _failed(self) -> dict[str, Any]:
         """The failure as the trial's last result; of a process that is spent its end."""
         assert self._failure is not None
+        self._log.catch_up()  # who reads of the failure may look into the log
         if self._failure.poisoned and self._plan.workers == 1:
             raise WorkerSpentError(self._failure.kind, self._failure.message)
         return {"done": True, REPORT: {"failure": asdict(self._failure)}}
