@@ -18,6 +18,8 @@ from tuner.validation import Machine
 
 LOCAL = "local"
 
+_scratch: str | None = None  # the temporary folder of the Ray that this process has started
+
 _OBJECT_STORE_BYTES = 256 << 20  # nothing large travels through it: data sets are memory-mapped
 
 # Ray reads these when it is imported, and hands them to its workers. A user's own setting wins.
@@ -74,7 +76,7 @@ def is_connected() -> bool:
 
 def is_elsewhere() -> bool:
     """Whether this process is connected to a Ray that it has not started itself."""
-    return is_connected() and not _scratch
+    return is_connected() and _scratch is None
 
 
 def slots(resources: Resources) -> int:
@@ -106,42 +108,28 @@ def _silence_daemons() -> None:
 
 @contextmanager
 def _local() -> Iterator[None]:
+    global _scratch
     import ray
 
     # Ray's sockets lie in it, and a socket's path has at most 107 bytes
     temporary = tempfile.mkdtemp(prefix="tuner-", dir="/tmp")
     mark = uuid.uuid4().hex
-    before = os.environ.get(guard.MARK)
     with guard.start(mark, temporary):
         os.environ[guard.MARK] = mark
         try:
             _start_ray(temporary)
-            with _scratch_in(temporary):
-                yield
+            _scratch = temporary
+            yield
         finally:
+            _scratch = None
             ray.shutdown()
-            if before is None:
-                os.environ.pop(guard.MARK, None)
-            else:
-                os.environ[guard.MARK] = before
+            os.environ.pop(guard.MARK, None)
             guard.end(mark, temporary)
-
-
-_scratch: list[str] = []  # the temporary folder of the Ray that this process has started
-
-
-@contextmanager
-def _scratch_in(folder: str) -> Iterator[None]:
-    _scratch.append(folder)
-    try:
-        yield
-    finally:
-        _scratch.remove(folder)
 
 
 def scratch_folder() -> str:
     """Where to put what only this run needs: it is removed even if this process is killed."""
-    return _scratch[-1] if _scratch else tempfile.gettempdir()
+    return _scratch or tempfile.gettempdir()
 
 
 def _start_ray(temporary: str) -> None:

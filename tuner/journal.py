@@ -18,7 +18,6 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from reprlib import repr as shown  # short, and safe on what is nested deep
-from types import TracebackType
 from typing import Any, NoReturn
 
 from tuner.errors import JournalError, UsageError
@@ -117,12 +116,7 @@ class Journal:
     def __enter__(self) -> Journal:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def _write(self, fd: int, line: bytes) -> None:

@@ -371,8 +371,12 @@ class ExperimentSpec(Part):
 
     @property
     def constants(self) -> dict[str, Any]:
-        """What every Learner of the experiment is built with, `epochs` and `seed` among it."""
-        return {"epochs": self.epochs, "seed": self.seed, **self.training}
+        """What every Learner of the experiment is built with, `epochs` and `seed` among it.
+
+        `epochs` is left out where nothing tells it.
+        """
+        length = {} if self.epochs is None else {"epochs": self.epochs}
+        return {**length, "seed": self.seed, **self.training}
 
     def replace(self, **changes: Any) -> ExperimentSpec:
         """This spec with the given fields changed, validated anew. Raises SpecError."""

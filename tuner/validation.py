@@ -140,11 +140,10 @@ def _settings_faults(spec: ExperimentSpec) -> Iterator[Fault]:
         name: value.extremes() if isinstance(value, Domain) else (value,)
         for name, value in space.items()
     }
-    constants = {"epochs": spec.epochs or 1, "seed": spec.seed, **spec.training}
     middle = {name: values[0] for name, values in extremes.items()}
     for name, values in extremes.items():
         for value in values:
-            settings = {**constants, **middle, name: value}
+            settings = {**spec.constants, **middle, name: value}
             for fault in [*check_settings(settings), *_rank_faults(settings, spec.resources)]:
                 section = "search.space" if fault.key.split(".")[0] in space else "training"
                 yield fault.under(section)
