@@ -45,6 +45,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 UNTESTED_BY_NAME = {
     "tuner/__init__.py": "names only; every other test imports through it",
     "tuner/__main__.py": "one call; test_cli runs it",
+    "tuner/domains/__init__.py": "names only; its modules' tests import through it",
     "tuner/assignment.py": "a record without behaviour",
     "tuner/training/rank_group.py": "tests/integration/test_several_workers.py, for it needs Ray",
 }
