@@ -35,6 +35,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tuner.checkpoints", "tuner.journal", "tuner.selection", "tuner.storage"),
     ("tuner.training",),
     ("tuner.assignment", "tuner.history", "tuner.rungs", "tuner.spec"),
+    ("tuner.spec_text", "tuner.strategies"),
     ("tuner.constraints", "tuner.digest", "tuner.events", "tuner.grid"),
     ("tuner.domains",),
     ("tuner.parts",),

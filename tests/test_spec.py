@@ -1,4 +1,4 @@
-"""The spec: whole validation, lossless text, overrides."""
+"""The spec: whole validation, lossless text."""
 
 from __future__ import annotations
 
@@ -17,9 +17,6 @@ from tuner.spec import (
     IMAGE_CLASSIFIER,
     ExperimentSpec,
     build_spec,
-    override,
-    read_value,
-    with_strategy,
 )
 
 MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}
@@ -149,21 +146,6 @@ def test_brackets_are_one_unless_the_search_is_bohb_or_says_so() -> None:
     assert build_spec({**MINIMAL, **bohb, **short}).brackets == 1
 
 
-def test_grid_settings() -> None:
-    search = {"strategy": "grid", "space": {"a": "uniform(0, 1)", "b": "choice([1, 2])"}}
-    assert build_spec({"search": {**search, "points": {"a": 5}}}).trials == 10
-    assert build_spec({"search": search}).trials == 6
-    assert build_spec({"search": search, "num_samples": 4}).trials == 4
-    assert "search.points.c: unknown hyperparameter 'c'; available: a, b" in faults(
-        {"search": {**search, "points": {"c": 5}}}
-    )
-    assert "search.points" in faults({"search": {**search, "points": 0}})[0]
-
-
-def test_a_finite_space_bounds_the_number_of_random_trials() -> None:
-    assert build_spec({"search": {"space": {"a": "choice([1, 2])"}}, "num_samples": 9}).trials == 2
-
-
 def test_the_length_of_a_trial() -> None:
     def epochs(**changes: Any) -> int | None:
         return build_spec({**MINIMAL, **changes}).epochs
@@ -179,61 +161,6 @@ def test_a_trainable_may_be_given_itself_or_with_dots() -> None:
     assert build_spec({**MINIMAL, "trainable": json.dumps}).trainable == "json:dumps"
     assert build_spec({**MINIMAL, "trainable": "a.b.C"}).trainable == "a.b:C"
     assert build_spec(MINIMAL).trainable == IMAGE_CLASSIFIER
-
-
-def test_overrides_set_any_field_by_its_path() -> None:
-    raw = override(
-        MINIMAL,
-        [
-            "search.space.lr=loguniform(1e-5, 1e-2)",
-            "search.space.b=choice([16, 32])",
-            "scheduler.max_t=30",
-            "training.lr_schedule=one_cycle",
-            "seed=7",
-        ],
-    )
-    spec = build_spec(raw)
-    assert str(spec.search.space["lr"]) == "loguniform(1e-05, 0.01)"
-    assert str(spec.search.space["b"]) == "choice([16, 32])"
-    assert spec.scheduler is not None
-    assert (spec.scheduler.max_t, spec.seed) == (30, 7)
-    assert spec.training == {"lr_schedule": "one_cycle"}
-    assert MINIMAL["search"]["space"] == {"lr": "uniform(0, 1)"}
-
-
-@pytest.mark.parametrize("wrong", ["seed", "=3", ".=3", "num_samples.x=3", "seed=[1"])
-def test_overrides_that_cannot_be_read_are_refused(wrong: str) -> None:
-    with pytest.raises(SpecError, match="the command line has 1 fault"):
-        override(MINIMAL, [wrong])
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("1e-3", 0.001),
-        ("-2E5", -2e5),
-        (".5", 0.5),
-        ("3", 3),
-        ("true", True),
-        ("null", None),
-        ("[1, 1e-2]", [1, 0.01]),
-        ("sgd", "sgd"),
-        ("choice([16, 32])", "choice([16, 32])"),
-        ("1e", "1e"),
-    ],
-)
-def test_values_are_read_as_people_write_them(text: str, value: object) -> None:
-    assert read_value(text) == value
-    assert type(read_value(text)) is type(value)
-
-
-def test_switching_the_strategy_keeps_the_space_and_drops_the_rest() -> None:
-    grid = with_strategy({**MINIMAL, "seed": 3}, "grid")
-    assert grid["search"] == {"strategy": "grid", "space": {"lr": "uniform(0, 1)"}}
-    assert "num_samples" not in grid
-    back = with_strategy({"search": {**grid["search"], "points": 9}, "num_samples": 5}, "random")
-    assert build_spec(back).search.strategy == "random"
-    assert with_strategy(MINIMAL, "random") == MINIMAL
 
 
 @given(

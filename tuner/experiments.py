@@ -21,7 +21,8 @@ from pydantic import ValidationError
 
 from tuner.errors import SpecError, TunerError, UsageError, did_you_mean
 from tuner.parts import faults_of
-from tuner.spec import ExperimentSpec, read_mapping
+from tuner.spec import ExperimentSpec
+from tuner.spec_text import read_mapping
 
 _FUNCTION = "experiment"  # what a module's function is called: def experiment() -> ExperimentSpec
 SHIPPED = Path(__file__).resolve().parent.parent / "experiments"

@@ -7,181 +7,63 @@ importing the trainable or looking at the machine is checked here; `tuner.valida
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import (
     BeforeValidator,
     Field,
     JsonValue,
-    PlainSerializer,
-    SerializeAsAny,
     field_validator,
     model_validator,
 )
 
-from tuner.constraints import Constraints
-from tuner.domains import domains_of, names_of, parse_space, space_size, space_text
 from tuner.errors import Fault, SpecError, unknown
-from tuner.grid import MOST_LISTED, Points, allowed_cells, count_cells, every_value
 from tuner.parts import Part, Rule, parse
 from tuner.rungs import most_brackets
+from tuner.spec_text import override, read_mapping, read_value, with_strategy
+from tuner.strategies import (
+    STRATEGIES,
+    BayesOptSettings,
+    BOHBSettings,
+    GridSettings,
+    HyperOptSettings,
+    ModelSettings,
+    RandomSettings,
+    Search,
+    SearchSettings,
+)
 
-IMAGE_CLASSIFIER = "tuner.training.classifier:ImageClassifier"
-
-SpaceField = Annotated[
-    Mapping[str, Any],
-    BeforeValidator(parse_space),
-    PlainSerializer(space_text, return_type=dict[str, Any]),
+__all__ = [
+    "IMAGE_CLASSIFIER",
+    "SCHEDULERS",
+    "STRATEGIES",
+    "AshaSettings",
+    "BOHBSettings",
+    "BayesOptSettings",
+    "ExperimentSpec",
+    "GridSettings",
+    "HyperOptSettings",
+    "ModelSettings",
+    "Objective",
+    "RandomSettings",
+    "Resources",
+    "SearchSettings",
+    "Timeouts",
+    "build_spec",
+    "check_name",
+    "default_storage",
+    "override",
+    "read_mapping",
+    "read_value",
+    "with_strategy",
 ]
 
-
-class SearchSettings(Part):
-    """What every search strategy takes; each strategy's own settings are a subclass.
-
-    space: hyperparameter name -> domain, or a constant. forbid: expressions over hyperparameters,
-    as "lr > 0.1 and batch_size < 32"; a config for which one holds is not tried.
-    """
-
-    brackets: ClassVar[int] = 1  # of the scheduler, where it is not told how many
-
-    strategy: str
-    space: SpaceField
-    forbid: tuple[str, ...] = ()
-
-    @model_validator(mode="after")
-    def _readable_constraints(self) -> Self:
-        try:
-            faults = Constraints(self.forbid).check_names(names_of(self.space))
-        except Rule as rule:
-            faults = list(rule.faults)
-        if faults:
-            raise Rule(*(fault.under("forbid") for fault in faults))
-        return self
-
-    def _count(self, points: Points) -> int:
-        """The cells of a grid that are allowed; of one too large to be listed, all."""
-        cells = count_cells(self.space, points)
-        if not self.forbid or cells > MOST_LISTED:
-            return cells
-        return sum(1 for _ in allowed_cells(self.space, points, Constraints(self.forbid)))
-
-    def trials(self, num_samples: int | None) -> int | None:
-        """How many trials the search gives: None where only the time budget ends it."""
-        finite = space_size(self.space) is not None
-        size = self._count(every_value) if finite else None
-        return num_samples if size is None else min(size, num_samples or size)
-
-
-class RandomSettings(SearchSettings):
-    """Configs drawn independently from the domains; a finite space is drawn without repeats."""
-
-    strategy: Literal["random"] = "random"
-
-
-_POINTS = 3  # values of a continuous domain on a grid
-
-
-class GridSettings(SearchSettings):
-    """Every combination, in declared order, the last name changing fastest.
-
-    points: how many values a continuous domain (or an integer range that is longer) gets, 1 or
-    more, evenly spaced in the domain's own scale; one number for all, or one for each name.
-    """
-
-    strategy: Literal["grid"] = "grid"
-    points: Annotated[int, Field(ge=1)] | dict[str, Annotated[int, Field(ge=1)]] = _POINTS
-
-    def points_of(self, path: str) -> int:
-        """The number of values for the domain at the dotted `path`."""
-        if isinstance(self.points, int):
-            return self.points
-        return self.points.get(path, _POINTS)
-
-    @model_validator(mode="after")
-    def _known_points(self) -> Self:
-        if isinstance(self.points, dict):
-            names = [path for path, _ in domains_of(self.space)]
-            unknowns = [n for n in self.points if n not in names]
-            if unknowns:
-                raise Rule(*(unknown(f"points.{n}", "hyperparameter", n, names) for n in unknowns))
-        return self
-
-    def trials(self, num_samples: int | None) -> int:
-        """The number of cells, at most `num_samples` where that is given."""
-        cells = self._count(self.points_of)
-        return cells if num_samples is None else min(cells, num_samples)
-
-
-class ModelSettings(SearchSettings):
-    """What the strategies that learn from results share.
-
-    points_to_evaluate: configs to begin with; what one leaves out is drawn.
-    """
-
-    points_to_evaluate: tuple[dict[str, JsonValue], ...] = ()
-
-
-class HyperOptSettings(ModelSettings):
-    """Tree-structured Parzen estimators, by hyperopt.
-
-    startup: random trials before the model is asked. gamma: ceil(gamma * sqrt(n)) of n trials are
-    the good ones. candidates: draws that are compared for a suggestion.
-    """
-
-    strategy: Literal["hyperopt"] = "hyperopt"
-    startup: int = Field(10, ge=1)
-    gamma: float = Field(1.0, gt=0)
-    candidates: int = Field(24, ge=1)
-
-
-class BayesOptSettings(ModelSettings):
-    """A Gaussian process and expected improvement; startup: Sobol points before it is asked."""
-
-    strategy: Literal["bayesopt"] = "bayesopt"
-    startup: int = Field(8, ge=2)
-
-
-class BOHBSettings(ModelSettings):
-    """Kernel densities of the good and the bad trials at the highest rung with enough of them.
-
-    startup: random trials before the model is asked. random_share: of suggestions drawn at random.
-    candidates: draws that are compared for a suggestion.
-    """
-
-    brackets: ClassVar[int] = 2
-
-    strategy: Literal["bohb"] = "bohb"
-    startup: int = Field(6, ge=1)
-    random_share: float = Field(1 / 3, ge=0, le=1)
-    candidates: int = Field(64, ge=1)
-
-
-STRATEGIES: dict[str, type[SearchSettings]] = {
-    "grid": GridSettings,
-    "random": RandomSettings,
-    "hyperopt": HyperOptSettings,
-    "bayesopt": BayesOptSettings,
-    "bohb": BOHBSettings,
-}
-
-
-def _search(raw: object) -> object:
-    if isinstance(raw, SearchSettings) or not isinstance(raw, Mapping):
-        return raw
-    strategy = raw.get("strategy", "random")
-    if not isinstance(strategy, str) or strategy not in STRATEGIES:
-        _, faults = parse(SearchSettings, {"strategy": "?", "space": raw.get("space", {})})
-        raise Rule(unknown("strategy", "search", str(strategy), STRATEGIES), *faults)
-    settings, faults = parse(STRATEGIES[strategy], raw)
-    if faults:
-        raise Rule(*faults)
-    return settings
+IMAGE_CLASSIFIER = "tuner.training.classifier:ImageClassifier"
 
 
 class Objective(Part):
@@ -308,7 +190,7 @@ class ExperimentSpec(Part):
     name: Annotated[str, BeforeValidator(lambda raw: check_name(str(raw)))] = "experiment"
     trainable: Annotated[str, BeforeValidator(_dotted)] = IMAGE_CLASSIFIER
     training: dict[str, JsonValue] = Field(default_factory=dict)
-    search: Annotated[SerializeAsAny[SearchSettings], BeforeValidator(_search)]
+    search: Search
     objective: Objective = Objective()
     scheduler: Annotated[AshaSettings | None, BeforeValidator(_scheduler)] = AshaSettings()
     resources: Resources = Resources()
@@ -402,77 +284,3 @@ def build_spec(raw: Mapping[str, Any], source: str = "the spec") -> ExperimentSp
     if spec is None:
         raise SpecError(faults, source)
     return spec
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML whose floats may be written without a dot, as in 1e-3 (YAML 1.1 reads that as text)."""
-
-
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)|[-+]?(\d+\.\d*|\.\d+)", re.X),
-    list("-+0123456789."),
-)
-
-
-def read_value(text: str) -> Any:
-    """What `text` means as a YAML value: 1e-3 a number, `true` a bool, `[1, 2]` a list."""
-    return yaml.load(text, Loader=_Loader)
-
-
-def read_mapping(text: str, source: str = "the spec") -> dict[str, Any]:
-    """The mapping that YAML or JSON `text` holds. Raises SpecError where it does not parse."""
-    try:
-        raw = read_value(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        reason = " ".join(str(error).split())
-        raise SpecError([Fault("", f"is neither YAML nor JSON: {reason}")], source) from None
-    if not isinstance(raw, dict) or not all(isinstance(key, str) for key in raw):
-        raise SpecError([Fault("", "must be a mapping of names to values", raw)], source)
-    return raw
-
-
-def override(raw: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, Any]:
-    """`raw` with each `dotted.path=value` set; values are read as YAML.
-
-    `search.space.lr=loguniform(1e-5, 1e-2)` sets a domain. Raises SpecError for an assignment
-    without `=`, or a path through something that holds no keys.
-    """
-    changed: dict[str, Any] = json.loads(json.dumps(raw))
-    faults = []
-    for assignment in assignments:
-        path, equals, text = assignment.partition("=")
-        *parents, last = path.strip().split(".")
-        if not equals or not all([*parents, last]):
-            faults.append(Fault(assignment, "must be KEY=VALUE, as in scheduler.max_t=30"))
-            continue
-        node = changed
-        for parent in parents:
-            if not isinstance(node.get(parent), dict):
-                if isinstance(node.get(parent), str | int | float | list):
-                    faults.append(Fault(path, f"{parent!r} holds no keys", node[parent]))
-                    break
-                node[parent] = {}
-            node = node[parent]
-        else:
-            try:
-                node[last] = read_value(text)
-            except yaml.YAMLError as error:
-                faults.append(Fault(path, f"cannot be read: {' '.join(str(error).split())}", text))
-    if faults:
-        raise SpecError(faults, "the command line")
-    return changed
-
-
-def with_strategy(raw: Mapping[str, Any], strategy: str) -> dict[str, Any]:
-    """`raw` searched by `strategy` over the same space; other strategies' settings are dropped.
-
-    A grid runs all of its cells, so a number of samples meant for another strategy goes too.
-    """
-    search = raw.get("search") or {}
-    if not isinstance(search, Mapping) or search.get("strategy", "random") == strategy:
-        return dict(raw)
-    changed = {**raw, "search": {"strategy": strategy, "space": search.get("space", {})}}
-    if strategy == "grid":
-        changed.pop("num_samples", None)
-    return changed

@@ -12,7 +12,7 @@ from tuner.domains import Domain, Value, resolve, space_size
 from tuner.errors import Fault, SpecError
 from tuner.grid import allowed_cells, cell, count_cells, every_value
 from tuner.searchers.encoding import config_key
-from tuner.spec import GridSettings, RandomSettings
+from tuner.strategies import GridSettings, RandomSettings
 
 _MOST_TRIES = 10_000  # draws of a continuous space that may be forbidden
 _TRIES = 100  # draws that may repeat before the configs that are left are listed
