@@ -30,6 +30,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tuner.retries",),
     ("tuner.evaluation", "tuner.experiments", "tuner.plan"),
     ("tuner.validation",),
+    ("tuner.listing",),
     ("tuner.results",),
     ("tuner.export", "tuner.frames", "tuner.guard", "tuner.provenance"),
     ("tuner.checkpoints", "tuner.journal", "tuner.selection", "tuner.storage"),

@@ -1,4 +1,3 @@
-import json
 import subprocess
 import sys
 
@@ -6,8 +5,7 @@ import pytest
 from synthetic import START, Writer, make_folder
 
 from tuner.errors import CheckpointError, JournalError, NoUsableTrialError, UsageError
-from tuner.journal import JOURNAL
-from tuner.results import Results, list_experiments, load_results
+from tuner.results import Results, load_results
 
 
 @pytest.fixture
@@ -262,23 +260,6 @@ def test_loading_by_name_and_by_folder(folder):
 def test_a_folder_without_a_journal_is_told(tmp_path):
     with pytest.raises(JournalError, match="cannot read"):
         Results(make_folder(tmp_path / "digits"))
-
-
-def test_experiments_are_listed_oldest_first_and_damage_does_not_stop_it(folder):
-    storage = folder.parent
-    make_folder(storage / "broken")
-    (storage / "broken" / JOURNAL).write_text("x\n{}\n")
-    (storage / "foreign").mkdir()
-    (storage / "foreign" / "experiment.json").write_text('{"who": "else"}')
-    (storage / "notes").mkdir()
-    listed = list_experiments(storage)
-    assert [entry.name for entry in listed] == ["digits", "broken", "foreign"]
-    digits, broken, foreign = listed
-    assert (digits.status, digits.best, digits.metric) == ("completed", 0.9, "val_accuracy")
-    assert (digits.started, digits.counts["failed"]) == (START + 1, 1)
-    assert (broken.status, foreign.status) == ("damaged", "damaged")
-    assert "line 1" in (broken.problem or "")
-    assert json.loads(json.dumps(digits.as_dict()))["counts"]["completed"] == 2
 
 
 def test_reading_results_imports_neither_ray_nor_torch_nor_pandas(folder):

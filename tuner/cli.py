@@ -186,8 +186,8 @@ def resume(
 @_json
 def list_(storage: str | None, as_json: bool) -> int:
     """List the experiments in the storage folder."""
+    from tuner.listing import list_experiments
     from tuner.reporting.tables import experiments_table
-    from tuner.results import list_experiments
 
     listed = list_experiments(storage)
     if as_json:

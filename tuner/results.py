@@ -7,24 +7,23 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import asdict, dataclass, replace
-from math import inf
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.checkpoints import Checkpoint, inside, verified
-from tuner.errors import CheckpointError, NoUsableTrialError, TunerError, UsageError
+from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
 from tuner.events import FAILED, INTERRUPTED, RUNNING, TRIAL_STATUSES
 from tuner.history import TrialRecord, fold
 from tuner.journal import is_locked, read
 from tuner.selection import MODES, best_epoch, check, mode_of, ranked
-from tuner.storage import EXPERIMENT, experiment_folders, find_experiment, read_document
+from tuner.storage import EXPERIMENT, find_experiment, read_document
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_COUNTED = ("completed", "stopped", "failed", "running", "interrupted")
-assert set(_COUNTED) == {*TRIAL_STATUSES, RUNNING}
+COUNTED = ("completed", "stopped", "failed", "running", "interrupted")
+assert set(COUNTED) == {*TRIAL_STATUSES, RUNNING}
 
 
 class Results:
@@ -72,7 +71,7 @@ class Results:
     def counts(self) -> dict[str, int]:
         """How many trials are completed, stopped, failed, running and interrupted."""
         found = Counter(trial.status for trial in self.trials.values())
-        return {status: found[status] for status in _COUNTED}
+        return {status: found[status] for status in COUNTED}
 
     @property
     def metrics(self) -> list[str]:
@@ -255,27 +254,6 @@ class Results:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """One experiment as `tuner ls` shows it; `best` is its best value of `metric`.
-
-    `status` is "damaged", with why in `problem`, where the folder cannot be read.
-    """
-
-    name: str
-    folder: Path
-    status: str
-    counts: dict[str, int]
-    metric: str | None = None
-    best: float | None = None
-    started: float | None = None
-    problem: str | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """As plain values: what `ls --json` says of it."""
-        return asdict(self) | {"folder": str(self.folder)}
-
-
 def load_results(name: str | Path, storage: Path | str | None = None) -> Results:
     """The results of the experiment `name` under `storage`, or of a folder of that path.
 
@@ -283,27 +261,3 @@ def load_results(name: str | Path, storage: Path | str | None = None) -> Results
     names that there are, for one that is not there.
     """
     return Results(find_experiment(name, storage))
-
-
-def list_experiments(storage: Path | str | None = None) -> list[Listed]:
-    """Every experiment under `storage`, oldest first; folders of other kinds are passed over."""
-    listed = [_listed(folder) for folder in experiment_folders(storage)]
-    return sorted(listed, key=lambda entry: (entry.started or inf, entry.name))
-
-
-def _listed(folder: Path) -> Listed:
-    try:
-        results = Results(folder)
-    except TunerError as error:
-        counts = dict.fromkeys(_COUNTED, 0)
-        return Listed(folder.name, folder, "damaged", counts, problem=str(error))
-    scored = ranked(results.trials.values(), results.metric, mode=results.mode, scope="best")
-    return Listed(
-        name=folder.name,
-        folder=folder,
-        status=results.status,
-        counts=results.counts,
-        metric=results.metric,
-        best=scored[0][0] if scored else None,
-        started=results.history.started,
-    )

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from tuner.listing import Listed
 from tuner.reporting.tables import best_text, experiments_table
-from tuner.results import Listed
 
 COUNTS = {"completed": 3, "stopped": 8, "failed": 1, "running": 0, "interrupted": 0}
 BEST = {

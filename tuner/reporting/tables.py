@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from tuner.listing import Listed
 from tuner.reporting.wording import number, printable
-from tuner.results import Listed
 
 _HEAD = ("NAME", "STATUS", "TRIALS", "FAILED", "BEST", "STARTED")
 
