@@ -21,6 +21,7 @@ OURS = ("tuner", "search_spaces", "experiments")
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("tuner.__main__",),
     ("tuner.cli",),
+    ("tuner.options",),
     ("experiments",),
     ("search_spaces",),
     ("tuner",),
@@ -28,6 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tuner.cluster", "tuner.continuation", "tuner.reporting", "tuner.retention"),
     ("tuner.recorder", "tuner.schedulers", "tuner.searchers", "tuner.trials"),
     ("tuner.retries",),
+    ("tuner.resolution",),
     ("tuner.evaluation", "tuner.experiments", "tuner.plan"),
     ("tuner.validation",),
     ("tuner.listing",),

@@ -93,20 +93,6 @@ def test_wrong_usage_is_exit_code_2(arguments):
     assert done.stderr
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("90", 90), ("90s", 90), ("10m", 600), ("1h30m", 5400), ("1.5h", 5400), ("1d2s", 86402)],
-)
-def test_durations(text, seconds):
-    assert cli.Duration().convert(text, None, None) == seconds
-
-
-@pytest.mark.parametrize("text", ["", "m", "10x", "1h 30m", "-5", "1e3", "nan", "inf", "ten", "h1"])
-def test_what_is_no_duration_is_told(text):
-    with pytest.raises(click.BadParameter, match="is no duration; write 90, 90s, 10m or 1h30m"):
-        cli.Duration().convert(text, None, None)
-
-
 # Specs
 
 

@@ -6,15 +6,13 @@ Everything heavy is imported by the command that needs it, so that `--help` is i
 from __future__ import annotations
 
 import json
-import os
-import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from tuner import options
 from tuner.errors import NoUsableTrialError, TunerError, UsageError
 
 if TYPE_CHECKING:
@@ -23,64 +21,7 @@ if TYPE_CHECKING:
 
 SOME_FAILED = 3
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _GRID_TO_CONFIRM = 10_000  # cells
-
-
-class Duration(click.ParamType[float]):
-    """Seconds, from `90`, `90s`, `10m` or `1h30m`."""
-
-    name = "duration"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        if isinstance(value, int | float):
-            return float(value)
-        parts = re.findall(r"(\d+(?:\.\d+)?)([smhd]?)", value)
-        if not parts or "".join(n + u for n, u in parts) != value or ("", "") in parts:
-            self.fail(f"{value!r} is no duration; write 90, 90s, 10m or 1h30m", param, ctx)
-        return sum(float(number) * _UNITS[unit or "s"] for number, unit in parts)
-
-
-def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def apply(function: Any) -> Any:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return apply
-
-
-_storage = click.option(
-    "--storage", metavar="DIR", help="[default: $TUNER_STORAGE, else ./results]"
-)
-_address = click.option(
-    "--address", default="local", metavar="local|auto|HOST:PORT", help="[default: local]"
-)
-_evaluate = click.option(
-    "--evaluate/--no-evaluate", default=True, help="Measure the best on the test split."
-)
-_spec_options = _options(
-    click.argument("experiment"),
-    click.argument("assignments", nargs=-1, metavar="[KEY=VALUE ...]"),
-    click.option(
-        "--search", "strategy", metavar="NAME", help="random, grid, hyperopt, bayesopt or bohb."
-    ),
-    click.option("--num-samples", type=int, metavar="N", help="Trials to run."),
-    click.option("--max-concurrent", type=int, metavar="N", help="Trials at a time."),
-    click.option("--time-budget", type=Duration(), help="End the search after this time: 10m, 2h."),
-    click.option("--seed", type=int, metavar="N", help="Of the configs and of the training."),
-    click.option("--cpus", type=float, metavar="X", help="CPUs of each worker of a trial."),
-    click.option("--gpus", type=float, metavar="X", help="GPUs of each worker; 0.25 shares one."),
-    click.option("--workers", type=int, metavar="N", help="Workers (DDP ranks) of a trial."),
-    click.option("--name", help="Of the experiment; by default its module's, or the next free."),
-    _storage,
-    click.option("--data-dir", metavar="DIR", help="Where data sets lie (training.data_dir)."),
-    _address,
-)
-_json = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-_trial = click.option("--trial", "trial_id", metavar="ID", help="This trial, not the best one.")
 
 
 class _InOrder(click.Group):
@@ -102,11 +43,11 @@ def cli() -> None:
 
 
 @cli.command()
-@_spec_options
+@options.spec
 @click.option("--dry-run", is_flag=True, help="Only check: the same as `tuner validate`.")
-@_evaluate
+@options.evaluate
 @click.option("--yes", is_flag=True, help="Begin a grid of more than 10,000 trials unasked.")
-@_json
+@options.as_json
 def run(
     experiment: str,
     assignments: tuple[str, ...],
@@ -138,8 +79,8 @@ def run(
 
 
 @cli.command()
-@_spec_options
-@_json
+@options.spec
+@options.as_json
 def validate(
     experiment: str, assignments: tuple[str, ...], as_json: bool, address: str, **flags: Any
 ) -> int:
@@ -151,13 +92,13 @@ def validate(
 
 @cli.command()
 @click.argument("name")
-@_address
-@_evaluate
+@options.address
+@options.evaluate
 @click.option("--retry-failed", is_flag=True, help="Failed trials go on, too.")
 @click.option("--add-samples", type=click.IntRange(min=1), metavar="N", help="More trials.")
-@click.option("--time-budget", type=Duration(), help="A new one, counted from now.")
-@_storage
-@_json
+@click.option("--time-budget", type=options.Duration(), help="A new one, counted from now.")
+@options.storage
+@options.as_json
 def resume(
     name: str,
     address: str,
@@ -182,8 +123,8 @@ def resume(
 
 
 @cli.command(name="ls")
-@_storage
-@_json
+@options.storage
+@options.as_json
 def list_(storage: str | None, as_json: bool) -> int:
     """List the experiments in the storage folder."""
     from tuner.listing import list_experiments
@@ -199,8 +140,8 @@ def list_(storage: str | None, as_json: bool) -> int:
 
 @cli.command()
 @click.argument("name")
-@_storage
-@_json
+@options.storage
+@options.as_json
 def show(name: str, storage: str | None, as_json: bool) -> int:
     """Show the status of experiment NAME and its best trial."""
     from tuner.reporting.text import summary
@@ -218,8 +159,8 @@ def show(name: str, storage: str | None, as_json: bool) -> int:
 @click.option("--metric", help="[default: the experiment's]")
 @click.option("--mode", type=click.Choice(["min", "max"]), help="[default: the experiment's]")
 @click.option("--top", type=click.IntRange(min=1), metavar="K", help="The K best, best first.")
-@_storage
-@_json
+@options.storage
+@options.as_json
 def best(
     name: str,
     metric: str | None,
@@ -245,8 +186,8 @@ def best(
 @cli.command()
 @click.argument("name")
 @click.option("--to", required=True, metavar="DIR", help="A new or empty folder.")
-@_trial
-@_storage
+@options.trial
+@options.storage
 def export(name: str, to: str, trial_id: str | None, storage: str | None) -> int:
     """Export the best checkpoint of experiment NAME."""
     from tuner.export import export as write
@@ -257,9 +198,9 @@ def export(name: str, to: str, trial_id: str | None, storage: str | None) -> int
 
 @cli.command()
 @click.argument("name")
-@_trial
-@_storage
-@_json
+@options.trial
+@options.storage
+@options.as_json
 def evaluate(name: str, trial_id: str | None, storage: str | None, as_json: bool) -> int:
     """Measure experiment NAME's best on the test split, once."""
     from tuner.evaluation import evaluate as measure
@@ -278,7 +219,7 @@ def evaluate(name: str, trial_id: str | None, storage: str | None, as_json: bool
 @cli.command()
 @click.argument("name")
 @click.option("--port", type=int, default=6006, show_default=True)
-@_storage
+@options.storage
 def tensorboard(name: str, port: int, storage: str | None) -> NoReturn:
     """Open TensorBoard on experiment NAME, on this machine only."""
     from tuner.reporting.tensorboard import serve
@@ -307,45 +248,12 @@ def main() -> NoReturn:
 def _resolve(
     experiment: str, assignments: tuple[str, ...], address: str, flags: dict[str, Any]
 ) -> tuple[ExperimentSpec, str]:
-    """The validated spec of EXPERIMENT with its overrides, and where it comes from."""
-    from tuner.experiments import load_experiment
-    from tuner.spec import override, with_strategy
-    from tuner.storage import already_there, free_name
-    from tuner.validation import Machine, validate
+    from tuner.resolution import resolve
+    from tuner.validation import Machine
 
-    found = load_experiment(experiment)
-    raw = with_strategy(found.raw, flags["strategy"]) if flags["strategy"] else found.raw
-    raw = override({"name": found.name, **raw}, _flag_assignments(flags) + list(assignments))
-    named = flags["name"] or any(a.startswith("name=") for a in assignments)
-    name, storage = raw["name"], raw.get("storage")
-    if not named and isinstance(name, str) and isinstance(storage, str | None):
-        raw["name"] = free_name(name, storage)
+    changes = [*options.assignments_of(flags), *assignments]
     machine = Machine.here() if address == "local" else None
-    spec = validate(raw, source=found.source, machine=machine)
-    if os.path.lexists(spec.folder):  # told before anything starts
-        raise already_there(spec.folder)
-    return spec, found.source
-
-
-def _flag_assignments(flags: dict[str, Any]) -> list[str]:
-    """The given flags as KEY=VALUE, for the one way that values take."""
-    paths = {
-        "num_samples": "num_samples",
-        "max_concurrent": "max_concurrent",
-        "time_budget": "time_budget_s",
-        "seed": "seed",
-        "cpus": "resources.cpus",
-        "gpus": "resources.gpus",
-        "workers": "resources.workers",
-        "name": "name",
-        "storage": "storage",
-        "data_dir": "training.data_dir",
-    }
-    return [
-        f"{path}={json.dumps(flags[flag])}"
-        for flag, path in paths.items()
-        if flags[flag] is not None
-    ]
+    return resolve(experiment, changes, strategy=flags["strategy"], machine=machine)
 
 
 def _print_plan(spec: ExperimentSpec, source: str, address: str, as_json: bool) -> None:

@@ -1,0 +1,89 @@
+"""The options that several commands take, each declared once."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+class Duration(click.ParamType[float]):
+    """Seconds, from `90`, `90s`, `10m` or `1h30m`."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        if isinstance(value, int | float):
+            return float(value)
+        parts = re.findall(r"(\d+(?:\.\d+)?)([smhd]?)", value)
+        if not parts or "".join(n + u for n, u in parts) != value or ("", "") in parts:
+            self.fail(f"{value!r} is no duration; write 90, 90s, 10m or 1h30m", param, ctx)
+        return sum(float(number) * _UNITS[unit or "s"] for number, unit in parts)
+
+
+def _all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def apply(function: Any) -> Any:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return apply
+
+
+storage = click.option("--storage", metavar="DIR", help="[default: $TUNER_STORAGE, else ./results]")
+address = click.option(
+    "--address", default="local", metavar="local|auto|HOST:PORT", help="[default: local]"
+)
+evaluate = click.option(
+    "--evaluate/--no-evaluate", default=True, help="Measure the best on the test split."
+)
+spec = _all_of(
+    click.argument("experiment"),
+    click.argument("assignments", nargs=-1, metavar="[KEY=VALUE ...]"),
+    click.option(
+        "--search", "strategy", metavar="NAME", help="random, grid, hyperopt, bayesopt or bohb."
+    ),
+    click.option("--num-samples", type=int, metavar="N", help="Trials to run."),
+    click.option("--max-concurrent", type=int, metavar="N", help="Trials at a time."),
+    click.option("--time-budget", type=Duration(), help="End the search after this time: 10m, 2h."),
+    click.option("--seed", type=int, metavar="N", help="Of the configs and of the training."),
+    click.option("--cpus", type=float, metavar="X", help="CPUs of each worker of a trial."),
+    click.option("--gpus", type=float, metavar="X", help="GPUs of each worker; 0.25 shares one."),
+    click.option("--workers", type=int, metavar="N", help="Workers (DDP ranks) of a trial."),
+    click.option("--name", help="Of the experiment; by default its module's, or the next free."),
+    storage,
+    click.option("--data-dir", metavar="DIR", help="Where data sets lie (training.data_dir)."),
+    address,
+)
+as_json = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+trial = click.option("--trial", "trial_id", metavar="ID", help="This trial, not the best one.")
+
+# Where the value of an option goes in the spec
+_PATHS = {
+    "num_samples": "num_samples",
+    "max_concurrent": "max_concurrent",
+    "time_budget": "time_budget_s",
+    "seed": "seed",
+    "cpus": "resources.cpus",
+    "gpus": "resources.gpus",
+    "workers": "resources.workers",
+    "name": "name",
+    "storage": "storage",
+    "data_dir": "training.data_dir",
+}
+
+
+def assignments_of(flags: Mapping[str, Any]) -> list[str]:
+    """The given flags of `spec` as KEY=VALUE, for the one way that values take."""
+    return [
+        f"{path}={json.dumps(flags[flag])}"
+        for flag, path in _PATHS.items()
+        if flags[flag] is not None
+    ]
