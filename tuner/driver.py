@@ -27,6 +27,7 @@ from tuner.events import (
 from tuner.history import TrialRecord, fold
 from tuner.journal import Journal, read, this_owner
 from tuner.provenance import describe
+from tuner.reporting.tally import Tally
 from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.terminal import Progress
 from tuner.reporting.text import command_name
@@ -86,14 +87,8 @@ def _run(spec: ExperimentSpec, journal: Journal, past: Past) -> Results:
     ):
         slots = cluster.slots(spec.resources)
         slots = min(slots, spec.max_concurrent or slots)
-        progress = Progress(
-            total=spec.trials,
-            max_t=spec.epochs,
-            metric=metric,
-            mode=mode,
-            slots=slots,
-            earlier=past.events,
-        )
+        tally = Tally(total=spec.trials, max_t=spec.epochs, metric=metric, mode=mode, slots=slots)
+        progress = Progress(tally, earlier=past.events)
         retention = Retention(spec.folder, metric=metric, mode=mode, earlier=past.history.trials)
         with contextlib.closing(progress):
             _search(spec, journal, past, ending, [tensorboard, retention, progress], slots)

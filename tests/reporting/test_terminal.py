@@ -14,9 +14,12 @@ from tuner.reporting.terminal import Progress, live_view
 CONFIG = {"lr": 0.003552, "momentum": 0.9, "weight_decay": 0.00142, "batch_size": 64, "width": 32}
 
 
-def progress(stream, **settings):
-    defaults = {"total": 3, "max_t": 4, "metric": "val_accuracy", "mode": "max"}
-    return Progress(**defaults | settings, stream=stream)
+def tally_of(**settings):
+    return Tally(**{"total": 3, "max_t": 4, "metric": "val_accuracy", "mode": "max"} | settings)
+
+
+def progress(stream, earlier=(), **settings):
+    return Progress(tally_of(**settings), stream=stream, earlier=earlier)
 
 
 @pytest.fixture
@@ -69,8 +72,7 @@ def test_what_an_earlier_run_found_is_not_told_again(events):
 
 
 def rendered(events, width, **settings):
-    defaults = {"total": 3, "max_t": 4, "metric": "val_accuracy", "mode": "max"}
-    tally = Tally(**defaults | settings)
+    tally = tally_of(**settings)
     for event in events:
         tally.take(event)
     file = io.StringIO()

@@ -1,14 +1,9 @@
 import pytest
 import tiny_images
 import torch
-from hypothesis import settings
 
 from tuner.training.catalog import DATASETS
 from tuner.training.data import image_set
-
-# A loaded machine is no failure of the property.
-settings.register_profile("no deadline", deadline=None)
-settings.load_profile("no deadline")
 
 
 @pytest.fixture(autouse=True)

@@ -55,7 +55,7 @@ class Evil:
     ("state", "message"),
     [
         ({"weight": Evil()}, "cannot be loaded"),
-        ([1, 2], "holds list, no state dict"),
+        ([1, 2], "holds list, not a state dict"),
         ({"epoch": 1}, "holds no tensors"),
     ],
 )

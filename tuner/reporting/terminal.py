@@ -30,25 +30,17 @@ _SHOWN = (RUNNING, COMPLETED, STOPPED, FAILED, INTERRUPTED)
 class Progress:
     """An observer of events that shows how the search goes.
 
-    total, max_t, metric, mode and slots are as for `Tally`; `stream` is stderr by default;
-    `earlier` are the events of the runs before a resume, taken in silence.
+    `stream` is stderr by default; `earlier` are the events of the runs before a resume, taken in
+    silence.
     """
 
     def __init__(
-        self,
-        *,
-        total: int | None,
-        max_t: int | None,
-        metric: str,
-        mode: str,
-        slots: int | None = None,
-        stream: IO[str] | None = None,
-        earlier: Iterable[Event] = (),
+        self, tally: Tally, *, stream: IO[str] | None = None, earlier: Iterable[Event] = ()
     ) -> None:
-        self._tally = Tally(total=total, max_t=max_t, metric=metric, mode=mode, slots=slots)
+        self._tally = tally
         for event in earlier:
-            self._tally.take(event)
-        self._view = _view(stream or sys.stderr, self._tally)
+            tally.take(event)
+        self._view = _view(stream or sys.stderr, tally)
 
     def __call__(self, event: Event) -> None:
         """Take one event and show what it changes."""

@@ -61,21 +61,23 @@ class CheckpointStore:
         return Saved(epoch, path.relative_to(self._experiment).as_posix(), digest)
 
 
-def load_state(path: Path, sha256: str | None, *, map_location: Any = "cpu") -> dict[str, Any]:
-    """The state in the file `path`, loaded without running any code of its own.
+def load_state(path: Path, sha256: str | None, *, what: str = "checkpoint") -> dict[str, Any]:
+    """The state in the file `path`, on the CPU, loaded without running any code of its own.
 
-    Raises CheckpointError where it is missing, does not match `sha256`, or cannot be loaded.
+    what: the user's word for it. Raises CheckpointError where it is missing, does not match
+    `sha256` (None: not compared), or cannot be loaded.
     """
     import torch
 
     if not path.is_file():
-        raise CheckpointError(f"checkpoint {path} is missing")
+        raise CheckpointError(f"{what} {path} is missing")
     if sha256 is not None and sha256_of(path) != sha256:
-        raise CheckpointError(f"checkpoint {path} is damaged: its sha256 is not the journal's")
+        raise CheckpointError(f"{what} {path} is damaged: its sha256 is not the journal's")
     try:
-        state = torch.load(path, map_location=map_location, weights_only=True)
+        state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
-        raise CheckpointError(f"checkpoint {path} cannot be loaded: {error}") from error
+        reason = " ".join(str(error).split())[:300]
+        raise CheckpointError(f"{what} {path} cannot be loaded: {reason}") from error
     if not isinstance(state, dict):
-        raise CheckpointError(f"checkpoint {path} holds {type(state).__name__}, not a state dict")
+        raise CheckpointError(f"{what} {path} holds {type(state).__name__}, not a state dict")
     return state

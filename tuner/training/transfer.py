@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from tuner.errors import CheckpointError, Fault, SpecError
+from tuner.training.checkpoint_store import load_state
 
 EXPORTED = "model.safetensors"
 
@@ -115,27 +115,16 @@ def rest_frozen_norms(model: nn.Module) -> None:
                 module.eval()
 
 
-def _read(path: Path) -> dict[str, object]:
+def _read(path: Path) -> dict[str, Any]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
+    if path.suffix != ".safetensors":
+        return load_state(path, None, what="start_from")
     try:
-        if path.suffix == ".safetensors":
-            return dict(load_file(path))
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except (
-        SafetensorError,
-        pickle.UnpicklingError,
-        RuntimeError,
-        EOFError,
-        ValueError,
-        KeyError,
-    ) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise CheckpointError(f"start_from {path} cannot be loaded: {reason}") from error
-    if not isinstance(state, dict):
-        raise CheckpointError(f"start_from {path} holds {type(state).__name__}, no state dict")
-    return state
+        return dict(load_file(path))
+    except (SafetensorError, RuntimeError, ValueError, KeyError) as error:
+        raise CheckpointError(f"start_from {path} cannot be loaded: {error}") from error
 
 
 def _bare(name: str) -> str:
