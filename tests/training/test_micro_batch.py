@@ -187,7 +187,7 @@ def test_a_step_in_parts_is_the_whole_step(share):
 
 def gradients_of_an_epoch(micro):
     made = learner()
-    made._micro.size = micro
+    made._part._micro.size = micro
     gradients = []
 
     def keep(optimizer, args, kwargs):
@@ -278,7 +278,7 @@ def test_what_poisons_the_process_is_not_tried_again(message):
 
 
 def test_evaluation_goes_on_in_parts_too(monkeypatch):
-    monkeypatch.setattr("tuner.training.classifier.EVALUATION_BATCH", 21)
+    monkeypatch.setattr("tuner.training.replica.EVALUATION_BATCH", 21)
     plain, tight = learner(), learner()
     expected = plain._evaluate("validation")
     with LiveBytes() as memory:
@@ -287,8 +287,8 @@ def test_evaluation_goes_on_in_parts_too(monkeypatch):
         got = tight._evaluate("validation")
     assert tight_memory.refused
     assert got == pytest.approx(expected, rel=1e-12)
-    assert tight._micro.size == 20
-    assert tight._evaluation_micro.size < 21
+    assert tight._part._micro.size == 20
+    assert tight._part._evaluation_micro.size < 21
 
 
 CHILD = """
@@ -301,10 +301,10 @@ from tuner.training.classifier import ImageClassifier
 DATASETS["tiny"] = tiny_images.INFO
 learner = ImageClassifier({{}}, {{"model": "resnet18", "norm": "group", "dataset": "tiny",
                                   "batch_size": 49, "epochs": 1}})
-learner._micro.size = 1
-learner._evaluation_micro.size = 1
+learner._part._micro.size = 1
+learner._part._evaluation_micro.size = 1
 learner.step()  # what is loaded and kept once
-learner._micro.size = 49
+learner._part._micro.size = 49
 pages = int(open("/proc/self/statm").read().split()[0])
 limit = pages * resource.getpagesize() + ({mib} << 20)
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

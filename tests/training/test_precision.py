@@ -117,7 +117,7 @@ def test_the_scale_of_the_loss_is_saved(monkeypatch):
 def test_gradients_that_overflow_skip_the_step(monkeypatch):
     monkeypatch.setattr(classifier, "hardware", lambda device: ALL)
     learner = ImageClassifier({"precision": "fp16"}, TINY)
-    learner._scaler = torch.amp.GradScaler("cpu", init_scale=2.0**40)
+    learner._scaler = learner._part._scaler = torch.amp.GradScaler("cpu", init_scale=2.0**40)
     before = [p.detach().clone() for p in learner._model.parameters()]
     learner._train_epoch()
     assert learner._scaler.get_scale() < 2.0**40

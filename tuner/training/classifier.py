@@ -13,31 +13,28 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from functools import partial
 from math import ceil
-from typing import Any, cast
+from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tuner.errors import SpecError
 from tuner.training.catalog import METRICS, ClassifierSettings, check_settings
 from tuner.training.data.augment import Augmentation
-from tuner.training.data.batches import Batcher, Epoch, Shard, micro_shards, plan_epoch, shards
+from tuner.training.data.batches import Batcher, plan_epoch, shards
 from tuner.training.data.image_set import ImageSet, image_set
-from tuner.training.micro_batch import MicroBatch
+from tuner.training.host_copy import host_copy
+from tuner.training.loss import CrossEntropy
 from tuner.training.models.build import build_model
 from tuner.training.optimizer import build_lr_schedule, build_optimizer, next_lr
 from tuner.training.precision import choose, hardware
 from tuner.training.ranks import Ranks
-from tuner.training.transfer import freeze, load_weights, matching, rest_frozen_norms, start_from
+from tuner.training.replica import Replica
+from tuner.training.transfer import freeze, load_weights, matching, start_from
 
-EVALUATION_BATCH = 125  # images that a rank evaluates at once on a CPU: more only takes memory
-CUDA_EVALUATION_BATCH = 1000  # on a GPU, where memory allows
 PREPARING = 1000  # training images that a model may learn something from before it trains
-OVERLAPPING = ("cuda",)  # where ranks exchange gradients while they still compute
 
 
 class ImageClassifier:
@@ -88,24 +85,19 @@ class ImageClassifier:
         self._model = self._ranks.synchronised(model)
         self._frozen = matching(self._model, settings.freeze)
         freeze(self._model, self._frozen)
-        self._network = self._ranks.wrapped(self._model, self._compiled())
+        self._part = Replica(
+            self._model,
+            settings,
+            ranks=self._ranks,
+            batcher=self._batcher,
+            loss=CrossEntropy(self._dtype, settings.label_smoothing, settings.test_time_flip),
+            precision=self._precision,
+            scaler=self._scaler,
+        )
         self._optimizer = build_optimizer(settings, self._model, frozen=self._frozen)
         batches = ceil(len(self._data.splits["train"]) / settings.batch_size)
         self._steps = settings.epochs * batches
         self._lr_schedule = build_lr_schedule(settings, self._optimizer, steps=self._steps)
-        self._micro = MicroBatch(
-            ceil(settings.batch_size / world_size),
-            device=self._device,
-            buffers=self._model.buffers(),
-            of="training",
-        )
-        self._evaluation_batch = (
-            CUDA_EVALUATION_BATCH if self._device.type == "cuda" else EVALUATION_BATCH
-        )
-        self._evaluation_micro = MicroBatch(
-            self._evaluation_batch, device=self._device, of="evaluation"
-        )
-        self._rehearsed = 0  # the micro-batch that every rank is known to have the memory for
         self._epoch = 0
 
     def step(self) -> dict[str, float]:
@@ -132,7 +124,7 @@ class ImageClassifier:
             "val_loss": val_loss,
             "val_accuracy": val_accuracy,
             "lr": lr,
-            "micro_batch_size": self._micro.size,
+            "micro_batch_size": self._part.micro_batch_size,
             "images_per_s": images / trained_s,
             "epoch_s": epoch_s,
         }
@@ -148,11 +140,9 @@ class ImageClassifier:
         No state of a random number generator: an epoch's randomness follows from its number.
         """
         return {
-            "model": {name: _cpu_copy(value) for name, value in self._model.state_dict().items()},
-            "optimizer": _copied(self._optimizer.state_dict()),
-            "lr_schedule": _copied(self._lr_schedule.state_dict()),
+            **self._part.state(self._optimizer),
+            "lr_schedule": host_copy(self._lr_schedule.state_dict()),
             "epoch": self._epoch,
-            "micro_batch_size": self._micro.size,
             "scaler": self._scaler.state_dict(),
         }
 
@@ -163,8 +153,7 @@ class ImageClassifier:
         self._optimizer.load_state_dict(deepcopy(state["optimizer"]))
         self._lr_schedule.load_state_dict(deepcopy(state["lr_schedule"]))
         self._epoch = state["epoch"]
-        # States that were saved before either existed lack them.
-        self._micro.size = state.get("micro_batch_size", self._micro.size)
+        self._part.load(state)
         if state.get("scaler"):
             self._scaler.load_state_dict(state["scaler"])
 
@@ -186,9 +175,7 @@ class ImageClassifier:
         """Let train, or hold, what the epoch that begins asks for."""
         until = self._settings.unfreeze_epoch
         held = until is None or self._epoch < until
-        if freeze(self._model, self._frozen if held else ()):
-            self._network = self._ranks.wrapped(self._model, self._compiled())
-            self._rehearsed = 0  # more gradients, more memory
+        freeze(self._model, self._frozen if held else ())
 
     def _train_epoch(self) -> tuple[float, float]:
         """(sum of the loss over all images and ranks, lr of the last batch)."""
@@ -202,94 +189,30 @@ class ImageClassifier:
             home=self._data.rows_NP.device,
         )
         self._thaw()
-        self._network.train()
-        rest_frozen_norms(self._model)
+        self._part.train()
         lr = 0.0
         # Summed on the device: reading it at every batch would wait for the device every time.
         loss_sum = torch.zeros((), dtype=torch.float64, device=self._device)
-        for shard in shards(len(epoch.order_N), **self._ranks.share(self._settings.batch_size)):
-            loss_sum += self._train_batch(epoch, shard)
+        for shard in shards(len(epoch.order_N), **self._part.share(self._settings.batch_size)):
+            loss_sum += self._part.backward(epoch, shard)
+            self._scaler.step(self._optimizer)
+            self._scaler.update()
             lr = next_lr(self._lr_schedule, steps=self._steps)
-        self._ranks.share_buffers(self._model)
         return self._ranks.reduced([loss_sum.item()])[0], lr
-
-    def _train_batch(self, epoch: Epoch, shard: Shard) -> Tensor:
-        """One optimizer step; the sum of the loss over this rank's images of it."""
-        # Ranks that already exchange gradients cannot go back because one of them is out of
-        # memory. So they agree first, and on CUDA, once that has shown that a size fits, overlap
-        # the exchange with computing.
-        if self._rehearsed == self._micro.size:
-            loss = self._accumulate(epoch, shard, self._micro.size, overlap=True)
-        else:
-            attempt = partial(self._accumulate, epoch, shard)
-            loss = self._micro.run(attempt, agree=self._ranks.smallest)
-            if self._ranks.several:
-                self._ranks.average_gradients(self._model.parameters())
-                if self._device.type in OVERLAPPING:
-                    self._rehearsed = self._micro.size
-        self._scaler.step(self._optimizer)
-        self._scaler.update()
-        return loss
-
-    def _accumulate(
-        self, epoch: Epoch, shard: Shard, size: int, *, overlap: bool = False
-    ) -> Tensor:
-        """Gradients of a global batch, `size` images at a time; the sum of this rank's loss."""
-        loss_sum = torch.zeros((), dtype=torch.float64, device=self._device)
-        self._optimizer.zero_grad()
-        parts = micro_shards(shard, size=size, world_size=self._ranks.world_size)
-        for number, part in enumerate(parts, 1):
-            exchange = overlap and number == len(parts)
-            x_NCHW, labels_N = self._batcher.training_batch(epoch, part.positions)
-            with self._ranks.gradients_stay(self._network, stay=not exchange):
-                with self._precision.forward():
-                    logits_NK = self._network(x_NCHW)
-                    loss = self._loss_sum(logits_NK, labels_N, self._settings.label_smoothing)
-                # The ranks' gradients are averaged: the world size makes of that the mean over
-                # the global batch, also where ranks have unequal shares. No images: weight 0.
-                weight = self._ranks.world_size / part.global_count if part.count else 0.0
-                self._scaler.scale(loss * weight).backward()
-            if part.count:
-                loss_sum += loss.detach()
-        return loss_sum
 
     @torch.inference_mode()
     def _evaluate(self, split: str) -> tuple[float, float]:
         """(mean loss, accuracy) on a split; each image counts once, on one rank."""
-        self._model.eval()
+        self._part.eval()
         rows_N = self._data.splits[split].to(self._data.rows_NP.device)
         # (sum of the loss, number right)
         sums = torch.zeros(2, dtype=torch.float64, device=self._device)
-        batch_size = self._evaluation_batch * self._ranks.world_size
-        for shard in shards(len(rows_N), **self._ranks.share(batch_size)):
-            if shard.count:
-                attempt = partial(self._measure, rows_N[shard.positions])
-                with self._precision.applied(), self._precision.forward():
-                    sums += self._evaluation_micro.run(attempt)
+        with self._precision.applied():
+            for shard in shards(len(rows_N), **self._part.share(self._part.evaluation_batch)):
+                if shard.count:
+                    sums += self._part.measure(rows_N[shard.positions])
         loss, right = self._ranks.reduced(sums.tolist())
         return loss / len(rows_N), right / len(rows_N)
-
-    def _measure(self, rows_N: Tensor, size: int) -> Tensor:
-        """(sum of the loss, number right) of the images `rows_N`, `size` at a time."""
-        sums = torch.zeros(2, dtype=torch.float64, device=self._device)
-        for part_N in rows_N.split(size):
-            x_NCHW, labels_N = self._batcher.batch(part_N)
-            logits_NK = self._model(x_NCHW)
-            if self._settings.test_time_flip:
-                logits_NK = (logits_NK + self._model(x_NCHW.flip(3))) / 2
-            sums[0] += self._loss_sum(logits_NK, labels_N)
-            sums[1] += (logits_NK.argmax(1) == labels_N).sum()
-        return sums
-
-    def _loss_sum(self, logits_NK: Tensor, labels_N: Tensor, smoothing: float = 0.0) -> Tensor:
-        # Not in the half precision that autocast may give: a sum needs the digits.
-        logits_NK = logits_NK.to(self._dtype)
-        return F.cross_entropy(logits_NK, labels_N, reduction="sum", label_smoothing=smoothing)
-
-    def _compiled(self) -> nn.Module:
-        if not self._settings.compile:
-            return self._model
-        return cast(nn.Module, torch.compile(self._model))
 
 
 def _settings(values: Mapping[str, Any]) -> ClassifierSettings:
@@ -310,18 +233,3 @@ def _seeded_model(settings: ClassifierSettings, data: ImageSet) -> nn.Module:
             image_size=info.image_size,
             num_classes=info.num_classes,
         )
-
-
-def _cpu_copy(value: Tensor) -> Tensor:
-    return value.detach().to("cpu", copy=True)
-
-
-def _copied(value: Any) -> Any:
-    """`value`, plain or nested, with every tensor in it copied to the CPU."""
-    if isinstance(value, Tensor):
-        return _cpu_copy(value)
-    if isinstance(value, dict):
-        return {key: _copied(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_copied(item) for item in value]
-    return value
