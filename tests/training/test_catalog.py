@@ -159,3 +159,27 @@ def test_any_values_either_build_or_have_a_fault_that_names_a_given_key(values):
     if not faults:
         ClassifierSettings.model_validate(values)
     assert {fault.key for fault in faults} <= values.keys()
+
+
+@pytest.mark.parametrize(
+    ("values", "split", "told"),
+    [
+        ({"norm": "group"}, 12, []),
+        ({"norm": "group"}, 13, ["model"]),
+        ({}, 2, ["norm"]),
+        ({"model": "net", "dataset": "cifar10"}, 2, ["model"]),
+        ({"norm": "group", "freeze": "features", "compile": True}, 2, ["freeze", "compile"]),
+        ({"norm": "group", "precision": "fp16"}, 2, ["precision"]),
+    ],
+)
+def test_what_cannot_be_split_into_stages(values, split, told):
+    assert [fault.key for fault in check_settings(values, split=split)] == told
+    assert check_settings(values) == []
+
+
+def test_a_model_that_cannot_be_split_is_told_which_can():
+    values = {"model": "speednet", "dataset": "cifar10"}
+    (fault,) = check_settings(values, split=13)
+    assert str(fault) == (
+        "model: cannot be split into stages, got 'speednet'; available: resnet18, resnet20"
+    )

@@ -1,4 +1,5 @@
 import itertools
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from torch import nn
 
 from tuner.training.catalog import ClassifierSettings
 from tuner.training.models.build import build_model
-from tuner.training.pipeline import Pipeline, cuts, layers_of, micro_batches
+from tuner.training.pipeline import Pipeline, _Stage, cuts, layers_of, micro_batches
 
 CPU = torch.device("cpu")
 BATCHES = (12, 12, 9, 7, 12)  # equal parts: 4, 4, 3, 1, 4
@@ -74,19 +75,26 @@ def alone(dtype):
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    return {"losses": losses, "model": whole.state_dict()}
+    logits = [whole(x) for x, _ in batches(dtype)]
+    return {"losses": losses, "logits": logits, "model": whole.state_dict()}
 
 
 def staged(dtype):
-    pipeline = Pipeline(model(dtype), loss_sum=loss_sum, micro_batches=4, device=CPU)
-    optimizer = torch.optim.SGD(pipeline.parameters(), lr=0.002, momentum=0.9)
+    whole = model(dtype)
+    pipeline = Pipeline(whole, loss_sum=loss_sum, micro_batches=4, device=CPU)
+    optimizer = torch.optim.SGD(whole.parameters(), lr=0.002, momentum=0.9)
     losses = []
     for x, labels in batches(dtype):
         optimizer.zero_grad()
-        losses.append(pipeline.backward(x, labels))
+        losses.append(pipeline.backward(x, labels).item() / len(labels))
         optimizer.step()
-    own = sum(parameter.numel() for parameter in pipeline.parameters())
-    return {"losses": losses, "model": pipeline.state_dict(), "own": own, "last": pipeline.last}
+    logits = [pipeline.logits(x) for x, _ in batches(dtype)]
+    own = {
+        name: value
+        for name, value in whole.state_dict(keep_vars=True).items()
+        if pipeline.owns(value)
+    }
+    return {"losses": losses, "logits": logits, "own": own, "last": pipeline.last}
 
 
 def run_rank(rank, folder):
@@ -110,16 +118,31 @@ def results(tmp_path_factory):
 )
 def test_two_stages_equal_one_process(results, number, dtype, most):
     expected = alone(dtype)
-    for rank in results:
-        assert rank[number]["losses"] == pytest.approx(expected["losses"], abs=most)
-        assert rank[number]["model"].keys() == expected["model"].keys()
-        for name, value in expected["model"].items():
-            assert (rank[number]["model"][name] - value).abs().max() <= most, name
+    first, second = (rank[number] for rank in results)
+    assert (first["losses"], first["logits"]) == ([0] * len(BATCHES), [None] * len(BATCHES))
+    assert second["losses"] == pytest.approx(expected["losses"], abs=most)
+    for got, wanted in zip(second["logits"], expected["logits"], strict=True):
+        assert (got - wanted).abs().max() <= most
+    assert first["own"].keys().isdisjoint(second["own"])
+    weights = first["own"] | second["own"]
+    assert weights.keys() == expected["model"].keys()
+    for name, value in expected["model"].items():
+        assert (weights[name] - value).abs().max() <= most, name
 
 
 def test_each_rank_trains_a_part(results):
-    first, second = (rank[0] for rank in results)
-    whole = sum(parameter.numel() for parameter in model(torch.float64).parameters())
-    assert first["own"] + second["own"] == whole
-    assert min(first["own"], second["own"]) > whole / 5
-    assert (first["last"], second["last"]) == (False, True)
+    first, second = (sum(value.numel() for value in rank[0]["own"].values()) for rank in results)
+    assert min(first, second) > (first + second) / 5
+    assert [rank[0]["last"] for rank in results] == [False, True]
+
+
+def test_a_stage_may_begin_in_place_and_sends_what_its_shape_says():
+    stage = _Stage(nn.Sequential(nn.ReLU(inplace=True), nn.Conv2d(2, 3, 3)), nullcontext)
+    stage.to(memory_format=torch.channels_last)
+    x = torch.randn(2, 2, 5, 5, requires_grad=True)
+    before = x.detach().clone()
+    out = stage(x)
+    assert out.is_contiguous()
+    (gradient,) = torch.autograd.grad(out.square().sum(), x)
+    assert gradient.is_contiguous()
+    assert torch.equal(x, before)

@@ -33,7 +33,8 @@ class ModelInfo:
     """A model that ships: where it is built, what it alone uses, which images it takes.
 
     `settings` maps each hyperparameter that only some models have to this model's default;
-    images are square, of `smallest` to `largest` px, with `channels` channels (None: any number).
+    images are square, of `smallest` to `largest` px, with `channels` channels (None: any number);
+    `layers` is the most stages that it can be split into.
     """
 
     builder: str
@@ -41,6 +42,7 @@ class ModelInfo:
     smallest: int = 1
     largest: int = 4096
     channels: int | None = None
+    layers: int = 1
 
     def takes(self, *, channels: int, image_size: int) -> bool:
         """Whether the model can be built for images of this shape."""
@@ -76,7 +78,7 @@ class DatasetInfo:
 
 MODELS: dict[str, ModelInfo] = {
     "cnn": ModelInfo(
-        "tuner.training.models.cnn:SmallCNN", {"width": 16, "norm": "batch"}, smallest=4
+        "tuner.training.models.cnn:SmallCNN", {"width": 16, "norm": "batch"}, smallest=4, layers=12
     ),
     "net": ModelInfo(
         "tuner.training.models.net:Net",
@@ -85,9 +87,11 @@ MODELS: dict[str, ModelInfo] = {
         largest=32,
         channels=3,
     ),
-    "resnet20": ModelInfo("tuner.training.models.resnet20:ResNet20", {"norm": "batch"}, smallest=8),
+    "resnet20": ModelInfo(
+        "tuner.training.models.resnet20:ResNet20", {"norm": "batch"}, smallest=8, layers=14
+    ),
     "resnet18": ModelInfo(
-        "tuner.training.models.resnet18:ResNet18", {"norm": "batch"}, smallest=16
+        "tuner.training.models.resnet18:ResNet18", {"norm": "batch"}, smallest=16, layers=13
     ),
     "speednet": ModelInfo(
         "tuner.training.models.speednet:SpeedNet", {"width": 64, "norm": "batch"}, smallest=17
@@ -210,10 +214,10 @@ def model_settings(settings: ClassifierSettings) -> dict[str, Any]:
     return {name: own[name] if value is None else value for name, value in given.items()}
 
 
-def check_settings(values: Mapping[str, Any], *, files: bool = True) -> list[Fault]:
+def check_settings(values: Mapping[str, Any], *, split: int = 1, files: bool = True) -> list[Fault]:
     """Every fault of `values`, the constants merged with one config; keys are relative to them.
 
-    files: whether those that are named must exist.
+    split: stages of the model. files: whether those that are named must exist.
     """
     settings, faults = parse(ClassifierSettings, values)
     faulty = {fault.key for fault in faults}
@@ -235,6 +239,7 @@ def check_settings(values: Mapping[str, Any], *, files: bool = True) -> list[Fau
         faults.append(Fault("start_from", "must be a file or an export", source))
     if "model" not in faulty:
         faults += _inert_faults(settings)
+        faults += _split_faults(settings, split)
     if "dataset" not in faulty:
         faults += _dataset_faults(settings)
     if not {"model", "dataset"} & faulty:
@@ -249,6 +254,28 @@ def _inert_faults(settings: ClassifierSettings) -> Iterator[Fault]:
         value = getattr(settings, name)
         if value is not None:
             yield Fault(name, f"is not used by model {settings.model!r}, {uses}", value)
+
+
+def _split_faults(settings: ClassifierSettings, split: int) -> Iterator[Fault]:
+    """What needs the whole batch, or the whole model, in one place cannot be done in stages."""
+    if split == 1:
+        return
+    most, name = MODELS[settings.model].layers, settings.model
+    if most < split:
+        rule = f"can be split into at most {most} stages, not the {split} of `resources.split`"
+        fitting = tuple(sorted(n for n, info in MODELS.items() if info.layers >= split))
+        yield Fault("model", rule if most > 1 else "cannot be split into stages", name, fitting)
+    elif model_settings(settings).get("norm") == "batch":
+        rule = "must be 'group' where resources.split is above 1: no stage sees a whole batch"
+        yield Fault("norm", rule, "batch")
+    for key, value in (
+        ("freeze", settings.freeze),
+        ("compile", settings.compile),
+        ("precision", settings.precision == "fp16"),
+    ):
+        if value:
+            given = getattr(settings, key)
+            yield Fault(key, "cannot be combined with resources.split", given)
 
 
 def _dataset_faults(settings: ClassifierSettings) -> Iterator[Fault]:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from math import ceil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -29,10 +29,13 @@ from tuner.training.host_copy import host_copy
 from tuner.training.loss import CrossEntropy
 from tuner.training.models.build import build_model
 from tuner.training.optimizer import build_lr_schedule, build_optimizer, next_lr
-from tuner.training.precision import choose, hardware
+from tuner.training.precision import Precision, choose, hardware
 from tuner.training.ranks import Ranks
 from tuner.training.replica import Replica
 from tuner.training.transfer import freeze, load_weights, matching, start_from
+
+if TYPE_CHECKING:
+    from tuner.training.stage import Stage
 
 PREPARING = 1000  # training images that a model may learn something from before it trains
 
@@ -43,7 +46,8 @@ class ImageClassifier:
     Everything random comes from the setting `seed`, and of that from (seed, epoch) alone, so two
     trials in one process do not meet. On a CPU a run that was saved and loaded continues bit for
     bit. On several ranks gradients equal one process's, except that BatchNorm on CPU ranks sees
-    each rank's share of a batch only: use norm="group" there.
+    each rank's share of a batch only: use norm="group" there. split: the number of stages of the
+    model, one on each rank; 1 where every rank has all of it.
     """
 
     metrics = METRICS
@@ -56,9 +60,11 @@ class ImageClassifier:
         device: torch.device | str = "cpu",
         rank: int = 0,
         world_size: int = 1,
+        split: int = 1,
     ) -> None:
         """Raises SpecError for settings that cannot work, DataError for data that is not there."""
-        settings = _settings({**constants, **config})
+        settings = _settings({**constants, **config}, split)
+        assert split in (1, world_size)
         self._device = torch.device(device)
         self._ranks = Ranks(rank, world_size, self._device)
         self._settings = settings
@@ -72,28 +78,21 @@ class ImageClassifier:
             settings.crop_padding, settings.flip, settings.cutout, settings.alternating_flip
         )
         self._dtype: torch.dtype = getattr(torch, settings.dtype)
-        precision = settings.precision if settings.dtype == "float32" else "float32"
-        self._precision = choose(precision, hardware(self._device))
+        self._precision = _precision(settings, self._device, split=split)
         self._scaler = torch.amp.GradScaler(self._device.type, enabled=self._precision.scaled)
         self._batcher = Batcher(
             self._data, dtype=self._dtype, augmentation=self._augmentation, device=self._device
         )
-        model = _seeded_model(settings, self._data).to(self._device, self._dtype)
+        model = _seeded_model(settings, self._data).to(self._dtype)
+        if split == 1:
+            model.to(self._device)
         # torch has the argument, its stubs do not.
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._prepare(model)
         self._model = self._ranks.synchronised(model)
         self._frozen = matching(self._model, settings.freeze)
         freeze(self._model, self._frozen)
-        self._part = Replica(
-            self._model,
-            settings,
-            ranks=self._ranks,
-            batcher=self._batcher,
-            loss=CrossEntropy(self._dtype, settings.label_smoothing, settings.test_time_flip),
-            precision=self._precision,
-            scaler=self._scaler,
-        )
+        self._part = self._built_part(split)
         self._optimizer = build_optimizer(settings, self._model, frozen=self._frozen)
         batches = ceil(len(self._data.splits["train"]) / settings.batch_size)
         self._steps = settings.epochs * batches
@@ -157,6 +156,20 @@ class ImageClassifier:
         if state.get("scaler"):
             self._scaler.load_state_dict(state["scaler"])
 
+    def _built_part(self, split: int) -> Replica | Stage:
+        settings = self._settings
+        shared: dict[str, Any] = {
+            "ranks": self._ranks,
+            "batcher": self._batcher,
+            "loss": CrossEntropy(self._dtype, settings.label_smoothing, settings.test_time_flip),
+            "precision": self._precision,
+        }
+        if split > 1:
+            from tuner.training.stage import Stage  # what it imports takes a second
+
+            return Stage(self._model, settings, **shared)
+        return Replica(self._model, settings, scaler=self._scaler, **shared)
+
     def _prepare(self, model: nn.Module) -> None:
         """Let a model that learns something from the images before it trains do so."""
         prepare: Callable[[Tensor], None] | None = getattr(model, "prepare", None)
@@ -215,11 +228,19 @@ class ImageClassifier:
         return loss / len(rows_N), right / len(rows_N)
 
 
-def _settings(values: Mapping[str, Any]) -> ClassifierSettings:
-    faults = check_settings(values, files=False)  # a later epoch needs none of them
+def _settings(values: Mapping[str, Any], split: int) -> ClassifierSettings:
+    faults = check_settings(values, split=split, files=False)  # a later epoch needs none of them
     if faults:
         raise SpecError(faults, "the image classifier")
     return ClassifierSettings.model_validate(values)
+
+
+def _precision(settings: ClassifierSettings, device: torch.device, *, split: int) -> Precision:
+    setting = settings.precision if settings.dtype == "float32" else "float32"
+    precision = choose(setting, hardware(device))
+    if split > 1 and precision.scaled:  # each stage would find overflows of its own
+        return choose("float32", hardware(device))
+    return precision
 
 
 def _seeded_model(settings: ClassifierSettings, data: ImageSet) -> nn.Module:

@@ -9,6 +9,7 @@ device. Gradients are those of the whole batch: each micro-batch adds its part o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 
 Loss = Callable[[Tensor, Tensor], Tensor]
+Context = Callable[[], AbstractContextManager[None]]
 
 
 def layers_of(model: nn.Module) -> list[nn.Module]:
@@ -80,77 +82,105 @@ class Pipeline:
 
     loss_sum: the sum of the loss over a batch, of (logits_NK, labels_N). micro_batches: parts of
     a batch that are under way at once; a batch that has no such number of equal parts has fewer.
+    forward: the context in which layers compute; stages exchange activations in the model's type.
     """
 
     def __init__(
-        self, model: nn.Module, *, loss_sum: Loss, micro_batches: int, device: torch.device
+        self,
+        model: nn.Module,
+        *,
+        loss_sum: Loss,
+        micro_batches: int,
+        device: torch.device,
+        forward: Context = nullcontext,
     ) -> None:
-        self._model, self._loss_sum, self._most, self._device = (
-            model,
-            loss_sum,
-            micro_batches,
-            device,
-        )
+        self._loss_sum, self._most, self._device = loss_sum, micro_batches, device
         self._rank, self._stages = dist.get_rank(), dist.get_world_size()
         layers = layers_of(model)
         costs = [1 + sum(p.numel() for p in layer.parameters()) for layer in layers]
         self._owner: dict[int, int] = {}  # of each tensor's id: the rank that trains it
         for rank, positions in enumerate(cuts(costs, self._stages)):
-            stage = nn.Sequential(*(layers[position] for position in positions))
-            self._owner |= dict.fromkeys(map(id, _tensors(stage)), rank)
+            part = nn.Sequential(*(layers[position] for position in positions))
+            self._owner |= dict.fromkeys(map(id, _tensors(part)), rank)
             if rank == self._rank:
-                self._stage = stage.to(device)
+                self._stage = _Stage(part.to(device), forward)
         # Moving a module can make new tensors of it.
         self._owner |= dict.fromkeys(map(id, _tensors(self._stage)), self._rank)
-        self._schedules: dict[int, ScheduleGPipe] = {}
+        self._schedules: dict[tuple[int, bool], ScheduleGPipe] = {}
 
     @property
     def last(self) -> bool:
         """Whether this rank computes the logits and the loss."""
         return self._rank == self._stages - 1
 
-    def parameters(self) -> list[nn.Parameter]:
-        """What this rank's optimizer updates."""
-        return list(self._stage.parameters())
+    def owns(self, tensor: Tensor) -> bool:
+        """Whether this rank trains a parameter, or keeps a buffer, of the model."""
+        return self._owner[id(tensor)] == self._rank
 
-    def backward(self, x_NCHW: Tensor, labels_N: Tensor) -> float:
-        """Add the gradients of the mean loss over the batch; returns it, on every rank.
+    def backward(self, x_NCHW: Tensor, labels_N: Tensor) -> Tensor:
+        """Add the gradients of the mean loss over the batch; the sum of the loss, 0 but on `last`.
 
         Every rank gives the batch; the first stage reads its images, the last its labels.
         """
-        losses: list[Tensor] = []
-        given = (x_NCHW.to(self._device),) if self._rank == 0 else ()
-        wanted: dict[str, Any] = (
-            {"target": labels_N.to(self._device), "losses": losses} if self.last else {}
-        )
-        self._schedule(len(labels_N)).step(*given, **wanted)
+        means: list[Tensor] = []
+        wanted: dict[str, Any] = {"target": labels_N, "losses": means} if self.last else {}
+        schedule = self._schedule(len(labels_N), training=True)
+        schedule.step(*self._given(x_NCHW), return_outputs=False, **wanted)
         total = torch.zeros((), dtype=torch.float64, device=self._device)
-        for loss in losses:
-            total += loss.detach()
-        dist.broadcast(total, src=self._stages - 1)
-        return float(total)
+        for mean in means:
+            total += mean.detach()
+        return total * len(labels_N)
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """The whole model's state, on the host and on every rank, by its own names."""
-        state = {}
-        for name, value in self._model.state_dict(keep_vars=True).items():
-            shared = value.detach().to(self._device, copy=True)
-            dist.broadcast(shared, src=self._owner[id(value)])
-            state[name] = shared.cpu()
-        return state
+    def logits(self, x_NCHW: Tensor) -> Tensor | None:
+        """logits_NK of a batch that every rank gives, on `last`; None on the others."""
+        schedule = self._schedule(len(x_NCHW), training=False)
+        logits_NK: Tensor | None = schedule.step(*self._given(x_NCHW))
+        return logits_NK
 
-    def _schedule(self, count: int) -> ScheduleGPipe:
+    def _given(self, x_NCHW: Tensor) -> tuple[Tensor, ...]:
+        return (x_NCHW,) if self._rank == 0 else ()
+
+    def _schedule(self, count: int, *, training: bool) -> ScheduleGPipe:
         # A schedule fixes the shapes it sends, so every size of batch needs its own.
-        if count not in self._schedules:
+        key = count, training
+        if key not in self._schedules:
 
-            def loss(logits_NK: Tensor, labels_N: Tensor) -> Tensor:
+            def mean(logits_NK: Tensor, labels_N: Tensor) -> Tensor:
                 return self._loss_sum(logits_NK, labels_N) / count
 
             stage = PipelineStage(self._stage, self._rank, self._stages, self._device)
-            self._schedules[count] = ScheduleGPipe(
-                stage, micro_batches(count, self._most), loss_fn=loss, scale_grads=False
+            self._schedules[key] = ScheduleGPipe(
+                stage,
+                micro_batches(count, self._most),
+                loss_fn=mean if training else None,
+                scale_grads=False,
             )
-        return self._schedules[count]
+        return self._schedules[key]
+
+
+class _Stage(nn.Module):
+    """The layers of one stage: what they send on, and back, lies in memory as its shape says."""
+
+    def __init__(self, part: nn.Module, forward: Context) -> None:
+        super().__init__()
+        self._part, self._context = part, forward
+
+    def forward(self, x: Tensor) -> Tensor:
+        with self._context():
+            out: Tensor = self._part(_ContiguousBack.apply(x))  # type: ignore[no-untyped-call]
+        return out.to(x.dtype).contiguous()
+
+
+class _ContiguousBack(torch.autograd.Function):
+    """A copy, which a first layer may change in place; its gradient is contiguous."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient.contiguous()
 
 
 def _tensors(module: nn.Module) -> list[Any]:
