@@ -28,6 +28,7 @@ def four_cpus_two_gpus(monkeypatch):
         ({"resources": {"cpus": 0.1, "gpus": 0.4}}, 4),
         ({"resources": {"cpus": 0.1, "gpus": 2}}, 1),
         ({"resources": {"cpus": 1, "workers": 2}}, 2),
+        ({"resources": {"cpus": 1, "split": 4}}, 1),
     ],
 )
 def test_how_many_trials_fit(changes, at_once):
@@ -49,3 +50,22 @@ def test_what_has_no_number_is_said_in_words():
     plan = plan_of(build_spec(SPEC | free), here=True)
     assert plan["trials"] == "as many as 1m 00s allow"
     assert plan["epochs_a_trial"] == "as many as the function reports"
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, True),
+        ({"training": {"norm": "group"}}, False),
+        ({"search": {"space": {"norm": "choice(['batch', 'group'])"}}}, True),
+        ({"training": {"model": "net", "dataset": "cifar10"}}, False),
+        ({"search": {"space": {"model": "choice(['cnn', 'resnet20'])"}}}, True),
+        ({"trainable": "mine:Learner"}, False),
+        ({"resources": {}}, False),
+        ({"resources": {"workers": 2, "gpus": 1}}, False),
+        ({"resources": {"split": 2}, "training": {"norm": "group"}}, False),
+    ],
+)
+def test_batch_norm_of_several_workers_on_cpus_is_noted(changes, told):
+    plan = plan_of(build_spec(SPEC | {"resources": {"workers": 2}} | changes), here=False)
+    assert bool(plan["notes"]) == told

@@ -119,6 +119,12 @@ def test_all_faults_come_at_once_with_key_rule_value_and_choices() -> None:
         ({"scheduler": {"brackets": 0}}, "scheduler.brackets: must be greater than or equal to 1"),
         ({"resources": {"gpus": 1.5}}, "resources.gpus: must be a share below 1 or a whole number"),
         ({"resources": {"gpus": 0.5, "workers": 2}}, "resources.gpus: must be whole when workers"),
+        ({"resources": {"gpus": 0.5, "split": 2}}, "resources.gpus: must be whole when split is"),
+        (
+            {"resources": {"split": 3, "workers": 2}},
+            "resources.split: cannot be combined with workers above 1, got 3 and 2",
+        ),
+        ({"resources": {"split": 0}}, "resources.split: must be greater than or equal to 1, got 0"),
         ({"resources": {"cpus": float("inf")}}, "resources.cpus: must be a finite number, got inf"),
         ({"time_budget_s": 0}, "time_budget_s: must be greater than 0, got 0"),
         ({"training": {"lr": 1}}, "training.lr: is also searched: set search.space.lr instead"),

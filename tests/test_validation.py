@@ -77,6 +77,16 @@ def test_what_works_passes() -> None:
         ({"resources": {"gpus": 2}}, "resources.gpus: a trial cannot have more GPUs than this"),
         ({"resources": {"cpus": 3, "workers": 2}}, "CPUs than this machine's 4 in its 2 workers"),
         ({"resources": {"cpus": 1, "workers": 3}}, "search.space.batch_size: must be divisible by"),
+        ({"resources": {"cpus": 3, "split": 2}}, "CPUs than this machine's 4 in its 2 stages"),
+        ({"resources": {"split": 2}}, "training.norm: must be 'group' where resources.split is"),
+        (
+            {"resources": {"split": 2}, "search": {"space": {"norm": "choice(['batch'])"}}},
+            "search.space.norm: must be 'group'",
+        ),
+        (
+            {"trainable": GoodLearner, "resources": {"split": 2}},
+            "resources.split: must be 1 for a trainable that takes no argument `split`, got 2",
+        ),
         (
             {"trainable": train, "training": {}, "resources": {"workers": 2}},
             "resources.workers: must be 1 for a plain function",

@@ -90,7 +90,7 @@ def slots(resources: Resources) -> int:
     cpus, gpus = there.get("CPU", 0), there.get("GPU", 0)
     fits = fit(resources, Machine(cpus=cpus, gpus=gpus))
     if fits < 1:
-        each = f"{resources.workers} x ({resources.cpus:g} CPUs, {resources.gpus:g} GPUs)"
+        each = f"{resources.ranks} x ({resources.cpus:g} CPUs, {resources.gpus:g} GPUs)"
         raise UsageError(f"a trial reserves {each}, and the cluster has {cpus:g} and {gpus:g}")
     return fits
 

@@ -119,17 +119,36 @@ def _scheduler(raw: object) -> object:
 
 
 class Resources(Part):
-    """What one trial reserves: CPUs and GPUs of each worker, and how many workers (DDP ranks)."""
+    """What one trial reserves: CPUs and GPUs of each worker, and how many workers.
+
+    workers: processes that each train the whole model on their share of a batch (DDP ranks).
+    split: stages of a model that does not fit one device, each in a process of its own.
+    """
 
     cpus: float = Field(1, gt=0)
     gpus: float = Field(0, ge=0)
     workers: int = Field(1, ge=1)
+    split: int = Field(1, ge=1)
+
+    @property
+    def ranks(self) -> int:
+        """The processes that a trial trains in."""
+        return self.workers * self.split
+
+    @property
+    def ranks_text(self) -> str:
+        """The same in words, for a trial of several."""
+        return f"{self.ranks} {'workers' if self.split == 1 else 'stages'}"
 
     @model_validator(mode="after")
     def _gpu_shares(self) -> Self:
         whole = self.gpus == int(self.gpus)
-        if self.workers > 1 and not whole:
-            raise Rule(Fault("gpus", "must be whole when workers is above 1", self.gpus))
+        if self.split > 1 and self.workers > 1:
+            rule = f"cannot be combined with workers above 1, got {self.split} and {self.workers}"
+            raise Rule(Fault("split", rule))
+        if self.ranks > 1 and not whole:
+            name = "workers" if self.split == 1 else "split"
+            raise Rule(Fault("gpus", f"must be whole when {name} is above 1", self.gpus))
         if self.gpus > 1 and not whole:
             raise Rule(Fault("gpus", "must be a share below 1 or a whole number", self.gpus))
         return self

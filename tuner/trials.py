@@ -25,7 +25,8 @@ def tune_trainable(spec: ExperimentSpec) -> Any:
         epochs=spec.epochs,
         cpus=spec.resources.cpus,
         gpus=spec.resources.gpus,
-        workers=spec.resources.workers,
+        ranks=spec.resources.ranks,
+        split=spec.resources.split,
         report_timeout_s=spec.timeouts.report_s,
         ranks_timeout_s=spec.timeouts.ranks_s,
         sys_path=tuple(sys.path),
@@ -36,11 +37,11 @@ def tune_trainable(spec: ExperimentSpec) -> Any:
 
 
 def placement(resources: Resources) -> tune.PlacementGroupFactory:
-    """What a trial reserves: a bundle a worker, and for several an empty one for who watches them.
+    """What a trial reserves: a bundle a rank, and for several an empty one for who watches them.
 
     Bundles are packed on one node where they fit, and spread where they must.
     """
     bundle = {"CPU": resources.cpus, "GPU": resources.gpus}
-    if resources.workers == 1:
+    if resources.ranks == 1:
         return tune.PlacementGroupFactory([bundle])
-    return tune.PlacementGroupFactory([{}, *[bundle] * resources.workers], strategy="PACK")
+    return tune.PlacementGroupFactory([{}, *[bundle] * resources.ranks], strategy="PACK")

@@ -15,7 +15,13 @@ from tuner.errors import Fault, SpecError, unknown
 from tuner.parts import parse
 from tuner.spec import ExperimentSpec, Objective, Resources
 from tuner.training.catalog import METRICS, ClassifierSettings, check_settings
-from tuner.training.loading import declared_metrics, is_learner, load_trainable, trainable_fault
+from tuner.training.loading import (
+    declared_metrics,
+    is_learner,
+    load_trainable,
+    takes_split,
+    trainable_fault,
+)
 
 
 class Machine:
@@ -87,11 +93,11 @@ def _machine_faults(resources: Resources, machine: Machine | None) -> Iterator[F
         return
     for key, asked in (("cpus", resources.cpus), ("gpus", resources.gpus)):
         # GPUs are counted only where some are asked
-        if asked and asked * resources.workers > (there := getattr(machine, key)):
+        if asked and asked * resources.ranks > (there := getattr(machine, key)):
             what = f"{key.upper()[:-1]}s than this machine's {there}"
-            of_all = "" if resources.workers == 1 else f" in its {resources.workers} workers"
+            of_all = "" if resources.ranks == 1 else f" in its {resources.ranks_text}"
             rule = f"a trial cannot have more {what}{of_all}"
-            yield Fault(f"resources.{key}", rule, asked * resources.workers)
+            yield Fault(f"resources.{key}", rule, asked * resources.ranks)
 
 
 def _trainable_faults(spec: ExperimentSpec) -> Iterator[Fault]:
@@ -111,9 +117,13 @@ def _trainable_faults(spec: ExperimentSpec) -> Iterator[Fault]:
         return
     if is_learner(trainable) and spec.epochs is None:
         yield Fault("training.epochs", "is required for a Learner when there is no scheduler")
-    if not is_learner(trainable) and spec.resources.workers > 1:
+    resources = spec.resources
+    if not is_learner(trainable) and resources.workers > 1:
         rule = "must be 1 for a plain function: only a Learner knows of ranks"
-        yield Fault("resources.workers", rule, spec.resources.workers)
+        yield Fault("resources.workers", rule, resources.workers)
+    if resources.split > 1 and not takes_split(trainable):
+        rule = "must be 1 for a trainable that takes no argument `split`"
+        yield Fault("resources.split", rule, resources.split)
     if not is_learner(trainable) and spec.training:
         yield Fault(
             "training",
@@ -144,7 +154,8 @@ def _settings_faults(spec: ExperimentSpec) -> Iterator[Fault]:
     for name, values in extremes.items():
         for value in values:
             settings = {**spec.constants, **middle, name: value}
-            for fault in [*check_settings(settings), *_rank_faults(settings, spec.resources)]:
+            faults = check_settings(settings, split=spec.resources.split)
+            for fault in [*faults, *_rank_faults(settings, spec.resources)]:
                 section = "search.space" if fault.key.split(".")[0] in space else "training"
                 yield fault.under(section)
 

@@ -1,4 +1,4 @@
-"""Trials of two workers on real Ray: exact, and nothing of a trial outlives it."""
+"""Trials of two workers, or two stages, on real Ray: exact, and nothing of one outlives it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 import ray
+import torch
 
 from tuner import cluster
 from tuner.driver import run_experiment
 from tuner.results import Results
 from tuner.spec import build_spec
+from tuner.training.checkpoint_store import load_state
 from tuner.trials import placement
 
 pytestmark = pytest.mark.integration
@@ -27,30 +29,36 @@ def connected() -> Iterator[None]:
         yield
 
 
-def digits(storage: Path, workers: int, dtype: str) -> Results:
+def digits(storage: Path, dtype: str, **resources: int) -> Results:
     spec = {
-        "name": f"digits-{workers}-{dtype}",
+        "name": "-".join(["digits", dtype, *resources]),
         "storage": str(storage),
         "training": {"norm": "group", "dtype": dtype, "epochs": 3},
         "search": {"space": {"lr": "choice([0.01, 0.03])", "batch_size": "choice([24])"}},
         "scheduler": "none",
-        "resources": {"cpus": 1, "workers": workers},
+        "resources": {"cpus": 1, **resources},
         "num_samples": 2,
         "max_concurrent": 1,
     }
     return run_experiment(build_spec(spec))
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-5), ("float32", 1e-3)])
-def test_two_workers_learn_as_one(dtype: str, tolerance: float, tmp_path: Path) -> None:
-    one, two = (digits(tmp_path, workers, dtype) for workers in (1, 2))
-    for trial_id, alone in one.trials.items():
-        together = two.trials[trial_id]
-        assert together.config == alone.config
-        assert len(alone.results) == 3
-        curve = [value for _, value in together.values("val_loss")]
-        assert curve == pytest.approx([v for _, v in alone.values("val_loss")], abs=tolerance)
-    assert two.best_checkpoint().path.is_file()
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-9), ("float32", 1e-3)])
+def test_two_workers_and_two_stages_learn_as_one(
+    dtype: str, tolerance: float, tmp_path: Path
+) -> None:
+    one = digits(tmp_path, dtype)
+    for several in (digits(tmp_path, dtype, workers=2), digits(tmp_path, dtype, split=2)):
+        for trial_id, alone in one.trials.items():
+            together = several.trials[trial_id]
+            assert together.config == alone.config
+            assert len(alone.results) == 3
+            curve = [value for _, value in together.values("val_loss")]
+            assert curve == pytest.approx([v for _, v in alone.values("val_loss")], abs=tolerance)
+        state = load_state(several.best_checkpoint().path, None)
+        wanted = load_state(one.best_checkpoint().path, None)
+        for name, value in wanted["model"].items():  # of the whole model
+            torch.testing.assert_close(state["model"][name], value, rtol=0, atol=tolerance)
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ import yaml
 from tuner.plan import plan_of
 from tuner.reporting.plan_text import plan_text
 from tuner.spec import ExperimentSpec, build_spec
+from tuner.validation import Machine
 
 SPEC = {
     "name": "mine",
@@ -39,6 +40,23 @@ def test_what_a_trial_reserves():
     )
     two = told(resources={"cpus": 2, "gpus": 1, "workers": 2})
     assert two["Each trial"].endswith("2 workers of 2 CPUs and 1 GPU")
+    assert "Note" not in two
+    assert told(resources={"split": 3})["Each trial"].endswith("3 stages of 1 CPU")
+
+
+def test_how_many_fit_and_why(monkeypatch):
+    monkeypatch.setattr(Machine, "here", lambda: Machine(cpus=8, gpus=2))
+    assert told(here=True, resources={"cpus": 2})["At once"] == "4 on this machine's 8 CPUs"
+    one = told(here=True, resources={"cpus": 4, "gpus": 2})
+    assert one["At once"] == "1 on this machine's 8 CPUs and 2 GPUs"
+    assert told(here=True, max_concurrent=3)["At once"] == "3, which is max_concurrent"
+
+
+def test_notes_fit_80_columns():
+    spec = build_spec(SPEC | {"resources": {"workers": 2}})
+    text = plan_text(spec, plan_of(spec, here=False), "mine.yaml")
+    assert "  Note         on CPUs each worker's BatchNorm sees" in text
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_what_has_no_number_is_said_in_words():

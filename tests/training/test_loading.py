@@ -3,7 +3,13 @@
 import pytest
 
 from tuner.training.classifier import ImageClassifier
-from tuner.training.loading import declared_metrics, is_learner, load_trainable, trainable_fault
+from tuner.training.loading import (
+    declared_metrics,
+    is_learner,
+    load_trainable,
+    takes_split,
+    trainable_fault,
+)
 
 
 class Outer:
@@ -48,6 +54,16 @@ def test_no_fault(good):
 def test_what_is_neither_is_told(bad, rule):
     fault = trainable_fault(bad)
     assert (fault.key, fault.rule) == ("trainable", rule)
+
+
+def test_what_can_be_one_stage_of_several_says_so():
+    class Whole:
+        def __init__(self, config, constants, *, device, rank, world_size):
+            pass
+
+    assert takes_split(Outer.Inner)
+    assert not takes_split(Whole)
+    assert not takes_split(train)
 
 
 def test_metrics_are_known_where_they_are_declared():

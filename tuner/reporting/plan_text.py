@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from textwrap import indent
+from textwrap import fill, indent
 from typing import Any
 
 from tuner.reporting.wording import duration, number, printable
@@ -17,7 +17,7 @@ def plan_text(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str
         "From": source,
         "Trials": f"{plan['trials']}, {spec.search.strategy} search",
         "Each trial": f"{_length(spec)}, {_reserves(spec)}",
-        "At once": f"{plan['at_once']} on this machine" if "at_once" in plan else "as many as fit",
+        "At once": _at_once(spec, plan),
         "Stopping": _stopping(spec),
         "Results": str(spec.folder),
     }
@@ -26,8 +26,13 @@ def plan_text(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str
     if spec.time_budget_s:
         lines["Time budget"] = duration(spec.time_budget_s)
     told = [f"  {name:<12} {printable(text)}" for name, text in lines.items()]
+    told += [_note(text) for text in plan["notes"]]
     yaml = indent(spec.to_yaml().rstrip(), "  ")
     return "\n".join([f"{spec.name} would run", *told, "", "Its spec", yaml])
+
+
+def _note(text: str) -> str:
+    return fill(text, 80, initial_indent=f"  {'Note':<12} ", subsequent_indent=" " * 15)
 
 
 def _length(spec: ExperimentSpec) -> str:
@@ -39,7 +44,16 @@ def _reserves(spec: ExperimentSpec) -> str:
     each = _count(resources.cpus, "CPU")
     if resources.gpus:
         each += f" and {_count(resources.gpus, 'GPU')}"
-    return each if resources.workers == 1 else f"{resources.workers} workers of {each}"
+    return each if resources.ranks == 1 else f"{resources.ranks_text} of {each}"
+
+
+def _at_once(spec: ExperimentSpec, plan: Mapping[str, Any]) -> str:
+    if "at_once" not in plan:
+        return "as many as fit"
+    if plan["at_once"] == spec.max_concurrent:
+        return f"{plan['at_once']}, which is max_concurrent"
+    has = " and ".join(_count(n, name.upper()[:-1]) for name, n in plan["machine"].items())
+    return f"{plan['at_once']} on this machine's {has}"
 
 
 def _stopping(spec: ExperimentSpec) -> str:

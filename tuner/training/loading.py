@@ -44,7 +44,7 @@ def trainable_fault(trainable: object) -> Fault | None:
         return Fault("trainable", "must be a Learner class or a function of config", trainable)
     return (
         None
-        if _takes_config(trainable)
+        if _takes(trainable, {})
         else Fault(
             "trainable",
             "a function must take one argument, config",
@@ -53,15 +53,21 @@ def trainable_fault(trainable: object) -> Fault | None:
     )
 
 
+def takes_split(trainable: Callable[..., Any]) -> bool:
+    """Whether `trainable` is a Learner that can be built as one stage of several."""
+    place = {"device": None, "rank": 0, "world_size": 2, "split": 2}
+    return is_learner(trainable) and _takes(trainable, {}, {}, **place)
+
+
 def declared_metrics(trainable: object) -> tuple[str, ...] | None:
     """The names in the trainable's `metrics` attribute; None where it declares none."""
     names = getattr(trainable, "metrics", None)
     return tuple(map(str, names)) if isinstance(names, tuple | list) else None
 
 
-def _takes_config(function: Callable[..., Any]) -> bool:
+def _takes(function: Callable[..., Any], *arguments: Any, **named: Any) -> bool:
     try:
-        inspect.signature(function).bind({})
+        inspect.signature(function).bind(*arguments, **named)
     except TypeError:
         return False
     return True

@@ -72,7 +72,7 @@ class _Rank:
         told = self._worker.step()
         return told if self._rank == 0 else None
 
-    def save(self, epoch: int) -> Saved:
+    def save(self, epoch: int) -> Saved | None:
         return self._worker.save(epoch)
 
     def end(self) -> None:
@@ -109,8 +109,8 @@ class RankGroup:
         return told
 
     def save(self, epoch: int) -> Saved:
-        """Rank 0 writes the checkpoint: the state is the same on every rank."""
-        saved: Saved = self._all("save", epoch, only=0)[0]
+        """Rank 0 writes the checkpoint; what is in it may come from all of them."""
+        saved: Saved = self._all("save", epoch)[0]
         return saved
 
     def end(self) -> None:
@@ -141,7 +141,7 @@ class RankGroup:
                     placement_group=group, placement_group_bundle_index=rank
                 ),
             ).remote(self._plan, rank)
-            for rank in range(self._plan.workers)
+            for rank in range(self._plan.ranks)
         ]
 
     def _all(

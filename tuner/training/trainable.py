@@ -71,7 +71,7 @@ class _Trial(Trainable):
         Ray then tells the driver of its death, and the log shows where every thread was. Ranks
         are told by their group first.
         """
-        patience = self._plan.report_timeout_s * (1 if self._plan.workers == 1 else 1.5)
+        patience = self._plan.report_timeout_s * (1 if self._plan.ranks == 1 else 1.5)
         faulthandler.dump_traceback_later(patience, exit=True, file=self._log.fileno())
         try:
             yield
@@ -120,7 +120,7 @@ class _Trial(Trainable):
         """The failure as the trial's last result; of a process that is spent its end."""
         assert self._failure is not None
         self._log.catch_up()  # who reads of the failure may look into the log
-        if self._failure.poisoned and self._plan.workers == 1:
+        if self._failure.poisoned and self._plan.ranks == 1:
             raise WorkerSpentError(self._failure.kind, self._failure.message)
         return {"done": True, REPORT: {"failure": asdict(self._failure)}}
 
@@ -151,7 +151,7 @@ class LearnerTrial(_Trial):
 
     def _prepare(self, assignment: Assignment) -> None:
         if self._workers is None:
-            several = self._plan.workers > 1
+            several = self._plan.ranks > 1
             self._workers = RankGroup(self._plan) if several else Worker(self._plan)
         self._workers.begin(assignment)
 

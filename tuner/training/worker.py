@@ -29,9 +29,10 @@ class Plan:
 
     folder: the experiment's. trainable: its dotted path. constants: what every Learner is built
     with, `seed` and `epochs` among them. epochs: the length of a whole trial, None for a function
-    that ends by itself. cpus, gpus: what each worker reserved. workers: how many a trial has.
-    report_timeout_s: the longest that an epoch may take; ranks_timeout_s: the longest that one
-    rank waits for another. sys_path: where modules are found. directory: where the user stands.
+    that ends by itself. cpus, gpus: what each rank reserved. ranks: the processes that a trial
+    trains in; split: 1, or how many stages of one model they are. report_timeout_s: the longest
+    that an epoch may take; ranks_timeout_s: the longest that one rank waits for another.
+    sys_path: where modules are found. directory: where the user stands.
     """
 
     folder: str
@@ -41,7 +42,8 @@ class Plan:
     epochs: int | None
     cpus: float
     gpus: float
-    workers: int
+    ranks: int
+    split: int
     report_timeout_s: float
     ranks_timeout_s: float
     sys_path: tuple[str, ...]
@@ -55,7 +57,7 @@ class Plan:
 
 
 class Worker:
-    """Rank `rank` of a trial of `plan.workers` workers."""
+    """Rank `rank` of a trial of `plan.ranks`."""
 
     def __init__(self, plan: Plan, rank: int = 0) -> None:
         import torch
@@ -81,7 +83,8 @@ class Worker:
             self._plan.constants,
             device=self._device(),
             rank=self._rank,
-            world_size=self._plan.workers,
+            world_size=self._plan.ranks,
+            **({"split": self._plan.split} if self._plan.split > 1 else {}),
         )
         if assignment.checkpoint is not None:
             path = folder / assignment.checkpoint["path"]
@@ -94,10 +97,11 @@ class Worker:
         report = self._learner.step()
         return report, self._watch.end()
 
-    def save(self, epoch: int) -> Saved:
-        """Write the Learner's state as the checkpoint of `epoch`."""
+    def save(self, epoch: int) -> Saved | None:
+        """Write the Learner's state as the checkpoint of `epoch`; rank 0 does, for all."""
         assert self._learner is not None
-        return self._store.save(epoch, self._learner.state_dict())
+        state = self._learner.state_dict()
+        return self._store.save(epoch, state) if self._rank == 0 else None
 
     def end(self) -> None:
         """Let go of the Learner, and of the memory that it held."""
@@ -119,7 +123,7 @@ class Worker:
         self._rendezvous = TCPStore(
             host,
             0,
-            self._plan.workers,
+            self._plan.ranks,
             is_master=True,
             wait_for_workers=False,
             timeout=timedelta(seconds=self._plan.ranks_timeout_s),
@@ -127,19 +131,19 @@ class Worker:
         return int(self._rendezvous.port)
 
     def join(self, host: str, port: int) -> None:
-        """Meet the other ranks and form the process group: nccl on GPUs, else gloo."""
+        """Meet the other ranks and form the process group: nccl for GPUs, gloo for the host."""
         import torch.distributed as dist
 
         timeout = timedelta(seconds=self._plan.ranks_timeout_s)
         if self._rendezvous is None:
             self._rendezvous = dist.TCPStore(  # type: ignore[attr-defined]
-                host, port, self._plan.workers, is_master=False, timeout=timeout
+                host, port, self._plan.ranks, is_master=False, timeout=timeout
             )
         dist.init_process_group(
-            "nccl" if self._device().type == "cuda" else "gloo",
+            "cpu:gloo,cuda:nccl" if self._device().type == "cuda" else "gloo",
             store=self._rendezvous,
             rank=self._rank,
-            world_size=self._plan.workers,
+            world_size=self._plan.ranks,
             timeout=timeout,
         )
 

@@ -7,7 +7,7 @@ from tuner.training.models.build import build_model
 from tuner.training.models.pool import GlobalMean
 from tuner.training.pipeline import layers_of
 
-LAYERED = ("cnn", "resnet20", "resnet18")
+LAYERED = tuple(name for name, info in MODELS.items() if info.layers > 1)
 
 
 def test_the_mean_over_pixels():
@@ -18,6 +18,7 @@ def test_the_mean_over_pixels():
 def test_a_models_layers_are_the_model(name):
     settings = ClassifierSettings(model=name, dataset="cifar10")
     model = build_model(settings, in_channels=3, image_size=32, num_classes=10).eval()
+    assert len(layers_of(model)) == MODELS[name].layers
     x = torch.randn(2, 3, 32, 32)
     assert torch.equal(nn.Sequential(*layers_of(model))(x), model(x))
 

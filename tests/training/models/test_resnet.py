@@ -1,18 +1,8 @@
-import pytest
 import torch
 from torch import nn
 
 from tuner.training.models.norm import norm_layer
 from tuner.training.models.resnet import ResNet
-from tuner.training.models.resnet18 import ResNet18
-from tuner.training.models.resnet20 import ResNet20
-
-
-@pytest.mark.parametrize("model", [ResNet18, ResNet20])
-def test_it_is_the_composition_of_its_layers(model):
-    net = model(in_channels=3, num_classes=10, norm="batch").eval()
-    x = torch.randn(2, 3, 16, 16)
-    torch.testing.assert_close(nn.Sequential(*net.layers())(x), net(x))
 
 
 def test_the_stem_draws_its_weights_before_the_blocks_and_they_before_the_head():
