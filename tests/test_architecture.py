@@ -27,7 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tuner",),
     ("tuner.driver",),
     ("tuner.cluster", "tuner.continuation", "tuner.reporting", "tuner.retention"),
-    ("tuner.recorder", "tuner.schedulers", "tuner.searchers", "tuner.trials"),
+    ("tuner.recorder", "tuner.reuse", "tuner.schedulers", "tuner.searchers", "tuner.trials"),
     ("tuner.retries",),
     ("tuner.resolution",),
     ("tuner.evaluation", "tuner.experiments", "tuner.plan"),

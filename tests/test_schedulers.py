@@ -6,14 +6,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from ray.tune.schedulers import TrialScheduler
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from synthetic import Writer, make_folder
 
 from tuner.continuation import Past
 from tuner.events import RESULT
 from tuner.journal import read
 from tuner.rungs import bracket_of, shares
-from tuner.schedulers import Asha, StopAll
+from tuner.schedulers import Asha, InOrder, StopAll
 from tuner.spec import AshaSettings, Objective
 
 SETTINGS = AshaSettings(max_t=9, grace_period=1, reduction_factor=3)
@@ -43,6 +44,14 @@ def test_a_trial_under_a_new_id_of_rays_counts_once():
     asha = Asha(SETTINGS, Objective(metric="m"))
     report(asha, "00000", 1, 0.5, ray_id="a")
     assert report(asha, "00000", 1, 0.9, ray_id="b") == TrialScheduler.CONTINUE
+
+
+@pytest.mark.parametrize("scheduler", [InOrder(), Asha(SETTINGS, Objective(metric="m"))])
+def test_no_trial_is_given_the_worker_of_another(scheduler):
+    starting = SimpleNamespace(status=Trial.PENDING)
+    controller = SimpleNamespace(get_trials=lambda: [starting])
+    assert FIFOScheduler().choose_trial_to_run(controller) is starting
+    assert scheduler.choose_trial_to_run(controller) is None
 
 
 def test_recorded_reports_decide_as_live_ones():

@@ -29,6 +29,7 @@ _ENVIRONMENT = {
     "RAY_TQDM": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # its future default; without it Ray warns
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # a trial's relative paths mean what they mean to the user
+    "PL_DISABLE_FORK": "1",  # what Tune sets for its workers
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the journal and our TensorBoard writer do it
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",  # a bad report fails its trial, not the search
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # the driver has its own

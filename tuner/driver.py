@@ -112,7 +112,8 @@ def _search(
     from ray import tune
 
     from tuner.recorder import Recorder
-    from tuner.schedulers import Asha, StopAll
+    from tuner.reuse import workers_kept
+    from tuner.schedulers import Asha, InOrder, StopAll
     from tuner.searchers import build_searcher
     from tuner.searchers.replay import replay
     from tuner.searchers.source import TrialSource
@@ -140,9 +141,8 @@ def _search(
     if scheduler:
         for trial_id, epoch, metrics in past.reports():
             scheduler.record(trial_id, epoch, metrics)
-    # One trial waits beside those that run, so that no slot waits for the driver
-    limit = slots if spec.max_concurrent else slots + 1
-    os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(limit)
+    # Not one more than can run: Tune would reserve a place for it, and fill it with a new worker
+    os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(slots)
     strategy = build_searcher(
         spec.search, spec.seed, objective=spec.objective, max_t=spec.epochs, slots=slots
     )
@@ -150,13 +150,16 @@ def _search(
     source = TrialSource(
         strategy,
         total=spec.trials,
-        limit=limit,
+        limit=slots,
         taken=past.history.trials,
         unfinished=_unfinished(spec, past, recorder, stopped),
     )
     status = FAILED
     try:
-        with tempfile.TemporaryDirectory(dir=cluster.scratch_folder()) as ray_files:
+        with (
+            tempfile.TemporaryDirectory(dir=cluster.scratch_folder()) as ray_files,
+            workers_kept(here=not cluster.is_elsewhere()),
+        ):
             tune.run(
                 tune_trainable(spec),
                 name="tune",
@@ -164,7 +167,7 @@ def _search(
                 mode=spec.objective.mode,
                 num_samples=-1,  # the source knows when it is at its end
                 search_alg=source,
-                scheduler=scheduler,
+                scheduler=scheduler or InOrder(),
                 stop=StopAll(lambda: ending.has_come() or recorder.error is not None),
                 callbacks=[recorder],
                 storage_path=ray_files,

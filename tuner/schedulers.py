@@ -13,14 +13,30 @@ from tuner.rungs import Brackets
 from tuner.spec import AshaSettings, Objective
 
 
-class Asha(FIFOScheduler):
+class InOrder(FIFOScheduler):
+    """Stops no trial, and lets Tune start them in their order as workers come free."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+        """None: Tune itself takes the next trial.
+
+        Ray's own answer is the oldest pending trial, even one whose worker is just starting. Tune
+        then gives it the next free worker and ends the one that has been started for it, whose
+        place a new process must fill: with short trials that goes on for as long as the search.
+        """
+        return None
+
+
+class Asha(InOrder):
     """Stops trials at rungs by our trial_id and epoch, so that Ray's own ids do not matter.
 
     brackets: how many run side by side. `stopped` holds the trial_id of each trial that it ended.
     """
 
     def __init__(self, settings: AshaSettings, objective: Objective, *, brackets: int = 1) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._objective = objective.metric  # Ray's scheduler has a `_metric` of its own
         self._sign = 1.0 if objective.mode == "max" else -1.0
         self._brackets = Brackets(
