@@ -242,3 +242,16 @@ def test_a_search_without_a_scheduler_runs_every_trial_to_its_end(searched):
     )
     assert [t.last_epoch for t in results.trials.values()] == [2, 2]
     assert results.counts["completed"] == 2
+
+
+@pytest.mark.parametrize("strategy", ["random", "hyperopt"])
+def test_as_many_processes_run_the_trials_as_run_at_a_time(searched, strategy):
+    results = searched(
+        trainable="processes:tell",
+        search={"strategy": strategy, "space": {"x": "uniform(0, 1)"}},
+        num_samples=12,
+        max_concurrent=2,
+    )
+    processes = {trial.results[-1].metrics["pid"] for trial in results.trials.values()}
+    assert results.counts["completed"] + results.counts["stopped"] == 12
+    assert len(processes) <= 2
