@@ -10,6 +10,7 @@ from synthetic import Clock, make_folder
 from tuner.errors import JournalError
 from tuner.journal import Journal, read
 from tuner.recorder import Recorder
+from tuner.training.deaths import WorkerGrownError
 from tuner.training.trainable import REPORT
 
 
@@ -120,6 +121,15 @@ def test_a_trial_that_goes_on_after_a_crash_is_one_trial_in_the_journal(trials):
     names = [e[0] for e in trials.events()]
     assert names == ["trial_started", "result", "result", "trial_ended"]
     assert trials.settled == [("00000", "crash", True)]
+
+
+def test_a_trial_whose_process_was_not_to_be_used_again_begins_in_another(trials, tmp_path):
+    (tmp_path / "error.pkl").write_bytes(pickle.dumps(WorkerGrownError("it has kept 600 MiB")))
+    for _ in range(9):  # and as often as it takes: it is not the trial's fault
+        trials.recorder.on_trial_error(0, [], trial(0, str(tmp_path / "error.pkl")))
+    assert trials.settled == [("00000", "crash", True)] * 9
+    trials.start(0)
+    assert [name for name, *_ in trials.events()] == ["trial_started"]
 
 
 def test_the_cause_of_a_death_is_read_from_where_ray_wrote_it(trials, tmp_path):

@@ -26,7 +26,7 @@ from tuner.events import (
 )
 from tuner.journal import Journal
 from tuner.retries import Retries
-from tuner.training.deaths import death_of
+from tuner.training.deaths import death_of, is_recycled
 from tuner.training.failures import Failure
 from tuner.training.trainable import REPORT
 
@@ -122,14 +122,18 @@ class Recorder(Callback):
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
         trial_id = _id(trial)
+        error = _error_of(trial)
         if trial_id not in self._heard:  # it died before it started
             self._start(trial)
+        if is_recycled(error):
+            self._settle(trial_id, "crash", True)
+            return
         silent_s = time.monotonic() - self._heard[trial_id]
         if silent_s >= self._report_timeout_s:  # a worker that hangs ends itself
             message = f"no report in {self._report_timeout_s:g} s; its log shows where it hung"
             failure = Failure("timeout", message)
         else:
-            failure = death_of(_error_of(trial))
+            failure = death_of(error)
         self._fail(trial_id, failure)
 
     def _fail(self, trial_id: str, failure: Failure) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from live_bytes import LiveBytes
 
-from tuner.training import memory
+from tuner.training import memory, process_memory
 from tuner.training.classifier import ImageClassifier
 from tuner.training.memory import EPOCHS, LEAST_MIB, MemoryWatch, steady_growth
 
@@ -65,7 +65,7 @@ def test_memory_that_is_kept_shows():
 
 
 def test_where_linux_has_no_answer_the_peak_of_the_process_stands_in(monkeypatch, tmp_path):
-    monkeypatch.setattr(memory, "_STATUS", tmp_path / "none")
+    monkeypatch.setattr(process_memory, "_STATUS", tmp_path / "none")
     monkeypatch.setattr(memory, "_CLEAR_REFS", tmp_path / "none" / "none")
     measured, _ = watched(MemoryWatch("cpu"), lambda: None)
     assert measured["memory_mib"] == measured["peak_memory_mib"] > 10

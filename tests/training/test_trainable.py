@@ -1,6 +1,7 @@
 """A Learner's trial as Tune drives it, in this process; a function's is in integration/."""
 
 import json
+import pickle
 import sys
 from dataclasses import replace
 from types import SimpleNamespace
@@ -9,7 +10,9 @@ import pytest
 from test_worker import Counter, plan
 
 from tuner.training import trial_log
-from tuner.training.deaths import WorkerSpentError, death_of
+from tuner.training.deaths import WorkerGrownError, WorkerSpentError, death_of, is_recycled
+from tuner.training.failures import Failure
+from tuner.training.recycling import Growth
 from tuner.training.trainable import REPORT, LearnerTrial
 
 PLAN = None  # of the trial that is made next
@@ -92,8 +95,6 @@ def test_an_epoch_is_a_step_and_a_checkpoint(make, tmp_path):
 @pytest.mark.parametrize(
     ("does", "kind", "message"),
     [
-        ("raises", "exception", "RuntimeError: diverged"),
-        ("exits", "exception", "SystemExit: 3"),
         ("nan", "nan", "'steps' is nan"),
         ("none", "bad_report", "reported NoneType, not a mapping of metrics"),
     ],
@@ -109,14 +110,41 @@ def test_a_failure_is_the_last_result(make, tmp_path, does, kind, message):
     assert trial.train()[REPORT] == result[REPORT]
 
 
-def test_a_learner_that_cannot_be_built_fails_at_its_first_step(make, tmp_path):
-    result = make({"does": "refuses"}).train()
-    assert result[REPORT]["failure"]["message"] == "ValueError: no such layer"
+@pytest.mark.parametrize(
+    ("does", "good", "message", "poisoned"),
+    [
+        ("raises", 1, "RuntimeError: diverged", False),
+        ("exits", 1, "SystemExit: 3", False),
+        ("poisons", 1, "RuntimeError: CUDA error: device-side assert triggered", True),
+        ("refuses", 0, "ValueError: no such layer", False),
+    ],
+)
+def test_a_failure_that_may_have_left_something_behind_ends_the_process(
+    make, tmp_path, does, good, message, poisoned
+):
+    trial = make({"does": does})
+    for _ in range(good):
+        trial.train()
+    with pytest.raises(WorkerSpentError) as spent:
+        trial.train()
+    sent = pickle.loads(pickle.dumps(spent.value))  # as it comes to the driver
+    assert death_of(SimpleNamespace(cause=sent)) == Failure("exception", message, poisoned)
     assert "Traceback" in log(tmp_path)
 
 
+def test_a_process_that_has_kept_too_much_does_not_begin_another_trial(make, tmp_path, monkeypatch):
+    trial = make()
+    trial.train()
+    monkeypatch.setattr(Growth, "after_trial", lambda self: 513.0)
+    with pytest.raises(WorkerGrownError) as grown:
+        trial.reset(assignment(trial_id="00001"))
+    assert is_recycled(SimpleNamespace(cause=pickle.loads(pickle.dumps(grown.value))))
+    assert log(tmp_path).endswith("it has kept 513 MiB of earlier trials\n")
+    assert not (tmp_path / "trials" / "00001").exists()
+
+
 def test_the_next_trial_in_the_same_process_knows_nothing_of_the_one_before(make, tmp_path):
-    trial = make({"does": "raises"})
+    trial = make({"does": "nan"})
     trial.train()
     trial.train()
     assert trial.reset(assignment(trial_id="00001"))
@@ -144,13 +172,3 @@ def test_what_the_plan_adds_to_the_path_is_found(make, tmp_path, monkeypatch):
     (tmp_path / "modules" / "brought.py").write_text("from test_trainable import Moody\n")
     trial = make(trainable="brought:Moody", sys_path=(str(tmp_path / "modules"),))
     assert trial.train()["steps"] == 1
-
-
-def test_a_process_whose_device_is_spent_ends_instead_of_training_the_next(make):
-    trial = make({"does": "poisons"})
-    trial.step()
-    with pytest.raises(WorkerSpentError) as spent:
-        trial.step()
-    failure = death_of(SimpleNamespace(cause=spent.value))
-    assert (failure.kind, failure.poisoned) == ("exception", True)
-    assert "device-side assert" in failure.message

@@ -8,11 +8,20 @@ from tuner.training.failures import Failure
 
 
 class WorkerSpentError(RuntimeError):
-    """Ends a worker's process that can train no further; says what it failed of."""
+    """Ends a worker's process that is to train no further; says what its trial failed of."""
 
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(kind, message)
-        self.failure = Failure(kind, message, poisoned=True)
+    def __init__(self, kind: str, message: str, poisoned: bool) -> None:
+        super().__init__(kind, message, poisoned)
+        self.failure = Failure(kind, message, poisoned)
+
+
+class WorkerGrownError(RuntimeError):
+    """Ends a worker's process that has kept too much of its trials; the next one is not begun."""
+
+
+def is_recycled(error: BaseException | None) -> bool:
+    """Whether a trial ended only because its process was not to be used again."""
+    return isinstance(getattr(error, "cause", error), WorkerGrownError)
 
 
 def death_of(error: BaseException | None) -> Failure:

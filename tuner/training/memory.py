@@ -9,11 +9,12 @@ from pathlib import Path
 
 import torch
 
+from tuner.training.process_memory import status_mib
+
 EPOCHS = 5  # successive epochs that have to grow
 LEAST_MIB = 1.0  # the growth of one epoch that counts
 
 _MIB = 1 << 20
-_STATUS = Path("/proc/self/status")
 _CLEAR_REFS = Path("/proc/self/clear_refs")
 _RESET_PEAK = "5"
 
@@ -108,14 +109,13 @@ def _utilisation(device: torch.device) -> dict[str, float]:
 def _resident_mib() -> tuple[float, float]:
     """(now, peak since the last reset) of this process."""
     try:
-        lines = dict(line.split(":", 1) for line in _STATUS.read_text().splitlines())
-        now, peak = (int(lines[name].split()[0]) for name in ("VmRSS", "VmHWM"))
+        return status_mib("VmRSS"), status_mib("VmHWM")
     except (OSError, KeyError, ValueError):  # no Linux
         import resource
 
         used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        now = peak = used // 1024 if sys.platform == "darwin" else used
-    return now / 1024, peak / 1024
+        peak = used / _MIB if sys.platform == "darwin" else used / 1024
+        return peak, peak
 
 
 def _reset_peak() -> None:

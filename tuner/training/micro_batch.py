@@ -7,7 +7,6 @@ the batch size keeps its meaning. The size is kept for the steps that follow.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -16,6 +15,7 @@ import torch
 from torch import Tensor
 
 from tuner.training.failures import is_out_of_memory
+from tuner.training.process_memory import give_back
 
 T = TypeVar("T")
 
@@ -71,7 +71,7 @@ class MicroBatch:
             # Only here, outside of any except block, is nothing left that holds activations.
             del tried
             self._before.put_back()
-            _free(self._device)
+            give_back()
             print(
                 f"out of memory in {self._of} at a micro-batch of {self.size}: "
                 f"going on with {agreed}"
@@ -128,9 +128,3 @@ class _Before:
         torch.set_rng_state(self._random)
         if self._device.type == "cuda":
             torch.cuda.set_rng_state(self._device_random, self._device)
-
-
-def _free(device: torch.device) -> None:
-    gc.collect()
-    if device.type == "cuda":
-        torch.cuda.empty_cache()

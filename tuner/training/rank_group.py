@@ -16,6 +16,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from tuner.assignment import Assignment
 from tuner.training.checkpoint_store import Saved
+from tuner.training.recycling import why_not_again
 from tuner.training.trial_log import TrialLog
 from tuner.training.worker import Plan, Worker
 
@@ -75,11 +76,12 @@ class _Rank:
     def save(self, epoch: int) -> Saved | None:
         return self._worker.save(epoch)
 
-    def end(self) -> None:
-        self._worker.end()
+    def end(self) -> float:
+        grown_mib = self._worker.end()
         if self._log is not None:
             self._log.__exit__()
             self._log = None
+        return grown_mib
 
 
 class RankGroup:
@@ -113,10 +115,21 @@ class RankGroup:
         saved: Saved = self._all("save", epoch)[0]
         return saved
 
-    def end(self) -> None:
-        """Let go of the Learners; the ranks stay for the next trial."""
-        if self._ranks:
-            self._all("end")
+    def end(self) -> float:
+        """Let go of the Learners; the ranks stay for the next trial, where they may.
+
+        Returns 0: this process, which only watches, keeps nothing.
+        """
+        try:
+            grown_mib = max(self._all("end"), default=0.0)
+        except Exception as error:  # it has ended them all
+            print(f"the next trial gets new ranks: {error}")
+            return 0.0
+        reason = why_not_again(grown_mib=grown_mib)
+        if reason:
+            print(f"the next trial gets new ranks; of the largest: {reason}")
+            self.close()
+        return 0.0
 
     def close(self) -> None:
         """End the ranks, and return when they are gone: their resources are then free."""

@@ -8,11 +8,10 @@ the worker's process lives on for the next trial; only a process that dies is Ra
 from __future__ import annotations
 
 import faulthandler
-import gc
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +26,12 @@ from ray.tune.trainable.function_trainable import FunctionTrainable
 
 from tuner.assignment import Assignment
 from tuner.training.checkpoint_store import CheckpointStore, Saved
-from tuner.training.deaths import WorkerSpentError, death_of
+from tuner.training.deaths import WorkerGrownError, WorkerSpentError, death_of
 from tuner.training.failures import Failure, check_report, failure_of
 from tuner.training.loading import load_trainable
+from tuner.training.process_memory import give_back
 from tuner.training.rank_group import RankGroup, RankTimeoutError
+from tuner.training.recycling import Growth, why_not_again
 from tuner.training.trial_log import TrialLog
 from tuner.training.worker import Plan, Worker
 
@@ -42,13 +43,21 @@ _RAYS_OWN = (TIMESTAMP, SHOULD_CHECKPOINT)  # Ray adds them to what a function r
 class _Trial(Trainable):
     """What a Learner's and a function's trials have in common."""
 
+    _live = False  # whether a trial has begun here and not ended
+
     def setup(self, config: dict[str, Any], plan: Plan | None = None) -> None:
         assert plan is not None
         self._plan = plan
         self._begin(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        self._end()
+        """Go on with another trial. Raises WorkerGrownError where this process had better not.
+
+        To return False would lose the trial: Tune then tells nobody that it has ended.
+        """
+        reason = self._end()
+        if reason:
+            raise WorkerGrownError(reason)
         self._begin(new_config)
         return True
 
@@ -86,8 +95,9 @@ class _Trial(Trainable):
         """Build what trains. Raises whatever the trainable raises."""
         raise NotImplementedError
 
-    def _release(self) -> None:
-        """Let go of what trained."""
+    def _release(self) -> float:
+        """Let go of what trained; MiB that the process has kept of its trials."""
+        raise NotImplementedError
 
     def _begin(self, config: dict[str, Any]) -> None:
         self._plan.enter()  # the trial before may have gone elsewhere
@@ -97,15 +107,25 @@ class _Trial(Trainable):
         self._epoch = assignment.epoch
         self._log = TrialLog(folder / "trials" / assignment.trial_id / "log.txt")
         self._log.__enter__()
+        self._live = True
         with self._in_time():
             try:
                 self._prepare(assignment)
             except (Exception, SystemExit, KeyboardInterrupt) as error:
                 self._fail(error)
 
-    def _end(self) -> None:
-        self._release()
-        self._log.__exit__()
+    def _end(self) -> str | None:
+        """Let go of the trial, once; why this process should not train another."""
+        if not self._live:
+            return None
+        self._live = False
+        try:
+            reason = why_not_again(grown_mib=self._release())
+            if reason:
+                print(f"this process is not used again: {reason}")
+            return reason
+        finally:
+            self._log.__exit__()
 
     def _fail(self, error: BaseException) -> None:
         traceback.print_exception(error)
@@ -120,8 +140,8 @@ class _Trial(Trainable):
         """The failure as the trial's last result; of a process that is spent its end."""
         assert self._failure is not None
         self._log.catch_up()  # who reads of the failure may look into the log
-        if self._failure.poisoned and self._plan.ranks == 1:
-            raise WorkerSpentError(self._failure.kind, self._failure.message)
+        if self._plan.ranks == 1 and why_not_again(failure=self._failure):
+            raise WorkerSpentError(*astuple(self._failure))
         return {"done": True, REPORT: {"failure": asdict(self._failure)}}
 
     def _result(self, raw: object) -> tuple[dict[str, float], bool]:
@@ -163,9 +183,8 @@ class LearnerTrial(_Trial):
             return self._failed()
         return self._success({**memory, **metrics}, self._workers.save(self._epoch))
 
-    def _release(self) -> None:
-        if self._workers is not None:
-            self._workers.end()
+    def _release(self) -> float:
+        return self._workers.end() if self._workers is not None else 0.0
 
     def cleanup(self) -> None:
         try:
@@ -181,7 +200,10 @@ class FunctionTrial(_Trial, FunctionTrainable):
     The function runs in a thread that Ray's session holds between two reports.
     """
 
+    _growth: Growth | None = None
+
     def _prepare(self, assignment: Assignment) -> None:
+        self._growth = self._growth or Growth()
         self._store = CheckpointStore(Path(self._plan.folder), assignment.trial_id)
         if get_session() is None:
             FunctionTrainable.setup(self, self.config)
@@ -222,8 +244,9 @@ class FunctionTrial(_Trial, FunctionTrainable):
         saved = self._store.adopt(self._epoch, Path(checkpoint.path)) if checkpoint else None
         return self._success(metrics, saved)
 
-    def _release(self) -> None:
-        gc.collect()
+    def _release(self) -> float:
+        give_back()
+        return self._growth.after_trial() if self._growth else 0.0
 
     def _fail(self, error: BaseException) -> None:
         # Without what Ray wraps around it

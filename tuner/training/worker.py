@@ -6,7 +6,6 @@ same code serves both, and it needs no Ray.
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from dataclasses import dataclass
@@ -18,6 +17,8 @@ from tuner.assignment import Assignment
 from tuner.training.checkpoint_store import CheckpointStore, Saved, load_state
 from tuner.training.learner import Learner
 from tuner.training.loading import load_trainable
+from tuner.training.process_memory import give_back
+from tuner.training.recycling import Growth
 
 if TYPE_CHECKING:
     import torch
@@ -66,6 +67,7 @@ class Worker:
         self._rank = rank
         self._learner: Learner | None = None
         self._rendezvous: Any = None
+        self._growth = Growth()
         torch.set_num_threads(max(1, int(plan.cpus)))
         if 0 < plan.gpus < 1 and torch.cuda.is_available():  # those who share the GPU get theirs
             torch.cuda.set_per_process_memory_fraction(plan.gpus)
@@ -103,14 +105,11 @@ class Worker:
         state = self._learner.state_dict()
         return self._store.save(epoch, state) if self._rank == 0 else None
 
-    def end(self) -> None:
-        """Let go of the Learner, and of the memory that it held."""
-        import torch
-
+    def end(self) -> float:
+        """Let go of the Learner; MiB that the process keeps of trials, as `Growth` counts them."""
         self._learner = None
-        gc.collect()  # before the cache is emptied, so that it has something to give back
-        if torch.cuda.is_initialized():
-            torch.cuda.empty_cache()
+        give_back()
+        return self._growth.after_trial()
 
     def close(self) -> None:
         """End the worker: nothing of it stays."""
