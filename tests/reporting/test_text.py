@@ -90,6 +90,23 @@ def test_a_folder_out_of_the_storage_is_named_by_its_path(storage, tmp_path):
     assert command_name(Results(outside.folder)) == f"'{tmp_path}/my own/digits'"
 
 
+def test_memory_that_kept_growing_is_told_with_what_to_suspect(storage):
+    writer = Writer(make_folder(storage / "digits"))
+    for number, step in enumerate((0.0, 12.5, 40.0)):
+        grown = [{**metrics(0.5), "memory_mib": 300 + step * epoch} for epoch in range(9)]
+        writer.trial(number, grown)
+    writer.end()
+    told = summary(Results(writer.folder))
+    growth = """
+Memory that grew epoch after epoch
+  2 trials, first trial 00001: by 12.5 MiB an epoch
+  What is kept is most often tensors with their graph, as in a running loss that
+  adds up `loss` where `loss.detach()` would do, or outputs gathered in a list
+
+Results """
+    assert growth in told
+
+
 def test_every_line_of_ours_fits_80_columns(storage):
     writer = Writer(make_folder(storage / "digits"))
     long = {"name" * 4: "value" * 40, "list": list(range(100))}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from tuner.errors import NoUsableTrialError
@@ -13,6 +14,7 @@ from tuner.history import TrialRecord
 from tuner.reporting.wording import duration, number, printable, program, shorten
 from tuner.results import Results
 from tuner.storage import storage_folder
+from tuner.training.leak import SUSPECT, first_growth
 
 _WIDTH = 80
 
@@ -21,13 +23,14 @@ def summary(results: Results, test: Mapping[str, Any] | None = None) -> str:
     """The experiment in a screen of text, without a newline at the end.
 
     How many trials ended how; the best trial with its validation metrics, the test_* of `test`
-    (held-out split), and its config; failures by kind, each with its first message and log; where
-    the results are and how to look at them.
+    (held-out split), and its config; failures by kind, each with its first message and log;
+    memory that only grew; where the results are and how to look at them.
     """
     sections = [
         _head(results),
         _best(results, test or {}),
         _failures(results),
+        _leaks(results),
         _ways_on(results),
     ]
     return "\n\n".join("\n".join(section) for section in sections if section)
@@ -93,6 +96,23 @@ def _failures(results: Results) -> list[str]:
         if log.exists():
             lines.append(f"    {_shown(log)}")
     return lines
+
+
+def _leaks(results: Results) -> list[str]:
+    grown = {
+        trial_id: first_growth([value for _, value in trial.values("memory_mib")])
+        for trial_id, trial in results.trials.items()
+    }
+    leaking = {trial_id: growth for trial_id, growth in grown.items() if growth is not None}
+    if not leaking:
+        return []
+    first, growth = next(iter(leaking.items()))
+    count = f"{len(leaking)} trial{'' if len(leaking) == 1 else 's'}"
+    return [
+        "Memory that grew epoch after epoch",
+        f"  {count}, first trial {first}: by {growth:.1f} MiB an epoch",
+        *wrap(f"What is kept is {SUSPECT}", _WIDTH, initial_indent="  ", subsequent_indent="  "),
+    ]
 
 
 def _ways_on(results: Results) -> list[str]:

@@ -3,38 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 
 import torch
 
+from tuner.training.leak import EPOCHS, SUSPECT, steady_growth
 from tuner.training.process_memory import status_mib
 
-EPOCHS = 5  # successive epochs that have to grow
-LEAST_MIB = 1.0  # the growth of one epoch that counts
+_MIB = 1.0  # the growth of one epoch that counts
 
 _MIB = 1 << 20
 _CLEAR_REFS = Path("/proc/self/clear_refs")
 _RESET_PEAK = "5"
-
-
-def steady_growth(samples_mib: Sequence[float]) -> float | None:
-    """MiB an epoch by which memory grew, where each of the last epochs grew; else None.
-
-    `samples_mib` holds one value at the end of each epoch. The first is left out: it is higher
-    than nothing because of all that is made once.
-
-    >>> steady_growth([100, 300, 320, 340, 362, 380, 400])
-    20.0
-    >>> steady_growth([100, 300, 320, 340, 340, 380, 400]) is None
-    True
-    """
-    last = samples_mib[1:][-EPOCHS - 1 :]
-    grown = [after - before for before, after in pairwise(last)]
-    if len(grown) < EPOCHS or min(grown) < LEAST_MIB:
-        return None
-    return sum(grown) / EPOCHS
 
 
 class MemoryWatch:
@@ -94,8 +74,7 @@ class MemoryWatch:
         return (
             f"warning: the memory {where} grew in each of the last {EPOCHS} epochs, by "
             f"{growth:.1f} MiB an epoch to {now:.0f} MiB. Something is kept from one epoch to the "
-            "next: most often tensors with their graph, as in a running loss that adds up `loss` "
-            "where `loss.detach()` would do, or outputs gathered in a list"
+            f"next: {SUSPECT}"
         )
 
 
