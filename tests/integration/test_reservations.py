@@ -1,0 +1,144 @@
+"""What a trial reserves is what it uses, and nothing of it is left when its resources are free."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import ray
+from waiting import is_alive, is_rank, pids
+
+from tuner.plan import plan_of
+from tuner.spec import build_spec
+
+HERE = Path(__file__).parent
+
+
+def spec(folder, **fields):
+    return {
+        "trainable": "waiting:Waiting",
+        "training": {"folder": str(folder), "epochs": 2},
+        "search": {"space": {"loss": "uniform(0, 1)"}},
+        "objective": {"metric": "loss"},
+        "scheduler": "none",
+        "seed": 1,
+        **fields,
+    }
+
+
+def in_use():
+    total, free = ray.cluster_resources(), ray.available_resources()
+    return total["CPU"] - free.get("CPU", 0.0)
+
+
+def watch(stop, seen, condition=lambda used: False, reached=lambda: None):
+    """Note what Ray says is in use, until told to stop; call `reached` once `condition` holds."""
+    while not stop.wait(0.1):
+        used = in_use()
+        seen.append(used)
+        if condition(used):
+            reached()
+
+
+@pytest.mark.parametrize(
+    "resources", [{"cpus": 0.5}, {"cpus": 1, "workers": 2}], ids=["half a CPU", "two workers"]
+)
+def test_the_plan_is_what_ray_counts_while_trials_run(searched, tmp_path, resources):
+    here = int(ray.cluster_resources()["CPU"])
+    fields = spec(tmp_path, resources=resources, num_samples=2 * here)
+    plan = plan_of(build_spec({"name": "x", **fields}), here=True)
+    expected = plan["at_once"] * plan["a_trial_reserves"]["cpus"]
+    ranks = plan["at_once"] * resources.get("workers", 1)
+
+    def all_run(used):
+        return used == expected and len(pids(tmp_path)) >= ranks
+
+    stop, seen = threading.Event(), []
+    started = time.monotonic()
+    watcher = threading.Thread(
+        target=watch,
+        args=(stop, seen),
+        kwargs={
+            "condition": lambda used: all_run(used) or time.monotonic() > started + 120,
+            "reached": (tmp_path / "open").touch,
+        },
+    )
+    watcher.start()
+    try:
+        results = searched(**fields)
+    finally:
+        stop.set()
+        watcher.join()
+    assert max(seen) == expected
+    threads = {report.metrics["threads"] for t in results.trials.values() for report in t.results}
+    assert threads == {1}
+
+
+def test_what_asha_stops_is_gone_when_its_resources_are_free(searched, tmp_path):
+    (tmp_path / "open").touch()
+    results = searched(
+        **spec(
+            tmp_path,
+            scheduler={"max_t": 2, "grace_period": 1, "reduction_factor": 2},
+            resources={"workers": 2},
+            num_samples=6,
+        )
+    )
+    assert results.counts["stopped"] > 0
+    deadline = time.monotonic() + 15
+    while in_use():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert pids(tmp_path)
+    assert not [pid for pid in pids(tmp_path) if is_rank(pid)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["SIGINT", "SIGKILL"])
+def test_no_rank_outlives_its_driver(tmp_path, number):
+    path = tmp_path / "ranked.json"
+    path.write_text(json.dumps(spec(tmp_path, resources={"workers": 2}, num_samples=1)))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tuner", "run", str(path), "--storage", str(tmp_path)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])},
+        start_new_session=True,
+    )
+    try:
+        deadline = time.monotonic() + 120
+        while len(pids(tmp_path)) < 2:
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert all(map(is_rank, pids(tmp_path)))
+        ports = listening(pids(tmp_path))
+        assert ports  # the ranks' meeting place
+        os.killpg(process.pid, number)
+        if number == signal.SIGINT:  # the trial's epoch may come to its end
+            (tmp_path / "open").touch()
+        deadline = time.monotonic() + 15
+        while any(map(is_alive, pids(tmp_path))) or ports & listening():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def listening(of=None):
+    """The local addresses of listening TCP sockets: of these processes, or of all."""
+    found = {}
+    for name in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]:
+            _, local, _, state, *rest = line.split()
+            if state == "0A":
+                found[f"socket:[{rest[5]}]"] = local
+    if of is None:
+        return set(found.values())
+    links = (os.readlink(fd) for pid in of for fd in Path(f"/proc/{pid}/fd").iterdir())
+    return {found[link] for link in links if link in found}
