@@ -7,7 +7,7 @@ from test_worker import plan
 
 from tuner.assignment import Assignment
 from tuner.training.failures import Failure
-from tuner.training.recycling import BOUND_MIB, Growth, why_not_again
+from tuner.training.recycling import BOUND_MIB, Leftovers, why_not_again
 from tuner.training.worker import Worker
 
 
@@ -28,10 +28,25 @@ def test_when_a_process_is_not_used_again(failure, grown_mib, reason):
     assert why_not_again(failure=failure, grown_mib=grown_mib) == reason
 
 
-def test_growth_counts_from_the_end_of_the_first_trial():
+def test_what_is_kept_counts_from_the_end_of_the_first_trial():
     held = iter([300.0, 290.0, 350.0])
-    growth = Growth(lambda: next(held))
-    assert [growth.after_trial() for _ in range(3)] == [0, 0, 50]
+    leftovers = Leftovers(lambda: next(held))
+    assert [leftovers.clear() for _ in range(3)] == [0, 0, 50]
+
+
+def test_after_the_first_trial_only_what_is_new_is_searched_for_garbage():
+    gc.unfreeze()
+    leftovers = Leftovers()
+    leftovers.clear()
+    assert gc.get_freeze_count() > 10_000
+    assert len(gc.get_objects()) < 1000
+    cycle = [torch.ones(1)]
+    cycle.append(cycle)
+    tensor = weakref.ref(cycle[0])
+    del cycle
+    leftovers.clear()
+    assert tensor() is None
+    gc.unfreeze()
 
 
 class Hoarder:

@@ -12,7 +12,7 @@ from test_worker import Counter, plan
 from tuner.training import trial_log
 from tuner.training.deaths import WorkerGrownError, WorkerSpentError, death_of, is_recycled
 from tuner.training.failures import Failure
-from tuner.training.recycling import Growth
+from tuner.training.recycling import Leftovers
 from tuner.training.trainable import REPORT, LearnerTrial
 
 PLAN = None  # of the trial that is made next
@@ -135,7 +135,7 @@ def test_a_failure_that_may_have_left_something_behind_ends_the_process(
 def test_a_process_that_has_kept_too_much_does_not_begin_another_trial(make, tmp_path, monkeypatch):
     trial = make()
     trial.train()
-    monkeypatch.setattr(Growth, "after_trial", lambda self: 513.0)
+    monkeypatch.setattr(Leftovers, "clear", lambda self: 513.0)
     with pytest.raises(WorkerGrownError) as grown:
         trial.reset(assignment(trial_id="00001"))
     assert is_recycled(SimpleNamespace(cause=pickle.loads(pickle.dumps(grown.value))))

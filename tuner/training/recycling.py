@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 
 from tuner.training.failures import Failure
-from tuner.training.process_memory import held_mib
+from tuner.training.process_memory import give_back, held_mib
 
 BOUND_MIB = 512.0  # that a process may keep of its earlier trials
 RAISED = ("exception", "oom")  # failures that leave nobody knows what behind; a NaN leaves nothing
@@ -14,7 +15,7 @@ RAISED = ("exception", "oom")  # failures that leave nobody knows what behind; a
 def why_not_again(*, failure: Failure | None = None, grown_mib: float = 0.0) -> str | None:
     """Why a process is not to be used again; None where it is.
 
-    failure: of its last trial. grown_mib: what it keeps, as `Growth` measures it.
+    failure: of its last trial. grown_mib: what it keeps, as `Leftovers` counts it.
 
     >>> why_not_again(failure=Failure("nan", "'val_loss' is nan"), grown_mib=20) is None
     True
@@ -30,8 +31,8 @@ def why_not_again(*, failure: Failure | None = None, grown_mib: float = 0.0) -> 
     return None
 
 
-class Growth:
-    """How much more memory a process holds between trials than it did after its first one.
+class Leftovers:
+    """What a process keeps of its trials, beyond what it kept after the first one.
 
     What is made once (imports, the data, the allocator's reserves) belongs to the first.
     """
@@ -40,9 +41,13 @@ class Growth:
         self._held = held
         self._first_mib: float | None = None
 
-    def after_trial(self) -> float:
-        """MiB, 0 or more; to be asked when nothing of the trial is needed any more."""
+    def clear(self) -> float:
+        """Give back what the trial that has ended held; MiB, 0 or more, that stay all the same."""
+        give_back()
         now = self._held()
         if self._first_mib is None:
             self._first_mib = now
+            # What is there now stays. Later collections, which it would make take 0.2 s each
+            # between two short trials, pass over it.
+            gc.freeze()
         return max(0.0, now - self._first_mib)

@@ -29,9 +29,8 @@ from tuner.training.checkpoint_store import CheckpointStore, Saved
 from tuner.training.deaths import WorkerGrownError, WorkerSpentError, death_of
 from tuner.training.failures import Failure, check_report, failure_of
 from tuner.training.loading import load_trainable
-from tuner.training.process_memory import give_back
 from tuner.training.rank_group import RankGroup, RankTimeoutError
-from tuner.training.recycling import Growth, why_not_again
+from tuner.training.recycling import Leftovers, why_not_again
 from tuner.training.trial_log import TrialLog
 from tuner.training.worker import Plan, Worker
 
@@ -200,10 +199,10 @@ class FunctionTrial(_Trial, FunctionTrainable):
     The function runs in a thread that Ray's session holds between two reports.
     """
 
-    _growth: Growth | None = None
+    _leftovers: Leftovers | None = None
 
     def _prepare(self, assignment: Assignment) -> None:
-        self._growth = self._growth or Growth()
+        self._leftovers = self._leftovers or Leftovers()
         self._store = CheckpointStore(Path(self._plan.folder), assignment.trial_id)
         if get_session() is None:
             FunctionTrainable.setup(self, self.config)
@@ -245,8 +244,7 @@ class FunctionTrial(_Trial, FunctionTrainable):
         return self._success(metrics, saved)
 
     def _release(self) -> float:
-        give_back()
-        return self._growth.after_trial() if self._growth else 0.0
+        return self._leftovers.clear() if self._leftovers else 0.0
 
     def _fail(self, error: BaseException) -> None:
         # Without what Ray wraps around it

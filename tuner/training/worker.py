@@ -17,8 +17,7 @@ from tuner.assignment import Assignment
 from tuner.training.checkpoint_store import CheckpointStore, Saved, load_state
 from tuner.training.learner import Learner
 from tuner.training.loading import load_trainable
-from tuner.training.process_memory import give_back
-from tuner.training.recycling import Growth
+from tuner.training.recycling import Leftovers
 
 if TYPE_CHECKING:
     import torch
@@ -67,7 +66,7 @@ class Worker:
         self._rank = rank
         self._learner: Learner | None = None
         self._rendezvous: Any = None
-        self._growth = Growth()
+        self._leftovers = Leftovers()
         torch.set_num_threads(max(1, int(plan.cpus)))
         if 0 < plan.gpus < 1 and torch.cuda.is_available():  # those who share the GPU get theirs
             torch.cuda.set_per_process_memory_fraction(plan.gpus)
@@ -106,10 +105,9 @@ class Worker:
         return self._store.save(epoch, state) if self._rank == 0 else None
 
     def end(self) -> float:
-        """Let go of the Learner; MiB that the process keeps of trials, as `Growth` counts them."""
+        """Let go of the Learner; MiB that the process keeps of trials, as `Leftovers` tells."""
         self._learner = None
-        give_back()
-        return self._growth.after_trial()
+        return self._leftovers.clear()
 
     def close(self) -> None:
         """End the worker: nothing of it stays."""
