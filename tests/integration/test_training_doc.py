@@ -1,0 +1,49 @@
+"""docs/training.md is true: its commands run, and it names the settings that there are."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tuner import cli
+from tuner.spec import Resources
+from tuner.training.catalog import METRICS, MODELS, ClassifierSettings
+from tuner.training.leak import EPOCHS, LEAST_MIB
+from tuner.training.recycling import BOUND_MIB
+from tuner.training.stage import PARTS_A_STAGE
+
+TEXT = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
+
+
+def test_every_command_works(
+    ray_here: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TUNER_STORAGE", str(tmp_path / "results"))
+    (block,) = re.findall(r"^```console\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL)
+    for line in block.splitlines():
+        words = shlex.split(line.removeprefix("$ tuner "))
+        done = CliRunner().invoke(cli.cli, words, standalone_mode=False)
+        assert not done.exception, f"{line}\n{done.output}"
+        assert not done.return_value, f"{line}\n{done.output}"
+    for log in sorted((tmp_path / "results" / "further" / "trials").glob("*/log.txt")):
+        assert log.read_text().startswith("started from source_model; new: nothing\n")
+
+
+def test_its_settings_are_those_there_are() -> None:
+    named = {name for name in re.findall(r"`(?:training|resources)\.(\w+)", TEXT) if name != "*"}
+    assert named <= {*ClassifierSettings.model_fields, *Resources.model_fields}
+    assert named >= set(Resources.model_fields)
+    assert set(re.findall(r"`(micro_\w+)`", TEXT)) <= set(METRICS)
+    split = next(line for line in TEXT.splitlines() if "can be split:" in line)
+    assert set(re.findall(r"`(\w+)`", split)) == {n for n, m in MODELS.items() if m.layers > 1}
+
+
+def test_its_numbers_are_those_of_the_code() -> None:
+    assert f"grows by {LEAST_MIB:g} MiB or more in each of {EPOCHS} successive" in TEXT
+    assert f"more than {BOUND_MIB:g} MiB" in TEXT
+    assert f"({PARTS_A_STAGE} for each stage)" in TEXT
