@@ -6,8 +6,9 @@
 Random pixels of CIFAR-10's shape. An epoch is 45,000 training images and the evaluation of 5,000,
 each with its mirror image; the first two epochs of each learner warm up and do not count. Trials
 that share the GPU are processes, each with its share of the memory, that train in the same span of
-time: their images/s are added up and divided by those of one alone. Prints a table and exits 0; 1
-without a CUDA device (not with --quick).
+time: their images/s are added up and divided by those of one alone. Last, a batch that does not fit
+the memory is trained in the parts that do. Prints a table and exits 0; 1 without a CUDA device (not
+with --quick).
 """
 
 import argparse
@@ -105,6 +106,17 @@ def images_a_second(together, device, quick, span_s):
     return sum(rates)
 
 
+def micro_batch_in(mib):
+    """The micro-batch that ResNet-18 trains an epoch with where a process has `mib` of the GPU."""
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction((mib << 20) / total)
+    try:
+        recipe = {"model": "resnet18", "dataset": NAME, "batch_size": 1024, "epochs": 1}
+        return ImageClassifier({}, recipe, device="cuda").step()["micro_batch_size"]
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+
+
 def spread(values):
     return " / ".join(f"{f(values):.3f}" for f in (min, statistics.median, max))
 
@@ -142,6 +154,12 @@ def main():
     for count in counts:
         median = statistics.median(rates[count])
         print(f"  {count}: {median:,.0f} images/s, {median / alone:.2f} of one alone")
+
+    if device.type == "cuda":
+        print("\nout of memory, ResNet-18 at batch 1024: the micro-batch that an epoch ends with")
+        for mib in (32 << 10, 4 << 10, 2 << 10):
+            torch.cuda.empty_cache()
+            print(f"  with {mib:,} MiB: {micro_batch_in(mib)}")
     return 0
 
 

@@ -79,6 +79,8 @@ class LearnerFactory(Protocol):
 
         `config` holds the trial's hyperparameters and nothing else. `constants` holds the spec's
         `training` section, plus `epochs` (the longest the trial may train, in epochs) and `seed`
-        (of this trial; all randomness should come from it). `rank` is in [0, world_size).
+        (of this trial; all randomness should come from it). `rank` is in [0, world_size). Where
+        the spec splits the model it also gets `split`, the number of stages, which is the world
+        size: this one then is stage `rank`.
         """
         ...
