@@ -1,4 +1,4 @@
-"""A Learner of several ranks whose config says what rank 1 does wrong in epoch 2."""
+"""A Learner of several ranks whose config says what rank 1, or rank 0, does wrong in epoch 2."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class RankedLearner:
 
     def step(self) -> dict[str, float]:
         self.epoch += 1
-        if self.rank == 1 and self.epoch == 2:
+        if self.rank == (self.fault != "first killed") and self.epoch == 2:
             self._misbehave()
         ranks = torch.ones(())
         dist.all_reduce(ranks)
         return {"ranks": ranks.item(), "threads": torch.get_num_threads()}
 
     def _misbehave(self) -> None:
-        if self.fault == "killed":
+        if self.fault in ("killed", "first killed"):
             os.kill(os.getpid(), signal.SIGKILL)
         elif self.fault == "raises":
             raise ValueError("rank 1 has had enough")

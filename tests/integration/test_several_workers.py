@@ -20,7 +20,7 @@ from tuner.trials import placement
 
 pytestmark = pytest.mark.integration
 
-FAULTS = ["none", "killed", "raises", "hangs", "exits", "none"]
+FAULTS = ["none", "killed", "first killed", "raises", "hangs", "exits", "none"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -63,7 +63,7 @@ def test_two_workers_and_two_stages_learn_as_one(
 
 @pytest.fixture(scope="module")
 def faulty(connected: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Results, set[int]]:
-    """One search whose trials go wrong on rank 1, and the pids of all their ranks."""
+    """One search whose trials go wrong on one rank, and the pids of all their ranks."""
     folder = tmp_path_factory.mktemp("faulty")
     spec: dict[str, Any] = {
         "name": "faulty",
@@ -90,6 +90,7 @@ def test_a_rank_that_fails_fails_its_trial_alone(faulty: tuple[Results, set[int]
     assert outcome == {
         "none": {("completed", 3)},
         "killed": {("crash", 1)},
+        "first killed": {("crash", 1)},
         "raises": {("exception", 1)},
         "hangs": {("timeout", 1)},
         "exits": {("exception", 1)},
