@@ -80,16 +80,14 @@ def resume_experiment(folder: Path, *, more: Extension | None = None) -> Results
 def _run(spec: ExperimentSpec, journal: Journal, past: Past) -> Results:
     """Set up what watches the search, search, and tell how it ended."""
     metric, mode = spec.objective.metric, spec.objective.mode
-    with (
-        _Ending(spec.time_budget_s) as ending,
-        contextlib.closing(TensorBoardWriter(spec.folder)) as tensorboard,
-        cluster.connect(),
-    ):
+    trials = past.history.trials
+    tensorboard = TensorBoardWriter(spec.folder, metric=metric, mode=mode, earlier=trials)
+    retention = Retention(spec.folder, metric=metric, mode=mode, earlier=trials)
+    with _Ending(spec.time_budget_s) as ending, cluster.connect():
         slots = cluster.slots(spec.resources)
         slots = min(slots, spec.max_concurrent or slots)
         tally = Tally(total=spec.trials, max_t=spec.epochs, metric=metric, mode=mode, slots=slots)
         progress = Progress(tally, earlier=past.events)
-        retention = Retention(spec.folder, metric=metric, mode=mode, earlier=past.history.trials)
         with contextlib.closing(progress):
             _search(spec, journal, past, ending, [tensorboard, retention, progress], slots)
     results = Results(spec.folder)

@@ -9,7 +9,7 @@ from synthetic import START, Writer, make_folder
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.backend.event_processing.event_multiplexer import EventMultiplexer
 
-from tuner.errors import UsageError
+from tuner.history import fold
 from tuner.reporting import tensorboard
 from tuner.reporting.tensorboard import TensorBoardWriter, logdir, tag_of
 
@@ -33,16 +33,20 @@ def points(folder, number, tag):
     return [(point.step, point.value) for point in run.Scalars(tag)]
 
 
+def writer_of(folder, *, metric="val_accuracy", mode="max", earlier=()):
+    trials = fold(earlier).trials
+    return TensorBoardWriter(folder, metric=metric, mode=mode, earlier=trials)
+
+
 @pytest.fixture
 def folder(tmp_path):
     return make_folder(tmp_path / "digits")
 
 
 def test_runs_are_trials_and_tags_are_grouped(folder):
-    writer = TensorBoardWriter(folder)
+    writer = writer_of(folder)
     for number in (1, 2):
         writer(result(number, 1, **METRICS))
-    writer.close()
     runs = EventMultiplexer().AddRunsFromDirectory(str(logdir(folder)))
     runs.Reload()
     assert sorted(runs.Runs()) == ["00001", "00002"]
@@ -57,7 +61,7 @@ def test_runs_are_trials_and_tags_are_grouped(folder):
 
 
 def test_points_have_the_epoch_as_step_and_the_events_time(folder):
-    writer = TensorBoardWriter(folder)
+    writer = writer_of(folder)
     for epoch, value in ((1, 0.5), (2, 0.75), (3, 0.625)):
         writer(result(1, epoch, val_accuracy=value))
     run = EventAccumulator(str(logdir(folder) / "00001")).Reload()
@@ -71,15 +75,15 @@ def test_points_have_the_epoch_as_step_and_the_events_time(folder):
 
 
 def test_the_best_goes_down_where_the_objective_does(tmp_path):
-    folder = make_folder(tmp_path / "digits", metric="val_loss", mode="min")
-    writer = TensorBoardWriter(folder)
+    folder = tmp_path / "digits"
+    writer = writer_of(folder, metric="val_loss", mode="min")
     for epoch, value in ((1, 0.5), (2, 0.75), (3, 0.25)):
         writer(result(1, epoch, val_loss=value))
     assert points(folder, 1, "best/val_loss") == [(1, 0.5), (2, 0.5), (3, 0.25)]
 
 
 def test_a_report_is_readable_as_soon_as_it_is_taken(folder):
-    writer = TensorBoardWriter(folder)
+    writer = writer_of(folder)
     for epoch in (1, 2):
         writer(result(1, epoch, val_loss=1.0))
         assert len(points(folder, 1, "val/loss")) == epoch
@@ -89,11 +93,11 @@ def test_a_resume_goes_on_in_the_run_without_repeated_points(folder):
     story = Writer(folder)
     story.trial(1, [0.5, 0.75], end=None)
     story.kill()
-    writer = TensorBoardWriter(folder)
+    writer = writer_of(folder)
     for event in story.events:
         writer(event)
     writer(result(1, 3, val_accuracy=0.25))  # was never journaled: the driver was killed
-    again = TensorBoardWriter(folder)
+    again = writer_of(folder, earlier=story.events)
     again(story.events[0] | {"resumed": True})
     for epoch, value in ((3, 0.5), (4, 0.625)):
         again(result(1, epoch, val_accuracy=value) | {"time": START + 100 + epoch})
@@ -104,7 +108,7 @@ def test_a_resume_goes_on_in_the_run_without_repeated_points(folder):
 
 def test_a_resume_within_the_second_goes_on_in_the_file(folder):
     for epoch in (1, 2):
-        TensorBoardWriter(folder)(result(1, epoch, val_loss=1.0) | {"time": START})
+        writer_of(folder)(result(1, epoch, val_loss=1.0) | {"time": START})
     assert len(list((logdir(folder) / "00001").iterdir())) == 1
     assert points(folder, 1, "val/loss") == [(1, 1.0), (2, 1.0)]
 
@@ -112,7 +116,7 @@ def test_a_resume_within_the_second_goes_on_in_the_file(folder):
 def test_a_thousand_trials_hold_no_descriptor_and_no_thread(folder):
     import threading
 
-    writer = TensorBoardWriter(folder)
+    writer = writer_of(folder)
     before, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
     for number in range(1000):
         writer(result(number, 1, val_loss=1.0))
@@ -125,7 +129,7 @@ def test_torch_stays_out_of_the_driver_and_can_still_be_imported(folder):
         import sys
         from pathlib import Path
         from tuner.reporting.tensorboard import TensorBoardWriter
-        TensorBoardWriter(Path(sys.argv[1]))
+        TensorBoardWriter(Path(sys.argv[1]), metric="loss", mode="min", earlier={})
         assert "tensorboardX" in sys.modules
         print("torch" in sys.modules)
         import importlib.util
@@ -140,16 +144,11 @@ def test_a_disk_that_fails_is_told_once_and_stops_nothing(folder, caplog, monkey
     def full(path, data):
         raise OSError(28, "No space left on device")
 
-    writer = TensorBoardWriter(folder)
+    writer = writer_of(folder)
     monkeypatch.setattr(tensorboard, "_append", full)
     for epoch in (1, 2, 3):
         writer(result(1, epoch, val_loss=1.0))
     assert caplog.text.count("No space left on device") == 1
-
-
-def test_a_folder_without_an_experiment_is_told(tmp_path):
-    with pytest.raises(UsageError, match="is no experiment"):
-        TensorBoardWriter(tmp_path)
 
 
 @given(metric=st.text(min_size=1))

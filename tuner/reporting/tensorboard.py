@@ -17,16 +17,14 @@ import re
 import socket
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tuner.events import EXPERIMENT_STARTED, RESULT, Event
-from tuner.history import fold
-from tuner.journal import read
+from tuner.events import RESULT, Event
+from tuner.history import TrialRecord
 from tuner.selection import score
-from tuner.storage import EXPERIMENT, read_document
 
 _log = logging.getLogger(__name__)
 _PREFIX = "events.out.tfevents."
@@ -37,40 +35,34 @@ _NOT_IN_A_TAG = re.compile(r"[^-/\w.]")
 class TensorBoardWriter:
     """An observer of events that writes the scalars of every trial of the experiment in `folder`.
 
-    The objective is read from experiment.json: UsageError where there is none. A disk that fails
-    is logged once and ends the writing, not the search: the journal has it all.
+    metric, mode: the objective. `earlier` are the trials of the runs before a resume. A disk that
+    fails is logged once and ends the writing, not the search: the journal has it all.
     """
 
-    def __init__(self, folder: Path) -> None:
-        objective = read_document(folder / EXPERIMENT)["spec"]["objective"]
+    def __init__(
+        self, folder: Path, *, metric: str, mode: str, earlier: Mapping[str, TrialRecord]
+    ) -> None:
         self._folder = folder
-        self._metric: str = objective["metric"]
-        self._mode: str = objective["mode"]
+        self._metric = metric
+        self._mode = mode
         self._best: dict[str, float] = {}
         self._files: dict[str, Path] = {}
         self._records = _Records()
         self._failed = False
+        for trial in earlier.values():
+            values = [value for _, value in trial.values(metric)]
+            best = score(values, mode=mode, scope="best")
+            if best is not None:
+                self._best[trial.trial_id] = best
 
     def __call__(self, event: Event) -> None:
-        """Take one event; only reports and a resume matter here."""
-        if event["event"] == EXPERIMENT_STARTED and event["resumed"]:
-            self._recall()
-        elif event["event"] == RESULT and not self._failed:
+        """Take one event; only reports matter here."""
+        if event["event"] == RESULT and not self._failed:
             try:
                 self._write(event)
             except OSError as error:
                 self._failed = True
                 _log.warning("TensorBoard files are no longer written: %s", error)
-
-    def close(self) -> None:
-        """Nothing is held open; there for the symmetry of observers."""
-
-    def _recall(self) -> None:
-        for trial in fold(read(self._folder)).trials.values():
-            values = [value for _, value in trial.values(self._metric)]
-            best = score(values, mode=self._mode, scope="best")
-            if best is not None:
-                self._best[trial.trial_id] = best
 
     def _write(self, event: Event) -> None:
         trial_id, epoch, metrics = event["trial_id"], event["epoch"], event["metrics"]
