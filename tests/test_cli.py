@@ -344,15 +344,13 @@ def test_a_damaged_journal_is_exit_code_1(digits):
     assert "damaged" in call("ls").stdout
 
 
-def test_tensorboard_becomes_one_on_this_machine_only(digits, monkeypatch):
-    became = []
-    monkeypatch.setattr(os, "execv", lambda path, arguments: became.append(arguments))
-    call("tensorboard", "digits", "--port", "7007")
-    [arguments] = became
-    assert arguments[1:3] == ["-m", "tensorboard.main"]
-    assert arguments[arguments.index("--logdir") + 1] == str(Path("results/digits/trials"))
-    assert arguments[arguments.index("--host") + 1] == "127.0.0.1"
-    assert arguments[arguments.index("--port") + 1] == "7007"
+def test_tensorboard_is_served_for_the_experiment(digits, monkeypatch):
+    from tuner.reporting import board
+
+    served = []
+    monkeypatch.setattr(board, "serve", lambda folder, port: served.append((folder, port)) or 2)
+    assert call("tensorboard", "digits", "--port", "7007").return_value == 2
+    assert served == [(Path("results/digits"), 7007)]
 
 
 def test_storage_is_the_flag_else_the_environment(digits, here, monkeypatch):

@@ -220,11 +220,11 @@ def evaluate(name: str, trial_id: str | None, storage: str | None, as_json: bool
 @click.argument("name")
 @click.option("--port", type=int, default=6006, show_default=True)
 @options.storage
-def tensorboard(name: str, port: int, storage: str | None) -> NoReturn:
+def tensorboard(name: str, port: int, storage: str | None) -> int:
     """Open TensorBoard on experiment NAME, on this machine only."""
-    from tuner.reporting.tensorboard import serve
+    from tuner.reporting.board import serve
 
-    serve(_load(name, storage).folder, port=port)
+    return serve(_load(name, storage).folder, port=port)
 
 
 def main() -> NoReturn:

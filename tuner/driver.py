@@ -81,7 +81,7 @@ def _run(spec: ExperimentSpec, journal: Journal, past: Past) -> Results:
     """Set up what watches the search, search, and tell how it ended."""
     metric, mode = spec.objective.metric, spec.objective.mode
     trials = past.history.trials
-    tensorboard = TensorBoardWriter(spec.folder, metric=metric, mode=mode, earlier=trials)
+    tensorboard = TensorBoardWriter(spec, earlier=trials)
     retention = Retention(spec.folder, metric=metric, mode=mode, earlier=trials)
     with _Ending(spec.time_budget_s) as ending, cluster.connect():
         slots = cluster.slots(spec.resources)

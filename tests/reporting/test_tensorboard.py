@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 from synthetic import START, Writer, make_folder
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.backend.event_processing.event_multiplexer import EventMultiplexer
+from tensorboard.plugins.hparams import api_pb2, metadata
 
 from tuner.history import fold
-from tuner.reporting import tensorboard
-from tuner.reporting.tensorboard import TensorBoardWriter, logdir, tag_of
+from tuner.reporting import event_file
+from tuner.reporting.tensorboard import TensorBoardWriter, logdir, metric_columns, tag_of
+from tuner.spec import build_spec
 
 METRICS = {"train_loss": 1.5, "val_loss": 1.25, "val_accuracy": 0.5, "lr": 0.125, "epoch_s": 2.0}
 
@@ -33,9 +35,55 @@ def points(folder, number, tag):
     return [(point.step, point.value) for point in run.Scalars(tag)]
 
 
-def writer_of(folder, *, metric="val_accuracy", mode="max", earlier=()):
-    trials = fold(earlier).trials
-    return TensorBoardWriter(folder, metric=metric, mode=mode, earlier=trials)
+def started(number, **config):
+    return {
+        "event": "trial_started",
+        "time": START,
+        "trial_id": f"{number:05}",
+        "config": config or {"lr": 0.1},
+    }
+
+
+def ended(number, status):
+    return {
+        "event": "trial_ended",
+        "time": START + 60,
+        "trial_id": f"{number:05}",
+        "status": status,
+    }
+
+
+def writer_of(folder, *, metric="val_accuracy", mode="max", earlier=(), space=None, **fields):
+    """A writer for the classifier that ships."""
+    spec = build_spec(
+        {
+            "name": folder.name,
+            "storage": str(folder.parent),
+            "training": {"model": "cnn", "dataset": "digits"},
+            "search": {"space": space or {"lr": "loguniform(0.01, 1)"}},
+            "objective": {"metric": metric, "mode": mode},
+            "num_samples": 4,
+        }
+        | fields
+    )
+    return TensorBoardWriter(spec, earlier=fold(earlier).trials)
+
+
+def hparams(folder, number):
+    """(experiment, session start, session end) of a trial, as TensorBoard reads them."""
+    run = EventAccumulator(str(logdir(folder) / f"{number:05}")).Reload()
+    contents = run.PluginTagToContent(metadata.PLUGIN_NAME)
+    return (
+        metadata.parse_experiment_plugin_data(contents[metadata.EXPERIMENT_TAG]),
+        metadata.parse_session_start_info_plugin_data(contents[metadata.SESSION_START_INFO_TAG]),
+        metadata.parse_session_end_info_plugin_data(contents[metadata.SESSION_END_INFO_TAG]),
+    )
+
+
+def status_of(folder, number):
+    """The status in TensorBoard's own words and in ours."""
+    _, start, end = hparams(folder, number)
+    return api_pb2.Status.Name(end.status), start.hparams["status"].string_value
 
 
 @pytest.fixture
@@ -101,7 +149,7 @@ def test_a_resume_goes_on_in_the_run_without_repeated_points(folder):
     again(story.events[0] | {"resumed": True})
     for epoch, value in ((3, 0.5), (4, 0.625)):
         again(result(1, epoch, val_accuracy=value) | {"time": START + 100 + epoch})
-    assert len(list((logdir(folder) / "00001").iterdir())) == 2
+    assert len(list((logdir(folder) / "00001").iterdir())) == 3
     assert points(folder, 1, "val/accuracy") == [(1, 0.5), (2, 0.75), (3, 0.5), (4, 0.625)]
     assert points(folder, 1, "best/val_accuracy")[2:] == [(3, 0.75), (4, 0.75)]
 
@@ -127,9 +175,11 @@ def test_a_thousand_trials_hold_no_descriptor_and_no_thread(folder):
 def test_torch_stays_out_of_the_driver_and_can_still_be_imported(folder):
     code = """
         import sys
-        from pathlib import Path
         from tuner.reporting.tensorboard import TensorBoardWriter
-        TensorBoardWriter(Path(sys.argv[1]), metric="loss", mode="min", earlier={})
+        from tuner.spec import build_spec
+        space = {"space": {"lr": "uniform(0, 1)"}}
+        spec = build_spec({"storage": sys.argv[1], "search": space, "num_samples": 1})
+        TensorBoardWriter(spec, earlier={})
         assert "tensorboardX" in sys.modules
         print("torch" in sys.modules)
         import importlib.util
@@ -145,7 +195,7 @@ def test_a_disk_that_fails_is_told_once_and_stops_nothing(folder, caplog, monkey
         raise OSError(28, "No space left on device")
 
     writer = writer_of(folder)
-    monkeypatch.setattr(tensorboard, "_append", full)
+    monkeypatch.setattr(event_file, "append", full)
     for epoch in (1, 2, 3):
         writer(result(1, epoch, val_loss=1.0))
     assert caplog.text.count("No space left on device") == 1
@@ -164,12 +214,79 @@ def test_an_objective_that_names_no_split_has_its_own_group():
     assert tag_of("accuracy", "loss") == "system/accuracy"
 
 
-def test_serving_shows_the_trials_to_this_machine_only(folder, monkeypatch):
-    called = []
-    monkeypatch.setattr(os, "execv", lambda path, command: called.append((path, command)))
-    tensorboard.serve(folder, port=7007)
-    (path, command) = called[0]
-    assert path == sys.executable
-    assert command[command.index("--logdir") + 1] == str(folder / "trials")
-    assert command[command.index("--host") + 1] == "127.0.0.1"
-    assert command[command.index("--port") + 1] == "7007"
+def test_a_trial_has_its_row_from_its_start(folder):
+    writer_of(folder)(started(1, lr=0.25))
+    experiment, start, end = hparams(folder, 1)
+    assert [info.name for info in experiment.hparam_infos] == ["status", "lr"]
+    assert start.hparams["lr"].number_value == 0.25
+    assert start.start_time_secs == START
+    assert (end.status, end.end_time_secs) == (api_pb2.STATUS_RUNNING, 0)
+
+
+@pytest.mark.parametrize(
+    ("status", "theirs"),
+    [
+        ("completed", "STATUS_SUCCESS"),
+        ("stopped", "STATUS_SUCCESS"),
+        ("failed", "STATUS_FAILURE"),
+        ("interrupted", "STATUS_UNKNOWN"),
+    ],
+)
+def test_how_a_trial_ended_is_told(folder, status, theirs):
+    writer = writer_of(folder)
+    writer(started(1))
+    assert status_of(folder, 1) == ("STATUS_RUNNING", "running")
+    writer(ended(1, status))
+    assert status_of(folder, 1) == (theirs, status)
+    assert hparams(folder, 1)[2].end_time_secs == START + 60
+
+
+def test_every_run_has_the_same_complete_columns(folder):
+    writer = writer_of(folder, space={"lr": "uniform(0, 1)", "schedule": "choice([None, 'step'])"})
+    writer(started(1, lr=0.5, schedule=None))
+    writer(started(2, lr=0.25, schedule="step"))
+    (first, start, _), (second, _, _) = hparams(folder, 1), hparams(folder, 2)
+    assert first == second
+    assert start.hparams["schedule"].string_value == "None"
+    assert [m.name.tag for m in first.metric_infos] == [
+        "best/val_accuracy",
+        "val/accuracy",
+        "val/loss",
+    ]
+
+
+def test_the_columns_of_another_trainable_are_those_of_its_objective():
+    spec = build_spec(
+        {
+            "trainable": "mine:Learner",
+            "search": {"space": {"lr": "uniform(0, 1)"}},
+            "objective": {"metric": "f1", "mode": "max"},
+            "num_samples": 1,
+        }
+    )
+    assert metric_columns(spec) == ["best/f1", "objective/f1"]
+
+
+def test_after_a_kill_a_resume_shows_how_every_trial_stands(folder):
+    story = Writer(folder)
+    story.trial(1, [0.5], end="stopped")
+    story.trial(2, [0.5], end=None)
+    story.kill()
+    resumed = story.events[0] | {"resumed": True, "time": START + 30}
+    writer = writer_of(folder, earlier=story.events)
+    writer(resumed)
+    assert status_of(folder, 1) == ("STATUS_SUCCESS", "stopped")
+    assert status_of(folder, 2) == ("STATUS_UNKNOWN", "interrupted")
+    again = started(2) | {"time": START + 31}
+    writer(again)
+    assert status_of(folder, 2) == ("STATUS_RUNNING", "running")
+    assert hparams(folder, 2)[1].start_time_secs < START + 30
+    writer(ended(2, "completed"))
+    assert status_of(folder, 2) == ("STATUS_SUCCESS", "completed")
+
+
+def test_a_hyperparameter_may_be_called_status(folder):
+    writer_of(folder, space={"status": "choice(['a', 'b'])"})(started(1, status="a"))
+    start = hparams(folder, 1)[1]
+    assert start.hparams["status"].string_value == "a"
+    assert start.hparams["trial_status"].string_value == "running"

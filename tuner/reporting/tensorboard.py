@@ -1,110 +1,149 @@
-"""TensorBoard event files, written from events while the search runs.
+"""TensorBoard's view of a search: event files, written from events while the search runs.
 
 The logdir is STORAGE/NAME/trials, so that a run is named by its trial's id. A point has the epoch
 as its step and the event's time as its wall time. Tags: train/*, val/*, system/*, the objective
 where its name says neither (objective/*), and best/METRIC, the trial's best value so far.
 
-tensorboardX gives the protocol buffers and the checksums. Its SummaryWriter is not used: it holds
-a file, a queue and a thread a trial. Here a report is one record, appended and let go, so that
-thousands of paused trials cost no descriptor, and a kill tears no record of another report.
+Scalars are appended to a file for each time that the search was started. What the HPARAMS tab
+shows of a trial, its status included, is a small file of its own that is replaced whenever the
+status changes: of a record that comes twice TensorBoard keeps the first. It keeps it as long as it
+runs, too, which `tuner.reporting.board` mends; one that is started by hand shows the status that
+it met first.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import re
-import socket
-import struct
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from tuner.events import RESULT, Event
+from tuner.events import (
+    EXPERIMENT_STARTED,
+    INTERRUPTED,
+    RESULT,
+    RUNNING,
+    TRIAL_ENDED,
+    TRIAL_STARTED,
+    Event,
+)
 from tuner.history import TrialRecord
+from tuner.reporting import event_file
+from tuner.reporting.hparams import PLUGIN, Summaries, columns_of
 from tuner.selection import score
+from tuner.spec import ExperimentSpec
 
 _log = logging.getLogger(__name__)
-_PREFIX = "events.out.tfevents."
-_VERSION = "brain.Event:2"
+HPARAMS = f"{event_file.PREFIX}0000000000.hparams"  # read before all others
+_TELLING = ("val_accuracy", "val_loss")  # of what the classifier that ships reports
 _NOT_IN_A_TAG = re.compile(r"[^-/\w.]")
 
 
-class TensorBoardWriter:
-    """An observer of events that writes the scalars of every trial of the experiment in `folder`.
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What the HPARAMS tab shows of a trial, but for its metrics."""
 
-    metric, mode: the objective. `earlier` are the trials of the runs before a resume. A disk that
-    fails is logged once and ends the writing, not the search: the journal has it all.
+    config: Mapping[str, Any]
+    started: float
+
+
+class TensorBoardWriter:
+    """An observer of events that writes what TensorBoard shows of every trial.
+
+    `earlier` are the trials of the runs before a resume. A disk that fails is logged once and
+    ends the writing, not the search: the journal has it all.
     """
 
-    def __init__(
-        self, folder: Path, *, metric: str, mode: str, earlier: Mapping[str, TrialRecord]
-    ) -> None:
-        self._folder = folder
-        self._metric = metric
-        self._mode = mode
+    def __init__(self, spec: ExperimentSpec, *, earlier: Mapping[str, TrialRecord]) -> None:
+        self._folder = spec.folder
+        self._metric = spec.objective.metric
+        self._mode = spec.objective.mode
         self._best: dict[str, float] = {}
+        self._rows: dict[str, _Row] = {}
         self._files: dict[str, Path] = {}
-        self._records = _Records()
+        self._earlier = earlier
+        self._records = event_file.Records()
+        self._summaries = Summaries(spec.name, columns_of(spec.search.space), metric_columns(spec))
         self._failed = False
         for trial in earlier.values():
-            values = [value for _, value in trial.values(metric)]
-            best = score(values, mode=mode, scope="best")
+            values = [value for _, value in trial.values(self._metric)]
+            best = score(values, mode=self._mode, scope="best")
             if best is not None:
                 self._best[trial.trial_id] = best
 
     def __call__(self, event: Event) -> None:
-        """Take one event; only reports matter here."""
-        if event["event"] == RESULT and not self._failed:
-            try:
-                self._write(event)
-            except OSError as error:
-                self._failed = True
-                _log.warning("TensorBoard files are no longer written: %s", error)
+        """Take one event and write what it changes."""
+        if self._failed:
+            return
+        try:
+            self._take(event)
+        except OSError as error:
+            self._failed = True
+            _log.warning("TensorBoard files are no longer written: %s", error)
 
-    def _write(self, event: Event) -> None:
+    def _take(self, event: Event) -> None:
+        kind = event["event"]
+        if kind == EXPERIMENT_STARTED:
+            for trial in self._earlier.values():
+                self._recall(trial)
+        elif kind == TRIAL_STARTED:
+            row = self._rows.setdefault(event["trial_id"], _Row(event["config"], event["time"]))
+            self._show(event["trial_id"], row, RUNNING)
+        elif kind == RESULT:
+            self._report(event)
+        elif kind == TRIAL_ENDED:
+            row = self._rows[event["trial_id"]]
+            self._show(event["trial_id"], row, event["status"], ended=event["time"])
+
+    def _recall(self, trial: TrialRecord) -> None:
+        """Show a trial as the runs before left it; the driver that ran it is gone."""
+        row = self._rows[trial.trial_id] = _Row(trial.config, trial.started)
+        status = INTERRUPTED if trial.status == RUNNING else trial.status
+        self._show(trial.trial_id, row, status, ended=trial.ended)
+
+    def _show(self, trial_id: str, row: _Row, status: str, *, ended: float | None = None) -> None:
+        contents = self._summaries.of_trial(row.config, status, started=row.started, ended=ended)
+        data = self._records.version(time=row.started)
+        data += self._records.plugin_data(PLUGIN, contents, time=row.started)
+        event_file.replace(self._run(trial_id) / HPARAMS, data)
+
+    def _report(self, event: Event) -> None:
         trial_id, epoch, metrics = event["trial_id"], event["epoch"], event["metrics"]
         scalars = {tag_of(name, self._metric): value for name, value in metrics.items()}
         if self._metric in metrics:
             earlier = self._best.get(trial_id, metrics[self._metric])
             pick = min if self._mode == "min" else max
             self._best[trial_id] = pick(earlier, metrics[self._metric])
-            scalars[_clean(f"best/{self._metric}")] = self._best[trial_id]
+            scalars[best_tag(self._metric)] = self._best[trial_id]
         data = b""
         if trial_id not in self._files:
             data = self._begin(trial_id, epoch, event["time"])
         data += self._records.scalars(scalars, step=epoch, time=event["time"])
-        _append(self._files[trial_id], data)
+        event_file.append(self._files[trial_id], data)
 
     def _begin(self, trial_id: str, epoch: int, time: float) -> bytes:
         """Choose the trial's file; what must come before its first report of this process."""
-        run = logdir(self._folder) / trial_id
-        run.mkdir(parents=True, exist_ok=True)
-        resumed = any(path.name.startswith(_PREFIX) for path in run.iterdir())
-        # Readers take a run's files in order of name: by the second they were begun.
-        file = run / f"{_PREFIX}{int(time):010}.{socket.gethostname()}"
+        run = self._run(trial_id)
+        files = {path.name for path in run.iterdir() if path.name.startswith(event_file.PREFIX)}
+        file = run / event_file.file_name(time)
         data = b"" if file.exists() else self._records.version(time=time)
-        if resumed:
+        if files - {HPARAMS}:
             # Takes back points from this step on, had the run before got further than its journal.
             data += self._records.restart(step=epoch, time=time)
         self._files[trial_id] = file
         return data
 
+    def _run(self, trial_id: str) -> Path:
+        run = logdir(self._folder) / trial_id
+        run.mkdir(parents=True, exist_ok=True)
+        return run
+
 
 def logdir(folder: Path) -> Path:
     """What `tensorboard --logdir` shows of the experiment in `folder`: one run a trial."""
     return folder / "trials"
-
-
-def serve(folder: Path, *, port: int = 6006) -> NoReturn:
-    """Become TensorBoard on the experiment in `folder`, for this machine's browsers only."""
-    command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(logdir(folder))]
-    command += ["--host", "127.0.0.1", "--port", str(port)]
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.execv(command[0], command)  # so that signals and the exit code are its own
 
 
 def tag_of(metric: str, objective: str) -> str:
@@ -122,63 +161,17 @@ def tag_of(metric: str, objective: str) -> str:
     return _clean(f"{group}/{metric}")
 
 
+def best_tag(metric: str) -> str:
+    """The tag of the best value so far."""
+    return _clean(f"best/{metric}")
+
+
+def metric_columns(spec: ExperimentSpec) -> list[str]:
+    """The tags that the HPARAMS tab shows: the best, the last, what else tells how good it is."""
+    objective = spec.objective.metric
+    others = [metric for metric in _TELLING if spec.ships and metric != objective]
+    return [best_tag(objective), *(tag_of(metric, objective) for metric in (objective, *others))]
+
+
 def _clean(tag: str) -> str:
     return _NOT_IN_A_TAG.sub("_", tag)
-
-
-def _append(path: Path, data: bytes) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
-    try:
-        os.write(fd, data)
-    finally:
-        os.close(fd)
-
-
-class _Records:
-    """Makes the records of an event file: TFRecords of tensorboardX's Event messages."""
-
-    def __init__(self) -> None:
-        with _torch_kept_out():
-            from tensorboardX.proto import event_pb2, summary_pb2
-            from tensorboardX.record_writer import masked_crc32c
-        self._event = event_pb2
-        self._summary = summary_pb2
-        self._checksum = masked_crc32c
-
-    def version(self, *, time: float) -> bytes:
-        """What a file begins with."""
-        return self._record(self._event.Event(wall_time=time, file_version=_VERSION))
-
-    def restart(self, *, step: int, time: float) -> bytes:
-        """Tells readers that what was written of `step` and later is taken back."""
-        start = self._event.SessionLog(status=self._event.SessionLog.START)
-        return self._record(self._event.Event(wall_time=time, step=step, session_log=start))
-
-    def scalars(self, scalars: dict[str, float], *, step: int, time: float) -> bytes:
-        """One report; a float beyond 32 bits becomes infinite, as in every event file."""
-        values = [self._summary.Summary.Value(tag=t, simple_value=v) for t, v in scalars.items()]
-        summary = self._summary.Summary(value=values)
-        return self._record(self._event.Event(wall_time=time, step=step, summary=summary))
-
-    def _record(self, event: Any) -> bytes:
-        data: bytes = event.SerializeToString()
-        header = struct.pack("<Q", len(data))
-        checks = (struct.pack("<I", self._checksum(part)) for part in (header, data))
-        return b"".join((header, next(checks), data, next(checks)))
-
-
-@contextmanager
-def _torch_kept_out() -> Iterator[None]:
-    """Let an import go without torch, which it would take if it could but does not need.
-
-    tensorboardX imports torch where it is installed, for embeddings and graphs: 1-2 s and 180 MB
-    in a driver that trains nothing. Not for use while another thread imports torch.
-    """
-    if "torch" in sys.modules:
-        yield
-        return
-    sys.modules["torch"] = None  # type: ignore[assignment]  # what makes `import torch` fail
-    try:
-        yield
-    finally:
-        del sys.modules["torch"]

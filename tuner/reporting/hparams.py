@@ -1,0 +1,212 @@
+"""What TensorBoard's HPARAMS tab knows of a search: its columns, and a row for every trial.
+
+TensorBoard takes the columns from the first run that it meets, so they come from the search space
+and not from configs, and are the same in every run. It prints every number with five digits
+(64 as 64.000), so whole numbers are given as text where there are few of them; wider ranges stay
+numbers, to be filtered by their bounds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.domains import Choice, Domain, Numeric
+from tuner.events import COMPLETED, FAILED, INTERRUPTED, RUNNING, STOPPED
+from tuner.grid import grid_values
+from tuner.reporting.wording import printable
+
+PLUGIN = "hparams"
+
+_STATUSES = (RUNNING, COMPLETED, STOPPED, FAILED, INTERRUPTED)
+_MOST_CHECKBOXES = 9  # from ten values on, TensorBoard asks for a regular expression instead
+_SHOWN_AT_FIRST = 5  # columns; those that differ come first
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of hyperparameters, named by its dotted path.
+
+    kind: "text", "bool" or "number". values: all that may stand in it, as shown there; None where
+    they are not listed. bounds: least and greatest number, where these are known. varies: whether
+    trials may differ in it.
+    """
+
+    name: str
+    kind: str
+    values: tuple[str | bool | float, ...] | None = None
+    bounds: tuple[float, float] | None = None
+    varies: bool = True
+
+    def cell(self, value: Any) -> str | bool | float:
+        """How `value` stands in this column."""
+        if self.kind == "bool":
+            return bool(value)
+        if self.kind == "number":
+            return float(value)
+        width = max((len(v) for v in self.values or () if isinstance(v, str)), default=0)
+        return _text(value, width if _is_whole(value) else 0)
+
+
+def columns_of(space: Mapping[str, Any]) -> tuple[Column, ...]:
+    """The columns of a search space, in declared order; those inside its branches too."""
+    possible: dict[str, list[Any]] = {}
+    for path, domain in _leaves(space):
+        possible.setdefault(path, []).append(domain)
+    return tuple(_column(path, domains) for path, domains in possible.items())
+
+
+def row_of(config: Mapping[str, Any], columns: Iterable[Column]) -> dict[str, str | bool | float]:
+    """What stands in the columns for `config`; a column of a branch not taken stays empty."""
+    return {c.name: c.cell(v) for c in columns for v in _values_at(config, c.name.split("."))}
+
+
+class Summaries:
+    """The plugin's contents by tag: `columns` and `metrics` for all runs, and a trial's own.
+
+    metrics: tags of scalars that become columns, of which each shows a trial's last value.
+    """
+
+    def __init__(self, name: str, columns: tuple[Column, ...], metrics: Iterable[str]) -> None:
+        from tensorboard.plugins.hparams import api_pb2, metadata, plugin_data_pb2
+
+        self._columns = columns
+        self._status = "trial_status" if any(c.name == "status" for c in columns) else "status"
+        self._api = api_pb2
+        self._data = plugin_data_pb2
+        self._tags = metadata
+        self._experiment = self._content(
+            experiment=api_pb2.Experiment(
+                name=name,
+                hparam_infos=[*map(self._info, self._with_status())],
+                metric_infos=[
+                    api_pb2.MetricInfo(name=api_pb2.MetricName(tag=tag)) for tag in metrics
+                ],
+            )
+        )
+
+    def of_trial(
+        self, config: Mapping[str, Any], status: str, *, started: float, ended: float | None
+    ) -> dict[str, bytes]:
+        """The contents of a trial's run; times in seconds since the epoch."""
+        start = self._data.SessionStartInfo(start_time_secs=started)
+        for name, value in {self._status: status, **row_of(config, self._columns)}.items():
+            field = {bool: "bool_value", float: "number_value", str: "string_value"}[type(value)]
+            setattr(start.hparams[name], field, value)
+        end = self._data.SessionEndInfo(status=_SESSION[status], end_time_secs=ended or 0)
+        return {
+            self._tags.EXPERIMENT_TAG: self._experiment,
+            self._tags.SESSION_START_INFO_TAG: self._content(session_start_info=start),
+            self._tags.SESSION_END_INFO_TAG: self._content(session_end_info=end),
+        }
+
+    def _with_status(self) -> Iterator[Column]:
+        """All columns; of those that vary only as many as TensorBoard shows at first."""
+        yield Column(self._status, "text", _STATUSES)
+        left = _SHOWN_AT_FIRST - 1
+        for column in self._columns:
+            varies = column.varies and left > 0
+            left -= varies
+            yield Column(column.name, column.kind, column.values, column.bounds, varies)
+
+    def _info(self, column: Column) -> Any:
+        kinds = {"text": "STRING", "bool": "BOOL", "number": "FLOAT64"}
+        kind = self._api.DataType.Value(f"DATA_TYPE_{kinds[column.kind]}")
+        info = self._api.HParamInfo(name=column.name, type=kind, differs=column.varies)
+        if column.values is not None:
+            info.domain_discrete.extend(column.values)
+        elif column.bounds is not None:
+            info.domain_interval.min_value, info.domain_interval.max_value = column.bounds
+        return info
+
+    def _content(self, **data: Any) -> bytes:
+        content = self._data.HParamsPluginData(version=self._tags.PLUGIN_DATA_VERSION, **data)
+        serialized: bytes = content.SerializeToString()
+        return serialized
+
+
+# Of TensorBoard's Status: unknown 0, success 1, failure 2, running 3
+_SESSION = {COMPLETED: 1, STOPPED: 1, FAILED: 2, RUNNING: 3, INTERRUPTED: 0}
+
+
+def _leaves(space: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every (dotted path, domain or constant); options of a choice that are no branches as one."""
+    for key, value in space.items():
+        here = f"{path}.{key}" if path else key
+        if isinstance(value, Mapping):
+            yield from _leaves(value, here)
+        elif isinstance(value, Choice):
+            plain = [option for option in value.values if not isinstance(option, Mapping)]
+            if plain:
+                yield here, Choice(tuple(plain))
+            for option in value.values:
+                if isinstance(option, Mapping):
+                    yield from _leaves(option, here)
+        else:
+            yield here, value
+
+
+def _column(name: str, domains: list[Any]) -> Column:
+    """The column that holds the values of all `domains`, or constants, of one name."""
+    listed = [_listed(domain) for domain in domains]
+    values = [value for some in listed for value in some or ()]
+    ranges = [d for d, some in zip(domains, listed, strict=True) if some is None]
+    if values and not ranges and all(isinstance(value, bool) for value in values):
+        found = tuple(sorted(set(values)))
+        return Column(name, "bool", found, varies=len(found) > 1)
+    few = not ranges and len({*map(_text, values)}) <= _MOST_CHECKBOXES
+    whole = all(map(_is_whole, values))
+    if all(map(_is_number, values)) and not (few and whole):
+        numbers = sorted({float(value) for value in values})
+        if few:
+            return Column(name, "number", tuple(numbers), varies=len(numbers) > 1)
+        return Column(name, "number", bounds=_bounds(numbers, ranges))
+    width = max((len(_text(value)) for value in values), default=0) if whole else 0
+    texts = tuple(dict.fromkeys(_text(value, width) for value in values))
+    return Column(name, "text", texts if few else None, varies=bool(ranges) or len(texts) > 1)
+
+
+def _bounds(numbers: list[float], ranges: list[Domain]) -> tuple[float, float] | None:
+    """Least and greatest of numbers and ranges; None where a normal distribution has no ends."""
+    ends = [end for d in ranges if isinstance(d, Numeric) for end in (d.first, d.last)]
+    unbounded = len(ends) < 2 * len(ranges)
+    return None if unbounded else (min(numbers + ends), max(numbers + ends))
+
+
+def _listed(domain: Any) -> tuple[Any, ...] | None:
+    """The values of a choice, a constant or a short range; None for any other domain."""
+    if not isinstance(domain, Domain):
+        return (domain,)
+    if isinstance(domain, Choice):
+        return domain.values
+    short = domain.size is not None and domain.size <= _MOST_CHECKBOXES
+    return grid_values(domain, _MOST_CHECKBOXES) if short else None
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _text(value: Any, width: int = 0) -> str:
+    """The value in words; with spaces before it to `width`, so that whole numbers sort as such."""
+    text = value if isinstance(value, str) else repr(value)
+    if isinstance(value, list | tuple):
+        text = json.dumps(value)
+    return printable(text).rjust(width)
+
+
+def _values_at(config: Mapping[str, Any], path: list[str]) -> Iterator[Any]:
+    """The value at a dotted path, if there is one that is no branch."""
+    node: Any = config
+    for key in path:
+        if not isinstance(node, Mapping) or key not in node:
+            return
+        node = node[key]
+    if not isinstance(node, Mapping):
+        yield node
