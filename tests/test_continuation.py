@@ -102,3 +102,15 @@ def test_an_extension_changes_what_it_says_and_nothing_else():
     assert [Extension().changes_the_spec, Extension(1).changes_the_spec] == [False, True]
     with pytest.raises(UsageError, match="a number of samples"):
         Extension(add_samples=1).applied_to({"num_samples": None})
+
+
+def test_a_trial_keeps_its_own_seed(writer):
+    writer.add("trial_started", trial_id="00000", config={"lr": 0.1}, seed=9)
+    writer.add("result", trial_id="00000", epoch=1, metrics={"val_accuracy": 0.5})
+    (trial,) = past_of(writer).unfinished()
+    assert assignment_of(writer.folder, trial)[0].seed == 9
+    again = Writer(writer.folder, resumed=True)
+    again.checkpoint("00000", 1)
+    (trial,) = past_of(again).unfinished()
+    assignment = assignment_of(writer.folder, trial)[0]
+    assert (assignment.epoch, assignment.seed) == (1, 9)

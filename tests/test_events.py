@@ -45,6 +45,7 @@ def test_every_field_of_a_known_event_is_needed(event):
         (1, "config", {"lr": math.nan}),
         (1, "config", {"lr": object()}),
         (1, "config", {1: 2}),
+        (1, "seed", -1),
         (1, "trial_id", "../00001"),
         (1, "trial_id", "٣"),
         (1, "time", math.inf),

@@ -38,7 +38,7 @@ def test_a_whole_trial():
     history = fold(
         events(
             BEGIN,
-            ("trial_started", 1, {"config": {"lr": 0.1}, "origin": "given"}),
+            ("trial_started", 1, {"config": {"lr": 0.1}, "origin": "given", "seed": 5}),
             report(1, 1, loss=0.5),
             ("checkpoint", 1, {"epoch": 1} | path),
             report(1, 2, loss=0.4),
@@ -55,7 +55,7 @@ def test_a_whole_trial():
         Report(2, START + 5, {"loss": 0.4}),
     )
     assert trial.checkpoints == (CheckpointRecord(1, path["path"], path["sha256"]),)
-    assert (trial.status, trial.error, trial.origin) == ("completed", None, "given")
+    assert (trial.status, trial.error, trial.origin, trial.seed) == ("completed", None, "given", 5)
     assert (trial.started, trial.ended, trial.duration_s) == (START + 2, START + 6, 4)
     assert trial.last_epoch == 2
     assert trial.values("loss") == [(1, 0.5), (2, 0.4)]

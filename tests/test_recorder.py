@@ -75,6 +75,16 @@ def test_a_trial_is_told_in_order(trials):
     assert trials.seen == list(read(trials.folder))
 
 
+def test_a_start_tells_the_origin_and_the_seed_where_they_are_known(trials):
+    own = trial(0)
+    own.config |= {"origin": "grid", "seed": 0}
+    trials.recorder.on_trial_start(0, [], own)
+    trials.start(1)
+    known, unknown = trials.seen
+    assert (known["origin"], known["seed"]) == ("grid", 0)
+    assert set(unknown) == {"event", "time", "trial_id", "config"}
+
+
 def test_what_the_scheduler_ended_is_stopped(trials):
     trials.start(0)
     trials.stopped.add("00000")

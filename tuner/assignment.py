@@ -12,6 +12,7 @@ class Assignment:
 
     epoch: the last epoch that is done. checkpoint: {path, sha256} of that epoch's, None at the
     start. origin: why the config was chosen: grid, random, initial or model; None after a resume.
+    seed: the trial's own; None where it is the experiment's.
     """
 
     trial_id: str
@@ -19,3 +20,4 @@ class Assignment:
     epoch: int = 0
     checkpoint: dict[str, Any] | None = None
     origin: str | None = None
+    seed: int | None = None

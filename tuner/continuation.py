@@ -95,9 +95,10 @@ def assignment_of(folder: Path, trial: TrialRecord) -> tuple[Assignment, list[st
     """Where `trial` goes on, and warnings to be told."""
     checkpoint, wrong = newest_checkpoint(folder, trial)
     if checkpoint is None:
-        return Assignment(trial.trial_id, trial.config), wrong
+        return Assignment(trial.trial_id, trial.config, seed=trial.seed), wrong
     place = {
         "path": checkpoint.path.relative_to(folder).as_posix(),
         "sha256": checkpoint.sha256,
     }
-    return Assignment(trial.trial_id, trial.config, checkpoint.epoch, place), wrong
+    assignment = Assignment(trial.trial_id, trial.config, checkpoint.epoch, place, seed=trial.seed)
+    return assignment, wrong

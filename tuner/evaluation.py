@@ -8,10 +8,12 @@ from typing import Any
 
 from tuner.checkpoints import Checkpoint
 from tuner.errors import UsageError
+from tuner.history import TrialRecord
 from tuner.results import Results
 from tuner.storage import write_document
 from tuner.training.checkpoint_store import load_state
 from tuner.training.loading import is_learner, load_trainable
+from tuner.training.worker import own_seed
 
 _RECORD = "test.json"  # in the trial's folder
 
@@ -34,7 +36,7 @@ def evaluate(results: Results, trial_id: str | None = None) -> dict[str, Any]:
         "trial_id": trial.trial_id,
         "epoch": checkpoint.epoch,
         "checkpoint_sha256": checkpoint.sha256,
-        **_measure(results.spec, trial.config, checkpoint),
+        **_measure(results.spec, trial, checkpoint),
     }
     write_document(record, measured)
     return measured
@@ -46,19 +48,16 @@ def can_evaluate(spec: dict[str, Any]) -> bool:
     return is_learner(trainable) and callable(getattr(trainable, "test", None))
 
 
-def _measure(
-    spec: dict[str, Any], config: dict[str, Any], checkpoint: Checkpoint
-) -> dict[str, Any]:
+def _measure(spec: dict[str, Any], trial: TrialRecord, checkpoint: Checkpoint) -> dict[str, Any]:
     from tuner.spec import build_spec
 
     if not can_evaluate(spec):
         raise UsageError(f"{spec['trainable']} has no method test(), so it cannot be evaluated")
     import torch
 
-    constants = build_spec(spec).constants
     learner = load_trainable(spec["trainable"])(
-        config,
-        constants,
+        trial.config,
+        build_spec(spec).constants | own_seed(trial.seed),
         device=torch.device("cuda" if torch.cuda.is_available() else "cpu"),
         rank=0,
         world_size=1,

@@ -4,7 +4,8 @@ An event is a dict with `event`, `time` (seconds since the epoch) and, for event
 `trial_id`. By event it also has:
 
     experiment_started   resumed: bool, owner: {host, pid, started}
-    trial_started        config: {name: value}
+    trial_started        config: {name: value}; where they are known also origin: why it was
+                         chosen, and seed: the trial's own
     result               epoch: int, metrics: {name: finite number}
     checkpoint           epoch: int, path: POSIX, relative to the experiment's folder, sha256
     trial_ended          status; where that is "failed" also error: {kind, message}
@@ -119,7 +120,11 @@ _RULES: dict[str, tuple[_Rule, ...]] = {
         ("resumed", lambda value: isinstance(value, bool), "true or false"),
         ("owner", _is_owner, "{host, pid, started}"),
     ),
-    TRIAL_STARTED: (_TRIAL, ("config", _is_config, "an object of finite plain values")),
+    TRIAL_STARTED: (
+        _TRIAL,
+        ("config", _is_config, "an object of finite plain values"),
+        ("seed", lambda value: value is None or _is_epoch(value), "a whole number from 0 on"),
+    ),
     RESULT: (_TRIAL, _EPOCH, ("metrics", _is_metrics, "an object of finite numbers")),
     CHECKPOINT: (
         _TRIAL,

@@ -49,7 +49,8 @@ class TrialRecord:
     """One trial. Times are in seconds since the epoch; `ended` is None while it is not over.
 
     `duration_s` counts the time it ran, in seconds, without the gaps between kill and resume.
-    `origin` says where its config came from, where the journal has it.
+    `origin` says where its config came from, where the journal has it; `seed` is the trial's own,
+    None where it is the experiment's.
     """
 
     trial_id: str
@@ -62,6 +63,7 @@ class TrialRecord:
     ended: float | None
     duration_s: float
     origin: str | None = None
+    seed: int | None = None
 
     @property
     def last_epoch(self) -> int:
@@ -121,6 +123,7 @@ class _Trial:
     started: float
     config: dict[str, Any] = field(default_factory=dict)
     origin: str | None = None
+    seed: int | None = None
     status: str = RUNNING
     results: list[Report] = field(default_factory=list)
     checkpoints: list[CheckpointRecord] = field(default_factory=list)
@@ -148,6 +151,7 @@ class _Trial:
             ended=self.ended,
             duration_s=self.ran_s,
             origin=self.origin,
+            seed=self.seed,
         )
 
 
@@ -190,6 +194,7 @@ def _trial_started(state: _State, event: Event) -> None:
         trial.config = event["config"]
         origin = event.get("origin")
         trial.origin = origin if isinstance(origin, str) else None
+        trial.seed = event.get("seed")
 
 
 def _result(state: _State, event: Event) -> None:

@@ -147,8 +147,8 @@ class Recorder(Callback):
         self._heard[trial_id] = time.monotonic()
         if trial_id not in self._live:
             self._live.add(trial_id)
-            origin = trial.config.get("origin")
-            fields = {"origin": origin} if origin else {}
+            known = ((name, trial.config.get(name)) for name in ("origin", "seed"))
+            fields = {name: value for name, value in known if value is not None}
             self.emit(TRIAL_STARTED, trial_id=trial_id, config=trial.config["config"], **fields)
 
     def end(self, trial_id: str, status: str, failure: Failure | None = None) -> None:

@@ -20,7 +20,7 @@ from pydantic import (
 
 from tuner.constraints import Constraints
 from tuner.domains import domains_of, names_of, parse_space, space_size, space_text
-from tuner.errors import unknown
+from tuner.errors import Fault, unknown
 from tuner.grid import MOST_LISTED, Points, allowed_cells, count_cells, every_value
 from tuner.parts import Part, Rule, parse
 
@@ -82,10 +82,14 @@ class GridSettings(SearchSettings):
 
     points: how many values a continuous domain (or an integer range that is longer) gets, 1 or
     more, evenly spaced in the domain's own scale; one number for all, or one for each name.
+    configs: these configs instead of the grid's cells, in this order. seeds: each config is
+    trained once with each of these seeds, one after the other; none: with the experiment's.
     """
 
     strategy: Literal["grid"] = "grid"
     points: Annotated[int, Field(ge=1)] | dict[str, Annotated[int, Field(ge=1)]] = _POINTS
+    configs: tuple[dict[str, JsonValue], ...] = ()
+    seeds: tuple[Annotated[int, Field(ge=0, lt=2**32)], ...] = ()
 
     def points_of(self, path: str) -> int:
         """The number of values for the domain at the dotted `path`."""
@@ -102,10 +106,28 @@ class GridSettings(SearchSettings):
                 raise Rule(*(unknown(f"points.{n}", "hyperparameter", n, names) for n in unknowns))
         return self
 
+    @model_validator(mode="after")
+    def _whole_configs(self) -> Self:
+        faults = []
+        for number, config in enumerate(self.configs):
+            for name in sorted(set(config) - set(self.space)):
+                faults.append(unknown(f"configs.{number}", "hyperparameter", name, self.space))
+            for name in [name for name in self.space if name not in config]:
+                faults.append(Fault(f"configs.{number}.{name}", "is missing"))
+        if self.seeds and "seed" in self.space:
+            faults.append(Fault("seeds", "cannot be given where `seed` is searched", self.seeds))
+        if len(set(self.seeds)) < len(self.seeds):
+            faults.append(Fault("seeds", "must differ from each other", self.seeds))
+        if faults:
+            raise Rule(*faults)
+        return self
+
     def trials(self, num_samples: int | None) -> int:
-        """The number of cells, at most `num_samples` where that is given."""
-        cells = self._count(self.points_of)
-        return cells if num_samples is None else min(cells, num_samples)
+        """The cells, or configs, times the seeds; at most `num_samples` where that is given."""
+        allow = Constraints(self.forbid).allow
+        cells = sum(map(allow, self.configs)) if self.configs else self._count(self.points_of)
+        trials = cells * max(len(self.seeds), 1)
+        return trials if num_samples is None else min(trials, num_samples)
 
 
 class ModelSettings(SearchSettings):

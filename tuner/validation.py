@@ -158,6 +158,9 @@ def _settings_faults(spec: ExperimentSpec) -> Iterator[Fault]:
             for fault in [*faults, *_rank_faults(settings, spec.resources)]:
                 section = "search.space" if fault.key.split(".")[0] in space else "training"
                 yield fault.under(section)
+    for number, config in enumerate(getattr(spec.search, "configs", ())):
+        for fault in check_settings({**spec.constants, **config}, split=spec.resources.split):
+            yield fault.under(f"search.configs.{number}")
 
 
 def _rank_faults(settings: Mapping[str, Any], resources: Resources) -> Iterator[Fault]:

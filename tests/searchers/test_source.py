@@ -129,3 +129,17 @@ def test_a_strategy_at_its_end_is_not_the_end_while_a_trial_is_live() -> None:
 def test_ids_sort_in_order_of_creation() -> None:
     ids = [trial_id_of(n) for n in range(0, 100_000, 999)]
     assert ids == sorted(ids)
+
+
+def test_a_trial_has_the_origin_and_the_seed_that_the_strategy_tells() -> None:
+    class Telling(Strategy):
+        def origin(self, trial_id: str) -> str:
+            return f"origin of {trial_id}"
+
+        def seed_of(self, trial_id: str) -> int:
+            return 7
+
+    told = TrialSource(Telling(), total=1, limit=1).suggest("a")
+    assert (told["origin"], told["seed"]) == ("origin of 00000", 7)
+    told = TrialSource(Strategy(), total=1, limit=1).suggest("a")
+    assert (told["origin"], told["seed"]) == (None, None)

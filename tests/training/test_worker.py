@@ -68,6 +68,12 @@ def test_it_builds_and_steps_the_learner_on_as_many_threads_as_cpus(tmp_path):
     assert memory["peak_memory_mib"] >= memory["memory_mib"] > 10
 
 
+def test_a_seed_of_the_trials_own_takes_the_place_of_the_experiments(tmp_path):
+    worker = Worker(plan(tmp_path))
+    worker.begin(Assignment("00000", {"lr": 0.1}, seed=7))
+    assert worker._learner.built_with[:2] == ({"lr": 0.1}, {"seed": 7, "epochs": 3})
+
+
 def test_a_share_of_a_cpu_is_one_thread(tmp_path):
     worker = Worker(plan(tmp_path, cpus=0.5))
     worker.begin(Assignment("00000", {}))

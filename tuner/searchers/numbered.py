@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -48,19 +49,25 @@ class NumberedSearch(Searcher):
 
 
 class GridSearch(NumberedSearch):
-    """The cells of the grid, in order."""
+    """The cells of the grid, or the configs that are given, in order, each with every seed."""
 
     _name = "grid"
 
     def __init__(self, settings: GridSettings, seed: int = 0) -> None:
         super().__init__()
         self._settings = settings
-        self._cells = count_cells(settings.space, settings.points_of)
+        self._cells = len(settings.configs) or count_cells(settings.space, settings.points_of)
+        self._seeds = settings.seeds or (None,)
         self._constraints = Constraints(settings.forbid)
         self._allowed: list[int] = []  # the first cells that are not forbidden
         self._next_cell = 0
 
+    def seed_of(self, trial_id: str) -> int | None:
+        """The trial's own seed; None where it is the experiment's."""
+        return self._seeds[int(trial_id) % len(self._seeds)]
+
     def _config(self, number: int) -> dict[str, Any] | None:
+        number //= len(self._seeds)
         if not self._constraints:
             return self._cell(number) if number < self._cells else None
         while len(self._allowed) <= number and self._next_cell < self._cells:
@@ -70,6 +77,8 @@ class GridSearch(NumberedSearch):
         return self._cell(self._allowed[number]) if number < len(self._allowed) else None
 
     def _cell(self, index: int) -> dict[str, Any]:
+        if self._settings.configs:
+            return deepcopy(self._settings.configs[index])
         return cell(self._settings.space, self._settings.points_of, index)
 
 

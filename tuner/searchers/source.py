@@ -68,8 +68,17 @@ class TrialSource(Searcher):
         if isinstance(config, str):
             return self._at_end()
         self._number = next(self._numbers, None)
-        origin = getattr(self._strategy, "origin", None)  # Ray's own searchers do not tell
-        return Assignment(trial_id, config, origin=origin(trial_id) if origin else None)
+        return Assignment(
+            trial_id,
+            config,
+            origin=self._told("origin", trial_id),
+            seed=self._told("seed_of", trial_id),
+        )
+
+    def _told(self, what: str, trial_id: str) -> Any:
+        """What the strategy says of the trial; Ray's own searchers say nothing."""
+        tell = getattr(self._strategy, what, None)
+        return tell(trial_id) if tell else None
 
     def _at_end(self) -> str | None:
         # while one is live it may have to be tried again, and then Tune must still ask

@@ -32,7 +32,7 @@ from tuner.training.loading import load_trainable
 from tuner.training.rank_group import RankGroup, RankTimeoutError
 from tuner.training.recycling import Leftovers, why_not_again
 from tuner.training.trial_log import TrialLog
-from tuner.training.worker import Plan, Worker
+from tuner.training.worker import Plan, Worker, own_seed
 
 REPORT = "tuner"  # the key of a result under which the driver finds what to journal
 
@@ -196,7 +196,8 @@ class LearnerTrial(_Trial):
 class FunctionTrial(_Trial, FunctionTrainable):
     """A trial of a plain `def train(config)`: an epoch is one `tune.report(...)`.
 
-    The function runs in a thread that Ray's session holds between two reports.
+    The function runs in a thread that Ray's session holds between two reports. A seed of the
+    trial's own is its config's `seed`: a function is given nothing else.
     """
 
     _leftovers: Leftovers | None = None
@@ -219,7 +220,8 @@ class FunctionTrial(_Trial, FunctionTrainable):
     def _trainable_func(self, config: dict[str, Any]) -> Any:
         function = wrap_function(load_trainable(self._plan.trainable))
         try:
-            return function._trainable_func(self, config["config"])
+            hyperparameters = config["config"] | own_seed(config["seed"])
+            return function._trainable_func(self, hyperparameters)
         except SystemExit as error:
             session = get_session()
             if session is None or session.stop_event.is_set():

@@ -56,6 +56,11 @@ class Plan:
             os.chdir(self.directory)
 
 
+def own_seed(seed: int | None) -> dict[str, Any]:
+    """The constant that a trial's own seed is to its Learner; none where it has no own."""
+    return {} if seed is None else {"seed": seed}
+
+
 class Worker:
     """Rank `rank` of a trial of `plan.ranks`."""
 
@@ -72,7 +77,10 @@ class Worker:
             torch.cuda.set_per_process_memory_fraction(plan.gpus)
 
     def begin(self, assignment: Assignment) -> None:
-        """Build the Learner and go to where the assignment starts. Raises what the Learner does."""
+        """Build the Learner and go to where the assignment starts. Raises what the Learner does.
+
+        A seed of the trial's own takes the place of the experiment's among the constants.
+        """
         from tuner.training.memory import MemoryWatch
 
         folder = Path(self._plan.folder)
@@ -81,7 +89,7 @@ class Worker:
         self._store = CheckpointStore(folder, assignment.trial_id)
         self._learner = build(
             assignment.config,
-            self._plan.constants,
+            self._plan.constants | own_seed(assignment.seed),
             device=self._device(),
             rank=self._rank,
             world_size=self._plan.ranks,
