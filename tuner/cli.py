@@ -16,6 +16,7 @@ from tuner import options
 from tuner.errors import NoUsableTrialError, TunerError, UsageError
 
 if TYPE_CHECKING:
+    from tuner.confirmation import Confirmation
     from tuner.results import Results
     from tuner.spec import ExperimentSpec
 
@@ -169,13 +170,14 @@ def best(
     storage: str | None,
     as_json: bool,
 ) -> int:
-    """Show the best trial of experiment NAME, or the K best."""
+    """Show the best trial of experiment NAME, or the K best.
+
+    Once the leaders are confirmed, they come first, by their means.
+    """
+    from tuner.confirmation import best_json
     from tuner.reporting.tables import best_text
 
-    results = _load(name, storage)
-    results.get_best_trial(metric, mode)  # raises where there is none
-    trials = results.top(top or 1, metric, mode)
-    found = [results.best_json(trial, metric=metric, mode=mode) for trial in trials]
+    found = best_json(_load(name, storage), top=top or 1, metric=metric, mode=mode)
     if as_json:
         _print_json(found if top else found[0])
     else:
@@ -189,10 +191,15 @@ def best(
 @options.trial
 @options.storage
 def export(name: str, to: str, trial_id: str | None, storage: str | None) -> int:
-    """Export the best checkpoint of experiment NAME."""
+    """Export the best checkpoint of experiment NAME.
+
+    Once confirmed, that is the retrained model that `tuner best` shows.
+    """
+    from tuner.confirmation import handed_over
     from tuner.export import export as write
 
-    click.echo(str(write(_load(name, storage), to, trial_id=trial_id)))
+    pick = handed_over(_load(name, storage), trial_id)
+    click.echo(str(write(pick.results, to, trial_id=pick.trial_id)))
     return 0
 
 
@@ -202,18 +209,57 @@ def export(name: str, to: str, trial_id: str | None, storage: str | None) -> int
 @options.storage
 @options.as_json
 def evaluate(name: str, trial_id: str | None, storage: str | None, as_json: bool) -> int:
-    """Measure experiment NAME's best on the test split, once."""
+    """Measure experiment NAME's best on the test split, once.
+
+    Once confirmed, that is the retrained model that `tuner best` shows.
+    """
+    from tuner.confirmation import handed_over
     from tuner.evaluation import evaluate as measure
 
-    results = _load(name, storage)
-    _announce_code(results)
-    measured = measure(results, trial_id)
+    pick = handed_over(_load(name, storage), trial_id)
+    _announce_code(pick.results)
+    measured = {**measure(pick.results, pick.trial_id), **pick.told}
     if as_json:
         _print_json(measured)
     else:
-        for key, value in measured.items():
+        where = measured.pop("confirmed", {})
+        for key, value in {**measured, **where}.items():
             click.echo(f"{key:18} {value:.4f}" if isinstance(value, float) else f"{key:18} {value}")
     return 0
+
+
+@cli.command()
+@click.argument("name")
+@click.option(
+    "--top", type=click.IntRange(min=1), default=3, show_default=True, help="Leaders to retrain."
+)
+@click.option(
+    "--seeds", type=click.IntRange(min=1), default=5, show_default=True, help="Fresh seeds of each."
+)
+@options.address
+@options.evaluate
+@options.storage
+@options.as_json
+def confirm(
+    name: str,
+    top: int,
+    seeds: int,
+    address: str,
+    evaluate: bool,
+    storage: str | None,
+    as_json: bool,
+) -> int:
+    """Retrain the leaders of NAME with fresh seeds.
+
+    Mean and spread over the seeds decide. Selection stays on the validation split; the test split
+    is measured once, for the chosen one.
+    """
+    from tuner.confirm import confirm as retrain
+
+    results = _load(name, storage)
+    _announce_code(results)
+    confirmation = retrain(results, top=top, seeds=seeds, address=address)
+    return _finish_confirmation(confirmation, evaluate, as_json)
 
 
 @cli.command()
@@ -284,10 +330,13 @@ def _confirm_grid(spec: ExperimentSpec, *, confirmed: bool) -> None:
 
 def _finish(results: Results, evaluate: bool, as_json: bool) -> int:
     """Print what came of a search; its exit code."""
+    from tuner.confirmation import confirmation_of
     from tuner.evaluation import can_evaluate
     from tuner.evaluation import evaluate as measure
     from tuner.reporting.text import summary
 
+    if results.spec.get("confirms") and (confirmation := confirmation_of(results)):
+        return _finish_confirmation(confirmation, evaluate, as_json)
     test = None
     try:
         if evaluate and can_evaluate(results.spec):
@@ -303,6 +352,22 @@ def _finish(results: Results, evaluate: bool, as_json: bool) -> int:
     else:
         click.echo(summary(results, test))
     return code
+
+
+def _finish_confirmation(confirmation: Confirmation, evaluate: bool, as_json: bool) -> int:
+    """Print what retraining the leaders has shown; the exit code."""
+    from tuner.evaluation import can_evaluate
+    from tuner.evaluation import evaluate as measure
+    from tuner.reporting.confirmation_text import confirmation_text
+
+    results, test = confirmation.results, None
+    if evaluate and can_evaluate(results.spec):
+        test = measure(results, confirmation.trial.trial_id)
+    if as_json:
+        _print_json({**confirmation.as_dict(), "test": test})
+    else:
+        click.echo(confirmation_text(confirmation, test))
+    return SOME_FAILED if results.counts["failed"] else 0
 
 
 def _announce_code(results: Results) -> None:

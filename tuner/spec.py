@@ -45,6 +45,7 @@ __all__ = [
     "AshaSettings",
     "BOHBSettings",
     "BayesOptSettings",
+    "Confirms",
     "ExperimentSpec",
     "GridSettings",
     "HyperOptSettings",
@@ -165,6 +166,18 @@ class Timeouts(Part):
     ranks_s: float = Field(600, gt=0)
 
 
+class Confirms(Part):
+    """The search whose leaders an experiment retrains, best first.
+
+    name: the search's, whose folder lies beside. trials: the leaders' ids in it. values: what each
+    reached there by the objective. Their configs are those of the experiment's grid, in order.
+    """
+
+    name: str
+    trials: tuple[str, ...] = Field(min_length=1)
+    values: tuple[float, ...]
+
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -203,7 +216,8 @@ class ExperimentSpec(Part):
     function. training: the trainable's constants. num_samples: trials, 1 or more; only a grid or a
     time budget may leave it out. max_concurrent: trials at a time; None: as many as fit.
     time_budget_s: seconds after which no epoch is begun. seed: decides every config and every
-    trial's initial weights. storage: a folder; relative to where the run is started.
+    trial's initial weights. storage: a folder; relative to where the run is started. confirms: what
+    `tuner confirm` says of the search that it retrains the leaders of.
     """
 
     name: Annotated[str, BeforeValidator(lambda raw: check_name(str(raw)))] = "experiment"
@@ -219,6 +233,7 @@ class ExperimentSpec(Part):
     time_budget_s: float | None = Field(None, gt=0)
     seed: int = Field(0, ge=0, lt=2**32)
     storage: str = Field(default_factory=default_storage, min_length=1)
+    confirms: Confirms | None = None
 
     @field_validator("training", mode="before")
     @classmethod
@@ -234,9 +249,20 @@ class ExperimentSpec(Part):
             faults.append(
                 Fault(f"training.{name}", f"is also searched: set search.space.{name} instead")
             )
+        if self.confirms and not self._is_of_leaders(self.confirms):
+            rule = "needs a grid of search.seeds and of as many search.configs, trials and values"
+            faults.append(Fault("confirms", rule))
         if faults:
             raise Rule(*faults)
         return self
+
+    def _is_of_leaders(self, confirms: Confirms) -> bool:
+        search, count = self.search, len(confirms.trials)
+        return (
+            isinstance(search, GridSettings)
+            and len(search.configs) == len(confirms.values) == count
+            and search.seeds != ()
+        )
 
     @property
     def folder(self) -> Path:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from tuner.listing import Listed
+from tuner.reporting.confirmation_text import confirmed_lines
 from tuner.reporting.wording import number, printable
 
 _HEAD = ("NAME", "STATUS", "TRIALS", "FAILED", "BEST", "STARTED")
@@ -27,6 +28,8 @@ def best_text(best: Mapping[str, Any]) -> str:
     sections = {"metrics": best["metrics"], "config": best["config"]}
     width = max((len(name) for section in sections.values() for name in section), default=0)
     lines = [head]
+    if best["shown"] == "confirmed":
+        lines += confirmed_lines(best)
     for title, section in sections.items():
         lines.append(f"  {title}")
         lines += [f"    {printable(k):<{width}}  {number(v)}" for k, v in section.items()]

@@ -38,7 +38,11 @@ def summary(results: Results, test: Mapping[str, Any] | None = None) -> str:
 
 def command_name(results: Results) -> str:
     """What to give a command as NAME: the name, or the folder where that lies elsewhere."""
-    folder = results.folder
+    return folder_name(results.folder)
+
+
+def folder_name(folder: Path) -> str:
+    """What to give a command as NAME for the experiment in `folder`."""
     usual = storage_folder(None) / folder.name
     return shlex.quote(folder.name if folder.resolve() == usual.resolve() else str(folder))
 

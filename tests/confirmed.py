@@ -1,0 +1,58 @@
+"""A search and the experiment that confirms it, as folders without Ray."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from synthetic import Writer, make_folder
+
+from tuner.confirm import confirming_spec
+from tuner.confirmation import link
+from tuner.provenance import describe
+from tuner.results import Results
+from tuner.storage import write_document
+
+SPACE = {"lr": "loguniform(0.001, 1)"}
+
+
+def searched(folder: Path, values: dict[float, float], **spec: Any) -> Results:
+    """A search whose trials had these accuracies: lr -> the best one; the last trial failed."""
+    fields = {"search": {"strategy": "random", "space": SPACE}, **spec}
+    writer = Writer(make_folder(folder, **fields))
+    for number, (lr, value) in enumerate(values.items()):
+        writer.trial(number, [value / 2, value], config={"lr": lr})
+    writer.trial(len(values), [1.0], error=("nan", "m"), config={"lr": 0.9})
+    writer.end()
+    return Results(folder)
+
+
+def retrained(
+    search: Results, values: list[list[float | None]], *, end: str | None = "completed"
+) -> Results:
+    """The linked confirmation: values[leader][seed]; None is a trial that failed."""
+    spec = confirming_spec(search, top=len(values), seeds=len(values[0]))
+    spec.folder.mkdir()
+    write_document(spec.folder / "experiment.json", describe(spec))
+    link(search, spec.name)
+    writer = Writer(spec.folder)
+    numbers = ((i, j) for i in range(len(values)) for j in range(len(values[0])))
+    for number, (i, j) in enumerate(numbers):
+        own = {"config": spec.search.configs[i], "seed": spec.search.seeds[j]}  # type: ignore[attr-defined]
+        trial_id = f"{number:05}"
+        writer.add("trial_started", trial_id=trial_id, **own)
+        value = values[i][j]
+        if value is None:
+            error = {"kind": "nan", "message": "m"}
+            writer.add("trial_ended", trial_id=trial_id, status="failed", error=error)
+            continue
+        for epoch, reported in enumerate((value - 0.1, value), start=1):
+            metrics = {"val_accuracy": reported}
+            writer.add("result", trial_id=trial_id, epoch=epoch, metrics=metrics)
+        writer.checkpoint(trial_id, 2, f"weights of {trial_id}".encode())
+        writer.add("trial_ended", trial_id=trial_id, status="completed")
+    if end:
+        writer.end(end)
+    else:
+        writer.kill()
+    return Results(spec.folder)

@@ -1,0 +1,102 @@
+"""Confirming, refining, comparing and going on from a search, by the commands, on real Ray."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from noisy import noisy
+
+from tuner import cli
+from tuner.results import Results
+
+SPACE = {"x": "uniform(0, 4)"}
+
+
+def spec(trainable, **changes):
+    return {
+        "trainable": f"noisy:{trainable}",
+        "search": {"space": SPACE},
+        "objective": {"metric": "loss", "mode": "min"},
+        "scheduler": {"max_t": 3, "reduction_factor": 2},
+        "resources": {"cpus": 0.5},
+        "num_samples": 6,
+        **changes,
+    }
+
+
+def call(*arguments):
+    done = CliRunner().invoke(cli.cli, list(map(str, arguments)), standalone_mode=False)
+    if done.exception is not None:
+        raise done.exception
+    return done
+
+
+def told(*arguments):
+    return json.loads(call(*arguments, "--json").stdout)
+
+
+@pytest.fixture(scope="module")
+def here(ray_here, tmp_path_factory):
+    """A working directory with a finished search in results/."""
+    here = tmp_path_factory.mktemp("trust")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(here)
+        patch.delenv("TUNER_STORAGE", raising=False)
+        patch.syspath_prepend(Path(__file__).parent)
+        (here / "learner.json").write_text(json.dumps(spec("Noisy")))
+        (here / "function.json").write_text(json.dumps(spec("function", num_samples=3)))
+        call("run", "learner.json")
+        yield here
+
+
+def test_the_leaders_are_retrained_with_fresh_seeds_and_the_test_split_is_measured_once(here):
+    before = told("best", "learner")
+    assert before["shown"] == "searched"
+    found = told("confirm", "learner", "--top", 2, "--seeds", 3)
+    assert found["seeds"] == [1, 2, 3]
+    results = Results(here / "results" / "learner-confirm")
+    assert results.counts["completed"] == 6
+    assert {trial.last_epoch for trial in results.trials.values()} == {3}
+    for trial in results.trials.values():
+        assert trial.results[0].metrics["seed"] == trial.seed
+    assert [trial.seed for trial in results.trials.values()] == [1, 2, 3] * 2
+    leader = found["leaders"][0]
+    x = leader["config"]["x"]
+    assert leader["values"] == {str(s): pytest.approx(noisy(x, s, 3)) for s in (1, 2, 3)}
+    best = told("best", "learner")
+    assert (best["shown"], best["trial_id"]) == ("confirmed", leader["trial_id"])
+    seed = min((1, 2, 3), key=lambda s: noisy(x, s, 3))
+    assert best["confirmed"]["seed"] == seed
+    assert found["test"]["test_loss"] == pytest.approx(noisy(x, seed, 3) + 100)
+    evaluated = told("evaluate", "learner")
+    assert evaluated["trial_id"] == leader["trial_id"]
+    assert evaluated["test_loss"] == found["test"]["test_loss"]
+    records = list((here / "results" / "learner-confirm" / "trials").glob("*/test.json"))
+    assert len(records) == 1  # only what was chosen
+    assert told("show", "learner")["best"] == before
+
+
+def test_a_confirmation_that_was_interrupted_is_resumed(here):
+    """After the first test: its experiment as a kill in the fourth trial would have left it."""
+    folder = here / "results" / "learner-confirm"
+    whole = told("confirm", "learner", "--top", 2, "--seeds", 3)
+    journal = folder / "journal.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    cut = next(i for i, line in enumerate(lines) if '"00003"' in line and '"result"' in line)
+    shutil.copytree(folder, here / "kept")
+    journal.write_text("".join(lines[: cut + 1]))
+    assert told("best", "learner")["shown"] == "searched"
+    again = told("resume", "learner-confirm")
+    assert again["leaders"] == whole["leaders"]
+    assert told("best", "learner")["shown"] == "confirmed"
+
+
+def test_a_function_is_given_the_seed_in_its_config(here):
+    call("run", "function.json")
+    found = told("confirm", "function", "--top", 1, "--seeds", 2)
+    (leader,) = found["leaders"]
+    x = leader["config"]["x"]
+    assert leader["values"] == {str(s): pytest.approx(noisy(x, s, 3)) for s in (1, 2)}
+    assert found["test"] is None

@@ -1,0 +1,142 @@
+"""What retraining the leaders has shown, as plain text for stdout: 80 columns, no colour."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from textwrap import fill
+from typing import Any
+
+from tuner.confirmation import Confirmation, Leader
+from tuner.reporting.text import folder_name
+from tuner.reporting.wording import number, printable, program
+from tuner.spread import Mean
+
+_HEAD = ("TRIAL", "SEARCHED", "CONFIRMED", "SEEDS", "LESS THE FIRST", "APART")
+
+
+def confirmation_text(confirmation: Confirmation, test: Mapping[str, Any] | None = None) -> str:
+    """The leaders with their means, whether they can be told apart, and what the best one gives.
+
+    `test` is what `tuner.evaluation.evaluate` measured of the model that is handed over.
+    """
+    sections = [
+        [_head(confirmation)],
+        [*_table(confirmation)],
+        [fill(line, 80) for line in _verdict(confirmation)],
+        [*_model(confirmation, test or {})],
+    ]
+    return "\n\n".join("\n".join(section) for section in sections)
+
+
+def confirmed_lines(best: Mapping[str, Any]) -> list[str]:
+    """What a confirmed leader's entry of `best --json` says of its mean and of its model."""
+    found = best["confirmed"]
+    name, trial_id, seed = found["experiment"], found["trial_id"], found["seed"]
+    mean, seeds = _mean(found["mean"], found["standard_error"]), found["seeds"]
+    return [
+        f"  mean        {mean} over {seeds} fresh seeds; searched {number(found['searched'])}",
+        f"  model       trial {trial_id} of {printable(name)}, seed {seed}",
+    ]
+
+
+def _head(confirmation: Confirmation) -> str:
+    results, count = confirmation.results, len(confirmation.leaders)
+    leaders = "the leader" if count == 1 else f"the {count} leaders"
+    seeds = len(confirmation.seeds)
+    with_seeds = "one fresh seed" if seeds == 1 else f"{seeds} fresh seeds each"
+    goal = f"{printable(results.metric)} ({results.mode})"
+    return f"{printable(confirmation.confirms.name)}: {leaders} retrained with {with_seeds}, {goal}"
+
+
+def _table(confirmation: Confirmation) -> Iterator[str]:
+    rows = [_HEAD, *map(_row, confirmation.leaders)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(map(str.ljust, row, widths)).rstrip()
+
+
+def _row(leader: Leader) -> tuple[str, ...]:
+    mean, less = leader.mean, leader.difference
+    return (
+        leader.trial_id,
+        number(leader.searched),
+        _mean(mean.mean, mean.standard_error) if mean else "all failed",
+        str(len(leader.values)),
+        _with_interval(less) if less else "",
+        ("yes" if less.is_settled else "no") if less else "",
+    )
+
+
+def _verdict(confirmation: Confirmation) -> Iterator[str]:
+    first, others = confirmation.chosen, confirmation.leaders[1:]
+    level = "by the 95 % interval of the paired differences at equal seeds"
+    equal = [one.trial_id for one in others if one.difference and not one.difference.is_settled]
+    if len(confirmation.seeds) == 1:
+        yield "One seed tells nothing of the spread: give --seeds 3 or more to compare leaders."
+    elif equal:
+        yield (
+            f"Trial {first.trial_id} cannot be told apart from {_listed(equal)}, {level}; "
+            "it is taken for its mean."
+        )
+    elif others:
+        yield f"Trial {first.trial_id} is better than the others, {level}."
+    values = [leader.values.values() for leader in confirmation.leaders]
+    if len(confirmation.seeds) > 1 and all(len(set(found)) <= 1 for found in values):
+        yield "No result depends on the seed: the trainable does not use it."
+    yield from _optimism(confirmation)
+
+
+def _optimism(confirmation: Confirmation) -> Iterator[str]:
+    """What selection made of the value that the search has shown for its best trial."""
+    best, metric = confirmation.first_searched, printable(confirmation.results.metric)
+    if best.mean is None or best.optimism is None:
+        yield f"The search's best, trial {best.trial_id}, failed with every fresh seed."
+        return
+    flattered = best.optimism < 0 if confirmation.results.mode == "min" else best.optimism > 0
+    by = f"flattered it by {number(abs(best.optimism))}" if flattered else "did not flatter it"
+    yield (
+        f"The search's best, trial {best.trial_id}, showed {metric} {number(best.searched)} and "
+        f"gives {number(best.mean.mean)} on average: the search {by}."
+    )
+
+
+def _model(confirmation: Confirmation, test: Mapping[str, Any]) -> Iterator[str]:
+    best = confirmation.best_json()
+    seed, leader = confirmation.trial.seed, confirmation.chosen
+    values = {
+        name: number(value)
+        for name, value in best["metrics"].items()
+        if name.startswith("val_") or name == confirmation.results.metric
+    }
+    measured = {name: value for name, value in test.items() if name.startswith("test_")}
+    values |= {name: f"{number(value)}  (held-out test split)" for name, value in measured.items()}
+    config = {printable(name): number(value) for name, value in leader.config.items()}
+    width = max(map(len, [*values, *config]), default=0)
+    yield f"Confirmed: trial {leader.trial_id}, its model of seed {seed}, epoch {best['epoch']}"
+    yield from (f"  {printable(name):<{width}}  {value}" for name, value in values.items())
+    yield "Its config"
+    yield from (f"  {name:<{width}}  {value}" for name, value in config.items())
+    yield ""
+    yield f"Results      {printable(str(confirmation.results.folder))}"
+    yield f"Hand over    {program()} export {_search_name(confirmation)} --to DIR"
+
+
+def _search_name(confirmation: Confirmation) -> str:
+    """What to give a command as the search's NAME."""
+    folder = confirmation.results.folder
+    return folder_name(folder.with_name(confirmation.confirms.name))
+
+
+def _mean(mean: float, error: float | None) -> str:
+    return number(mean) if error is None else f"{number(mean)} +- {error:.2g}"
+
+
+def _with_interval(less: Mean) -> str:
+    between = (
+        "" if less.low is None or less.high is None else f" ({less.low:+.2g} to {less.high:+.2g})"
+    )
+    return f"{less.mean:+.2g}{between}"
+
+
+def _listed(ids: list[str]) -> str:
+    return ids[0] if len(ids) == 1 else f"{', '.join(ids[:-1])} and {ids[-1]}"
