@@ -28,6 +28,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tuner.confirm",),
     ("tuner.driver",),
     ("tuner.cluster", "tuner.continuation", "tuner.reporting", "tuner.retention"),
+    ("tuner.refinement",),
     ("tuner.recorder", "tuner.reuse", "tuner.schedulers", "tuner.searchers", "tuner.trials"),
     ("tuner.retries",),
     ("tuner.resolution",),

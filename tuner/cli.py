@@ -264,6 +264,38 @@ def confirm(
 
 @cli.command()
 @click.argument("name")
+@click.option(
+    "--points",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    metavar="P",
+    help="Values of each continuous domain.",
+)
+@click.option("--to", metavar="FILE", help="A new .yaml file.  [default: NAME-refined.yaml]")
+@options.storage
+@options.as_json
+def refine(name: str, points: int, to: str | None, storage: str | None, as_json: bool) -> int:
+    """Write a grid around the leading trials of NAME.
+
+    The file is an experiment for `tuner run`; look at it, change it, run it.
+    """
+    from tuner.refinement import refine as narrow
+    from tuner.refinement import write_refined
+    from tuner.reporting.refinement_text import refinement_json, refinement_text
+
+    results = _load(name, storage)
+    found = narrow(results, points=points)
+    path = write_refined(found, Path(to) if to else None)
+    if as_json:
+        _print_json(refinement_json(found, path))
+    else:
+        click.echo(refinement_text(found, path, results.spec["search"]["space"]))
+    return 0
+
+
+@cli.command()
+@click.argument("name")
 @click.option("--port", type=int, default=6006, show_default=True)
 @options.storage
 def tensorboard(name: str, port: int, storage: str | None) -> int:

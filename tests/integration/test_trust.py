@@ -100,3 +100,16 @@ def test_a_function_is_given_the_seed_in_its_config(here):
     x = leader["config"]["x"]
     assert leader["values"] == {str(s): pytest.approx(noisy(x, s, 3)) for s in (1, 2)}
     assert found["test"] is None
+
+
+def test_a_refined_grid_runs_as_it_is_written(here):
+    found = told("refine", "learner", "--points", 4)
+    assert (found["path"], found["trials"]) == ("learner-refined.yaml", 4)
+    assert found["command"].endswith("run learner-refined.yaml")
+    call("run", found["path"])
+    results = Results(here / "results" / "learner-refined")
+    leading = [Results(here / "results" / "learner").trial(t).config for t in found["leading"]]
+    xs = [trial.config["x"] for trial in results.trials.values()]
+    assert len(xs) == 4
+    assert 0 <= min(xs) <= min(c["x"] for c in leading)
+    assert max(c["x"] for c in leading) <= max(xs) <= 4
