@@ -1,13 +1,15 @@
 """Tables of real learning curves, on which searches under ASHA are simulated in seconds.
 
     python -m benchmarks.learning_curves digits           about 10 minutes of one core
+    python -m benchmarks.learning_curves photographs      the same; for tuning, not for claims
     python -m benchmarks.learning_curves breast_cancer    a minute; for tuning, not for claims
 
 `digits`: configs of tuner's own image classifier (small CNN, 8x8 digits), drawn from `SPACES` by
-Sobol's sequence, trained for 10 epochs; the validation loss after each. The other tables are of
-scikit-learn's MLPClassifier on the data set that they are named after. A table is a compressed
-.npz beside this file: `u_ND` the configs in the unit cube, `loss_NE` their losses.
-A loss that is not finite is inf.
+Sobol's sequence, trained for 10 epochs; the validation loss after each. `photographs`: the same
+classifier over another space, on crops of scikit-learn's two photographs: which photograph, and
+which third of its height. The other tables are of scikit-learn's MLPClassifier on the data set that
+they are named after. A table is a compressed .npz beside this file: `u_ND` the configs in the unit
+cube, `loss_NE` their losses. A loss that is not finite is inf.
 """
 
 # N configs, D hyperparameters, E epochs
@@ -31,6 +33,13 @@ DIGITS = {
     "weight_decay": "loguniform(1e-6, 0.5)",
     "batch_size": "choice([16, 32, 64, 128])",
 }
+PHOTOGRAPHS = {
+    "lr": "loguniform(1e-5, 3)",
+    "momentum": "uniform(0, 0.99)",
+    "weight_decay": "loguniform(1e-7, 0.5)",
+    "batch_size": "choice([16, 32, 64, 128])",
+    "width": "choice([8, 16, 32])",
+}
 MLP = {
     "lr": "loguniform(1e-5, 3)",
     "momentum": "uniform(0, 0.99)",
@@ -38,7 +47,8 @@ MLP = {
     "batch_size": "choice([8, 16, 32, 64])",
     "units": "lograndint(2, 65)",
 }
-SPACES = {"digits": DIGITS, "breast_cancer": MLP, "wine": MLP}
+SPACES = {"digits": DIGITS, "photographs": PHOTOGRAPHS, "breast_cancer": MLP, "wine": MLP}
+CROP = 96  # pixels, shrunk to 8x8
 SIZE = 720
 
 
@@ -54,11 +64,46 @@ def config_at(name, u_D):
     return {key: domain.at(float(u)) for (key, domain), u in zip(space.items(), u_D, strict=True)}
 
 
-def digits_curve(config):
+def photographs(folder, *, split_seed):
+    """1800 crops of two photographs as 8x8x3 images, split 1080 / 360 / 360."""
+    from sklearn.datasets import load_sample_images
+
+    from tuner.training.data.image_set import ImageArrays
+
+    rng = np.random.default_rng(split_seed)
+    photos = load_sample_images().images
+    labels_N = np.arange(1800) % 6
+    images_NHWC = np.empty((1800, 8, 8, 3), np.uint8)
+    for i, label in enumerate(labels_N):
+        photo, third = photos[label % 2], label // 2
+        height, width, _ = photo.shape
+        top = int((third + rng.random()) * (height - CROP) / 3)
+        left = rng.integers(0, width - CROP)
+        crop = photo[top : top + CROP, left : left + CROP]
+        images_NHWC[i] = crop.reshape(8, CROP // 8, 8, CROP // 8, 3).mean((1, 3))
+    parts = np.split(rng.permutation(1800), [1080, 1440])
+    splits = dict(zip(("train", "validation", "test"), parts, strict=True))
+    return ImageArrays(images_NHWC, labels_N, splits)
+
+
+def classifier_curve(name, config):
     """The validation loss after each epoch of tuner's image classifier."""
+    from tuner.training.catalog import DATASETS, DatasetInfo
     from tuner.training.classifier import ImageClassifier
 
-    constants = {"model": "cnn", "dataset": "digits", "epochs": EPOCHS, "seed": 0}
+    DATASETS["photographs"] = DatasetInfo(
+        "benchmarks.learning_curves:photographs",
+        channels=3,
+        image_size=8,
+        num_classes=6,
+        train=1080,
+        validation=360,
+        test=360,
+        mean=(0.5,) * 3,
+        std=(0.25,) * 3,
+        files=False,
+    )
+    constants = {"model": "cnn", "dataset": name, "epochs": EPOCHS, "seed": 0}
     learner = ImageClassifier(config, constants)
     return [learner.step()["val_loss"] for _ in range(EPOCHS)]
 
@@ -108,7 +153,8 @@ def main():
     started = time.monotonic()
     for i, u_D in enumerate(u_ND):
         config = config_at(name, u_D)
-        loss_NE[i] = digits_curve(config) if name == "digits" else mlp_curve(name, config)
+        curve = classifier_curve if name in ("digits", "photographs") else mlp_curve
+        loss_NE[i] = curve(name, config)
         if i % 20 == 0:
             print(f"{i} of {size} configs, {time.monotonic() - started:.0f} s", file=sys.stderr)
     loss_NE[~np.isfinite(loss_NE)] = np.inf
