@@ -160,17 +160,17 @@ class BayesOptSettings(ModelSettings):
 
 
 class BOHBSettings(ModelSettings):
-    """Kernel densities of the good and the bad trials at the highest rung with enough of them.
+    """Kernel densities of the good and the bad trials, each counted at the highest epoch reached.
 
-    startup: random trials before the model is asked. random_share: of suggestions drawn at random.
+    startup: Sobol points before the model is asked. random_share: of suggestions drawn at random.
     candidates: draws that are compared for a suggestion.
     """
 
     brackets: ClassVar[int] = 2
 
     strategy: Literal["bohb"] = "bohb"
-    startup: int = Field(6, ge=1)
-    random_share: float = Field(1 / 3, ge=0, le=1)
+    startup: int = Field(10, ge=1)
+    random_share: float = Field(0.05, ge=0, le=1)
     candidates: int = Field(64, ge=1)
 
 

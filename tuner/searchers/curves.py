@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Curve = Mapping[int, float]  # epoch -> loss, finite, at least one
+_LARGEST = 1e100  # beyond it differences are not finite
 
 
 def standings(curves: Sequence[Curve]) -> Array:
@@ -36,6 +37,26 @@ def standings(curves: Sequence[Curve]) -> Array:
         met_N[here] += len(here) - 1 + len(later)
         met_N[later] += len(here)
     return np.asarray(balance_N / np.maximum(met_N, 1))
+
+
+def ends(curves: Sequence[Curve]) -> Array:
+    """What each of the N trials would have at the highest epoch that any has come to.
+
+    From one epoch to the next a trial is taken to change as the trials that reported both did, by
+    their median: of the logarithm where every loss is above 0, else of the loss itself.
+    """
+    epochs = sorted({epoch for curve in curves for epoch in curve})
+    told_NE = np.array([[curve.get(epoch, np.nan) for epoch in epochs] for curve in curves])
+    loss_NE = np.clip(told_NE, -_LARGEST, _LARGEST)
+    if np.nanmin(loss_NE) > 0:
+        loss_NE = np.log(loss_NE)
+    steps_NE = np.diff(loss_NE, axis=1)
+    told_E = ~np.isnan(steps_NE).all(axis=0)
+    change_E = np.zeros(len(epochs))  # from each epoch to the last
+    change_E[:-1][told_E] = np.nanmedian(steps_NE[:, told_E], axis=0)
+    change_E = change_E[::-1].cumsum()[::-1]
+    last_N = [epochs.index(max(curve)) for curve in curves]
+    return np.asarray(loss_NE[np.arange(len(curves)), last_N] + change_E[last_N])
 
 
 def milestones(curve: Curve) -> Iterator[int]:
