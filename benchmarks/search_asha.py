@@ -2,14 +2,14 @@
 
     python -m benchmarks.search_asha            about 10 minutes of two cores
     python -m benchmarks.search_asha --quick    a small run: shows that it works, proves nothing
-    python -m benchmarks.search_asha --table breast_cancer    one on which settings were chosen
+    python -m benchmarks.search_asha --table photographs    one on which settings were chosen
 
 The claims are made on the table `digits` of `benchmarks.learning_curves`: 720 configs of tuner's
-image classifier, 10 epochs each. Settings were chosen on the tables `breast_cancer` and `wine`, of
-another model and data. A suggestion is answered by a curve that is interpolated (in the logarithm)
-from those of the nearest configs of the table, so that it tells what a config is worth and not how
-lucky one run of it was. ASHA is tuner's own arithmetic (`tuner.rungs`),
-four workers run at a time, an epoch takes one unit of time.
+image classifier, 10 epochs each. Settings were chosen on the tables `breast_cancer`, `wine` and
+`photographs`, of other data and other models or spaces. A suggestion is answered by a curve that is
+interpolated (in the logarithm) from those of the nearest configs of the table, so that it tells
+what a config is worth and not how lucky one run of it was. ASHA is tuner's own arithmetic
+(`tuner.rungs`), four workers run at a time, an epoch takes one unit of time.
 
 Regret: the validation loss at the last epoch of the best whole trial, less the least of 10,000
 random configs and of all searches; at least 1e-4. A search is told every epoch's loss. Optuna's
@@ -32,7 +32,7 @@ from benchmarks.learning_curves import EPOCHS, SPACES, load_table
 from benchmarks.search import interval
 from benchmarks.search_methods import method
 from tuner.domains import parse_space
-from tuner.rungs import Rungs
+from tuner.rungs import Brackets
 from tuner.searchers.encoding import Encoding
 
 WORKERS = 4
@@ -70,11 +70,13 @@ class Curves:
         return min(self(u_D)[-1] for u_D in random)
 
 
-def search(name, table, seed, budget, reduction_factor):
+def search(name, table, seed, budget, reduction_factor, brackets):
     """The best whole trial's loss after each epoch spent, 1 to `budget`."""
     curves = Curves(table)
     searcher = method(name, Table(SPACES[table]), seed, EPOCHS)
-    rungs = Rungs(max_t=EPOCHS, grace_period=1, reduction_factor=reduction_factor)
+    rungs = Brackets(
+        count=brackets, max_t=EPOCHS, grace_period=1, reduction_factor=reduction_factor
+    )
     rng = np.random.default_rng((seed, 98))
     running, found, asked = [], [], 0
     best, now = curves.typical, 0.0
@@ -135,12 +137,13 @@ def main():
     parser.add_argument("--seeds", type=int, default=32)
     parser.add_argument("--budget", type=int, default=300, help="epochs in all")
     parser.add_argument("--reduction-factor", type=float, default=3)
+    parser.add_argument("--brackets", type=int, default=1, help="of asynchronous Hyperband")
     parser.add_argument("--processes", type=int, default=2)
     arguments = parser.parse_args()
     seeds, budget = (2, 60) if arguments.quick else (arguments.seeds, arguments.budget)
     names = arguments.methods.split(",")
     jobs = [
-        (name, arguments.table, seed, budget, arguments.reduction_factor)
+        (name, arguments.table, seed, budget, arguments.reduction_factor, arguments.brackets)
         for seed in range(seeds)
         for name in names
     ]
