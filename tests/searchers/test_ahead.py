@@ -67,12 +67,27 @@ def test_asking_never_waits() -> None:
     assert wait(search, "a")["fixed"] == 3
 
 
-def test_with_many_slots_some_are_ready() -> None:
-    search = ahead(slots=64)
-    wait(search, "0")
+def ready(search: AheadSearch, first: int) -> int:
+    """How many are given out one after another without a pause."""
     search.settle()
-    given = [search.suggest(str(i)) for i in range(1, 9)]
-    assert None not in given
+    given = 0
+    while search.suggest(str(first + given)) is not None:
+        given += 1
+    return given
+
+
+def test_with_many_slots_all_are_ready_at_first_and_some_later() -> None:
+    search = ahead(slots=64)
+    config = wait(search, "0")
+    assert ready(search, 1) >= 63
+    search.on_trial_complete("0", {"loss": loss_of(config), "training_iteration": 1})
+    assert 8 <= ready(search, 1000) < 63
+
+
+def test_with_few_slots_none_is_ready_before_it_is_asked_for() -> None:
+    search = ahead(slots=4)
+    wait(search, "0")
+    assert ready(search, 1) == 0
 
 
 def test_the_state_has_our_ids_and_no_spare_suggestions(tmp_path: Any) -> None:

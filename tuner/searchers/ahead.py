@@ -20,13 +20,14 @@ class AheadSearch(Searcher):
     What is told is passed on in order, before the next suggestion is computed. With few slots a
     suggestion is begun when it is asked for, so that it knows of everything that was told until
     then: with one trial at a time the sequence is that of `search` itself, whatever the timing.
-    With many, some are kept ready.
+    With many, some are kept ready, and until anything is told as many as there are slots.
     """
 
     def __init__(self, search: ModelSearch, *, slots: int = 1) -> None:
         super().__init__(search.metric, search.mode)
         self._search = search
         self._spare = slots // _SLOTS_A_SPARE
+        self._at_first = slots if self._spare else 0  # kept ready until anything is told
         self._changed = threading.Condition()
         self._inbox: deque[Callable[[], object]] = deque()
         self._ready: deque[tuple[str, dict[str, Any] | str]] = deque()
@@ -125,6 +126,7 @@ class AheadSearch(Searcher):
 
     def _post(self, message: Callable[[], object]) -> None:
         with self._changed:
+            self._at_first = 0
             self._inbox.append(message)
             self._finished = False  # a trial that was lost may be tried again
             self._wake()
@@ -136,7 +138,7 @@ class AheadSearch(Searcher):
             self._thread.start()
 
     def _has_work(self) -> bool:
-        wanted = self._spare + int(self._asked)
+        wanted = max(self._spare, self._at_first) + int(self._asked)
         return bool(self._inbox) or (not self._finished and len(self._ready) < wanted)
 
     def _work(self) -> None:
