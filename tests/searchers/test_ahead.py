@@ -84,6 +84,25 @@ def test_with_many_slots_all_are_ready_at_first_and_some_later() -> None:
     assert 8 <= ready(search, 1000) < 63
 
 
+def test_what_is_missing_is_computed_before_more_is_taken_in() -> None:
+    """So that a model need not be fitted anew for each."""
+    order: list[str] = []
+
+    class Busy(BOHBSearch):
+        def suggest(self, trial_id: str) -> Any:
+            order.append("suggest")
+            search.on_trial_result("0", {"loss": 1.0, "training_iteration": len(order)})
+            return super().suggest(trial_id)
+
+        def on_trial_result(self, trial_id: str, result: Any) -> None:
+            order.append("report")
+
+    search = ahead(slots=64, search=Busy)
+    assert search.suggest("0") is None
+    search.settle()
+    assert order == ["suggest"] * 65 + ["report"] * 65
+
+
 def test_with_few_slots_none_is_ready_before_it_is_asked_for() -> None:
     search = ahead(slots=4)
     wait(search, "0")

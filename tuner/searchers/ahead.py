@@ -138,8 +138,11 @@ class AheadSearch(Searcher):
             self._thread.start()
 
     def _has_work(self) -> bool:
-        wanted = max(self._spare, self._at_first) + int(self._asked)
-        return bool(self._inbox) or (not self._finished and len(self._ready) < wanted)
+        return bool(self._inbox) or (not self._finished and self._missing() > 0)
+
+    def _missing(self) -> int:
+        """How many more suggestions there should be."""
+        return max(self._spare, self._at_first) + int(self._asked) - len(self._ready)
 
     def _work(self) -> None:
         try:
@@ -150,23 +153,26 @@ class AheadSearch(Searcher):
                         self._changed.notify_all()
                         return
                     message = self._inbox.popleft() if self._inbox else None
+                    missing = self._missing()
                 if message is not None:
                     message()
                 else:
-                    self._compute()
+                    self._compute(missing)
         except BaseException as error:
             with self._changed:
                 self._error, self._thread = error, None
                 self._changed.notify_all()
 
-    def _compute(self) -> None:
-        name = f"ahead-{self._made}"
-        self._made += 1
-        config = self._search.suggest(name)
-        with self._changed:
-            if isinstance(config, str):
-                self._finished = True
-            else:
+    def _compute(self, count: int) -> None:
+        """Suggest so many before anything more is taken in: a model is fitted once for them all."""
+        for _ in range(count):
+            name = f"ahead-{self._made}"
+            self._made += 1
+            config = self._search.suggest(name)
+            with self._changed:
+                if isinstance(config, str):
+                    self._finished = True
+                    return
                 self._ready.append((name, config))
 
     def __getstate__(self) -> dict[str, Any]:

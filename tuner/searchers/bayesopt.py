@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,9 @@ from tuner.searchers.encoding import Array, Encoding
 from tuner.searchers.gaussian import GaussianProcess, log_expected_improvement
 from tuner.searchers.model import Data, ModelSearch
 
+T = TypeVar("T")
 _INACTIVE = 0.5
+_MOST_REPORTS = 400  # that the process is given: a suggestion takes about 0.1 s for so many
 
 
 class Features:
@@ -96,6 +98,7 @@ class BayesOptSearch(ModelSearch):
         told = [
             (row, epoch) for row, curve in enumerate(data.curves) for epoch in milestones(curve)
         ]
+        told = _telling([data.curves[row][epoch] for row, epoch in told], told)
         y_N = targets(np.array([data.curves[row][epoch] for row, epoch in told]))
         x_NF = features(data.u_ND)[[row for row, _ in told]]
         failed_MF = features(data.failed_ND)
@@ -129,6 +132,16 @@ def _blas() -> ThreadpoolController:
 
 def _aged(x_MF: Array, age_M: Array) -> Array:
     return np.concatenate([x_MF, age_M[:, None]], axis=1)
+
+
+def _telling(losses: Sequence[float], told: list[T]) -> list[T]:
+    """All of `told`, or of too many the best half, and as many that are spread over the rest."""
+    if len(told) <= _MOST_REPORTS:
+        return told
+    half = _MOST_REPORTS // 2
+    order = np.argsort(losses, kind="stable")
+    spread = order[half:][np.linspace(0, len(order) - half - 1, half).astype(int)]
+    return [told[i] for i in sorted([*order[:half], *spread])]
 
 
 def targets(loss_N: Array) -> Array:
