@@ -1,7 +1,8 @@
 """Spaces for BOHB: wide ones, since early stopping makes a bad config cheap.
 
-Use it with ASHA and many short trials. A third of its suggestions is random, so a space may be
-wider than what is thought to be good.
+Use it with ASHA and many short trials. By itself it runs two brackets, so that a config that starts
+slowly has its chance: two thirds of the trials are first compared at the first rung, the others at
+the second (`scheduler.brackets`).
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 import time
 from typing import Any
@@ -124,6 +126,23 @@ def test_the_state_has_our_ids_and_no_spare_suggestions(tmp_path: Any) -> None:
     other.restore(str(tmp_path / "state"))
     assert other.origin("00003") == search.origin("00003")
     assert wait(other, "00012")
+
+
+def test_what_is_being_computed_is_finished_before_the_process_exits() -> None:
+    """A thread that is killed inside of numpy aborts the process."""
+    code = (
+        "import time\n"
+        "from tuner.searchers.ahead import AheadSearch\n"
+        "from tuner.searchers.bohb import BOHBSearch\n"
+        "class Slow(BOHBSearch):\n"
+        "    def suggest(self, trial_id):\n"
+        "        time.sleep(0.5)\n"
+        "        print('computed')\n"
+        "        return super().suggest(trial_id)\n"
+        "AheadSearch(Slow({'x': 'uniform(0, 1)'}, 'loss', 'min')).suggest('a')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "computed\n")
 
 
 def test_a_finite_space_ends() -> None:

@@ -134,7 +134,8 @@ class AheadSearch(Searcher):
     def _wake(self) -> None:
         """Have somebody see to the work. A thread lives only while there is some."""
         if self._thread is None and self._has_work():
-            self._thread = threading.Thread(target=self._work, name="searcher", daemon=True)
+            # no daemon: one that is killed inside of compiled code takes the process down with it
+            self._thread = threading.Thread(target=self._work, name="searcher", daemon=False)
             self._thread.start()
 
     def _has_work(self) -> bool:
