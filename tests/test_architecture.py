@@ -36,7 +36,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tuner.validation",),
     ("tuner.confirmation", "tuner.listing"),
     ("tuner.results",),
-    ("tuner.export", "tuner.frames", "tuner.guard", "tuner.provenance"),
+    ("tuner.access", "tuner.export", "tuner.frames", "tuner.guard", "tuner.provenance"),
     ("tuner.checkpoints", "tuner.journal", "tuner.selection", "tuner.storage"),
     ("tuner.training",),
     ("tuner.assignment", "tuner.history", "tuner.rungs", "tuner.spec"),

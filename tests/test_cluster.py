@@ -3,11 +3,12 @@
 import os
 import sys
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from tuner import cluster
+from tuner import access, cluster
 from tuner.errors import ExperimentError, UsageError
 from tuner.spec import Resources
 
@@ -45,6 +46,7 @@ def play(monkeypatch):
         monkeypatch.setitem(sys.modules, "ray", fake)
         monkeypatch.delenv(cluster.guard.MARK, raising=False)  # of the integration tests' own Ray
         monkeypatch.setattr(cluster, "_silence_daemons", lambda: None)
+        monkeypatch.setattr(cluster.access, "_tell_ray", lambda: None)
         monkeypatch.setattr(cluster.guard, "start", lambda *arguments: nullcontext())
         monkeypatch.setattr(cluster.guard, "end", lambda *arguments: fake.calls.append(("end",)))
         for name in cluster._ENVIRONMENT:
@@ -54,17 +56,23 @@ def play(monkeypatch):
     return put
 
 
-def test_a_local_ray_is_started_with_our_cpus_and_ended(play):
+def test_a_local_ray_is_started_with_our_cpus_and_ended(play, monkeypatch):
     fake = play()
+    monkeypatch.delenv(access.AUTH_MODE, raising=False)
+    before = dict(os.environ)
     with cluster.connect():
         [(_, options)] = fake.calls
         assert options["address"] == "local"
         assert options["num_cpus"] == len(os.sched_getaffinity(0))
         assert options["include_dashboard"] is False
         assert len(options["_temp_dir"]) < 30  # a socket's path has at most 107 bytes
-        assert cluster.scratch_folder() == options["_temp_dir"]
+        assert f"{cluster.scratch_folder()}/ray" == options["_temp_dir"]
+        assert Path(cluster.scratch_folder()).stat().st_mode & 0o777 == 0o700
+        assert os.environ[access.TOKEN_PATH].startswith(cluster.scratch_folder())
+        assert os.environ[access.AUTH_MODE] == "token"
     assert [name for name, *_ in fake.calls] == ["init", "shutdown", "end"]
     assert cluster.guard.MARK not in os.environ
+    assert os.environ == before
 
 
 def test_it_is_ended_after_an_error_too(play):
@@ -91,9 +99,13 @@ def test_another_cluster_is_joined_and_left(play):
     assert [name for name, *_ in fake.calls] == ["init", "shutdown"]
 
 
-def test_no_answer_is_told(play):
+@pytest.mark.parametrize(("token", "said"), [("x", "the token of RAY_AUTH_TOKEN "), ("", "no tok")])
+def test_no_answer_is_told(play, monkeypatch, token, said):
     play(error=ConnectionError("refused"))
-    with pytest.raises(UsageError, match="no Ray cluster answers at 'head:1': refused"):  # noqa: SIM117
+    for name in (access.AUTH_MODE, access.TOKEN, access.TOKEN_PATH):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(access.TOKEN, token)
+    with pytest.raises(UsageError, match=f"answers at 'head:1' .*{said}.*: refused"):  # noqa: SIM117
         with cluster.connect("head:1"):
             pass
 

@@ -9,8 +9,9 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
-from tuner import guard
+from tuner import access, guard
 from tuner.errors import ExperimentError, UsageError
 from tuner.plan import fit
 from tuner.spec import Resources
@@ -115,8 +116,10 @@ def _local() -> Iterator[None]:
     # Ray's sockets lie in it, and a socket's path has at most 107 bytes
     temporary = tempfile.mkdtemp(prefix="tuner-", dir="/tmp")
     mark = uuid.uuid4().hex
-    with guard.start(mark, temporary):
-        os.environ[guard.MARK] = mark
+    with (
+        guard.start(mark, temporary),
+        access.environment({guard.MARK: mark, **access.for_our_own(Path(temporary))}),
+    ):
         try:
             _start_ray(temporary)
             _scratch = temporary
@@ -124,7 +127,6 @@ def _local() -> Iterator[None]:
         finally:
             _scratch = None
             ray.shutdown()
-            os.environ.pop(guard.MARK, None)
             guard.end(mark, temporary)
 
 
@@ -144,7 +146,7 @@ def _start_ray(temporary: str) -> None:
             include_dashboard=False,
             log_to_driver=False,
             logging_level=logging.ERROR,
-            _temp_dir=temporary,
+            _temp_dir=f"{temporary}/ray",  # which Ray opens to everybody, but not what it lies in
         )
     except Exception as error:
         raise ExperimentError(f"Ray did not start on this machine: {error}") from error
@@ -154,11 +156,13 @@ def _start_ray(temporary: str) -> None:
 def _joined(address: str) -> Iterator[None]:
     import ray
 
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except Exception as error:
-        raise UsageError(f"no Ray cluster answers at {address!r}: {error}") from error
-    try:
-        yield
-    finally:
-        ray.shutdown()
+    with access.environment(access.for_others()):
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        except Exception as error:
+            what = f"no Ray cluster answers at {address!r} ({access.shown()})"
+            raise UsageError(f"{what}: {error}") from error
+        try:
+            yield
+        finally:
+            ray.shutdown()

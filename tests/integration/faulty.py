@@ -10,7 +10,9 @@ from pathlib import Path
 
 import torch
 from ray import tune
+from sockets import listening, outside
 
+from tuner import access, guard
 from tuner.training.classifier import ImageClassifier
 
 SAID = "this is what the trial said"
@@ -182,6 +184,19 @@ class Flooding:
 
     def load_state_dict(self, state):
         self.epoch = state["epoch"]
+
+
+class Listening(Learner):
+    """Counts the sockets on which it and all that Ray runs beside it listen."""
+
+    def __init__(self, config, constants, **place):
+        super().__init__({**config, "does": "listens"}, constants, **place)
+
+    def step(self):
+        mark, folder = os.environ[guard.MARK], os.path.dirname(os.environ[access.TOKEN_PATH])
+        pids = [os.getpid(), *guard.marked(mark, folder)]
+        counts = {"listening": len(listening(pids)), "outside": len(outside(pids))}
+        return {**super().step(), **counts}
 
 
 class Endless(Learner):

@@ -7,6 +7,7 @@ same code serves both, and it needs no Ray.
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from dataclasses import dataclass
 from datetime import timedelta
@@ -125,15 +126,19 @@ class Worker:
         """Rank 0: the port on `host` at which the ranks meet; the system chooses a free one."""
         from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
-        self._rendezvous = TCPStore(
-            host,
-            0,
-            self._plan.ranks,
-            is_master=True,
-            wait_for_workers=False,
-            timeout=timedelta(seconds=self._plan.ranks_timeout_s),
-        )
-        return int(self._rendezvous.port)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        with socket.create_server((host, 0), family=family) as server:  # torch's own is open to all
+            port = int(server.getsockname()[1])
+            self._rendezvous = TCPStore(
+                host,
+                port,
+                self._plan.ranks,
+                is_master=True,
+                wait_for_workers=False,
+                timeout=timedelta(seconds=self._plan.ranks_timeout_s),
+                master_listen_fd=server.detach(),
+            )
+        return port
 
     def join(self, host: str, port: int) -> None:
         """Meet the other ranks and form the process group: nccl for GPUs, gloo for the host."""

@@ -1,0 +1,64 @@
+"""Who can reach the Ray that we start: nobody from outside, and nobody without its token."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import ray
+from sockets import outside
+
+from tuner import access, cluster
+
+JOIN = """
+import sys, ray
+ray.init(address=sys.argv[1], log_to_driver=False)
+print("joined", ray.get(ray.remote(lambda: 1).remote()))
+"""
+
+
+def join(folder, **environment):
+    """What comes of a process of the same machine that joins our Ray with this environment."""
+    ours = (access.AUTH_MODE, access.TOKEN, access.TOKEN_PATH, cluster.guard.MARK)
+    inherited = {name: value for name, value in os.environ.items() if name not in ours}
+    fast = {"RAY_NUM_REDIS_GET_RETRIES": "2", access.CLUSTERS: "0", "HOME": str(folder)}
+    return subprocess.run(
+        [sys.executable, "-c", JOIN, ray.get_runtime_context().gcs_address],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**inherited, **fast, **environment},
+    )
+
+
+def test_nobody_joins_without_the_token(ray_here, tmp_path):
+    wrong = {access.AUTH_MODE: "token", access.TOKEN: "0" * 64}
+    for environment in ({}, wrong):
+        refused = join(tmp_path, **environment)
+        assert refused.returncode != 0
+        assert "Unauthenticated" in refused.stderr
+        assert "joined" not in refused.stdout
+    right = {access.AUTH_MODE: "token", access.TOKEN_PATH: os.environ[access.TOKEN_PATH]}
+    assert join(tmp_path, **right).stdout == "joined 1\n"
+
+
+def test_its_files_are_for_this_user_only(ray_here):
+    folder = Path(cluster.scratch_folder())
+    assert folder.stat().st_mode & 0o077 == 0
+    assert Path(os.environ[access.TOKEN_PATH]).stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_nothing_listens_to_the_outside(searched, workers):
+    results = searched(
+        trainable="faulty:Listening",
+        search={"space": {"x": "uniform(0, 1)"}},
+        num_samples=1,
+        scheduler={"max_t": 1},
+        resources={"workers": workers},
+    )
+    [trial] = results.trials.values()
+    assert (trial.status, trial.results[0].metrics["listening"] > 5) == ("completed", True)
+    assert trial.results[0].metrics["outside"] == 0
+    assert outside([os.getpid()]) == []
