@@ -15,7 +15,7 @@ from synthetic import OWNER, Clock, Writer
 
 from tuner.errors import JournalError, UsageError
 from tuner.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, RESULT, TRIAL_STARTED
-from tuner.journal import JOURNAL, Journal, is_locked, read, this_owner
+from tuner.journal import JOURNAL, Journal, Tail, is_locked, read, this_owner
 
 
 @pytest.fixture
@@ -330,3 +330,25 @@ def test_many_reports_are_read_and_folded_in_time(tmp_path):
     history = fold(read(tmp_path))
     assert time.process_time() - began < 1.0
     assert sum(len(trial.results) for trial in history.trials.values()) == 10_000
+
+
+def test_a_tail_gives_what_is_new_and_holds_a_torn_line_back(tmp_path):
+    tail = Tail(tmp_path)
+    with pytest.raises(JournalError, match="cannot read"):
+        tail.read()
+    with Journal.open(tmp_path) as journal:
+        first = journal.append(EXPERIMENT_ENDED, status="completed")
+        assert tail.read() == [first]
+        assert tail.read() == []
+        path = tmp_path / "journal.jsonl"
+        line = (json.dumps(first) + "\n").encode()
+        with path.open("ab") as file:
+            file.write(line[:10])
+            file.flush()
+            assert tail.read() == []
+            file.write(line[10:])
+        assert tail.read() == [first]
+        with path.open("ab") as file:
+            file.write(b"nonsense\n" + line)
+        with pytest.raises(JournalError, match="line 3"):
+            tail.read()

@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ray.tune.schedulers.async_hyperband import _Bracket
 
-from tuner.rungs import Brackets, Rungs, bracket_of, milestones, most_brackets, shares
+from tuner.rungs import (
+    Brackets,
+    Rungs,
+    bracket_of,
+    expected_epochs,
+    milestones,
+    most_brackets,
+    shares,
+)
 
 scores = st.floats(-10, 10).map(lambda x: round(x, 2))
 shapes = st.sampled_from([(10, 1, 3), (27, 1, 3), (10, 2, 2), (16, 1, 4), (9, 1, 2.5), (5, 5, 2)])
@@ -114,3 +122,12 @@ def test_no_trial_is_stopped_before_its_bracket_begins_nor_by_another(
         goes_on = every.goes_on(f"{number:05}", epochs[number], score)
         assert goes_on or epochs[number] >= starts[bracket]
         assert goes_on == alone[bracket].goes_on(f"{number:05}", epochs[number], score)
+
+
+def test_how_long_a_trial_is_expected_to_last():
+    # all run 1 epoch, a third of them 2 more, a ninth of them 6 more, and 1 more of 27 the last
+    assert expected_epochs(1, 10, 1, 3) == pytest.approx(1 + 2 / 3 + 6 / 9 + 1 / 27)
+    assert expected_epochs(1, 10, 10, 3) == 10
+    (first, second) = shares(2, 9, 1, 3)
+    expected = first * (1 + 2 / 3 + 6 / 9) + second * (3 + 6 / 3)
+    assert expected_epochs(2, 9, 1, 3) == pytest.approx(expected)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -141,15 +142,23 @@ def list_(storage: str | None, as_json: bool) -> int:
 
 @cli.command()
 @click.argument("name")
+@click.option("--follow", is_flag=True, help="Show how it goes until it ends; with Ctrl-C before.")
 @options.storage
 @options.as_json
-def show(name: str, storage: str | None, as_json: bool) -> int:
-    """Show the status of experiment NAME and its best trial."""
+def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
+    """Show how experiment NAME stands and its best trial."""
+    from tuner.events import RUNNING
+    from tuner.reporting import follow as following
     from tuner.reporting.text import summary
 
     results = _load(name, storage)
+    if follow:
+        following.follow(results)
+        results = _load(name, storage)
     if as_json:
         _print_json(results.show())
+    elif results.status == RUNNING:
+        click.echo(following.standing(results, now=time.time()))
     else:
         click.echo(summary(results))
     return 0

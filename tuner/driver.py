@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
-import sys
 import tempfile
 import threading
 import time
@@ -27,6 +27,7 @@ from tuner.events import (
 from tuner.history import TrialRecord, fold
 from tuner.journal import Journal, read, this_owner
 from tuner.provenance import describe
+from tuner.reporting.plan_text import reserves
 from tuner.reporting.tally import Tally
 from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.terminal import Progress
@@ -40,6 +41,8 @@ from tuner.validation import Machine, validate
 
 if TYPE_CHECKING:
     from tuner.recorder import Observer, Recorder
+
+_log = logging.getLogger(__name__)
 
 
 def run_experiment(spec: ExperimentSpec) -> Results:
@@ -86,8 +89,8 @@ def _run(spec: ExperimentSpec, journal: Journal, past: Past) -> Results:
     with _Ending(spec.time_budget_s) as ending, cluster.connect():
         slots = cluster.slots(spec.resources)
         slots = min(slots, spec.max_concurrent or slots)
-        tally = Tally(total=spec.trials, max_t=spec.epochs, metric=metric, mode=mode, slots=slots)
-        progress = Progress(tally, earlier=past.events)
+        tally = Tally.of(spec, slots=slots)
+        progress = Progress(tally, each=reserves(spec.resources), earlier=past.events)
         with contextlib.closing(progress):
             _search(spec, journal, past, ending, [tensorboard, retention, progress], slots)
     results = Results(spec.folder)
@@ -202,7 +205,7 @@ def _continued(spec: ExperimentSpec, trial: TrialRecord) -> Assignment:
     """Where `trial` goes on; what is wrong with its newest checkpoint is told."""
     assignment, warnings = assignment_of(spec.folder, trial)
     for warning in warnings:
-        print(f"warning: {warning}; going back to the one before", file=sys.stderr)
+        _log.warning("%s; going back to the one before", warning)
     return assignment
 
 

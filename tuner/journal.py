@@ -163,10 +163,32 @@ def read(folder: Path) -> Iterator[Event]:
     return _parse(data, path)
 
 
-def _parse(data: bytes, path: Path) -> Iterator[Event]:
+class Tail:
+    """Reads a journal that grows: each `read` returns the events since the one before."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / JOURNAL
+        self._at = self._lines = 0
+
+    def read(self) -> list[Event]:
+        """What is new, oldest first; raises JournalError as `read` does."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._at)
+                data = file.read()
+        except OSError as error:
+            raise JournalError(f"cannot read {self._path}: {error.strerror}") from error
+        whole = data[: _whole(data)]
+        events = list(_parse(whole, self._path, lines_before=self._lines))
+        self._at += len(whole)
+        self._lines += len(events)
+        return events
+
+
+def _parse(data: bytes, path: Path, *, lines_before: int = 0) -> Iterator[Event]:
     end, position = _whole(data), 0
     epochs: dict[str, int] = {}
-    for number, line in enumerate(io.BytesIO(data), start=1):
+    for number, line in enumerate(io.BytesIO(data), start=1 + lines_before):
         position += len(line)
         if position > end:
             return

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterator
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 
 class Rungs:
@@ -87,6 +87,19 @@ def shares(count: int, max_t: int, grace_period: int, reduction_factor: float) -
     rungs = most_brackets(max_t, grace_period, reduction_factor) - 1
     weights = [reduction_factor ** (rungs - b) / (rungs - b + 1) for b in range(count)]
     return tuple(weight / sum(weights) for weight in weights)
+
+
+def expected_epochs(count: int, max_t: int, grace_period: int, reduction_factor: float) -> float:
+    """How long a trial of `count` brackets lasts on average, in epochs, by the rungs alone."""
+    starts = [*milestones(max_t, grace_period, reduction_factor), max_t][:count]
+    of_brackets = shares(count, max_t, grace_period, reduction_factor)
+    total = 0.0
+    for start, share in zip(starts, of_brackets, strict=True):
+        rungs = [*milestones(max_t, start, reduction_factor), max_t]
+        steps = (later - rung for rung, later in pairwise(rungs))
+        go_on = (reduction_factor ** -(n + 1) * step for n, step in enumerate(steps))
+        total += share * (rungs[0] + sum(go_on))
+    return total
 
 
 def bracket_of(number: int, shares: tuple[float, ...]) -> int:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from synthetic import OWNER, START
 
 from tuner.reporting.tally import Tally
+from tuner.spec import build_spec
 
 
 class Told:
@@ -147,6 +148,43 @@ def test_an_end_leaves_nothing_to_guess():
     told.report(1, 1)
     told.tell("experiment_ended", status="interrupted")
     assert told.tally.left_s(START + 5) is None
+
+
+def test_what_the_rungs_promise_counts_beside_what_was_seen():
+    told = Told(total=10, depth=4, slots=1)
+    told.begin()
+    told.start(1)
+    told.now += 2
+    told.report(1, 1)
+    assert told.tally.left_s(told.now) == pytest.approx(2 * (3 + 9 * 4))
+    told.end(1, "stopped")
+    depth = (4 * 4 + 1) / 5  # as if four trials had lasted as promised
+    assert told.tally.left_s(told.now) == pytest.approx(2 * 9 * depth)
+
+
+def test_the_tally_of_an_experiment_knows_its_rungs():
+    spec = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 10}
+    for scheduler, epochs in (
+        ({"max_t": 9, "reduction_factor": 3}, 1 + 2 / 3 + 6 / 9),
+        ("none", 9),
+    ):
+        training = {"epochs": 9, "model": "cnn", "dataset": "digits"}
+        tally = Tally.of(build_spec(spec | {"scheduler": scheduler, "training": training}), slots=1)
+        for event, fields in (("trial_started", {"config": {}}), ("result", {"metrics": {}})):
+            tally.take({"event": event, "time": START, "trial_id": "00001", "epoch": 1} | fields)
+        assert tally.left_s(START + 1) == pytest.approx(epochs - 1 + 9 * epochs)
+
+
+def test_what_runs_and_what_failed_is_known():
+    told = Told()
+    for number in (1, 2):
+        told.start(number)
+        told.report(number, number, 0.5)
+    told.end(2, "failed")
+    assert [(t.trial_id, t.epoch, t.value, t.config) for t in told.tally.live] == [
+        ("00001", 1, 0.5, {"n": 1})
+    ]
+    assert [(t.trial_id, t.kind, t.message) for t in told.tally.failed] == [("00002", "oom", "m")]
 
 
 STATUSES = ("completed", "stopped", "failed", "interrupted")

@@ -1,9 +1,13 @@
 import contextlib
 import io
+import logging
 import os
 import pty
 import re
+import time
+from time import sleep
 
+import pyte
 import pytest
 from rich.console import Console
 from synthetic import OWNER, START, Clock, Writer, make_folder
@@ -50,6 +54,27 @@ def test_without_a_terminal_there_are_plain_lines(events):
     ]
 
 
+def test_new_bests_in_quick_succession_are_told_together():
+    stream = io.StringIO()
+    shown = progress(stream)
+    for second in range(25):
+        metrics = {"val_accuracy": second / 100}
+        result = {"epoch": second + 1, "metrics": metrics, "trial_id": "00001"}
+        shown({"event": "result", "time": START + second} | result)
+    shown({"event": "experiment_ended", "time": START + 25, "status": "completed"})
+    bests = [line.split(",")[0] for line in stream.getvalue().splitlines() if "new" in line]
+    assert bests == [f"new best val_accuracy {value}" for value in ("0", 0.1, 0.2, 0.24)]
+
+
+def test_warnings_are_shown_as_they_come():
+    stream = io.StringIO()
+    shown = progress(stream)
+    logging.getLogger("tuner.anything").warning("no space left on %s", "disk")
+    shown.close()
+    logging.getLogger("tuner.anything").warning("too late")
+    assert stream.getvalue() == "warning: no space left on disk\n"
+
+
 def test_lines_of_standing_come_at_most_every_30_s():
     stream = io.StringIO()
     shown = progress(stream)
@@ -71,13 +96,15 @@ def test_what_an_earlier_run_found_is_not_told_again(events):
     assert stream.getvalue().startswith("new best val_accuracy 0.8, trial 00002, epoch 4: lr=")
 
 
-def rendered(events, width, **settings):
+def rendered(events, width, warnings=(), **settings):
     tally = tally_of(**settings)
     for event in events:
         tally.take(event)
     file = io.StringIO()
     now = events[-1]["time"] if events else START
-    Console(file=file, width=width).print(live_view(tally, now=now, width=width))
+    Console(file=file, width=width).print(
+        live_view(tally, now=now, each="1 CPU", warnings=warnings, width=width)
+    )
     return file.getvalue().splitlines()
 
 
@@ -87,8 +114,33 @@ def test_the_live_view_in_80_columns(events):
     assert [line.rstrip() for line in lines[1:]] == [
         "1 running, 1 completed",
         "best val_accuracy 0.75, trial 00001, epoch 3",
-        "lr=0.003552 momentum=0.9 weight_decay=0.00142 batch_size=64 width=32",
+        "  lr=0.003552 momentum=0.9 weight_decay=0.00142 batch_size=64 width=32",
+        "running, each on 1 CPU",
+        "  00002  epoch 1    val_accuracy 0.5            lr=0.003552 momentum=0.9 ...",
     ]
+
+
+def test_failures_are_told_with_their_kind_and_the_last_warnings(events):
+    lines = rendered(events, 80, warnings=["the disk is full", "x" * 100])
+    assert [line.rstrip() for line in lines[4:]] == [
+        "failed: 1 oom",
+        "  00003  oom: m",
+        "warning: the disk is full",
+        f"warning: {'x' * 68}...",
+    ]
+
+
+def test_of_many_trials_that_run_only_some_are_listed(tmp_path):
+    writer = Writer(make_folder(tmp_path / "many"))
+    for number in range(30):
+        writer.trial(number, [0.5], end=None, config=CONFIG)
+    for number in range(30, 60):
+        writer.trial(number, [], error=("nan", "loss is nan\nat epoch 1"), config=CONFIG)
+    lines = rendered(writer.events, 80, total=60)
+    assert len(lines) <= 20
+    assert "  and 22 more" in [line.rstrip() for line in lines]
+    assert "failed: 30 nan" in [line.rstrip() for line in lines]
+    assert lines[-1].rstrip() == "  00059  nan: loss is nan at epoch 1"
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
@@ -96,11 +148,11 @@ def test_the_live_view_in_80_columns(events):
 def test_the_live_view_keeps_its_lines_at_every_width(events, width, unknown):
     for upto in range(len(events) + 1):
         lines = rendered(events[:upto], width, **unknown)
-        assert len(lines) <= 5
+        assert len(lines) <= 8
         assert all(len(line) <= width for line in lines)
 
 
-def on_a_terminal(events, monkeypatch, **environment):
+def on_a_terminal(events, monkeypatch, *, pause=0.0, **environment):
     """What reaches a pseudo-terminal of 80 columns when `events` are shown on it."""
     monkeypatch.delenv("NO_COLOR", raising=False)
     for name, value in ({"TERM": "xterm-256color", "COLUMNS": "80"} | environment).items():
@@ -110,6 +162,8 @@ def on_a_terminal(events, monkeypatch, **environment):
         shown = progress(stream)
         for event in events:
             shown(event)
+            if event["event"] == "trial_ended":
+                sleep(pause)  # the view renews itself meanwhile
         shown.close()
     told = b""
     with contextlib.suppress(OSError):  # how the end of a pseudo-terminal reads
@@ -125,6 +179,22 @@ def test_on_a_terminal_the_view_is_drawn_in_colour(events, monkeypatch):
     assert "best val_accuracy 0.75, trial 00001, epoch 3" in told
     assert re.search(r"\x1b\[[0-9;]*3[0-9]m", told)
     assert told.rstrip().endswith("\x1b[?25h")  # the cursor is back
+
+
+def test_the_view_scrolls_nothing_away(events, monkeypatch):
+    screen = pyte.HistoryScreen(80, 24, history=100)
+    terminal = pyte.Stream(screen)
+    terminal.feed("$ tuner run digits\r\n")
+    monkeypatch.setattr(time, "time", lambda: events[-1]["time"])
+    terminal.feed(on_a_terminal(events, monkeypatch, pause=0.3))
+    terminal.feed("$ \r\n")
+    lines = [line.rstrip() for line in screen.display if line.strip()]
+    assert not screen.history.top
+    assert lines[0] == "$ tuner run digits"
+    assert lines[1].endswith("3/3 trials 56s")
+    assert lines[2] == "0 running, 1 completed, 1 stopped, 1 failed"
+    assert [line for line in lines if "3/3 trials" in line] == [lines[1]]  # drawn in its place
+    assert lines[-1] == "$"
 
 
 def test_no_color_is_honoured(events, monkeypatch):

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from textwrap import fill, indent
 from typing import Any
 
-from tuner.reporting.wording import duration, number, printable
+from tuner.reporting.wording import amount_of, duration, number, printable
 from tuner.rungs import milestones, shares
-from tuner.spec import ExperimentSpec
+from tuner.spec import ExperimentSpec, Resources
 
 
 def plan_text(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str:
@@ -16,7 +16,7 @@ def plan_text(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str
     lines = {
         "From": source,
         "Trials": f"{plan['trials']}, {spec.search.strategy} search",
-        "Each trial": f"{_length(spec)}, {_reserves(spec)}",
+        "Each trial": f"{_length(spec)}, {reserves(spec.resources)}",
         "At once": _at_once(spec, plan),
         "Stopping": _stopping(spec),
         "Results": str(spec.folder),
@@ -36,14 +36,14 @@ def _note(text: str) -> str:
 
 
 def _length(spec: ExperimentSpec) -> str:
-    return "as long as it reports" if spec.epochs is None else _count(spec.epochs, "epoch")
+    return "as long as it reports" if spec.epochs is None else amount_of(spec.epochs, "epoch")
 
 
-def _reserves(spec: ExperimentSpec) -> str:
-    resources = spec.resources
-    each = _count(resources.cpus, "CPU")
+def reserves(resources: Resources) -> str:
+    """What one trial reserves, in words."""
+    each = amount_of(resources.cpus, "CPU")
     if resources.gpus:
-        each += f" and {_count(resources.gpus, 'GPU')}"
+        each += f" and {amount_of(resources.gpus, 'GPU')}"
     return each if resources.ranks == 1 else f"{resources.ranks_text} of {each}"
 
 
@@ -52,7 +52,7 @@ def _at_once(spec: ExperimentSpec, plan: Mapping[str, Any]) -> str:
         return "as many as fit"
     if plan["at_once"] == spec.max_concurrent:
         return f"{plan['at_once']}, which is max_concurrent"
-    has = " and ".join(_count(n, name.upper()[:-1]) for name, n in plan["machine"].items())
+    has = " and ".join(amount_of(n, name.upper()[:-1]) for name, n in plan["machine"].items())
     return f"{plan['at_once']} on this machine's {has}"
 
 
@@ -76,7 +76,3 @@ def _brackets(spec: ExperimentSpec) -> str:
     first, *others = (f"{share:.0%} {start}" for share, start in told)
     first = first.replace("%", "% of trials")
     return f"{spec.brackets}, first compared: {', '.join([first, *others])}"
-
-
-def _count(amount: float, noun: str) -> str:
-    return f"{number(float(amount))} {noun}{'' if amount == 1 else 's'}"

@@ -19,6 +19,8 @@ from tuner.events import (
     TRIAL_STARTED,
     Event,
 )
+from tuner.rungs import expected_epochs
+from tuner.spec import ExperimentSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +33,44 @@ class Best:
     config: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A trial that failed: of which kind, and what was said."""
+
+    trial_id: str
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A trial that runs: its last epoch, 0 before the first, and the objective's value there."""
+
+    trial_id: str
+    config: dict[str, Any]
+    epoch: int
+    value: float | None
+
+
 @dataclass(slots=True)
 class _Trial:
     config: dict[str, Any] = field(default_factory=dict)
     status: str = RUNNING
     epoch: int = 0
+    value: float | None = None
     best: Best | None = None
+    error: tuple[str, str] = ("", "")
+
+
+_WEIGHT = 4  # trials that what the rungs promise counts as, beside the trials that are over
 
 
 class Tally:
     """Counts trials and epochs, keeps the best, and guesses the time left.
 
-    total: trials to run, None where nobody knows. max_t: upper bound of a trial in epochs. slots:
-    trials that run side by side, None to go by those seen. A failed trial is never the best.
+    total: trials to run, None where nobody knows. max_t: upper bound of a trial in epochs. depth:
+    epochs that a trial is expected to last, None to go by those seen. slots: trials that run side
+    by side, None to go by those seen. A failed trial is never the best.
     """
 
     def __init__(
@@ -53,6 +80,7 @@ class Tally:
         max_t: int | None,
         metric: str,
         mode: str,
+        depth: float | None = None,
         slots: int | None = None,
     ) -> None:
         self.total = total
@@ -60,6 +88,7 @@ class Tally:
         self.best: Best | None = None
         self._max_t = max_t
         self._sign = 1 if mode == "min" else -1
+        self._expected = depth
         self._slots = slots
         self._trials: dict[str, _Trial] = {}
         self._counts: Counter[str] = Counter()
@@ -68,6 +97,22 @@ class Tally:
         self._epochs = 0
         self._side_by_side = 0
         self._over = False
+
+    @classmethod
+    def of(cls, spec: ExperimentSpec, *, slots: int | None = None) -> Tally:
+        """The tally of an experiment, nothing taken yet."""
+        asha, depth = spec.scheduler, None
+        if asha and spec.epochs == asha.max_t:
+            rungs = (asha.max_t, asha.grace_period, asha.reduction_factor)
+            depth = expected_epochs(spec.brackets, *rungs)
+        return cls(
+            total=spec.trials,
+            max_t=spec.epochs,
+            metric=spec.objective.metric,
+            mode=spec.objective.mode,
+            depth=depth,
+            slots=slots,
+        )
 
     def take(self, event: Event) -> None:
         """Take one event into account."""
@@ -87,6 +132,8 @@ class Tally:
         elif kind == TRIAL_ENDED:
             trial = self._trial(event)
             self._set(trial, event["status"])
+            if trial.status == FAILED:
+                trial.error = event["error"]["kind"], event["error"]["message"]
             if trial.status == FAILED and self.best and self.best.trial_id == event["trial_id"]:
                 self._choose_again()
 
@@ -94,6 +141,20 @@ class Tally:
     def counts(self) -> Counter[str]:
         """How many trials there are of every status."""
         return self._counts.copy()
+
+    @property
+    def live(self) -> list[Live]:
+        """The trials that run, in the order of their starts."""
+        # A view may ask from a thread of its own: a list is taken in one step, a loop is not.
+        trials = list(self._trials.items())
+        running = [(i, t) for i, t in trials if t.status == RUNNING]
+        return [Live(i, t.config, t.epoch, t.value) for i, t in running]
+
+    @property
+    def failed(self) -> list[Failed]:
+        """The trials that failed, in the order of their starts."""
+        trials = list(self._trials.items())
+        return [Failed(i, *t.error) for i, t in trials if t.status == FAILED]
 
     @property
     def done(self) -> int:
@@ -107,16 +168,15 @@ class Tally:
     def left_s(self, now: float) -> float | None:
         """A guess of the seconds left; None where there is nothing to guess from.
 
-        Trials to come are taken to last as many epochs as the mean of those that are over, or
-        max_t before there is one; a running trial that has outlived the mean, up to max_t. The
-        pace is that of the epochs so far, but no trial's rest goes faster than one trial does.
+        Trials to come are taken to last as many epochs as those that are over and the rungs say
+        (max_t, where neither does); a running trial that has outlived that, up to max_t. The pace
+        is that of the epochs so far, but no trial's rest goes faster than one trial does.
         """
         depth = self._depth()
         if self.total is None or depth is None or self._first_trial is None:
             return None
         if self._over or not self._epochs:
             return None
-        # A view may ask from a thread of its own: a list is taken in one step, a loop is not.
         trials = list(self._trials.values())
         live = [t for t in trials if t.status in (RUNNING, INTERRUPTED)]
         rests = [self._rest(trial, depth) for trial in live]
@@ -138,7 +198,7 @@ class Tally:
         trial = self._trial(event)
         trial.epoch = event["epoch"]
         self._epochs += 1
-        value = event["metrics"].get(self.metric)
+        value = trial.value = event["metrics"].get(self.metric)
         if value is not None:
             found = Best(value, event["trial_id"], trial.epoch, trial.config)
             trial.best = self._better(trial.best, found)
@@ -155,6 +215,8 @@ class Tally:
 
     def _depth(self) -> float | None:
         over = [t.epoch for t in list(self._trials.values()) if t.status in (COMPLETED, STOPPED)]
+        if self._expected is not None:
+            return (self._expected * _WEIGHT + sum(over)) / (_WEIGHT + len(over))
         return sum(over) / len(over) if over else self._max_t
 
     def _rest(self, trial: _Trial, depth: float) -> float:

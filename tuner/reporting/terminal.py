@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import sys
 import time
-from collections.abc import Iterable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
 from typing import IO, TYPE_CHECKING
 
 from tuner.events import (
@@ -17,12 +20,14 @@ from tuner.events import (
     Event,
 )
 from tuner.reporting.tally import Best, Tally
-from tuner.reporting.wording import config_line, duration, number, printable
+from tuner.reporting.wording import config_line, duration, number, printable, shorten
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 _LINE_EVERY_S = 30.0
+_BEST_EVERY_S = 10.0  # in a fast search each of the first trials may be the best so far
+_LIVE, _FAILURES, _WARNINGS = 8, 2, 3  # lines at most, so that the view fits a small terminal
 _WIDTH = 80
 _SHOWN = (RUNNING, COMPLETED, STOPPED, FAILED, INTERRUPTED)
 
@@ -30,17 +35,24 @@ _SHOWN = (RUNNING, COMPLETED, STOPPED, FAILED, INTERRUPTED)
 class Progress:
     """An observer of events that shows how the search goes.
 
-    `stream` is stderr by default; `earlier` are the events of the runs before a resume, taken in
-    silence.
+    each: what a trial reserves, in words. `stream` is stderr by default; `earlier` are the events
+    of the runs before a resume, taken in silence. Warnings of tuner's own logger are shown, too.
     """
 
     def __init__(
-        self, tally: Tally, *, stream: IO[str] | None = None, earlier: Iterable[Event] = ()
+        self,
+        tally: Tally,
+        *,
+        each: str = "",
+        stream: IO[str] | None = None,
+        earlier: Iterable[Event] = (),
     ) -> None:
         self._tally = tally
         for event in earlier:
             tally.take(event)
-        self._view = _view(stream or sys.stderr, tally)
+        self._view = _view(stream or sys.stderr, tally, each)
+        self._warnings = _Warnings(self._view.warn)
+        logging.getLogger("tuner").addHandler(self._warnings)
 
     def __call__(self, event: Event) -> None:
         """Take one event and show what it changes."""
@@ -50,7 +62,19 @@ class Progress:
 
     def close(self) -> None:
         """Leave the terminal as it was, the last view in place."""
+        logging.getLogger("tuner").removeHandler(self._warnings)
         self._view.close()
+
+
+class _Warnings(logging.Handler):
+    """Hands warnings to `show`, as text."""
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._show = show
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._show(record.getMessage())
 
 
 def counts_line(tally: Tally) -> str:
@@ -76,35 +100,43 @@ def _trials(tally: Tally) -> str:
     return f"{tally.done} trials" if tally.total is None else f"{tally.done}/{tally.total} trials"
 
 
-def _view(stream: IO[str], tally: Tally) -> _Lines | _Live:
+def _view(stream: IO[str], tally: Tally, each: str) -> _Lines | _Live:
     if stream.isatty():
         from rich.console import Console
 
         console = Console(file=stream)
         if not console.is_dumb_terminal:
-            return _Live(console, tally)
+            return _Live(console, tally, each)
     return _Lines(stream, tally)
 
 
 class _Lines:
-    """Plain lines: every new best, the end, and how it stands at most every 30 s."""
+    """Plain lines: a new best and how it stands now and then, every warning, the end."""
 
     def __init__(self, stream: IO[str], tally: Tally) -> None:
         self._stream = stream
         self._tally = tally
-        self._told: float | None = None
+        self._told: float | None = None  # when how it stands was last told, as was:
+        self._best_told = -math.inf
+        self._untold: Best | None = None
 
     def update(self, event: Event, *, new_best: bool) -> None:
         now = event["time"]
         if self._told is None:
             self._told = now
-        best = self._tally.best
-        if new_best and best is not None:
-            line = f"new {best_line(best, self._tally.metric)}"
-            self._print(f"{line}: {config_line(best.config, _WIDTH)}")
-        if event["event"] == EXPERIMENT_ENDED or now - self._told >= _LINE_EVERY_S:
+        if new_best:
+            self._untold = self._tally.best
+        over = event["event"] == EXPERIMENT_ENDED
+        if self._untold and (over or now - self._best_told >= _BEST_EVERY_S):
+            line = f"new {best_line(self._untold, self._tally.metric)}"
+            self._print(f"{line}: {config_line(self._untold.config, _WIDTH)}")
+            self._best_told, self._untold = now, None
+        if over or now - self._told >= _LINE_EVERY_S:
             self._told = now
             self._print(self._standing(now))
+
+    def warn(self, text: str) -> None:
+        self._print(f"warning: {printable(text)}")
 
     def close(self) -> None:
         pass
@@ -121,11 +153,13 @@ class _Lines:
 class _Live:
     """A view of a few lines that stays at the bottom of the terminal and renews itself."""
 
-    def __init__(self, console: Console, tally: Tally) -> None:
+    def __init__(self, console: Console, tally: Tally, each: str) -> None:
         from rich.live import Live
 
         self._tally = tally
+        self._each = each
         self._console = console
+        self._warnings: deque[str] = deque(maxlen=_WARNINGS)
         self._live = Live(
             console=console,
             get_renderable=self._render,
@@ -137,22 +171,43 @@ class _Live:
     def update(self, event: Event, *, new_best: bool) -> None:
         pass  # the view renews itself
 
+    def warn(self, text: str) -> None:
+        self._warnings.append(text)
+
     def close(self) -> None:
         self._live.stop()
 
     def _render(self) -> RenderableType:
-        return live_view(self._tally, now=time.time(), width=self._console.width)
+        return live_view(
+            self._tally,
+            now=time.time(),
+            each=self._each,
+            warnings=tuple(self._warnings),
+            width=self._console.width,
+        )
 
 
-def live_view(tally: Tally, *, now: float, width: int = _WIDTH) -> RenderableType:
-    """The lines of the live view, each at most `width` characters."""
+def live_view(
+    tally: Tally,
+    *,
+    now: float,
+    each: str = "",
+    warnings: Iterable[str] = (),
+    width: int = _WIDTH,
+) -> RenderableType:
+    """The lines of the live view, each at most `width` characters, at most 80.
+
+    each: what a trial reserves, in words.
+    """
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table
     from rich.text import Text
 
     def line(text: str, style: str = "") -> Text:
-        return Text(text, style=style, no_wrap=True, overflow="ellipsis")
+        told = Text(text, style=style, no_wrap=True)
+        told.truncate(width, overflow="ellipsis")
+        return told
 
     width = min(width, _WIDTH)
     head = Table.grid(padding=(0, 1))
@@ -164,5 +219,32 @@ def live_view(tally: Tally, *, now: float, width: int = _WIDTH) -> RenderableTyp
     lines: list[RenderableType] = [head, line(counts_line(tally))]
     if tally.best is not None:
         lines.append(line(best_line(tally.best, tally.metric), style="bold green"))
-        lines.append(line(config_line(tally.best.config, width), style="dim"))
-    return Group(*lines)
+        lines.append(line(f"  {config_line(tally.best.config, width - 2)}", style="dim"))
+    told = [(text, "") for text in _live_lines(tally, each, width)]
+    told += [(text, "red") for text in _failed_lines(tally, width)]
+    told += [(f"warning: {shorten(text, width - 9)}", "yellow") for text in warnings]
+    return Group(*lines, *(line(text, style) for text, style in told))
+
+
+def _live_lines(tally: Tally, each: str, width: int) -> Iterator[str]:
+    """The trials that run: epoch, objective, config."""
+    live = tally.live
+    if live:
+        yield f"running, each on {each}" if each else "running"
+    for trial in live[:_LIVE]:
+        value = "" if trial.value is None else f"{printable(tally.metric)} {number(trial.value)}"
+        text = f"  {trial.trial_id}  epoch {trial.epoch:<4} {value}"
+        yield f"{text:<46}  {config_line(trial.config, max(width - 48, 10))}".rstrip()
+    if len(live) > _LIVE:
+        yield f"  and {len(live) - _LIVE} more"
+
+
+def _failed_lines(tally: Tally, width: int) -> Iterator[str]:
+    """How many failed of which kind, and what the last ones said."""
+    failed = tally.failed
+    if failed:
+        kinds = Counter(trial.kind for trial in failed)
+        yield "failed: " + ", ".join(f"{n} {printable(kind)}" for kind, n in kinds.most_common())
+    for trial in failed[-_FAILURES:]:
+        head = f"  {trial.trial_id}  {printable(trial.kind)}: "
+        yield head + shorten(trial.message, max(width - len(head), 10))

@@ -20,6 +20,15 @@ def number(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else printable(str(value))
 
 
+def amount_of(amount: float, noun: str) -> str:
+    """An amount with its noun.
+
+    >>> amount_of(1, "CPU"), amount_of(0.25, "GPU"), amount_of(10, "epoch")
+    ('1 CPU', '0.25 GPUs', '10 epochs')
+    """
+    return f"{number(float(amount))} {noun}{'' if amount == 1 else 's'}"
+
+
 def duration(seconds: float) -> str:
     """Hours, minutes and seconds, the two largest that matter.
 
