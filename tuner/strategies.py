@@ -142,13 +142,13 @@ class ModelSettings(SearchSettings):
 class HyperOptSettings(ModelSettings):
     """Tree-structured Parzen estimators, by hyperopt.
 
-    startup: random trials before the model is asked. gamma: ceil(gamma * sqrt(n)) of n trials are
-    the good ones. candidates: draws that are compared for a suggestion.
+    startup: random trials before the model is asked. gamma: the share of trials that are the good
+    ones, of which there are at most 25. candidates: draws that are compared for a suggestion.
     """
 
     strategy: Literal["hyperopt"] = "hyperopt"
     startup: int = Field(10, ge=1)
-    gamma: float = Field(1.0, gt=0)
+    gamma: float = Field(0.1, gt=0, lt=1)
     candidates: int = Field(24, ge=1)
 
 

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from tuner.searchers.curves import ends, milestones, standings
 
-curve = st.lists(st.floats(-5, 5), min_size=1, max_size=6).map(
-    lambda losses: dict(enumerate(losses, start=1))
-)
+loss = st.integers(-640, 640).map(lambda k: k / 128)  # sums of these are exact
+curve = st.lists(loss, min_size=1, max_size=6).map(lambda losses: dict(enumerate(losses, start=1)))
 
 
 def test_trials_of_one_age_stand_by_their_last_loss() -> None:
@@ -20,17 +19,34 @@ def test_trials_of_one_age_stand_by_their_last_loss() -> None:
 
 def test_a_longer_trial_is_not_better_for_its_age() -> None:
     young, old = {1: 2.0}, {1: 2.5, 2: 1.0}
-    assert standings([young, old]).tolist() == [-1.0, 1.0]
+    assert np.argmin(standings([young, old])) == 0
+
+
+def test_a_stopped_trial_stands_where_those_like_it_ended() -> None:
+    went_on = [{1: 1.0, 2: 0.1}, {1: 2.0, 2: 0.3}, {1: 3.0, 2: 0.9}]
+    found = standings([*went_on, {1: 1.5}, {1: 9.0}, {1: 0.5}])
+    assert np.allclose(found, [0.1, 0.3, 0.9, 0.2, 0.9, 0.1])
+    assert found[4] > found[2]
+    assert found[5] < found[0]
+
+
+def test_those_that_nobody_can_be_compared_with_are_spread_over_the_others() -> None:
+    assert standings([{10: 0.1}, {10: 0.9}, {1: 7.0}, {1: 5.0}]).tolist() == [0.1, 0.9, 0.9, 0.1]
 
 
 @given(st.lists(curve, min_size=1, max_size=8), st.randoms())
-def test_standings_do_not_depend_on_order_and_a_drop_shared_by_all_epochs(curves, random) -> None:
+def test_standings_depend_neither_on_order_nor_on_a_drop_shared_by_all_epochs(curves, random):
     shuffled = random.sample(range(len(curves)), len(curves))
-    same = standings([curves[i] for i in shuffled])
-    assert np.allclose(same, standings(curves)[shuffled])
-    if len({max(c) for c in curves}) > 1:
-        moved = [{t: loss - 100 * t for t, loss in c.items()} for c in curves]
-        assert np.abs(standings(moved)).max() <= 1
+    found = standings(curves)
+    assert np.allclose(standings([curves[i] for i in shuffled]), found[shuffled])
+    last = max(max(c) for c in curves)
+    moved = [{t: loss - 100 * t for t, loss in c.items()} for c in curves]
+    assert np.allclose(standings(moved), found - 100 * last, atol=1e-6)
+
+
+@given(st.lists(curve, max_size=8))
+def test_standings_are_finite(curves) -> None:
+    assert np.isfinite(standings([{t: 3e307 * x for t, x in c.items()} for c in curves])).all()
 
 
 def test_a_trial_ends_as_those_that_went_on_changed() -> None:

@@ -81,7 +81,8 @@ def test_what_the_model_is_given() -> None:
     assert data.curves == [{1: 3.0, 2: 1.0}, {1: 2.0}, {1: 4.0}]
     assert data.live_N.tolist() == [False, True, False]
     assert (len(data.u_ND), len(data.failed_ND), len(data.pending_PD)) == (3, 2, 1)
-    assert data.loss_N.tolist() == pytest.approx([0.0, -1.0, 1.0])
+    assert data.loss_N.tolist() == pytest.approx([1.0, 1.0, 1.0])
+    assert np.argsort(data.loss_N).tolist() == [1, 0, 2]
 
 
 def test_less_is_better_for_the_model_whatever_the_mode() -> None:

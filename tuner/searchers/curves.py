@@ -8,35 +8,50 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
 
 Array = NDArray[np.float64]
 Curve = Mapping[int, float]  # epoch -> loss, finite, at least one
+
+_TIE = 1e-9  # of a difference: orders what would stand equal
 _LARGEST = 1e100  # beyond it differences are not finite
 
 
 def standings(curves: Sequence[Curve]) -> Array:
-    """How each of the N trials stands, lower is better.
+    """The loss at the last epoch that each of the N trials is expected to come to; less is better.
 
-    Where all ended at one epoch that is their loss there. Else it is the balance of a tournament,
-    -1 (beats all) to 1: two trials meet at the last epoch that both have come to. So one that was
-    stopped at epoch 2 is neither worse nor better than one at epoch 10 merely for its age.
+    A trial that ended there stands by its own loss. One that ended before stands where those stand
+    that went on from about its loss at that epoch: their standings are fitted by a function that
+    never falls (isotonic regression). One better, or worse, than all of them there stands just
+    before the best, or behind the worst. So nothing stands better or worse merely for its age.
     """
-    ends_N = np.array([max(curve) for curve in curves])
-    losses_N = np.array([curve[max(curve)] for curve in curves])
-    if len(curves) == 0 or (ends_N == ends_N[0]).all():
-        return losses_N
-    balance_N, met_N = np.zeros(len(curves)), np.zeros(len(curves))
-    for end in sorted({int(e) for e in ends_N}):
-        here = np.flatnonzero(ends_N == end)
-        later = [i for i, curve in enumerate(curves) if ends_N[i] > end and end in curve]
-        mine = losses_N[here]
-        theirs = np.array([curves[i][end] for i in later])
-        against_later = np.sign(mine[:, None] - theirs[None, :])
-        balance_N[here] += np.sign(mine[:, None] - mine[None, :]).sum(1) + against_later.sum(1)
-        balance_N[later] -= against_later.sum(0)
-        met_N[here] += len(here) - 1 + len(later)
-        met_N[later] += len(here)
-    return np.asarray(balance_N / np.maximum(met_N, 1))
+    ends_N = np.array([max(curve) for curve in curves], dtype=int)
+    own_N = np.array([_bounded(curve[max(curve)]) for curve in curves], dtype=float)
+    standing_N = own_N.copy()
+    for end in sorted({int(e) for e in ends_N}, reverse=True)[1:]:
+        here, later = np.flatnonzero(ends_N == end), np.flatnonzero(ends_N > end)
+        met = np.array([i for i in later.tolist() if end in curves[i]], dtype=int)
+        if len(met):
+            then = np.array([_bounded(curves[i][end]) for i in met.tolist()])
+            standing_N[here] = _continued(own_N[here], then, standing_N[met])
+        else:  # nobody tells of this epoch: the best stands with the best, the worst with the worst
+            shares = np.argsort(np.argsort(own_N[here])) / max(len(here) - 1, 1)
+            standing_N[here] = np.quantile(standing_N[later], shares)
+    return standing_N
+
+
+def _continued(loss_N: Array, then: Array, standing: Array) -> Array:
+    """Where trials stand that ended with `loss_N`, by those with loss `then` that went on."""
+    at, which, counts = np.unique(then, return_inverse=True, return_counts=True)
+    means = np.bincount(which, weights=standing) / counts
+    fitted = isotonic_regression(means, weights=counts).x
+    beyond_N = loss_N - np.clip(loss_N, at[0], at[-1])
+    found: Array = np.interp(loss_N, at, fitted) + _TIE * beyond_N
+    return found
+
+
+def _bounded(loss: float) -> float:
+    return min(max(loss, -_LARGEST), _LARGEST)
 
 
 def ends(curves: Sequence[Curve]) -> Array:
