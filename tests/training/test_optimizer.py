@@ -1,4 +1,6 @@
 import math
+import subprocess
+import sys
 from itertools import pairwise
 
 import pytest
@@ -20,6 +22,26 @@ def rates(schedule, *, steps, taken):
         used.append(next_lr(lr_schedule, steps=steps))
         assert used[-1] == in_optimizer
     return used
+
+
+@pytest.mark.parametrize(("compiled", "imported"), [(False, False), (True, True)])
+def test_the_compiler_is_imported_only_where_it_is_asked_for(compiled, imported):
+    train = f"""
+import sys
+from torch import nn
+from tuner.training.catalog import ClassifierSettings
+from tuner.training.optimizer import build_lr_schedule, build_optimizer
+model = nn.Linear(1, 1)
+optimizer = build_optimizer(ClassifierSettings(compile={compiled}), model)
+build_lr_schedule(ClassifierSettings(), optimizer, steps=2)
+model(nn.Parameter(model.weight)).backward()
+optimizer.step()
+optimizer.zero_grad()
+optimizer.load_state_dict(optimizer.state_dict())
+print("torch._dynamo" in sys.modules)
+"""
+    told = subprocess.run([sys.executable, "-c", train], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == [str(imported)]
 
 
 def test_cosine_falls_from_lr_to_almost_zero():

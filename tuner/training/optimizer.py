@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Collection
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
+import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import SGD, AdamW, Optimizer
@@ -13,6 +15,7 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LRScheduler, O
 
 from tuner.training.catalog import ClassifierSettings
 
+_REMEMBERED = "__dynamo_disable"  # see torch/_compile.py
 _NORMS = (_BatchNorm, nn.GroupNorm)
 
 
@@ -27,13 +30,19 @@ def build_optimizer(
     """
     momentum, weight_decay = settings.momentum, settings.weight_decay
     groups = _groups(settings, model, frozen)
+    kind: Any = AdamW if settings.optimizer == "adamw" else SGD
+    if not settings.compile:
+        kind = _eager(kind)
     if settings.optimizer == "adamw":
         betas = (momentum, 0.999)
-        return AdamW(groups, lr=settings.lr, betas=betas, weight_decay=weight_decay, fused=True)
+        adamw: Optimizer = kind(
+            groups, lr=settings.lr, betas=betas, weight_decay=weight_decay, fused=True
+        )
+        return adamw
     if settings.optimizer == "sgdw":
         for group in groups:
             group["weight_decay"] = weight_decay / group["lr"]
-    return SGD(
+    sgd: Optimizer = kind(
         groups,
         lr=settings.lr,
         momentum=momentum,
@@ -41,6 +50,21 @@ def build_optimizer(
         weight_decay=weight_decay,
         fused=True,
     )
+    return sgd
+
+
+@cache
+def _eager(kind: type[Optimizer]) -> type[Optimizer]:
+    """The optimizer `kind` without torch's compiler, whose import takes almost as long as torch's.
+
+    A first step imports it to tell it where not to compile, as do some methods, which remember the
+    answer that they get; in code that is not compiled it is the method itself.
+    """
+    for method in vars(Optimizer).values():
+        plain = getattr(method, "__wrapped__", None)
+        if plain is not None and not hasattr(plain, _REMEMBERED):
+            setattr(plain, _REMEMBERED, plain)
+    return type(kind.__name__, (kind,), {"step": torch.no_grad()(inspect.unwrap(kind.step))})
 
 
 def _groups(
