@@ -10,11 +10,13 @@ import pytest
 
 from tuner import access, cluster
 from tuner.errors import ExperimentError, UsageError
-from tuner.spec import Resources
+from tuner.spec import Resources, build_spec
 
 
 class FakeRay(SimpleNamespace):
     """Remembers what it was asked."""
+
+    __version__ = "played"
 
     def __init__(self, *, connected=False, error=None, resources=None):
         self.calls = []
@@ -45,6 +47,7 @@ def play(monkeypatch):
         fake = FakeRay(**options)
         monkeypatch.setitem(sys.modules, "ray", fake)
         monkeypatch.delenv(cluster.guard.MARK, raising=False)  # of the integration tests' own Ray
+        monkeypatch.setattr(cluster, "_FOR_THE_DRIVER", ("json",))
         monkeypatch.setattr(cluster, "_silence_daemons", lambda: None)
         monkeypatch.setattr(cluster.access, "_tell_ray", lambda: None)
         monkeypatch.setattr(cluster.guard, "start", lambda *arguments: nullcontext())
@@ -151,3 +154,25 @@ def test_what_the_cluster_can_never_hold_is_refused(play):
     play(resources={"CPU": 8})
     with pytest.raises(UsageError, match=r"1 x \(1 CPUs, 1 GPUs\), and the cluster has 8 and 0"):
         cluster.slots(Resources(cpus=1, gpus=1))
+
+
+@pytest.mark.parametrize(
+    ("fields", "workers", "trains"),
+    [
+        ({}, 4, True),
+        ({"max_concurrent": 2}, 2, True),
+        ({"num_samples": 1}, 1, True),
+        ({"resources": {"cpus": 2}}, 2, True),
+        ({"resources": {"workers": 2}, "training": {"norm": "group"}}, 6, False),
+        ({"trainable": "mine:Learner"}, 4, False),
+    ],
+)
+def test_as_many_workers_as_are_needed_start_ahead_with_what_ships(
+    monkeypatch, fields, workers, trains
+):
+    monkeypatch.setattr(cluster.Machine, "here", lambda: cluster.Machine(cpus=4, gpus=0))
+    space = {"lr": "uniform(0, 1)"}
+    given = {"name": "x", "search": {"space": space}, "num_samples": 9, **fields}
+    spec = build_spec(given)
+    training = ["tuner.training.classifier"] if trains else []
+    assert cluster._ahead(spec) == (workers, ["ray.tune", *training])

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import sys
 import tempfile
+import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tuner import access, guard
+from tuner import access, guard, lean_ray
 from tuner.errors import ExperimentError, UsageError
 from tuner.plan import fit
-from tuner.spec import Resources
+from tuner.spec import ExperimentSpec, Resources
 from tuner.validation import Machine
 
 LOCAL = "local"
@@ -22,6 +24,8 @@ LOCAL = "local"
 _scratch: str | None = None  # the temporary folder of the Ray that this process has started
 
 _OBJECT_STORE_BYTES = 256 << 20  # nothing large travels through it: data sets are memory-mapped
+
+_FOR_THE_DRIVER = ("pandas", "pyarrow.fs", "rich.console")  # Ray Tune imports them all
 
 # Ray reads these when it is imported, and hands them to its workers. A user's own setting wins.
 _ENVIRONMENT = {
@@ -49,12 +53,13 @@ def prepare_environment() -> None:
 
 
 @contextmanager
-def connect(address: str = LOCAL) -> Iterator[None]:
+def connect(address: str = LOCAL, *, spec: ExperimentSpec | None = None) -> Iterator[None]:
     """Ray at `address` for as long as the context lasts: `local`, `auto` or HOST:PORT.
 
     Where this process is connected already, that connection is used and left as it is. A local
-    Ray gets the CPUs that this process may use, and none of it is left afterwards. Raises
-    UsageError where no cluster answers at `address`.
+    Ray gets the CPUs that this process may use, and none of it is left afterwards; for a `spec`
+    it gets its workers ready while the driver still prepares. Raises UsageError where no cluster
+    answers at `address`.
     """
     prepare_environment()
     import ray
@@ -63,7 +68,7 @@ def connect(address: str = LOCAL) -> Iterator[None]:
         yield
         return
     _silence_daemons()
-    with _local() if address == LOCAL else _joined(address):
+    with _local(spec) if address == LOCAL else _joined(address):
         yield
 
 
@@ -109,7 +114,7 @@ def _silence_daemons() -> None:
 
 
 @contextmanager
-def _local() -> Iterator[None]:
+def _local(spec: ExperimentSpec | None) -> Iterator[None]:
     global _scratch
     import ray
 
@@ -119,9 +124,10 @@ def _local() -> Iterator[None]:
     with (
         guard.start(mark, temporary),
         access.environment({guard.MARK: mark, **access.for_our_own(Path(temporary))}),
+        lean_ray.free_port() as port,
     ):
         try:
-            _start_ray(temporary)
+            _start_ray(temporary, port, spec)
             _scratch = temporary
             yield
         finally:
@@ -135,21 +141,53 @@ def scratch_folder() -> str:
     return _scratch or tempfile.gettempdir()
 
 
-def _start_ray(temporary: str) -> None:
+def _start_ray(temporary: str, runtime_env_port: int, spec: ExperimentSpec | None) -> None:
     import ray
 
+    cpus = len(os.sched_getaffinity(0))
+    workers, modules = _ahead(spec) if spec else (cpus, [])
     try:
-        ray.init(
-            address=LOCAL,
-            num_cpus=len(os.sched_getaffinity(0)),
-            object_store_memory=_OBJECT_STORE_BYTES,
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            _temp_dir=f"{temporary}/ray",  # which Ray opens to everybody, but not what it lies in
-        )
+        with _imports_meanwhile(), lean_ray.few_services(runtime_env_port, workers=workers):
+            ray.init(
+                address=LOCAL,
+                num_cpus=cpus,
+                object_store_memory=_OBJECT_STORE_BYTES,
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                _temp_dir=f"{temporary}/ray",  # which Ray opens to all, but not what it lies in
+                _system_config={"preload_python_modules": modules} if modules else None,
+            )
     except Exception as error:
         raise ExperimentError(f"Ray did not start on this machine: {error}") from error
+
+
+def _ahead(spec: ExperimentSpec) -> tuple[int, list[str]]:
+    """How many workers `spec` needs at once, and what they can import before there is a trial.
+
+    A user's own module is imported within the trial, whose log then has what that says.
+    """
+    trials = fit(spec.resources, Machine.here())
+    trials = min(trials, spec.max_concurrent or trials, spec.trials or trials)
+    ranks = spec.resources.ranks
+    training = [spec.trainable.partition(":")[0]] if spec.ships and ranks == 1 else []
+    return trials * (ranks + (ranks > 1)), ["ray.tune", *training]
+
+
+@contextmanager
+def _imports_meanwhile() -> Iterator[None]:
+    """Import what the driver will need and Ray's start does not."""
+
+    def import_all() -> None:
+        for module in _FOR_THE_DRIVER:
+            importlib.import_module(module)
+
+    thread = threading.Thread(target=import_all)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
 
 
 @contextmanager

@@ -86,7 +86,7 @@ def _run(spec: ExperimentSpec, journal: Journal, past: Past) -> Results:
     trials = past.history.trials
     tensorboard = TensorBoardWriter(spec, earlier=trials)
     retention = Retention(spec.folder, metric=metric, mode=mode, earlier=trials)
-    with _Ending(spec.time_budget_s) as ending, cluster.connect():
+    with _Ending(spec.time_budget_s) as ending, cluster.connect(spec=spec):
         slots = cluster.slots(spec.resources)
         slots = min(slots, spec.max_concurrent or slots)
         tally = Tally.of(spec, slots=slots)

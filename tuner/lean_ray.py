@@ -1,0 +1,92 @@
+"""Starts Ray on this machine with only those of its services that trials need.
+
+Before there is a worker, `ray.init` starts a dashboard's server, an autoscaler's monitor, a reader
+of log files and an agent for metrics, and waits for two of them: on 4 cores that takes longer than
+the rest of Ray. Nothing here asks them for anything.
+
+What is replaced for the time of a `ray.init` is not public. Of another Ray than the one that this
+was tested with all services are started.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+TESTED = "2.60."  # what the version of Ray begins with
+
+_PRESTARTED = "--num_prestart_python_workers="
+_AGENT = "--dashboard_agent_command="
+_NO_AGENT = f"{_AGENT}sleep 2147483647"  # Ray insists on one, and looks that it lives
+_AGENTS_PORTS = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port")
+_NOT_THERE = -1  # the port of an agent that listens nowhere
+
+
+@contextmanager
+def free_port() -> Iterator[int]:
+    """A port that nobody else is given while the context lasts, to be bound with SO_REUSEADDR."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("", 0))
+        yield int(holder.getsockname()[1])
+
+
+@contextmanager
+def few_services(runtime_env_port: int, *, workers: int) -> Iterator[None]:
+    """Let the `ray.init` within start only what trials need.
+
+    runtime_env_port: a free port for the agent of runtime environments, for which then nobody has
+    to wait. workers: how many Ray starts ahead of the trials, at most; by itself one a CPU.
+    """
+    import ray
+
+    if not ray.__version__.startswith(TESTED):
+        yield
+        return
+    from ray._private import parameter, services
+
+    ours: dict[Any, dict[str, Any]] = {
+        parameter: {
+            "RayParams": partial(
+                parameter.RayParams,
+                no_monitor=True,
+                include_log_monitor=False,  # type: ignore[arg-type]
+                runtime_env_agent_port=runtime_env_port,
+            )
+        },
+        services: {
+            "start_api_server": lambda *args, **kwargs: ("", None),
+            "start_ray_process": partial(_start_process, services.start_ray_process, workers),
+        },
+    }
+    theirs = {module: {n: getattr(module, n) for n in names} for module, names in ours.items()}
+    for module, names in ours.items():
+        vars(module).update(names)
+    try:
+        yield
+    finally:
+        for module, names in theirs.items():
+            vars(module).update(names)
+
+
+def _start_process(
+    start: Any, workers: int, command: list[str], process_type: str, **options: Any
+) -> Any:
+    """Ray's own `start`, of a raylet that starts `workers` ahead and no agent for metrics."""
+    if process_type == "raylet":
+        command = _leaner(command, workers)
+    return start(command, process_type, **options)
+
+
+def _leaner(command: list[str], workers: int) -> list[str]:
+    from ray._raylet import persist_port  # type: ignore[attr-defined]
+
+    flags = dict(part.split("=", 1) for part in command if "=" in part)
+    for name in _AGENTS_PORTS:  # what the agent itself would tell, for it listens nowhere
+        persist_port(flags["--session_dir"], flags["--node_id"], name, _NOT_THERE)
+    workers = min(workers, int(flags[_PRESTARTED.rstrip("=")]))
+    ours = {_AGENT: _NO_AGENT, _PRESTARTED: f"{_PRESTARTED}{workers}"}
+    return [next((new for old, new in ours.items() if p.startswith(old)), p) for p in command]
