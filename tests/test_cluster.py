@@ -1,8 +1,9 @@
 """Connecting to Ray, with Ray itself played; real ones are started in integration/."""
 
 import os
+import shutil
 import sys
-from contextlib import nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -39,6 +40,13 @@ class FakeRay(SimpleNamespace):
         return self.resources
 
 
+@contextmanager
+def removes(mark, folder):
+    """A guard in an orderly end."""
+    yield
+    shutil.rmtree(folder)
+
+
 @pytest.fixture
 def play(monkeypatch):
     """Puts a fake Ray in place, and keeps everything else from starting or staying."""
@@ -50,7 +58,7 @@ def play(monkeypatch):
         monkeypatch.setattr(cluster, "_FOR_THE_DRIVER", ("json",))
         monkeypatch.setattr(cluster, "_silence_daemons", lambda: None)
         monkeypatch.setattr(cluster.access, "_tell_ray", lambda: None)
-        monkeypatch.setattr(cluster.guard, "start", lambda *arguments: nullcontext())
+        monkeypatch.setattr(cluster.guard, "start", removes)
         monkeypatch.setattr(cluster.guard, "end", lambda *arguments: fake.calls.append(("end",)))
         for name in cluster._ENVIRONMENT:
             monkeypatch.setenv(name, "mine")

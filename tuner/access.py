@@ -19,6 +19,9 @@ TOKEN = "RAY_AUTH_TOKEN"
 TOKEN_PATH = "RAY_AUTH_TOKEN_PATH"
 CLUSTERS = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # where off, as on these two, Ray stays on loopback
 
+TEMPORARY = "/tmp"  # Ray's sockets lie below it, and a socket's path has at most 107 bytes
+PREFIX = "tuner-"  # of our folders there
+
 _TOKEN_FILE = "auth_token"
 _INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")  # over which a trial's ranks meet
 
@@ -38,6 +41,11 @@ def for_our_own(folder: Path) -> dict[str, str | None]:
         CLUSTERS: "0",
         **{name: os.environ.get(name, _loopback()) for name in _INTERFACES},
     }
+
+
+def has_token(folder: Path) -> bool:
+    """Whether `folder` is one of a Ray that is, or was, ours."""
+    return (folder / _TOKEN_FILE).is_file()
 
 
 def for_others() -> dict[str, str | None]:

@@ -23,7 +23,7 @@ LOCAL = "local"
 
 _scratch: str | None = None  # the temporary folder of the Ray that this process has started
 
-_OBJECT_STORE_BYTES = 256 << 20  # nothing large travels through it: data sets are memory-mapped
+OBJECT_STORE_BYTES = 256 << 20  # nothing large travels through it: data sets are memory-mapped
 
 _FOR_THE_DRIVER = ("pandas", "pyarrow.fs", "rich.console")  # Ray Tune imports them all
 
@@ -118,8 +118,7 @@ def _local(spec: ExperimentSpec | None) -> Iterator[None]:
     global _scratch
     import ray
 
-    # Ray's sockets lie in it, and a socket's path has at most 107 bytes
-    temporary = tempfile.mkdtemp(prefix="tuner-", dir="/tmp")
+    temporary = tempfile.mkdtemp(prefix=access.PREFIX, dir=access.TEMPORARY)
     mark = uuid.uuid4().hex
     with (
         guard.start(mark, temporary),
@@ -151,7 +150,7 @@ def _start_ray(temporary: str, runtime_env_port: int, spec: ExperimentSpec | Non
             ray.init(
                 address=LOCAL,
                 num_cpus=cpus,
-                object_store_memory=_OBJECT_STORE_BYTES,
+                object_store_memory=OBJECT_STORE_BYTES,
                 include_dashboard=False,
                 log_to_driver=False,
                 logging_level=logging.ERROR,

@@ -1,5 +1,6 @@
 """Who can reach the Ray that we start: nobody from outside, and nobody without its token."""
 
+import json
 import os
 import subprocess
 import sys
@@ -62,3 +63,35 @@ def test_nothing_listens_to_the_outside(searched, workers):
     assert (trial.status, trial.results[0].metrics["listening"] > 3) == ("completed", True)
     assert trial.results[0].metrics["outside"] == 0
     assert outside([os.getpid()]) == []
+
+
+def doctor(storage, **environment):
+    """What `tuner doctor --address` says of our Ray, and its exit code."""
+    address = ray.get_runtime_context().gcs_address
+    command = ["-m", "tuner", "doctor", "--storage", str(storage), "--address", address, "--json"]
+    done = subprocess.run(
+        [sys.executable, *command],
+        env={**os.environ, "RAY_NUM_REDIS_GET_RETRIES": "2", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    told = json.loads(done.stdout)["findings"]
+    return done.returncode, {(f["topic"], f["name"]): f for f in told}, told
+
+
+def test_the_doctor_looks_at_it(ray_here, tmp_path):
+    code, by_name, told = doctor(tmp_path)
+    assert code == 0
+    assert by_name["cluster", "authentication"]["found"] == "with a token"
+    assert by_name["cluster", "127.0.0.1"]["found"].startswith(f"{os.cpu_count()} CPUs")
+    assert any(f"of the driver {os.getpid()}" in f["found"] for f in told)
+    assert by_name["open", "127.0.0.1"]["level"] == "ok"
+
+
+def test_the_doctor_tells_who_is_not_let_in(ray_here, tmp_path):
+    code, by_name, _ = doctor(tmp_path, **{access.TOKEN: "0" * 64})
+    assert code == 1
+    joined = by_name["cluster", "joined"]
+    assert joined["level"] == "broken"
+    assert "the token of RAY_AUTH_TOKEN was shown" in joined["found"]

@@ -1,0 +1,153 @@
+"""What the doctor finds, with the machine played; a real Ray is looked at in integration/."""
+
+import os
+from importlib.metadata import PackageNotFoundError
+from ipaddress import ip_address
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tuner import access, doctor
+from tuner.doctor import examine, is_broken
+from tuner.sessions import Listener, Session
+
+GIB = 1 << 30
+
+
+@pytest.fixture(autouse=True)
+def good_machine(monkeypatch):
+    """Nothing of Ray runs, there is room enough, and no GPU."""
+    room = SimpleNamespace(free=100 * GIB, total=200 * GIB, available=100 * GIB)
+    monkeypatch.setattr(doctor, "sessions", list)
+    monkeypatch.setattr(doctor, "forgotten_folders", lambda known: [])
+    monkeypatch.setattr(doctor, "listeners", lambda known: [])
+    monkeypatch.setattr(doctor, "_write_latency_ms", lambda folder: 0.5)
+    monkeypatch.setattr(doctor.psutil, "virtual_memory", lambda: room)
+    monkeypatch.setattr(doctor.psutil, "disk_usage", lambda folder: room)
+    monkeypatch.setattr(doctor, "Path", lambda path: Path("/nowhere") if "cgroup" in path else path)
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv(access.AUTH_MODE, raising=False)
+
+
+def found(storage, topic, name):
+    [one] = [f for f in examine(str(storage)) if (f.topic, f.name) == (topic, name)]
+    return one
+
+
+def test_on_a_good_machine_nothing_is_wrong(tmp_path):
+    findings = examine(str(tmp_path))
+    assert {finding.level for finding in findings} == {"ok"}
+    assert not is_broken(findings)
+    named = {(finding.topic, finding.name) for finding in findings}
+    assert {("versions", n) for n in ("Python", "tuner", "torch", "ray")} <= named
+    assert {("machine", n) for n in ("CPUs", "GPUs", "memory", "/dev/shm")} <= named
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_package_that_is_missing_or_of_another_version_breaks(tmp_path, monkeypatch):
+    def version(name):
+        if name == "click":
+            raise PackageNotFoundError
+        return {"ray": "1.0.0", "torch": "2.13.0+cu130"}.get(name, "99")
+
+    monkeypatch.setattr(doctor, "version", version)
+    ray = found(tmp_path, "versions", "ray")
+    assert (ray.level, ray.found) == ("broken", "1.0.0, must be >=2.50")
+    assert ray.advice == 'pip install "ray[tune]>=2.50"'
+    assert found(tmp_path, "versions", "click").found.startswith("not installed")
+    assert found(tmp_path, "versions", "torch").level == "ok"
+
+
+@pytest.mark.parametrize(
+    ("free", "total", "level"), [(0.5, 8, "broken"), (2, 100, "broken"), (6, 100, "ok")]
+)
+def test_too_little_memory_breaks(tmp_path, monkeypatch, free, total, level):
+    memory = SimpleNamespace(available=free * GIB, total=total * GIB)
+    monkeypatch.setattr(doctor.psutil, "virtual_memory", lambda: memory)
+    assert found(tmp_path, "machine", "memory").level == level
+
+
+def test_a_containers_limit_counts(tmp_path, monkeypatch):
+    (tmp_path / "memory.max").write_text(f"{GIB}\n")
+    (tmp_path / "memory.current").write_text(f"{GIB // 4}\n")
+    monkeypatch.setattr(doctor, "Path", lambda path: tmp_path if "cgroup" in path else path)
+    memory = found(tmp_path, "machine", "memory")
+    assert (memory.found, memory.level) == ("0.8 GiB of 1.0 GiB are free", "broken")
+
+
+def test_a_full_disk_breaks_and_little_shared_memory_is_told(tmp_path, monkeypatch):
+    full = SimpleNamespace(free=1 << 20)
+    monkeypatch.setattr(doctor.psutil, "disk_usage", lambda folder: full)
+    assert found(tmp_path, "storage", "disk").level == "broken"
+    assert found(tmp_path, "machine", "temporary files").level == "broken"
+    assert found(tmp_path, "machine", "/dev/shm").level == "warning"
+
+
+def test_a_storage_that_cannot_be_written_breaks_and_a_slow_one_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(doctor, "_write_latency_ms", lambda folder: 250.0)
+    slow = found(tmp_path / "not" / "there", "storage", "latency")
+    assert (slow.level, slow.found) == ("warning", "250.0 ms to write and sync 4 KiB")
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.undo()
+    (tmp_path / "file").touch()
+    broken = found(tmp_path / "file" / "results", "storage", "writable")
+    assert (broken.level, "Not a directory" in broken.found) == ("broken", True)
+
+
+def test_what_runs_and_what_is_left_over(tmp_path, monkeypatch):
+    ours = [Session(7, (8, 9), tmp_path / "a"), Session(None, (5, 6), None)]
+    monkeypatch.setattr(doctor, "sessions", lambda: ours)
+    monkeypatch.setattr(doctor, "forgotten_folders", lambda known: [Path("/tmp/tuner-x")])
+    assert found(tmp_path, "Ray", "running").found == "2 processes of the driver 7"
+    left = [f for f in examine(str(tmp_path)) if f.name == "left over"]
+    assert [f.level for f in left] == ["warning", "warning"]
+    assert [f.advice for f in left] == ["end them: kill 5 6", "remove them: rm -r /tmp/tuner-x"]
+
+
+@pytest.mark.parametrize(
+    ("address", "token", "level", "who"),
+    [
+        ("127.0.0.1", True, "ok", ""),
+        ("::", True, "ok", ""),
+        ("127.0.0.1", False, "warning", "every user of this machine can run code"),
+        ("10.0.0.1", False, "warning", "every machine that reaches it can run code"),
+    ],
+)
+def test_what_is_open_to_whom(tmp_path, monkeypatch, address, token, level, who):
+    two = [Listener("raylet", ip_address(address), port, token) for port in (70, 71)]
+    monkeypatch.setattr(doctor, "listeners", lambda known: two)
+    told = found(tmp_path, "open", "all addresses" if address == "::" else address)
+    assert told.found == f"raylet, with{'' if token else 'out'} a token: 70, 71"
+    assert (told.level, told.advice.startswith(who)) == (level, True)
+
+
+def test_ours_would_be_open_where_the_user_has_said_so(tmp_path, monkeypatch):
+    assert found(tmp_path, "open", "our Ray").level == "ok"
+    monkeypatch.setenv(access.AUTH_MODE, "disabled")
+    told = found(tmp_path, "open", "our Ray")
+    assert (told.level, told.advice.startswith("unset RAY_AUTH_MODE")) == ("warning", True)
+
+
+def test_experiments_that_are_not_simply_completed(tmp_path):
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "experiment.json").write_text("{")
+    assert found(tmp_path, "experiments", "completed").found == "0"
+    damaged = found(tmp_path, "experiments", "damaged")
+    assert damaged.level == "warning"
+    assert damaged.found.endswith("is damaged: not JSON")
+    assert os.listdir(tmp_path / "damaged") == ["experiment.json"]
+
+
+def test_gpus_as_their_driver_tells_them(tmp_path, monkeypatch):
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text("#!/bin/sh\necho 'NVIDIA H100 80GB HBM3, 81559, 81000, 580.95.05'\n")
+    smi.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    told = found(tmp_path / "results", "machine", "GPU 0")
+    wanted = "NVIDIA H100 80GB HBM3, 81559 MiB of which 81000 are free, driver 580.95.05"
+    assert told.found == wanted
+    import torch
+
+    if not torch.cuda.is_available():
+        assert found(tmp_path / "results", "machine", "GPUs").level == "warning"
