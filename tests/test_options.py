@@ -45,6 +45,6 @@ def test_flags_are_assignments():
 
 def test_every_flag_of_a_spec_has_its_place():
     numbers = ("num-samples", "max-concurrent", "seed", "cpus", "gpus", "workers", "time-budget")
-    texts = ("name", "storage", "data-dir")
+    texts = ("name", "storage", "data-dir", "from")
     flags = [part for name in (*numbers, *texts) for part in (f"--{name}", "1")]
     assert len(assignments(*flags)) == len(numbers) + len(texts)

@@ -11,7 +11,8 @@ class Assignment:
     """One trial, as it travels in Ray's config: its id, its config, and where to go on from.
 
     epoch: the last epoch that is done. checkpoint: {path, sha256} of that epoch's, None at the
-    start. origin: why the config was chosen: grid, random, initial or model; None after a resume.
+    start. origin: why the config was chosen: grid, random, initial, model or warm (a
+    model of an earlier experiment); None after a resume.
     seed: the trial's own; None where it is the experiment's.
     """
 

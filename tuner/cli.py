@@ -363,7 +363,13 @@ def _resolve(
 
     changes = [*options.assignments_of(flags), *assignments]
     machine = Machine.here() if address == "local" else None
-    return resolve(experiment, changes, strategy=flags["strategy"], machine=machine)
+    spec, source = resolve(experiment, changes, strategy=flags["strategy"], machine=machine)
+    if spec.warm_start:
+        from tuner.searchers.warm import given_to
+
+        for note in given.notes if (given := given_to(spec)) else ():
+            click.echo(f"warm start: {note}", err=True)
+    return spec, source
 
 
 def _print_plan(spec: ExperimentSpec, source: str, address: str, as_json: bool) -> None:

@@ -74,6 +74,7 @@ def confirming_spec(results: Results, *, top: int, seeds: int) -> ExperimentSpec
         scheduler=whole or "none",
         num_samples=None,
         time_budget_s=None,
+        warm_start=None,
         confirms={
             "name": results.folder.resolve().name,
             "trials": [trial.trial_id for trial in found],

@@ -35,6 +35,7 @@ from tuner.reporting.text import command_name
 from tuner.reporting.wording import program
 from tuner.results import Results
 from tuner.retention import Retention
+from tuner.searchers.warm import given_to
 from tuner.spec import ExperimentSpec
 from tuner.storage import EXPERIMENT, claim, read_document, write_document
 from tuner.validation import Machine, validate
@@ -56,6 +57,7 @@ def run_experiment(spec: ExperimentSpec) -> Results:
     spec = validate(spec.model_dump(mode="json"), machine=_machine())
     if cluster.is_connected():
         cluster.slots(spec.resources)  # refuses what it cannot hold before there is a folder
+    given_to(spec)  # refuses what cannot be given before there is a folder
     claim(spec.folder, describe(spec))
     with Journal.open(spec.folder) as journal:
         return _run(spec, journal, Past())
@@ -118,6 +120,7 @@ def _search(
     from tuner.searchers import build_searcher
     from tuner.searchers.replay import replay
     from tuner.searchers.source import TrialSource
+    from tuner.searchers.warm import kept, tell
     from tuner.trials import tune_trainable
 
     def settle(trial_id: str, kind: str, again: bool) -> None:
@@ -147,6 +150,7 @@ def _search(
     strategy = build_searcher(
         spec.search, spec.seed, objective=spec.objective, max_t=spec.epochs, slots=slots
     )
+    tell(strategy, kept(spec))
     replay(strategy, past.events)
     source = TrialSource(
         strategy,

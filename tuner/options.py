@@ -58,6 +58,7 @@ spec = _all_of(
     click.option("--gpus", type=float, metavar="X", help="GPUs of each worker; 0.25 shares one."),
     click.option("--workers", type=int, metavar="N", help="Workers (DDP ranks) of a trial."),
     click.option("--name", help="Of the experiment; by default its module's, or the next free."),
+    click.option("--from", "warm_start", metavar="NAME", help="Learn from this one's trials, too."),
     storage,
     click.option("--data-dir", metavar="DIR", help="Where data sets lie (training.data_dir)."),
     address,
@@ -75,6 +76,7 @@ _PATHS = {
     "gpus": "resources.gpus",
     "workers": "resources.workers",
     "name": "name",
+    "warm_start": "warm_start",
     "storage": "storage",
     "data_dir": "training.data_dir",
 }

@@ -74,6 +74,7 @@ def refine(results: Results, *, points: int) -> Refinement:
             "points": points,
         },
         num_samples=None,
+        warm_start=None,
     )
     if not spec.trials:
         raise UsageError(f"search.forbid of {results.name} leaves nothing of the leaders' region")

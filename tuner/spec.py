@@ -217,7 +217,8 @@ class ExperimentSpec(Part):
     time budget may leave it out. max_concurrent: trials at a time; None: as many as fit.
     time_budget_s: seconds after which no epoch is begun. seed: decides every config and every
     trial's initial weights. storage: a folder; relative to where the run is started. confirms: what
-    `tuner confirm` says of the search that it retrains the leaders of.
+    `tuner confirm` says of the search that it retrains the leaders of. warm_start: an earlier
+    experiment, by name or folder, whose finished trials the searcher is given.
     """
 
     name: Annotated[str, BeforeValidator(lambda raw: check_name(str(raw)))] = "experiment"
@@ -234,6 +235,7 @@ class ExperimentSpec(Part):
     seed: int = Field(0, ge=0, lt=2**32)
     storage: str = Field(default_factory=default_storage, min_length=1)
     confirms: Confirms | None = None
+    warm_start: Annotated[str, Field(min_length=1)] | None = None
 
     @field_validator("training", mode="before")
     @classmethod
@@ -249,6 +251,10 @@ class ExperimentSpec(Part):
             faults.append(
                 Fault(f"training.{name}", f"is also searched: set search.space.{name} instead")
             )
+        if self.warm_start and not isinstance(self.search, ModelSettings):
+            learning = sorted(n for n, s in STRATEGIES.items() if issubclass(s, ModelSettings))
+            rule = f"(--from) needs a search that learns from trials, not {self.search.strategy}"
+            faults.append(Fault("warm_start", rule, choices=tuple(learning)))
         if self.confirms and not self._is_of_leaders(self.confirms):
             rule = "needs a grid of search.seeds and of as many search.configs, trials and values"
             faults.append(Fault("confirms", rule))

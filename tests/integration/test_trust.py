@@ -113,3 +113,31 @@ def test_a_refined_grid_runs_as_it_is_written(here):
     assert len(xs) == 4
     assert 0 <= min(xs) <= min(c["x"] for c in leading)
     assert max(c["x"] for c in leading) <= max(xs) <= 4
+
+
+def test_a_search_learns_from_an_earlier_one_and_goes_on_without_it(here):
+    options = ("--search", "hyperopt", "search.startup=3", "--max-concurrent", 1)
+    done = call("run", "learner.json", "--from", "learner", "--name", "warm", *options)
+    assert "warm start: given 6 of the 6 finished trials of learner" in done.stderr
+    whole = Results(here / "results" / "warm")
+    assert {trial.origin for trial in list(whole.trials.values())[:3]} == {"warm"}
+    journal = whole.folder / "journal.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    cut = next(i for i, line in enumerate(lines) if '"00002"' in line)
+    journal.write_text("".join(lines[:cut]))
+    shutil.move(here / "results" / "learner", here / "gone")
+    try:
+        call("resume", "warm")
+    finally:
+        shutil.move(here / "gone", here / "results" / "learner")
+    again = Results(here / "results" / "warm")
+    assert [t.config for t in again.trials.values()] == [t.config for t in whole.trials.values()]
+
+
+def test_a_space_that_is_used_up_ends_the_search_in_words(here):
+    finite = {"x": "choice([1, 2])"}
+    (here / "finite.json").write_text(json.dumps(spec("Noisy", search={"space": finite})))
+    call("run", "finite.json")
+    done = call("run", "finite.json", "--search", "hyperopt", "--from", "finite", "--name", "none")
+    assert done.return_value == 1
+    assert "none has no usable trial" in done.stderr

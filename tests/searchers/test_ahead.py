@@ -160,3 +160,9 @@ def test_what_goes_wrong_in_the_thread_is_raised_where_it_is_asked_for() -> None
     search = ahead(search=Broken)
     with pytest.raises(ZeroDivisionError):
         wait(search, "a")
+
+
+def test_what_is_given_before_the_first_suggestion_is_known_to_it_with_many_slots_too() -> None:
+    search = ahead(slots=64, space={"a": "choice([1, 2])"})
+    search.add_evaluated_point({"a": 1}, 0.5)
+    assert wait(search, "00000") == {"a": 2}

@@ -94,7 +94,8 @@ class AheadSearch(Searcher):
     def settle(self) -> None:
         """Wait until all that was told is taken in and nothing is being computed."""
         with self._changed:
-            self._changed.wait_for(lambda: self._error is not None or not self._has_work())
+            # While there is work that somebody was woken for, there is a thread
+            self._changed.wait_for(lambda: self._thread is None)
 
     def get_state(self) -> dict[str, Any]:
         """The state of the search; suggestions that nobody has taken are not part of it."""

@@ -39,7 +39,8 @@ _FORMAT = 1
 class Record:
     """One trial as a searcher knows it.
 
-    origin: why its config was tried: initial, random, model, warm (evaluated before), or told.
+    origin: why its config was tried: initial, random, model, told, or warm: evaluated before, or
+    suggested by the model of what was.
     reports: epoch -> value of the metric, finite; epoch 0 stands for a whole trial. status:
     running, ended, failed (a config to avoid), or lost (nothing was learned about its config).
     """
@@ -206,7 +207,7 @@ class ModelSearch(Searcher):
         self._records[trial_id] = Record(config, "initial" if known else "told")
 
     def origin(self, trial_id: str) -> str:
-        """Why the trial's config was suggested: initial, random or model; told, of a resume."""
+        """Why the trial's config was suggested: initial, random, model or warm; told: a resume."""
         return self._records[trial_id].origin
 
     def get_state(self) -> dict[str, Any]:
@@ -311,9 +312,14 @@ class ModelSearch(Searcher):
             for u_D in self._propose(data, number, rng):
                 config_ = self._fresh(u_D, seen)
                 if config_ is not None:
-                    return config_, "model"
+                    return config_, self._reason()
         drawn = self._draw(seen, rng)
         return None if drawn is None else (drawn, "random")
+
+    def _reason(self) -> str:
+        """model; or warm, where without the trials of another run it were not asked yet."""
+        own = sum(1 for r in self._records.values() if r.reports and r.status != FAILED)
+        return "warm" if self._warm and own < self._startup else "model"
 
     def _fresh(self, u_D: Array, seen: set[str]) -> dict[str, Value] | None:
         """The config at a point, where it is allowed and new."""
