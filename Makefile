@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
+# What the tests need beside tuner; `make test EXTRAS=dev,wandb,mlflow` tests the trackers too
+EXTRAS ?= dev
 
 .PHONY: sweep install test lint types pytest format clean
 
@@ -25,7 +27,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 $(INSTALLED_DEV): $(INSTALLED)
 	@echo "installing what the tests need, once"
-	@$(PIP) --editable '.[dev]'
+	@$(PIP) --editable '.[$(EXTRAS)]'
 	@touch $@
 
 test: lint types pytest

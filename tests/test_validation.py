@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tuner import validation
 from tuner.errors import SpecError
 from tuner.validation import Machine, validate
 
@@ -140,3 +142,30 @@ def test_a_spec_that_is_text_is_refused_without_ray_or_torch(tmp_path: Path) -> 
     )
     assert "has 2 faults" in done.stdout
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+LOG = {**DIGITS, "log": ["wandb"]}
+
+
+def test_a_log_without_its_package_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validation, "find_spec", lambda name: None)
+    with pytest.raises(SpecError, match=r"log: needs a package: pip install 'tuner\[wandb\]'"):
+        validate(LOG, machine=MACHINE)
+
+
+def test_wandb_without_a_key_is_refused_unless_it_is_offline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(validation, "find_spec", lambda name: SimpleNamespace(origin="there"))
+    monkeypatch.setattr(validation, "_wandb_key", lambda: None)
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    with pytest.raises(SpecError, match="log: needs an API key: run `wandb login`"):
+        validate(LOG, machine=MACHINE)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    assert validate(LOG, machine=MACHINE).log == ("wandb",)
+
+
+def test_an_unknown_log_is_refused_with_the_choices() -> None:
+    with pytest.raises(SpecError, match=r"log: unknown log 'wand' .*available: mlflow, wandb"):
+        validate({**DIGITS, "log": "wand"}, machine=MACHINE)

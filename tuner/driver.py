@@ -32,6 +32,7 @@ from tuner.reporting.tally import Tally
 from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.terminal import Progress
 from tuner.reporting.text import command_name
+from tuner.reporting.trackers import Tracker
 from tuner.reporting.wording import program
 from tuner.results import Results
 from tuner.retention import Retention
@@ -88,13 +89,18 @@ def _run(spec: ExperimentSpec, journal: Journal, past: Past) -> Results:
     trials = past.history.trials
     tensorboard = TensorBoardWriter(spec, earlier=trials)
     retention = Retention(spec.folder, metric=metric, mode=mode, earlier=trials)
+    trackers = [Tracker(name, spec, earlier=past.history) for name in spec.log]
     with _Ending(spec.time_budget_s) as ending, cluster.connect(spec=spec):
         slots = cluster.slots(spec.resources)
         slots = min(slots, spec.max_concurrent or slots)
         tally = Tally.of(spec, slots=slots)
         progress = Progress(tally, each=reserves(spec.resources), earlier=past.events)
-        with contextlib.closing(progress):
-            _search(spec, journal, past, ending, [tensorboard, retention, progress], slots)
+        observers: list[Observer] = [tensorboard, retention, progress, *trackers]
+        with contextlib.ExitStack() as at_the_end:
+            at_the_end.callback(progress.close)
+            for tracker in trackers:
+                at_the_end.callback(tracker.close)
+            _search(spec, journal, past, ending, observers, slots)
     results = Results(spec.folder)
     if ending.signal is not None:
         name = signal.Signals(ending.signal).name

@@ -60,6 +60,7 @@ spec = _all_of(
     click.option("--name", help="Of the experiment; by default its module's, or the next free."),
     click.option("--from", "warm_start", metavar="NAME", help="Learn from this one's trials, too."),
     storage,
+    click.option("--log", multiple=True, metavar="NAME", help="Also to wandb or mlflow."),
     click.option("--data-dir", metavar="DIR", help="Where data sets lie (training.data_dir)."),
     address,
 )
@@ -79,6 +80,7 @@ _PATHS = {
     "warm_start": "warm_start",
     "storage": "storage",
     "data_dir": "training.data_dir",
+    "log": "log",
 }
 
 
@@ -87,5 +89,5 @@ def assignments_of(flags: Mapping[str, Any]) -> list[str]:
     return [
         f"{path}={json.dumps(flags[flag])}"
         for flag, path in _PATHS.items()
-        if flags[flag] is not None
+        if flags[flag] not in (None, ())
     ]

@@ -178,6 +178,19 @@ class Confirms(Part):
     values: tuple[float, ...]
 
 
+LOGS = ("mlflow", "wandb")
+
+
+def _logs(raw: object) -> object:
+    names = [raw] if isinstance(raw, str) else raw
+    if not isinstance(names, list | tuple):
+        raise Rule(Fault("", "must be a list of names", raw, LOGS))
+    strangers = [name for name in names if name not in LOGS]
+    if strangers:
+        raise Rule(*(unknown("", "log", str(name), LOGS) for name in strangers))
+    return tuple(dict.fromkeys(names))
+
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -234,6 +247,7 @@ class ExperimentSpec(Part):
     time_budget_s: float | None = Field(None, gt=0)
     seed: int = Field(0, ge=0, lt=2**32)
     storage: str = Field(default_factory=default_storage, min_length=1)
+    log: Annotated[tuple[str, ...], BeforeValidator(_logs)] = ()
     confirms: Confirms | None = None
     warm_start: Annotated[str, Field(min_length=1)] | None = None
 

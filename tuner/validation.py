@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from typing import Any
 
 from tuner.domains import Domain
@@ -60,12 +61,41 @@ def validate(
     rest = spec or _healthy_rest(raw, faults)
     if rest is not None:
         told = _sections(faults)
-        further = [*_trainable_faults(rest), *_machine_faults(rest.resources, machine)]
+        further = [
+            *_trainable_faults(rest),
+            *_machine_faults(rest.resources, machine),
+            *_log_faults(rest),
+        ]
         new = {str(f): f for f in further if f.key.split(".")[0] not in told}
         faults += new.values()
     if spec is None or faults:
         raise SpecError(faults, source)
     return spec
+
+
+def _log_faults(spec: ExperimentSpec) -> Iterator[Fault]:
+    """What a tracker lacks; whether a server answers shows when the search starts."""
+    for name in spec.log:
+        found = find_spec(name)
+        if found is None or found.origin is None:  # a folder of that name is no package
+            yield Fault("log", f"needs a package: pip install 'tuner[{name}]'", name)
+        elif name == "wandb" and not _wandb_is_set_up():
+            rule = "needs an API key: run `wandb login`, or set WANDB_API_KEY or WANDB_MODE=offline"
+            yield Fault("log", rule, name)
+
+
+def _wandb_is_set_up() -> bool:
+    if os.environ.get("WANDB_MODE") in ("offline", "disabled"):
+        return True
+    return "WANDB_API_KEY" in os.environ or _wandb_key() is not None
+
+
+def _wandb_key() -> str | None:
+    """What `wandb login` has kept."""
+    import wandb
+
+    key: str | None = wandb.api.api_key
+    return key
 
 
 def _sections(faults: list[Fault]) -> set[str]:

@@ -23,6 +23,8 @@ def plan_text(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str
     }
     if spec.brackets > 1:
         lines["Brackets"] = _brackets(spec)
+    if spec.log:
+        lines["Log"] = f"TensorBoard, {', '.join(spec.log)}"
     if spec.time_budget_s:
         lines["Time budget"] = duration(spec.time_budget_s)
     told = [f"  {name:<12} {printable(text)}" for name, text in lines.items()]

@@ -1,0 +1,83 @@
+"""Weights & Biases, offline, and MLflow on real Ray: each trial a run, the same after a resume."""
+
+import struct
+
+import pytest
+
+from tuner.continuation import Extension
+from tuner.driver import resume_experiment
+
+BLOCK, WHOLE, LAST = 32768, 1, 4
+SPACE = {"strategy": "grid", "space": {"does": "grid_search(['good', 'raises'])"}}
+
+
+def records(path):
+    """The records of a file of Weights & Biases: LevelDB's log format after 7 bytes."""
+    data, at, found = path.read_bytes(), 7, b""
+    while at + 7 <= len(data):
+        if BLOCK - at % BLOCK < 7:  # no record begins so late in a block
+            at += BLOCK - at % BLOCK
+            continue
+        size, kind = struct.unpack_from("<HB", data, at + 4)
+        found += data[at + 7 : at + 7 + size]
+        at += 7 + size
+        if kind in (WHOLE, LAST):
+            yield found
+            found = b""
+
+
+def offline_runs(storage):
+    """run id -> (config, [(step, val_loss)]) of every file that is there to be synchronised."""
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    found = {}
+    for path in sorted(storage.glob("wandb/offline-run-*/run-*.wandb")):
+        reports = []
+        for data in records(path):
+            record = Record.FromString(data)
+            if record.WhichOneof("record_type") == "run":
+                config = {update.key: update.value_json for update in record.run.config.update}
+                _, reports = found.setdefault(record.run.run_id, (config, []))
+            if record.WhichOneof("record_type") == "history":
+                items = {i.key or i.nested_key[0]: i.value_json for i in record.history.item}
+                reports.append((int(items["_step"]), float(items["val_loss"])))
+    return found
+
+
+@pytest.fixture(scope="module")
+def results(searched):
+    for package in ("wandb", "mlflow"):
+        pytest.importorskip(package, reason=f"no test of it: pip install 'tuner[{package}]'")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WANDB_MODE", "offline")
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        results = searched(
+            trainable="faulty:Learner",
+            training={"epochs": 2},
+            search=SPACE,
+            scheduler="none",
+            log=["wandb", "mlflow"],
+        )
+        yield resume_experiment(results.folder, more=Extension(retry_failed=True))
+
+
+def test_the_runs_of_wandb_are_the_trials(results):
+    runs = offline_runs(results.folder.parent)
+    assert sorted(run_id.rpartition("-")[2] for run_id in runs) == ["00000", "00001"]
+    assert all(run_id.startswith("x-") for run_id in runs)
+    config, reports = next(run for run_id, run in runs.items() if run_id.endswith("00000"))
+    assert config["does"] == '"good"'
+    assert reports == results.trials["00000"].values("val_loss")
+
+
+def test_a_trial_tried_again_goes_on_in_its_run_of_mlflow(results, monkeypatch):
+    from mlflow.tracking import MlflowClient
+
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    client = MlflowClient(tracking_uri=(results.folder.parent / "mlruns").as_uri())
+    experiment = client.get_experiment_by_name("x")
+    runs = client.search_runs([experiment.experiment_id])
+    assert sorted((run.info.run_name, run.info.status) for run in runs) == [
+        ("x 00000", "FINISHED"),
+        ("x 00001", "FAILED"),
+    ]

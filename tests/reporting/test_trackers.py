@@ -1,0 +1,138 @@
+"""MLflow is the real one; Weights & Biases needs Ray's actors: integration/test_tracking.py."""
+
+import logging
+import os
+
+import pytest
+from synthetic import OWNER, START, Writer
+
+from tuner.errors import UsageError
+from tuner.history import fold
+from tuner.reporting import trackers
+from tuner.reporting.trackers import Tracker
+from tuner.spec import build_spec
+
+CONFIG = {"lr": 0.25, "layers": [1, 2], "optimizer": {"name": "sgd"}}
+
+
+@pytest.fixture
+def spec(tmp_path, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE", raising=False)
+    spec = build_spec(
+        {
+            "name": "digits",
+            "storage": str(tmp_path),
+            "search": {"space": {"lr": "uniform(0, 1)"}},
+            "num_samples": 4,
+            "log": "mlflow",
+        }
+    )
+    spec.folder.mkdir()
+    return spec
+
+
+@pytest.fixture
+def mlflow(spec):
+    """A client of the files that the tracker writes."""
+    pytest.importorskip("mlflow", reason="no test of MLflow: pip install 'tuner[mlflow]'")
+    from mlflow.tracking import MlflowClient
+
+    os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"  # given back with the fixture of the spec
+    client = MlflowClient(tracking_uri=(spec.folder.parent / "mlruns").as_uri())
+
+    def runs():
+        experiment = client.get_experiment_by_name("digits")
+        found = client.search_runs([experiment.experiment_id])
+        return {run.info.run_name: run for run in found}, client
+
+    return runs
+
+
+def test_every_trial_is_a_run_with_its_config_reports_and_status(spec, mlflow):
+    story = Writer(spec.folder)
+    story.trial(0, [{"val_loss": 0.5}, {"val_loss": 0.25}], config=CONFIG)
+    story.trial(1, [{"val_loss": 0.5}], end="stopped", config=CONFIG)
+    story.trial(2, [], error=("oom", "m"), config=CONFIG)
+    story.trial(3, [], end="interrupted", config=CONFIG)
+    tracker = Tracker("mlflow", spec, earlier=fold([]))
+    for event in story.events:
+        tracker(event)
+    tracker.close()
+    runs, client = mlflow()
+    told = {name: (run.info.status, run.data.tags["status"]) for name, run in runs.items()}
+    assert told == {
+        "digits 00000": ("FINISHED", "completed"),
+        "digits 00001": ("FINISHED", "stopped"),
+        "digits 00002": ("FAILED", "failed"),
+        "digits 00003": ("KILLED", "interrupted"),
+    }
+    run = runs["digits 00000"]
+    assert run.data.params == {"lr": "0.25", "layers": "[1, 2]", "optimizer/name": "sgd"}
+    history = client.get_metric_history(run.info.run_id, "val_loss")
+    assert [(point.step, point.value) for point in history] == [(1, 0.5), (2, 0.25)]
+
+
+def test_after_a_resume_a_trial_goes_on_in_its_run(spec, mlflow):
+    story = Writer(spec.folder)
+    story.trial(0, [{"val_loss": 0.5}], end=None, config=CONFIG)
+    story.kill()
+    before = Tracker("mlflow", spec, earlier=fold([]))
+    for event in story.events:
+        before(event)
+    again = Writer(spec.folder, resumed=True)
+    again.trial(0, [{"val_loss": 0.25}], config=CONFIG, first=2)
+    after = Tracker("mlflow", spec, earlier=fold(story.events))
+    for event in again.events:
+        after(event)
+    runs, client = mlflow()
+    assert list(runs) == ["digits 00000"]
+    run = runs["digits 00000"]
+    assert run.info.status == "FINISHED"
+    history = client.get_metric_history(run.info.run_id, "val_loss")
+    assert [(point.step, point.value) for point in history] == [(1, 0.5), (2, 0.25)]
+
+
+class Broken:
+    """A callback whose server has gone away."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def setup(self):
+        pass
+
+    def log_trial_start(self, trial):
+        self.asked += 1
+        raise ConnectionError("no route to host")
+
+    on_experiment_end = log_trial_result = log_trial_start
+
+
+def test_a_tracker_that_fails_is_given_up_with_one_warning(spec, monkeypatch, caplog):
+    broken = Broken()
+    parts = (broken, lambda view: None, lambda view, status: None)
+    monkeypatch.setattr(trackers, "_BUILDERS", {"mlflow": lambda spec: parts})
+    tracker = Tracker("mlflow", spec, earlier=fold([]))
+    tracker({"event": "experiment_started", "time": START, "resumed": False, "owner": OWNER})
+    for number in range(3):
+        started = {"event": "trial_started", "time": START, "config": {}}
+        tracker({**started, "trial_id": f"{number:05}"})
+    tracker.close()
+    assert broken.asked == 1
+    assert [record.getMessage() for record in caplog.records] == [
+        "no longer logged to mlflow: no route to host"
+    ]
+    assert caplog.records[0].levelno == logging.WARNING
+
+
+def test_a_tracker_that_cannot_be_set_up_is_told_before_anything_starts(spec, mlflow, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "nonsense://here")
+    with pytest.raises(UsageError, match=r"cannot log to mlflow: .*nonsense"):
+        Tracker("mlflow", spec, earlier=fold([]))
+
+
+def test_the_names_are_those_of_the_spec():
+    from tuner.spec import LOGS
+
+    assert sorted(trackers._BUILDERS) == sorted(LOGS)

@@ -1,0 +1,169 @@
+"""Experiment trackers, `--log wandb` and `--log mlflow`, through Ray Tune's own callbacks.
+
+They are told what the journal was told, trial by trial, so that a run is named by its trial's id
+and goes on after a resume. To add one: its name in `tuner.spec`, its extra in pyproject.toml, and
+one line in _BUILDERS.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tuner.errors import UsageError
+from tuner.events import (
+    EXPERIMENT_STARTED,
+    FAILED,
+    INTERRUPTED,
+    RESULT,
+    TRIAL_ENDED,
+    TRIAL_STARTED,
+    Event,
+)
+from tuner.history import History
+from tuner.spec import ExperimentSpec
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrialView:
+    """What Ray's callbacks look at of a trial of Tune.
+
+    `trial_id` is the tracker's id of the run: the same after a resume, and of no other experiment.
+    """
+
+    name: str
+    trial_id: str
+    config: Mapping[str, Any]
+    experiment_dir_name: str
+    local_path: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Tracker:
+    """An observer of events that hands them to a Ray `callback`, for the tracker of this `name`.
+
+    `earlier` is the history of the runs before a resume. A tracker that fails, as where the
+    network does, is given up with a warning, and the search goes on. Raises UsageError where it
+    cannot be set up.
+    """
+
+    def __init__(self, name: str, spec: ExperimentSpec, *, earlier: History) -> None:
+        self._name = name
+        self._spec = spec
+        self._started = earlier.started
+        self._views: dict[str, TrialView] = {}
+        self._failed = False
+        try:
+            self._callback, self._before_start, self._after_end = _BUILDERS[name](spec)
+            self._callback.setup()
+        except Exception as error:  # whatever the tracker's library raises
+            raise UsageError(f"cannot log to {name}: {error}") from error
+
+    def __call__(self, event: Event) -> None:
+        """Take one event and tell the tracker."""
+        self._guarded(partial(self._take, event))
+
+    def close(self) -> None:
+        """Wait until the tracker has taken everything."""
+        self._guarded(partial(self._callback.on_experiment_end, trials=list(self._views.values())))
+
+    def _guarded(self, tell: Callable[[], None]) -> None:
+        if self._failed:
+            return
+        try:
+            tell()
+        except Exception as error:  # whatever the tracker's library raises
+            self._failed = True
+            _log.warning("no longer logged to %s: %s", self._name, error)
+
+    def _take(self, event: Event) -> None:
+        kind = event["event"]
+        if kind == EXPERIMENT_STARTED:
+            self._started = self._started or event["time"]
+        elif kind == TRIAL_STARTED:
+            view = self._views[event["trial_id"]] = self._view(event["trial_id"], event["config"])
+            self._before_start(view)
+            self._callback.log_trial_start(view)
+        elif kind == RESULT:
+            result = {**event["metrics"], "training_iteration": event["epoch"]}
+            self._callback.log_trial_result(event["epoch"], self._views[event["trial_id"]], result)
+        elif kind == TRIAL_ENDED and event["trial_id"] in self._views:
+            view = self._views.pop(event["trial_id"])
+            self._callback.log_trial_end(view, failed=event["status"] == FAILED)
+            self._after_end(view, event["status"])
+
+    def _view(self, trial_id: str, config: Mapping[str, Any]) -> TrialView:
+        name = self._spec.name
+        return TrialView(
+            name=f"{name} {trial_id}",
+            trial_id=f"{name}-{round(self._started or 0)}-{trial_id}",
+            config=dict(config),
+            experiment_dir_name=name,
+            local_path=str(_folder(self._spec)),
+        )
+
+
+def _folder(spec: ExperimentSpec) -> Path:
+    """Where a tracker keeps its files: one place for all experiments of a storage."""
+    return spec.folder.parent.resolve()
+
+
+_Parts = tuple[Any, Callable[[TrialView], None], Callable[[TrialView, str], None]]
+
+
+def _wandb(spec: ExperimentSpec) -> _Parts:
+    """Weights & Biases; WANDB_MODE=offline keeps the runs in STORAGE/wandb."""
+    from ray.air.integrations.wandb import WandbLoggerCallback
+
+    names = (os.environ.get(name) for name in ("WANDB_PROJECT_NAME", "WANDB_PROJECT"))
+    callback = WandbLoggerCallback(
+        project=next(filter(None, names), "tuner"),
+        group=spec.name,
+        dir=str(_folder(spec)),
+        mode=os.environ.get("WANDB_MODE"),
+        resume="allow",
+    )
+    return callback, lambda view: None, lambda view, status: None
+
+
+def _mlflow(spec: ExperimentSpec) -> _Parts:
+    """MLflow, at MLFLOW_TRACKING_URI, by default files in STORAGE/mlruns."""
+    uri = os.environ.get("MLFLOW_TRACKING_URI")
+    if uri is None:
+        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+        uri = (_folder(spec) / "mlruns").as_uri()
+    from mlflow.tracking import MlflowClient
+    from ray.air.integrations.mlflow import MLflowLoggerCallback
+
+    callback = MLflowLoggerCallback(tracking_uri=uri, experiment_name=spec.name)
+    client = MlflowClient(tracking_uri=uri)
+
+    def go_on(view: TrialView) -> None:
+        """Let Ray's callback find the run of an earlier part of the search, or make one."""
+        experiment: Any = callback.mlflow_util.experiment_id  # known once it is set up
+        found = client.search_runs([experiment], f"tags.tuner_run = '{view.trial_id}'")
+        callback.tags = {"tuner_run": view.trial_id}
+        if found:
+            run_id = callback._trial_runs[view] = found[0].info.run_id
+            client.update_run(run_id, status="RUNNING")
+
+    def tell_status(view: TrialView, status: str) -> None:
+        """Ray's callback knows success and failure only."""
+        run_id = callback._trial_runs[view]
+        client.set_tag(run_id, "status", status)
+        if status == INTERRUPTED:
+            client.set_terminated(run_id, status="KILLED")
+
+    return callback, go_on, tell_status
+
+
+_BUILDERS: Mapping[str, Callable[[ExperimentSpec], _Parts]] = {"wandb": _wandb, "mlflow": _mlflow}
