@@ -1,15 +1,21 @@
-"""Kill a search at random times, resume it, and compare with one that nobody touched.
+"""Kill a search at random moments, resume it, and compare with one that nobody touched.
 
     python -m benchmarks.faults [--rounds 30] [--searches grid,random,hyperopt,bayesopt] [--seed 0]
+    python -m benchmarks.faults --searches random --workers 2 --targets rank,worker,driver
+    python -m benchmarks.faults --keep DIR      leaves the experiments there, to be looked at
 
-Each round runs one search with `--max-concurrent 1` and kills, one to three times at random
-moments, one of: the driver, a worker, the raylet, the GCS, or everything at once. Whenever the
-driver is gone it is resumed. A round is clean when in the end
+Each round runs a small search on digits with `--max-concurrent 1` and, at one to three moments,
+sends SIGKILL to the driver, a worker, a rank (with --workers above 1), the raylet, the GCS, or
+everything at once. A moment is a random line of the journal and up to half a second more; one that
+has passed when the search is resumed is a random time while it starts. Whenever the driver is gone
+it is resumed. A round is clean when
 
-- every trial is there once, with the reference's config, stop epoch and status;
-- the best trial and its value are the reference's, to the bit;
-- no trial started over although it had a checkpoint, and none repeated more than one epoch a kill;
-- no process of the search is alive 15 s after its driver.
+- every trial is there once, with the reference's config, status, stop epoch and values to the bit;
+- so is the best trial;
+- by what the trials themselves noted, each epoch of each trial was begun in order: no trial went
+  back further than the epoch that it was in, and none began more often than it was killed;
+- the driver was gone within 15 s where a kill was its end, and every process of the search 15 s
+  after it.
 
 Linux only: processes are found by what the driver marks them with.
 """
@@ -17,6 +23,7 @@ Linux only: processes are found by what the driver marks them with.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -26,114 +33,227 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
-TARGETS = ("driver", "worker", "raylet", "gcs", "everything")
-LIMIT_S = 240  # a driver that has lost its cluster and is not gone by then is killed
+TARGETS = {  # of SIGKILL -> what its command line has in it
+    "driver": "",
+    "worker": "ray::LearnerTrial",
+    "rank": "ray::_Rank",
+    "raylet": "raylet/raylet",
+    "gcs": "gcs_server",
+    "everything": "",
+}
+LIMIT_S = 300  # a search that is not done by then is stuck
 GONE_S = 15
+EPOCHS = 4
+TRIALS = 8
 SPEC = {
-    "training": {"width": 8, "epochs": 6},
-    "search": {
-        "space": {
-            "lr": "loguniform(1e-2, 1)",
-            "momentum": "choice([0.8, 0.9])",
-            "batch_size": "choice([16, 64])",
-        }
-    },
-    "scheduler": {"max_t": 6, "grace_period": 1, "reduction_factor": 3},
-    "num_samples": 12,
+    "trainable": "benchmarks.counted:Counted",
+    "search": {"space": {"lr": "loguniform(1e-2, 1)", "momentum": "choice([0.8, 0.9])"}},
+    "scheduler": {"max_t": EPOCHS, "grace_period": 1, "reduction_factor": 2},
+    "num_samples": TRIALS,
     "max_concurrent": 1,
 }
+LEARNS_AFTER = {"hyperopt": 3, "bayesopt": 3, "bohb": 3}  # reports, so that the model is asked
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--first", type=int, default=0, help="Number of the first round.")
     parser.add_argument("--searches", default="grid,random,hyperopt,bayesopt")
-    parser.add_argument("--targets", default=",".join(TARGETS))
+    parser.add_argument("--targets", default="driver,worker,raylet,gcs,everything")
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--keep", type=Path)
     options = parser.parse_args()
-    failed = 0
-    with tempfile.TemporaryDirectory(prefix="faults-") as folder:
+    unclean = 0
+    with contextlib.ExitStack() as stack:
+        folder = options.keep or stack.enter_context(tempfile.TemporaryDirectory(prefix="faults-"))
         for search in options.searches.split(","):
-            storage = Path(folder) / search
-            storage.mkdir()
-            (storage / "spec.json").write_text(json.dumps(SPEC))
-            started = time.monotonic()
-            run(storage, "reference", search)
-            length = time.monotonic() - started
-            reference = outcome(storage / "reference")
-            clean, kills = 0, Counter()
-            for number in range(options.rounds):
-                rng = random.Random(f"{options.seed}-{search}-{number}")
-                name = f"round-{number}"
-                targets = [rng.choice(options.targets.split(",")) for _ in range(rng.randint(1, 3))]
-                faults = one_round(storage, name, search, targets, rng, length)
-                faults += differences(reference, outcome(storage / name))
-                faults += repeats(storage / name, len(targets))
-                kills.update(targets)
-                clean += not faults
-                for fault in faults:
-                    print(f"  {search} round {number} ({', '.join(targets)}): {fault}", flush=True)
-            failed += options.rounds - clean
-            told = ", ".join(f"{target} {kills[target]}" for target in TARGETS if kills[target])
-            print(
-                f"{search:9} {clean} of {options.rounds} rounds clean; killed: {told}", flush=True
-            )
-    return 1 if failed else 0
+            unclean += rounds(search, Path(folder).resolve() / search, options)
+    return 1 if unclean else 0
 
 
-def command(storage: Path, name: str, search: str) -> list[str]:
-    """Run the search, or go on with it where it has begun."""
-    tuner = [sys.executable, "-m", "tuner"]
-    common = ["--storage", str(storage), "--no-evaluate"]
-    if (storage / name / "journal.jsonl").exists():
-        return [*tuner, "resume", name, *common]
-    points = ["--num-samples", str(SPEC["num_samples"])] if search == "grid" else []
-    spec = str(storage / "spec.json")
-    return [*tuner, "run", spec, "--search", search, "--name", name, *points, *common]
+def rounds(search: str, folder: Path, options: argparse.Namespace) -> int:
+    """Run all rounds of one strategy and print its line; how many were not clean."""
+    folder.mkdir(parents=True)
+    reference = Search(search, folder / "reference", options.workers)
+    started = time.monotonic()
+    reference.start()
+    assert reference.wait() == 0, "the reference failed"
+    lines, expected = reference.lines(), reference.outcome()
+    say(f"{search}: the reference took {time.monotonic() - started:.0f} s, {lines} lines")
+    clean, kills = 0, Counter()
+    for number in range(options.first, options.first + options.rounds):
+        started = time.monotonic()
+        rng = random.Random(f"{options.seed}-{search}-{number}")
+        killed = Round(Search(search, folder / f"round-{number}", options.workers), rng)
+        killed.run(options.targets.split(","), lines)
+        faults = [*killed.faults, *killed.search.differences(expected)]
+        faults += killed.search.went_back(len(killed.hit))
+        kills.update(killed.hit)
+        clean += not faults
+        told = "; ".join(faults) or "clean"
+        took = time.monotonic() - started
+        say(
+            f"{search} {number}: {', '.join(killed.hit) or 'nothing'} killed, {told} ({took:.0f} s)"
+        )
+    told = ", ".join(f"{target} {kills[target]}" for target in TARGETS if kills[target])
+    print(f"{search:9} {clean} of {options.rounds} rounds clean; killed: {told}", flush=True)
+    return options.rounds - clean
 
 
-def start(storage: Path, name: str, search: str) -> subprocess.Popen[bytes]:
-    quiet = subprocess.DEVNULL
-    return subprocess.Popen(command(storage, name, search), stdout=quiet, stderr=quiet)
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
-def run(storage: Path, name: str, search: str) -> None:
-    process = start(storage, name, search)
-    assert process.wait(LIMIT_S) == 0, f"{name} ended with {process.returncode}"
+@dataclass
+class Search:
+    """One experiment: its folder, and the process of its driver."""
 
+    strategy: str
+    storage: Path
+    workers: int
+    driver: subprocess.Popen[bytes] | None = None
 
-def one_round(
-    storage: Path, name: str, search: str, targets: list[str], rng: random.Random, length: float
-) -> list[str]:
-    """Run with kills until it is done; what went wrong with processes."""
-    faults = []
-    for target in [*targets, None]:
-        process = start(storage, name, search)
-        if target is not None:
-            time.sleep(rng.uniform(0.1, 0.9) * length)
-            marks = marks_of(process.pid)
-            kill(target, process, marks)
-            if target == "worker":  # the search goes on by itself
-                target = None
+    @property
+    def folder(self) -> Path:
+        return self.storage / "x"
+
+    def start(self) -> None:
+        """Run the search, or go on with it where it has begun."""
+        if not self.storage.exists():
+            self.storage.mkdir()
+            marks = {"width": 4, "batch_size": 64, "norm": "group", "marks": str(self._marks)}
+            space = {**SPEC["search"]["space"]}
+            search = {"strategy": self.strategy, "space": space}
+            if self.strategy in LEARNS_AFTER:
+                search["startup"] = LEARNS_AFTER[self.strategy]
+            resources = {"workers": self.workers}
+            spec = {**SPEC, "training": marks, "search": search, "resources": resources}
+            (self.storage / "spec.json").write_text(json.dumps(spec))
+        words = ["run", str(self.storage / "spec.json"), "--name", "x"]
+        if self.folder.exists():
+            words = ["resume", "x"]
+        words += ["--storage", str(self.storage), "--no-evaluate"]
+        with (self.storage / "log.txt").open("ab") as log:
+            command = [sys.executable, "-m", "tuner", *words]
+            self.driver = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def wait(self) -> int:
+        """The exit code of the driver; it is killed when it takes too long."""
+        assert self.driver is not None
         try:
-            code = process.wait(LIMIT_S)
+            return self.driver.wait(LIMIT_S)
         except subprocess.TimeoutExpired:
-            faults.append(f"the driver lived on for {LIMIT_S} s after {target}")
-            process.kill()
-            code = process.wait()
-        if target is not None:
-            faults += left_over(marks)
-        elif code == 0:
-            break
-        # killed before it had begun: its folder may be there without a journal
-        if not (storage / name / "journal.jsonl").exists() and (storage / name).exists():
-            (storage / name / "experiment.json").unlink(missing_ok=True)
-            (storage / name).rmdir()
-    if outcome(storage / name)["status"] != "completed":
-        run(storage, name, search)
-    return faults
+            self.driver.kill()
+            return self.driver.wait()
+
+    def is_over(self) -> bool:
+        return self.driver is None or self.driver.poll() is not None
+
+    def lines(self) -> int:
+        """How many lines the journal has."""
+        try:
+            return (self.folder / "journal.jsonl").read_bytes().count(b"\n")
+        except OSError:
+            return 0
+
+    def outcome(self) -> dict[str, object]:
+        """What the search came to: the same for a killed and for an unkilled one."""
+        from tuner.errors import TunerError
+        from tuner.results import Results
+
+        try:
+            results = Results(self.folder)
+        except TunerError as error:
+            return {"status": f"unreadable: {error}"}
+        trials = {
+            t.trial_id: (t.config, t.status, t.last_epoch, t.values("val_loss"))
+            for t in results.trials.values()
+        }
+        best = results.show()["best"]
+        folders = sorted(path.name for path in (self.folder / "trials").iterdir())
+        value = best and (best["trial_id"], best["epoch"], best["metrics"]["val_loss"])
+        return {"status": results.status, "trials": trials, "best": value, "folders": folders}
+
+    def differences(self, expected: dict[str, object]) -> list[str]:
+        found = self.outcome()
+        return [
+            f"{key} differs: {found.get(key)}" if key == "status" else f"{key} differs"
+            for key in expected
+            if expected[key] != found.get(key)
+        ]
+
+    def went_back(self, kills: int) -> list[str]:
+        """Trials that began an epoch again without need, by their own marks."""
+        begun: dict[str, list[int]] = {}
+        for line in self._marks.read_text().splitlines():
+            config, epoch = json.loads(line)
+            begun.setdefault(json.dumps(config), []).append(epoch)
+        faults = []
+        for config, epochs in begun.items():
+            jumps = [(a, b) for a, b in pairwise([0, *epochs]) if b not in (a, a + 1)]
+            if jumps or len(epochs) - len(set(epochs)) > kills:
+                faults.append(f"{config} began the epochs {epochs}")
+        return faults
+
+    @property
+    def _marks(self) -> Path:
+        return self.storage / "marks"
+
+
+class Round:
+    """One search with kills: `hit` is what was killed, `faults` what went wrong with processes."""
+
+    def __init__(self, search: Search, rng: random.Random) -> None:
+        self.search = search
+        self.hit: list[str] = []
+        self.faults: list[str] = []
+        self._rng = rng
+
+    def run(self, targets: list[str], lines: int) -> None:
+        """Kill one to three of `targets` over the course of a search of so many `lines`."""
+        moments = sorted(self._rng.randrange(lines) for _ in range(self._rng.randint(1, 3)))
+        self.search.start()
+        for moment in moments:
+            self._kill_at(moment, self._rng.choice(targets))
+            if self.search.is_over():
+                self.search.start()
+        code = self.search.wait()
+        if code:
+            self.faults.append(f"the last run ended with {code}")
+
+    def _kill_at(self, moment: int, target: str) -> None:
+        search = self.search
+        if search.lines() >= moment:  # passed: while it starts
+            time.sleep(self._rng.uniform(0, 5))
+        while search.lines() < moment and not search.is_over():
+            time.sleep(0.01)
+        time.sleep(self._rng.uniform(0, 0.5))
+        assert search.driver is not None
+        marks: set[bytes] = set()
+        while not search.is_over():
+            marks |= marks_of(search.driver.pid)
+            if kill(target, search.driver, marks):
+                self.hit.append(target)
+                break
+            time.sleep(0.02)  # it is not there yet
+        else:
+            return
+        if target in ("worker", "rank"):
+            return  # the search goes on by itself
+        ended = time.monotonic() + GONE_S
+        while not search.is_over() and time.monotonic() < ended:
+            time.sleep(0.05)
+        if not search.is_over():
+            self.faults.append(f"the driver lived on for {GONE_S} s after {target}")
+            search.driver.kill()
+        search.driver.wait()
+        self.faults += left_over(marks)
 
 
 def marks_of(driver: int) -> set[bytes]:
@@ -164,21 +284,21 @@ def marked(marks: set[bytes]) -> dict[int, str]:
     return found
 
 
-def kill(target: str, driver: subprocess.Popen[bytes], marks: set[bytes]) -> None:
-    """SIGKILL the target, where it is there at this moment."""
-    processes = marked(marks)
-    by_name = {
-        "raylet": [pid for pid, words in processes.items() if "raylet/raylet" in words],
-        "gcs": [pid for pid, words in processes.items() if "gcs_server" in words],
-        "worker": [pid for pid, words in processes.items() if words.startswith("ray::Learner")],
-        "driver": [driver.pid],
-        "everything": [driver.pid, *processes],
-    }
-    for pid in by_name[target]:
-        try:
+def kill(target: str, driver: subprocess.Popen[bytes], marks: set[bytes]) -> bool:
+    """SIGKILL the target; whether it was there."""
+    if target == "driver":
+        pids = [driver.pid]
+    else:
+        processes = marked(marks)
+        pids = [pid for pid, words in processes.items() if TARGETS[target] in words]
+        if target == "everything":
+            pids.append(driver.pid)
+        elif target == "rank":
+            pids = pids[-1:]
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
+    return bool(pids)
 
 
 def left_over(marks: set[bytes]) -> list[str]:
@@ -188,46 +308,6 @@ def left_over(marks: set[bytes]) -> list[str]:
             return [f"alive after {GONE_S} s: {sorted(marked(marks).values())}"]
         time.sleep(0.2)
     return []
-
-
-def outcome(folder: Path) -> dict[str, object]:
-    """What the search came to: the same for a killed and for an unkilled one."""
-    from tuner.errors import TunerError
-    from tuner.results import Results
-
-    try:
-        results = Results(folder)
-    except TunerError as error:
-        return {"status": f"unreadable: {error}"}
-    trials = {
-        trial.trial_id: (trial.config, trial.status, trial.last_epoch, trial.values("val_loss"))
-        for trial in results.trials.values()
-    }
-    best = results.show()["best"]
-    value = best and (best["trial_id"], best["epoch"], best["metrics"]["val_loss"])
-    return {"status": results.status, "trials": trials, "best": value}
-
-
-def differences(reference: dict[str, object], found: dict[str, object]) -> list[str]:
-    return [f"{key} differs" for key in reference if reference[key] != found.get(key)]
-
-
-def repeats(folder: Path, kills: int) -> list[str]:
-    """Trials that started over, or repeated more than an epoch a kill, by what they logged."""
-    from tuner.journal import read
-
-    ends = Counter(e["trial_id"] for e in read(folder) if e["event"] == "trial_ended")
-    again = [t for t, count in ends.items() if count > kills + 1]
-    checkpoints: Counter[tuple[str, int]] = Counter()
-    for event in read(folder):
-        if event["event"] == "checkpoint":
-            checkpoints[event["trial_id"], event["epoch"]] += 1
-    repeated = Counter()
-    for (trial_id, _), count in checkpoints.items():
-        repeated[trial_id] += count - 1
-    return [f"trial {t} ended {ends[t]} times" for t in again] + [
-        f"trial {t} repeated {count} epochs" for t, count in repeated.items() if count > kills
-    ]
 
 
 if __name__ == "__main__":

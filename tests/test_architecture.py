@@ -37,7 +37,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tuner.confirmation", "tuner.listing"),
     ("tuner.results",),
     ("tuner.sessions",),
-    ("tuner.access", "tuner.export", "tuner.frames", "tuner.guard"),
+    ("tuner.access", "tuner.daemons", "tuner.export", "tuner.frames", "tuner.guard"),
     ("tuner.lean_ray", "tuner.provenance"),
     ("tuner.checkpoints", "tuner.journal", "tuner.selection", "tuner.storage"),
     ("tuner.training",),

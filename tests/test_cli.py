@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from synthetic import Writer, make_folder
 
 from tuner import cli
+from tuner.storage import claim
 
 COMMANDS = list(cli.cli.commands)
 GENEROUS_CPU_S = 3.0
@@ -141,6 +142,23 @@ def test_another_search_over_the_same_space():
 
 def test_the_next_free_name_is_taken(digits):
     assert json.loads(call("validate", "digits", "--json").stdout)["spec"]["name"] == "digits-2"
+
+
+def test_a_name_that_another_run_takes_meanwhile_is_passed_over(here, monkeypatch):
+    tried = []
+
+    def run(spec):
+        tried.append(spec.name)
+        claim(spec.folder, {"format": 1})
+        if len(tried) == 1:
+            claim(spec.folder, {"format": 1})  # the second of two
+
+    monkeypatch.setattr("tuner.cluster.connect", lambda address, spec: contextlib.nullcontext())
+    monkeypatch.setattr("tuner.driver.run_experiment", run)
+    monkeypatch.setattr(cli, "_finish", lambda results, evaluate, as_json: 0)
+    text_of("mine.yaml", GOOD)
+    assert call("run", "mine.yaml").exit_code == 0
+    assert tried == ["mine", "mine-2"]
 
 
 @pytest.mark.parametrize("command", ["validate", "run"])

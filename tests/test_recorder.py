@@ -7,10 +7,11 @@ import pytest
 from ray.exceptions import OutOfMemoryError
 from synthetic import Clock, make_folder
 
-from tuner.errors import JournalError
+from tuner.errors import JournalError, StorageError
 from tuner.journal import Journal, read
 from tuner.recorder import Recorder
 from tuner.training.deaths import WorkerGrownError
+from tuner.training.failures import STORAGE
 from tuner.training.trainable import REPORT
 
 
@@ -99,6 +100,18 @@ def test_a_reported_failure_is_no_result(trials):
     trials.complete(0)
     error = {"kind": "nan", "message": "m"}
     assert trials.events()[1:] == [("trial_ended", "00000", "failed", error)]
+
+
+def test_a_disk_that_is_full_is_no_fault_of_the_trial(trials):
+    trials.start(0)
+    trials.start(1)
+    trials.fail(0, kind=STORAGE)
+    trials.complete(0)
+    assert (type(trials.recorder.error), str(trials.recorder.error)) == (StorageError, "m")
+    trials.result(1, 1)
+    trials.recorder.interrupt_live()
+    assert [e[0] for e in trials.events()] == ["trial_started", "trial_started"]
+    assert trials.settled == []
 
 
 def test_an_epoch_that_is_run_again_is_not_told_again_but_its_checkpoint_is(tmp_path):

@@ -1,5 +1,6 @@
 """ASHA and the end of the search, as Ray asks them; the arithmetic is in test_rungs."""
 
+import inspect
 import os
 import pickle
 from types import SimpleNamespace
@@ -122,3 +123,15 @@ def test_stop_all_ends_all_trials_or_none():
     assert (stopper("x", {}), stopper.stop_all()) == (False, False)
     over = True
     assert (stopper("x", {}), stopper.stop_all()) == (False, True)
+
+
+@pytest.mark.parametrize("make", [InOrder, lambda: Asha(AshaSettings(), Objective())])
+def test_rays_patience_with_its_workers_at_the_end_is_ours(make):
+    """The attribute that is set is the one that Ray reads."""
+    from ray.tune.execution.tune_controller import TuneController
+
+    controller = SimpleNamespace()
+    make().on_trial_add(controller, None)
+    [name] = vars(controller)
+    assert f"self.{name}: int = 10\n" in inspect.getsource(TuneController.__init__)
+    assert getattr(controller, name) < 10

@@ -1,10 +1,11 @@
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from synthetic import make_folder
 
-from tuner.errors import UsageError
+from tuner.errors import NameTakenError, UsageError
 from tuner.storage import (
     EXPERIMENT,
     claim,
@@ -84,6 +85,27 @@ def test_a_folder_is_claimed_once(tmp_path):
     assert json.loads((folder / EXPERIMENT).read_text()) == {"format": 1}
     with pytest.raises(UsageError, match="cannot create"):
         claim(folder / EXPERIMENT / "inner", {})
+
+
+def test_of_many_that_claim_a_name_one_gets_it_and_nothing_stays_of_the_others(tmp_path):
+    def one(number):
+        try:
+            claim(tmp_path / "x", {"by": number}, empty=["journal.jsonl"])
+        except NameTakenError:
+            return None
+        return number
+
+    with ThreadPoolExecutor(8) as pool:
+        won = [number for number in pool.map(one, range(64)) if number is not None]
+    assert [json.loads((tmp_path / "x" / EXPERIMENT).read_text())["by"]] == won
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+    assert (tmp_path / "x" / "journal.jsonl").read_bytes() == b""
+
+
+def test_a_folder_that_is_being_made_is_not_listed(tmp_path):
+    make_folder(tmp_path / ".digits.0123")
+    make_folder(tmp_path / "digits")
+    assert [folder.name for folder in experiment_folders(tmp_path)] == ["digits"]
 
 
 def test_a_document_is_replaced_whole_or_not_at_all(tmp_path):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from tuner import options
-from tuner.errors import NoUsableTrialError, TunerError, UsageError
+from tuner.errors import NameTakenError, NoUsableTrialError, TunerError, UsageError
 
 if TYPE_CHECKING:
     from tuner.confirmation import Confirmation
@@ -77,7 +77,12 @@ def run(
     from tuner.driver import run_experiment
 
     with cluster.connect(address, spec=spec):
-        results = run_experiment(spec)
+        while True:
+            try:
+                results = run_experiment(spec)
+                break
+            except NameTakenError:  # a moment ago: the next free name, where none was asked for
+                spec, source = _resolve(experiment, assignments, address, flags)
     return _finish(results, evaluate, as_json)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tuner import access, guard, lean_ray
+from tuner import access, daemons, guard, lean_ray
 from tuner.errors import ExperimentError, UsageError
 from tuner.plan import fit
 from tuner.spec import ExperimentSpec, Resources
@@ -126,9 +126,10 @@ def _local(spec: ExperimentSpec | None) -> Iterator[None]:
         lean_ray.free_port() as port,
     ):
         try:
-            _start_ray(temporary, port, spec)
-            _scratch = temporary
-            yield
+            with daemons.watched():
+                _start_ray(temporary, port, spec)
+                _scratch = temporary
+                yield
         finally:
             _scratch = None
             ray.shutdown()

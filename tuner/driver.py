@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from tuner import cluster
+from tuner import cluster, daemons
 from tuner.assignment import Assignment
 from tuner.continuation import Extension, Past, assignment_of
 from tuner.errors import ExperimentError, InterruptedSearchError
@@ -25,7 +25,7 @@ from tuner.events import (
     STOPPED,
 )
 from tuner.history import TrialRecord, fold
-from tuner.journal import Journal, read, this_owner
+from tuner.journal import JOURNAL, Journal, read, this_owner
 from tuner.provenance import describe
 from tuner.reporting.plan_text import reserves
 from tuner.reporting.tally import Tally
@@ -59,7 +59,7 @@ def run_experiment(spec: ExperimentSpec) -> Results:
     if cluster.is_connected():
         cluster.slots(spec.resources)  # refuses what it cannot hold before there is a folder
     given_to(spec)  # refuses what cannot be given before there is a folder
-    claim(spec.folder, describe(spec))
+    claim(spec.folder, describe(spec), empty=[JOURNAL])
     with Journal.open(spec.folder) as journal:
         return _run(spec, journal, Past())
 
@@ -90,23 +90,36 @@ def _run(spec: ExperimentSpec, journal: Journal, past: Past) -> Results:
     tensorboard = TensorBoardWriter(spec, earlier=trials)
     retention = Retention(spec.folder, metric=metric, mode=mode, earlier=trials)
     trackers = [Tracker(name, spec, earlier=past.history) for name in spec.log]
-    with _Ending(spec.time_budget_s) as ending, cluster.connect(spec=spec):
-        slots = cluster.slots(spec.resources)
-        slots = min(slots, spec.max_concurrent or slots)
-        tally = Tally.of(spec, slots=slots)
-        progress = Progress(tally, each=reserves(spec.resources), earlier=past.events)
-        observers: list[Observer] = [tensorboard, retention, progress, *trackers]
-        with contextlib.ExitStack() as at_the_end:
-            at_the_end.callback(progress.close)
-            for tracker in trackers:
-                at_the_end.callback(tracker.close)
-            _search(spec, journal, past, ending, observers, slots)
-    results = Results(spec.folder)
+    ending = _Ending(spec.time_budget_s)
+    try:
+        with ending, cluster.connect(spec=spec):
+            slots = cluster.slots(spec.resources)
+            slots = min(slots, spec.max_concurrent or slots)
+            tally = Tally.of(spec, slots=slots)
+            progress = Progress(tally, each=reserves(spec.resources), earlier=past.events)
+
+            def last_words() -> str:
+                progress.close()
+                return _go_on(spec)
+
+            observers: list[Observer] = [tensorboard, retention, progress, *trackers]
+            with contextlib.ExitStack() as at_the_end:
+                at_the_end.callback(progress.close)
+                for tracker in trackers:
+                    at_the_end.callback(tracker.close)
+                at_the_end.enter_context(daemons.last_words(last_words))
+                _search(spec, journal, past, ending, observers, slots)
+    except KeyboardInterrupt:  # the second one
+        if ending.signal is None:
+            raise
     if ending.signal is not None:
         name = signal.Signals(ending.signal).name
-        go_on = f"{program()} resume {command_name(results)}"
-        raise InterruptedSearchError(f"{name} ended the search; go on with: {go_on}", ending.signal)
-    return results
+        raise InterruptedSearchError(f"{name} ended the search; {_go_on(spec)}", ending.signal)
+    return Results(spec.folder)
+
+
+def _go_on(spec: ExperimentSpec) -> str:
+    return f"go on with: {program()} resume {command_name(Results(spec.folder))}"
 
 
 def _search(
@@ -186,14 +199,16 @@ def _search(
                 raise_on_failed_trial=False,
                 verbose=0,
             )
-        status = COMPLETED if ending.signal is None else INTERRUPTED
+        status = COMPLETED
     except tune.TuneError as error:
         raise ExperimentError(f"Ray Tune failed: {error}") from error
     finally:
         recorder.interrupt_live()
+        if ending.signal is not None:
+            status = INTERRUPTED
         recorder.emit(EXPERIMENT_ENDED, status=status)
     if recorder.error is not None:
-        raise recorder.error
+        raise type(recorder.error)(f"{recorder.error}; then {_go_on(spec)}") from recorder.error
 
 
 def _unfinished(

@@ -3,11 +3,13 @@
     TunerError                 every error that is told in one clear message
     ├── SpecError              a spec that cannot work; holds all of its faults      exit 2
     ├── UsageError             a wrong name, folder or mix of arguments              exit 2
+    │   └── NameTakenError     an experiment of that name exists
     ├── NoUsableTrialError     no trial that could be shown, exported or evaluated   exit 1
     ├── InterruptedSearchError a signal ended the search, which can be resumed       exit 128 + n
     └── ExperimentError        the experiment's own failure, not a trial's           exit 1
         ├── JournalError       a journal that is damaged or cannot be written
         ├── CheckpointError    a checkpoint that is missing, damaged or not loadable
+        ├── StorageError   the experiment's folder cannot be written: full, or read-only
         └── DataError          a data set that cannot be had
 
 SpecError, UsageError, JournalError and CheckpointError are ValueErrors too: what is wrong is a
@@ -67,6 +69,10 @@ class UsageError(TunerError, ValueError):
     exit_code = 2
 
 
+class NameTakenError(UsageError):
+    """A new experiment whose folder exists: it may have come to be a moment ago."""
+
+
 class NoUsableTrialError(TunerError):
     """No trial reported a finite value of the objective, or none kept a checkpoint."""
 
@@ -89,6 +95,10 @@ class JournalError(ExperimentError, ValueError):
 
 class CheckpointError(ExperimentError, ValueError):
     """A checkpoint that is missing, does not match its sha256, or cannot be loaded."""
+
+
+class StorageError(ExperimentError):
+    """A file of the experiment that the disk does not take; names it and says why."""
 
 
 class DataError(ExperimentError):

@@ -12,7 +12,7 @@ from ray import cloudpickle
 from ray.tune import Callback
 from ray.tune.experiment import Trial
 
-from tuner.errors import JournalError
+from tuner.errors import ExperimentError, JournalError, StorageError
 from tuner.events import (
     CHECKPOINT,
     COMPLETED,
@@ -27,7 +27,7 @@ from tuner.events import (
 from tuner.journal import Journal
 from tuner.retries import Retries
 from tuner.training.deaths import death_of, is_recycled
-from tuner.training.failures import Failure
+from tuner.training.failures import STORAGE, Failure
 from tuner.training.trainable import REPORT
 
 Observer = Callable[[Event], object]
@@ -36,12 +36,13 @@ Observer = Callable[[Event], object]
 class Recorder(Callback):
     """Writes each event of each trial, once.
 
-    `error` is set where the journal could not be written: the driver then ends the search, since
-    a decision must not act on what is not recorded. An epoch that is run again after a resume,
-    because its checkpoint was not yet written, is not journaled twice: `epochs` has the last one
-    of each trial. `stopped` is filled by the scheduler. A trial that dies after
-    `report_timeout_s` seconds of silence has hung. `settle(trial_id, kind, again)` is told
-    of each failed trial what it failed of, and whether it is tried again.
+    `error` is set where the journal, or a trial's files, could not be written: the driver then ends
+    the search, since a decision must not act on what is not recorded, and no trial is to blame.
+    An epoch that is run again after a resume, because its checkpoint was not yet written, is not
+    journaled twice: `epochs` has the last one of each trial. `stopped` is filled by the scheduler.
+    A trial that dies after `report_timeout_s` seconds of silence has hung.
+    `settle(trial_id, kind, again)` is told of each failed trial what it failed of, and whether it
+    is tried again.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Recorder(Callback):
         self._live: set[str] = set()
         self._report_timeout_s = report_timeout_s
         self._heard: dict[str, float] = {}  # trial_id -> when it last said something
-        self.error: JournalError | None = None
+        self.error: ExperimentError | None = None
 
     def emit(self, event: str, **fields: Any) -> None:
         """Journal one event, then show it to the observers."""
@@ -137,6 +138,9 @@ class Recorder(Callback):
         self._fail(trial_id, failure)
 
     def _fail(self, trial_id: str, failure: Failure) -> None:
+        if failure.kind == STORAGE:
+            self.error = self.error or StorageError(failure.message)
+            return
         again = self._retries.grants(trial_id, self._epochs.get(trial_id, 0), failure)
         if not again:
             self.end(trial_id, FAILED, failure)

@@ -12,12 +12,22 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from tuner.rungs import Brackets
 from tuner.spec import AshaSettings, Objective
 
+_PATIENCE_S = 3
+
 
 class InOrder(FIFOScheduler):
     """Stops no trial, and lets Tune start them in their order as workers come free."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+
+    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+        """Take in a trial; when the search ends, its worker is not waited for as long as Ray would.
+
+        Ray's 10 s are fixed in its code, and one Ctrl-C in a long epoch takes them all. What the
+        worker has reported is safe by then, and what it has not is run again.
+        """
+        tune_controller._actor_force_cleanup_timeout = _PATIENCE_S
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
         """None: Tune itself takes the next trial.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterable, Iterator
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
-from tuner.errors import UsageError, did_you_mean
+from tuner.errors import NameTakenError, UsageError, did_you_mean
 from tuner.reporting.wording import program
 
 EXPERIMENT = "experiment.json"
@@ -41,7 +43,7 @@ def experiment_folders(storage: Path | str | None = None) -> Iterator[Path]:
     """The folders right under `storage` that hold an experiment.json."""
     root = storage_folder(storage)
     if root.is_dir():
-        yield from filter(_is_experiment, root.iterdir())
+        yield from (f for f in root.iterdir() if f.name[0] != "." and _is_experiment(f))
 
 
 def _is_experiment(folder: Path) -> bool:
@@ -79,24 +81,31 @@ def write_document(path: Path, document: dict[str, Any]) -> None:
     partial.replace(path)
 
 
-def claim(folder: Path, document: dict[str, Any]) -> None:
-    """Make a new experiment's folder, with `document` as its experiment.json.
+def claim(folder: Path, document: dict[str, Any], *, empty: Iterable[str] = ()) -> None:
+    """Make a new experiment's folder, with `document` as its experiment.json and `empty` files.
 
-    Raises UsageError where the folder exists or cannot be made.
+    It appears whole or not at all, whatever is killed, and of two that claim it one gets it. Raises
+    NameTakenError where it exists, UsageError where it cannot be made.
     """
+    if os.path.lexists(folder):
+        raise already_there(folder)
+    partial = folder.with_name(f".{folder.name}.{uuid4().hex}")
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        folder.mkdir()
+        partial.mkdir(parents=True)
+        write_document(partial / EXPERIMENT, document)
+        for name in empty:
+            (partial / name).touch()
+        partial.rename(folder)
     except OSError as error:
+        shutil.rmtree(partial, ignore_errors=True)
         if os.path.lexists(folder):
             raise already_there(folder) from None
         raise UsageError(f"cannot create {folder}: {error.strerror}") from error
-    write_document(folder / EXPERIMENT, document)
 
 
-def already_there(folder: Path) -> UsageError:
+def already_there(folder: Path) -> NameTakenError:
     """The error for a new experiment whose folder exists."""
-    return UsageError(
+    return NameTakenError(
         f"experiment {folder.name!r} exists in {folder.parent}; "
         f"go on with it by: {program()} resume {folder.name}, or give another name"
     )

@@ -2,12 +2,13 @@
 
 import os
 import pickle
+import resource
 
 import pytest
 import torch
 
 from tuner.digest import sha256_of
-from tuner.errors import CheckpointError
+from tuner.errors import CheckpointError, StorageError
 from tuner.training.checkpoint_store import CheckpointStore, load_state
 
 STATE = {"model": {"w": torch.arange(3.0)}, "epoch": 2}
@@ -36,17 +37,6 @@ def test_saving_an_epoch_again_replaces_it(store, tmp_path):
     assert os.listdir(tmp_path / "trials/00003/checkpoints/2") == ["state.pt"]
 
 
-def test_a_save_that_fails_leaves_no_checkpoint_under_the_name(store, tmp_path, monkeypatch):
-    def half(state, path):
-        path.write_bytes(b"half")
-        raise OSError("no space left")
-
-    monkeypatch.setattr(torch, "save", half)
-    with pytest.raises(OSError, match="no space"):
-        store.save(2, STATE)
-    assert not (tmp_path / "trials/00003/checkpoints/2/state.pt").exists()
-
-
 def test_a_folder_is_adopted_whole(store, tmp_path):
     given = tmp_path / "given"
     (given / "sub").mkdir(parents=True)
@@ -59,6 +49,26 @@ def test_a_folder_is_adopted_whole(store, tmp_path):
     (given / "sub" / "weights").write_text("2")
     assert store.adopt(4, given).sha256 == sha256_of(given)
     assert os.listdir(tmp_path / "trials/00003/checkpoints") == ["4"]
+
+
+@pytest.mark.parametrize("save", ["save", "adopt"])
+def test_what_the_disk_does_not_take_is_told_and_leaves_no_checkpoint(store, tmp_path, save):
+    given = tmp_path / "given"
+    given.mkdir()
+    (given / "weights").write_bytes(bytes(100_000))
+    saved = store.save(1, STATE)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
+    try:
+        with pytest.raises(
+            StorageError, match=r"cannot write .*/checkpoints/2.*: .*File too large"
+        ):
+            store.save(2, {"w": torch.zeros(100_000)}) if save == "save" else store.adopt(2, given)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not (tmp_path / "trials/00003/checkpoints/2/state.pt").exists()
+    assert not (tmp_path / "trials/00003/checkpoints/2/weights").exists()
+    load_state(tmp_path / saved.path, saved.sha256)
 
 
 def test_what_is_missing_or_damaged_is_told(store, tmp_path):

@@ -11,7 +11,7 @@ from test_worker import Counter, plan
 
 from tuner.training import trial_log
 from tuner.training.deaths import WorkerGrownError, WorkerSpentError, death_of, is_recycled
-from tuner.training.failures import Failure
+from tuner.training.failures import STORAGE, Failure
 from tuner.training.recycling import Leftovers
 from tuner.training.trainable import REPORT, LearnerTrial
 
@@ -141,6 +141,20 @@ def test_a_process_that_has_kept_too_much_does_not_begin_another_trial(make, tmp
     assert is_recycled(SimpleNamespace(cause=pickle.loads(pickle.dumps(grown.value))))
     assert log(tmp_path).endswith("it has kept 513 MiB of earlier trials\n")
     assert not (tmp_path / "trials" / "00001").exists()
+
+
+def test_a_checkpoint_that_the_disk_does_not_take_is_no_fault_of_the_trial(make, tmp_path):
+    trial = make()
+    (tmp_path / "trials/00000/checkpoints").write_text("in the way")
+    failure = trial.train()[REPORT]["failure"]
+    assert failure["kind"] == STORAGE
+    assert failure["message"].startswith(f"cannot write {tmp_path}/trials/00000/checkpoints/1/")
+
+
+def test_a_log_that_cannot_be_written_is_no_fault_of_the_trial(make, tmp_path):
+    (tmp_path / "trials").write_text("in the way")
+    failure = make().train()[REPORT]["failure"]
+    assert (failure["kind"], "log.txt: Not a directory" in failure["message"]) == (STORAGE, True)
 
 
 def test_the_next_trial_in_the_same_process_knows_nothing_of_the_one_before(make, tmp_path):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tuner.errors import StorageError
 from tuner.training import trial_log
 from tuner.training.log_keeper import LIMIT
 from tuner.training.trial_log import TrialLog
@@ -149,7 +150,7 @@ def test_it_ends_with_its_worker(path):
 
 def test_a_log_that_cannot_be_opened_is_told(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(OSError, match="file"):
+    with pytest.raises(StorageError, match=r"cannot write .*log\.txt: File exists"):
         TrialLog(tmp_path / "file" / "log.txt").__enter__()
 
 

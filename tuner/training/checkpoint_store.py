@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from tuner.digest import sha256_of
-from tuner.errors import CheckpointError
+from tuner.errors import CheckpointError, StorageError
 
 STATE_FILE = "state.pt"
 
@@ -38,27 +40,48 @@ class CheckpointStore:
         self._folder = experiment / "trials" / trial_id / "checkpoints"
 
     def save(self, epoch: int, state: dict[str, Any]) -> Saved:
-        """Write a learner's `state`; it appears under its name only when it is whole."""
+        """Write a learner's `state`; it appears under its name only when it is whole.
+
+        Raises StorageError where the disk does not take it.
+        """
         import torch
 
         path = self._folder / str(epoch) / STATE_FILE
-        path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(".partial")
-        torch.save(state, partial)
-        digest = sha256_of(partial)
-        os.replace(partial, path)
+        with _storing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with partial.open("wb") as file:  # of a path, torch would not say why it failed
+                try:
+                    torch.save(state, file)
+                except RuntimeError as error:  # torch covers what the disk said
+                    if isinstance(error.__context__, OSError):
+                        raise error.__context__ from None
+                    raise
+            digest = sha256_of(partial)
+            os.replace(partial, path)
         return Saved(epoch, path.relative_to(self._experiment).as_posix(), digest)
 
     def adopt(self, epoch: int, directory: Path) -> Saved:
-        """Take over the files of a `directory` that a plain function saved."""
+        """Take over the files of a `directory` that a plain function saved; raises as `save`."""
         path = self._folder / str(epoch)
         partial = path.with_name(f"{epoch}.partial")
         for stale in (partial, path):
             shutil.rmtree(stale, ignore_errors=True)
-        shutil.copytree(directory, partial)
-        digest = sha256_of(partial)
-        os.replace(partial, path)
+        with _storing(path):
+            shutil.copytree(directory, partial)
+            digest = sha256_of(partial)
+            os.replace(partial, path)
         return Saved(epoch, path.relative_to(self._experiment).as_posix(), digest)
+
+
+@contextmanager
+def _storing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except shutil.Error as error:  # of several files: source, target and reason of each
+        raise StorageError(f"cannot write {path}: {error.args[0][0][2]}") from error
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror}") from error
 
 
 def load_state(path: Path, sha256: str | None, *, what: str = "checkpoint") -> dict[str, Any]:

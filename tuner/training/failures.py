@@ -13,6 +13,10 @@ from errno import ENOMEM
 from numbers import Real
 from typing import Any
 
+from tuner.errors import StorageError
+
+STORAGE = "storage"  # a Failure's kind that no trial has: it is the experiment's
+
 _LARGEST = 10**300  # a whole number beyond a float's range is none that a journal takes
 _MESSAGE_LENGTH = 500  # characters of a message that the journal keeps; the trial's log has it all
 
@@ -37,7 +41,7 @@ _POISONING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a trial ended: one of `tuner.errors.FAILURE_KINDS`, and one line that says it.
+    """Why a trial ended: one of `tuner.errors.FAILURE_KINDS`, or STORAGE; one line that says it.
 
     poisoned: whether the process can train no further, so that only a new one helps.
     """
@@ -55,6 +59,8 @@ def failure_of(error: BaseException) -> Failure:
     >>> failure_of(RuntimeError("CUDA error: device-side assert triggered")).poisoned
     True
     """
+    if isinstance(error, StorageError):
+        return Failure(STORAGE, str(error))
     text, name = _text(error), type(error).__name__
     message = (f"{name}: {text}" if text else name)[:_MESSAGE_LENGTH]
     kind = "oom" if is_out_of_memory(error) else "exception"

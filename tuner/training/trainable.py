@@ -25,6 +25,7 @@ from ray.tune.trainable import wrap_function
 from ray.tune.trainable.function_trainable import FunctionTrainable
 
 from tuner.assignment import Assignment
+from tuner.errors import StorageError
 from tuner.training.checkpoint_store import CheckpointStore, Saved
 from tuner.training.deaths import WorkerGrownError, WorkerSpentError, death_of
 from tuner.training.failures import Failure, check_report, failure_of
@@ -105,7 +106,11 @@ class _Trial(Trainable):
         self._failure: Failure | None = None
         self._epoch = assignment.epoch
         self._log = TrialLog(folder / "trials" / assignment.trial_id / "log.txt")
-        self._log.__enter__()
+        try:
+            self._log.__enter__()
+        except StorageError as error:
+            self._failure = failure_of(error)
+            return
         self._live = True
         with self._in_time():
             try:

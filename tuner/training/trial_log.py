@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Self, TextIO
 
+from tuner.errors import StorageError
 from tuner.training import log_keeper
 
 _PIPE_BYTES = 1 << 20  # the system's largest, as a rule; a worker waits when it is full
@@ -23,8 +24,8 @@ class TrialLog:
     """Within it, all that reaches file descriptors 1 and 2 goes to the file `path`.
 
     That is what Python, C code and child processes print, and the traceback of a crash. The file
-    is appended to and capped; see `tuner.training.log_keeper`. Raises OSError where it cannot be
-    opened.
+    is appended to and capped; see `tuner.training.log_keeper`. Raises StorageError where it cannot
+    be opened.
     """
 
     def __init__(self, path: Path) -> None:
@@ -40,8 +41,11 @@ class TrialLog:
         _catch_up()
 
     def __enter__(self) -> Self:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise StorageError(f"cannot write {self._path}: {error.strerror}") from error
         end, self._pipe = os.pipe()
         if hasattr(fcntl, "F_SETPIPE_SZ"):
             fcntl.fcntl(self._pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)

@@ -1,0 +1,164 @@
+"""SIGKILL in the middle of a write: what was written before can be read, and gone on from.
+
+Run as a script, with a folder and what is written: it forks a child that writes as a search does (a
+checkpoint, its report and its record in the journal; older checkpoints go) and dies within a write,
+of the journal after a random byte, of a checkpoint at a random moment. The next child goes on from
+what is there. Prints how many kills came in the middle, and what the trials came to.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+
+import pytest
+import torch
+from synthetic import OWNER, make_folder
+
+from tuner.continuation import newest_checkpoint
+from tuner.events import CHECKPOINT, EXPERIMENT_STARTED, RESULT, TRIAL_STARTED
+from tuner.history import fold
+from tuner.journal import Journal, read
+from tuner.retention import Retention
+from tuner.training.checkpoint_store import CheckpointStore, load_state
+
+KILLS = 100  # of each kind
+LIMIT_S = 300
+TRIALS = ("00000", "00001", "00002")
+SIZE = 100_000  # numbers in a checkpoint
+
+
+@pytest.mark.parametrize("kind", ["journal", "checkpoint"])
+def test_nothing_is_unreadable_and_nothing_begins_anew(tmp_path, kind):
+    done = subprocess.run(
+        [sys.executable, __file__, str(tmp_path / "x"), kind],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["kills"] == KILLS
+    assert told["torn"] > KILLS / 5  # the others came a moment before or after
+    assert min(told["epochs"].values()) > KILLS / 10
+
+
+def main(folder, kind):
+    make_folder(folder, metric="loss", mode="min")
+    (folder / "journal.jsonl").touch()
+    rng = random.Random(kind)
+    torn = 0
+    epochs = dict.fromkeys(TRIALS, 0)
+    for _ in range(KILLS):
+        _killed(write_on, folder, kind, rng.random())
+        torn += _is_torn(folder, kind)
+        history = fold(read(folder))
+        now = {trial_id: came_to(folder, history, trial_id) for trial_id in TRIALS}
+        assert all(now[trial_id] >= epochs[trial_id] for trial_id in TRIALS), (epochs, now)
+        epochs = now
+    print(json.dumps({"kills": KILLS, "torn": torn, "epochs": epochs}))
+
+
+def _killed(work, *arguments):
+    """Run `work` in a child, which must be its end."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            work(*arguments)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL, "the child found something amiss"
+
+
+def write_on(folder, kind, chance):
+    """Go on with the search in `folder` until killed, within a write of `kind`."""
+    rng = random.Random(chance)
+    took = _time_of_a_save(folder)
+    left = rng.randrange(1, 6)  # checkpoints until the kill
+    if kind == "journal":
+        _die_after(rng.randrange(5_000))
+    with Journal.open(folder) as journal:
+        history = fold(read(folder))
+        journal.append(EXPERIMENT_STARTED, resumed=True, owner=OWNER)
+        retention = Retention(folder, metric="loss", mode="min", earlier=history.trials)
+        told = {trial_id: trial.last_epoch for trial_id, trial in history.trials.items()}
+        epochs = {trial_id: came_to(folder, history, trial_id) for trial_id in TRIALS}
+        for trial_id in TRIALS:
+            journal.append(TRIAL_STARTED, trial_id=trial_id, config={})
+        while True:
+            trial_id = rng.choice(TRIALS)
+            epoch = epochs[trial_id] = epochs[trial_id] + 1
+            left -= 1
+            if kind == "checkpoint" and left == 0:
+                die = (os.getpid(), signal.SIGKILL)
+                threading.Timer(rng.uniform(0, took), os.kill, die).start()
+            saved = CheckpointStore(folder, trial_id).save(epoch, state_of(epoch))
+            if epoch > told.get(trial_id, 0):
+                report = {"loss": 1 / epoch, **{f"metric_{n}": n / 7 for n in range(20)}}
+                event = journal.append(RESULT, trial_id=trial_id, epoch=epoch, metrics=report)
+                retention(event)
+            retention(journal.append(CHECKPOINT, trial_id=trial_id, **saved.as_dict()))
+
+
+def state_of(epoch):
+    return {"epoch": epoch, "w": torch.full((SIZE,), float(epoch))}
+
+
+def came_to(folder, history, trial_id):
+    """The epoch that the trial goes on from; everything that the journal promises is there."""
+    trial = history.trials.get(trial_id)
+    if trial is None:
+        return 0
+    checkpoint, wrong = newest_checkpoint(folder, trial)
+    assert not wrong
+    if checkpoint is None:
+        assert trial.last_epoch <= 1
+        return 0
+    assert trial.last_epoch - 1 <= checkpoint.epoch <= trial.last_epoch
+    state = load_state(checkpoint.path, checkpoint.sha256)
+    assert state["epoch"] == checkpoint.epoch
+    assert bool((state["w"] == checkpoint.epoch).all())
+    return checkpoint.epoch
+
+
+def _time_of_a_save(folder):
+    for _ in range(2):  # the first takes longer
+        began = time.perf_counter()
+        CheckpointStore(folder.parent / "scratch", "0").save(1, state_of(1))
+    return time.perf_counter() - began
+
+
+def _die_after(bytes_left):
+    """Kill this process when it has written so much more to a file by os.write."""
+    really_write = os.write
+
+    def write(fd, data):
+        nonlocal bytes_left
+        if bytes_left < len(data):
+            really_write(fd, data[:bytes_left])
+            os.kill(os.getpid(), signal.SIGKILL)
+        bytes_left -= len(data)
+        return really_write(fd, data)
+
+    os.write = write
+
+
+def _is_torn(folder, kind):
+    if kind == "journal":
+        return not (folder / "journal.jsonl").read_bytes().endswith(b"\n")
+    return any(folder.glob("trials/*/checkpoints/*/*.partial"))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)  # a child has none of its parent's threads
+    main(Path(sys.argv[1]), sys.argv[2])
