@@ -25,6 +25,13 @@ def test_a_free_worker_is_not_offered_to_a_trial_whose_own_is_starting(workers):
     assert workers.has_cached_object("cpu")  # a trial without one finds it
 
 
+def test_one_that_has_waited_long_is_offered_so_that_no_trial_waits_for_ever(workers, monkeypatch):
+    workers.cache_object("cpu", 1)
+    later = reuse.time.monotonic() + 60
+    monkeypatch.setattr(reuse.time, "monotonic", lambda: later)
+    assert workers.num_cached_objects == 1
+
+
 def test_a_trainable_is_one_actor_class_that_asks_for_no_environment():
     class Trainable:
         pass

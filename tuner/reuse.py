@@ -6,6 +6,7 @@ What is replaced here of Ray Tune's, for the time of one `tune.run`, is not publ
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +15,8 @@ import ray
 from ray.tune.execution import tune_controller as tune
 from ray.tune.execution.class_cache import _ActorClassCache
 from ray.tune.utils.object_cache import _ObjectCache
+
+_LONG_S = 10.0  # for a worker to wait while a trial is pending: that one's own does not come soon
 
 
 @contextmanager
@@ -33,18 +36,25 @@ def workers_kept(*, here: bool) -> Iterator[None]:
 class _Workers(_ObjectCache):
     """The workers that wait for a trial: all of them, for as long as there may be more trials."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._changed = time.monotonic()
+
     @property
     def num_cached_objects(self) -> int:
-        """None that Tune might give to a trial whose own worker is just starting.
+        """How many Tune may give to a trial whose own worker has been asked for already.
 
-        It would end that one as soon as it has started, and start another for the trial after.
+        At first none: Tune would end the one that is just starting, and start another for the trial
+        after. All, once they have waited long: what the other one needs may never come free, as on
+        a cluster that others use, too.
         """
-        return 0
+        return self._num_cached_objects if time.monotonic() > self._changed + _LONG_S else 0
 
     def cache_object(self, key: Any, obj: Any) -> bool:
         """Keep the worker `obj`; Tune's own cache takes no more than there are pending trials."""
         self._cached_objects[key].append(obj)
         self._num_cached_objects += 1
+        self._changed = time.monotonic()
         return True
 
     def flush_cached_objects(self, force_all: bool = False) -> Generator[Any, None, None]:
