@@ -36,6 +36,17 @@ def in_use():
     return total["CPU"] - free.get("CPU", 0.0)
 
 
+def left_in_use():
+    """CPUs that earlier searches have left reserved, after some time to give them back.
+
+    Ray 2.60 never frees those of a placement group that is removed while its worker is starting.
+    """
+    deadline = time.monotonic() + 5
+    while in_use() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return in_use()
+
+
 def watch(stop, seen, condition=lambda used: False, reached=lambda: None):
     """Note what Ray says is in use, until told to stop; call `reached` once `condition` holds."""
     while not stop.wait(0.1):
@@ -52,8 +63,12 @@ def test_the_plan_is_what_ray_counts_while_trials_run(searched, tmp_path, resour
     here = int(ray.cluster_resources()["CPU"])
     fields = spec(tmp_path, resources=resources, num_samples=2 * here)
     plan = plan_of(build_spec({"name": "x", **fields}), here=True)
-    expected = plan["at_once"] * plan["a_trial_reserves"]["cpus"]
-    ranks = plan["at_once"] * resources.get("workers", 1)
+    each = plan["a_trial_reserves"]["cpus"]
+    assert plan["at_once"] == here // each
+    lost = left_in_use()
+    at_once = (here - lost) // each
+    expected = lost + at_once * each
+    ranks = at_once * resources.get("workers", 1)
 
     def all_run(used):
         return used == expected and len(pids(tmp_path)) >= ranks
@@ -81,6 +96,7 @@ def test_the_plan_is_what_ray_counts_while_trials_run(searched, tmp_path, resour
 
 def test_what_asha_stops_is_gone_when_its_resources_are_free(searched, tmp_path):
     (tmp_path / "open").touch()
+    lost = left_in_use()
     results = searched(
         **spec(
             tmp_path,
@@ -91,7 +107,7 @@ def test_what_asha_stops_is_gone_when_its_resources_are_free(searched, tmp_path)
     )
     assert results.counts["stopped"] > 0
     deadline = time.monotonic() + 15
-    while in_use():
+    while in_use() > lost:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert pids(tmp_path)

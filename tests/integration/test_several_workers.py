@@ -62,7 +62,15 @@ def test_two_workers_and_two_stages_learn_as_one(
 
 
 @pytest.fixture(scope="module")
-def faulty(connected: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Results, set[int]]:
+def free_before(ray_here: None) -> float:
+    """CPUs that nothing holds before this module's searches; Ray may have lost some before."""
+    return float(ray.available_resources()["CPU"])
+
+
+@pytest.fixture(scope="module")
+def faulty(
+    free_before: float, connected: None, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Results, set[int]]:
     """One search whose trials go wrong on one rank, and the pids of all their ranks."""
     folder = tmp_path_factory.mktemp("faulty")
     spec: dict[str, Any] = {
@@ -109,12 +117,12 @@ def test_both_ranks_took_part_with_their_own_threads(faulty: tuple[Results, set[
         assert {r.metrics["threads"] for r in trial.results} == {1.0}
 
 
-def test_no_rank_outlives_its_trial(faulty: tuple[Results, set[int]]) -> None:
+def test_no_rank_outlives_its_trial(faulty: tuple[Results, set[int]], free_before: float) -> None:
     _, pids = faulty
     assert len(pids) >= 10  # a fault ends both ranks, and the next trial gets new ones
     assert not [pid for pid in pids if _is_training(pid)]
     deadline = time.monotonic() + 15
-    while ray.available_resources().get("CPU") != ray.cluster_resources()["CPU"]:
+    while ray.available_resources().get("CPU", 0) < free_before:
         assert time.monotonic() < deadline, ray.available_resources()
         time.sleep(0.1)
 
