@@ -21,7 +21,8 @@ OURS = ("tuner", "search_spaces", "experiments")
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("tuner.__main__",),
     ("tuner.cli",),
-    ("tuner.options",),
+    ("tuner.commands",),
+    ("tuner.commands.outcome", "tuner.commands.options"),
     ("experiments",),
     ("search_spaces",),
     ("tuner",),
@@ -53,6 +54,11 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 UNTESTED_BY_NAME = {
     "tuner/__init__.py": "names only; every other test imports through it",
     "tuner/__main__.py": "one call; test_cli runs it",
+    **{
+        f"tuner/commands/{name}.py": "test_cli calls its commands, as a user does"
+        for name in ("checking", "handing_over", "judging", "looking", "outcome", "searching")
+    },
+    "tuner/commands/__init__.py": "a docstring",
     "tuner/domains/__init__.py": "names only; its modules' tests import through it",
     "tuner/assignment.py": "a record without behaviour",
     "tuner/training/rank_group.py": "tests/integration/test_several_workers.py, for it needs Ray",

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from synthetic import Writer, make_folder
 
 from tuner import cli
+from tuner.commands import searching
 from tuner.storage import claim
 
 COMMANDS = list(cli.cli.commands)
@@ -155,7 +156,7 @@ def test_a_name_that_another_run_takes_meanwhile_is_passed_over(here, monkeypatc
 
     monkeypatch.setattr("tuner.cluster.connect", lambda address, spec: contextlib.nullcontext())
     monkeypatch.setattr("tuner.driver.run_experiment", run)
-    monkeypatch.setattr(cli, "_finish", lambda results, evaluate, as_json: 0)
+    monkeypatch.setattr(searching, "finish", lambda results, **shown: 0)
     text_of("mine.yaml", GOOD)
     assert call("run", "mine.yaml").exit_code == 0
     assert tried == ["mine", "mine-2"]
@@ -222,7 +223,7 @@ class TestALargeGrid:
         begun = []
         monkeypatch.setattr("tuner.cluster.connect", lambda *_, **__: contextlib.nullcontext())
         monkeypatch.setattr("tuner.driver.run_experiment", begun.append)
-        monkeypatch.setattr(cli, "_finish", lambda results, evaluate, as_json: 0)
+        monkeypatch.setattr(searching, "finish", lambda results, **shown: 0)
         return begun
 
     def test_validate_says_how_many(self):
@@ -245,7 +246,7 @@ class TestALargeGrid:
     @pytest.mark.parametrize(("answer", "runs"), [("y", 1), ("n", 0), ("", 0)])
     def test_at_a_terminal_it_is_asked_about(self, monkeypatch, begun, answer, runs):
         asked = []
-        monkeypatch.setattr(cli.sys, "stdin", SimpleNamespace(isatty=lambda: True))
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
         monkeypatch.setattr(
             "click.termui.visible_prompt_func", lambda text: asked.append(text) or answer
         )

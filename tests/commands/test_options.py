@@ -4,7 +4,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from tuner import options
+from tuner.commands import options
 
 
 @pytest.mark.parametrize(

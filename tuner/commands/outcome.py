@@ -1,0 +1,84 @@
+"""What commands share: reading an experiment, and printing what came of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tuner.errors import NoUsableTrialError
+
+if TYPE_CHECKING:
+    from tuner.confirmation import Confirmation
+    from tuner.results import Results
+
+SOME_FAILED = 3
+
+
+def load(name: str, storage: str | None) -> Results:
+    """The experiment `name`. Raises as `load_results` does."""
+    from tuner.results import load_results
+
+    return load_results(name, storage)
+
+
+def announce_code(results: Results) -> None:
+    """Say whose code is about to be imported, before it is; modules are found from here."""
+    from tuner.experiments import search_modules_in
+    from tuner.spec import IMAGE_CLASSIFIER
+
+    search_modules_in(Path.cwd())
+    trainable = results.spec.get("trainable")
+    if trainable != IMAGE_CLASSIFIER:
+        click.echo(f"importing {trainable}, which {results.name} names", err=True)
+
+
+def print_json(document: object) -> None:
+    """The one document that --json promises on stdout."""
+    click.echo(json.dumps(document, indent=2))
+
+
+def finish(results: Results, *, evaluate: bool, as_json: bool) -> int:
+    """Print what came of a search; its exit code."""
+    from tuner.confirmation import confirmation_of
+    from tuner.reporting.text import summary
+
+    if results.spec.get("confirms") and (confirmation := confirmation_of(results)):
+        return finish_confirmation(confirmation, evaluate=evaluate, as_json=as_json)
+    try:
+        test = _tested(results, results.get_best_trial().trial_id, wanted=evaluate)
+        code = _code(results)
+    except NoUsableTrialError as error:
+        click.echo(f"error: {error}", err=True)
+        test, code = None, error.exit_code
+    if as_json:
+        print_json({**results.show(), "test": test})
+    else:
+        click.echo(summary(results, test))
+    return code
+
+
+def finish_confirmation(confirmation: Confirmation, *, evaluate: bool, as_json: bool) -> int:
+    """Print what retraining the leaders has shown; the exit code."""
+    from tuner.reporting.confirmation_text import confirmation_text
+
+    results = confirmation.results
+    test = _tested(results, confirmation.trial.trial_id, wanted=evaluate)
+    if as_json:
+        print_json({**confirmation.as_dict(), "test": test})
+    else:
+        click.echo(confirmation_text(confirmation, test))
+    return _code(results)
+
+
+def _tested(results: Results, trial_id: str, *, wanted: bool) -> dict[str, Any] | None:
+    """The trial on the test split; None where that is not wanted, or cannot be measured."""
+    from tuner.evaluation import can_evaluate, evaluate
+
+    return evaluate(results, trial_id) if wanted and can_evaluate(results.spec) else None
+
+
+def _code(results: Results) -> int:
+    return SOME_FAILED if results.counts["failed"] else 0
