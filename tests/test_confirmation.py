@@ -1,20 +1,18 @@
-"""What retrained leaders show: who is chosen, what can be told apart, what is handed over."""
+"""What retrained leaders show: who is chosen, and what can be told apart."""
 
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
-from confirmed import retrained, searched
-from synthetic import Writer
+from confirmed import FOUND, retrained, searched
 
-from tuner.confirmation import Confirmation, best_json, confirmation_of, handed_over, leaders
+from tuner.best import best_json
+from tuner.confirmation import Confirmation
+from tuner.confirmations import confirmation_of
 from tuner.errors import NoUsableTrialError
 from tuner.results import Results
-
-FOUND = {0.1: 0.90, 0.2: 0.95, 0.3: 0.93, 0.4: 0.80}  # the leaders are 1, 2, 0
 
 
 @pytest.fixture
@@ -88,72 +86,3 @@ def test_where_all_fail_nothing_is_confirmed(search: Results) -> None:
     with pytest.raises(NoUsableTrialError, match="none of the retrained trials completed"):
         Confirmation(results)
     assert confirmation_of(search) is None
-
-
-def test_without_a_finished_confirmation_the_search_stands(search: Results) -> None:
-    assert confirmation_of(search) is None
-    assert best_json(search)[0]["shown"] == "searched"
-    assert handed_over(search).trial_id is None
-    results = retrained(search, [[0.9, 0.8]], end=None)
-    assert confirmation_of(search) is None
-    shutil.rmtree(results.folder)
-    assert confirmation_of(search) is None
-
-
-def test_best_shows_the_confirmed_leaders_then_the_searched(search: Results) -> None:
-    retrained(search, [[0.88, 0.90], [0.91, 0.94]])
-    shown = [(entry["trial_id"], entry["shown"]) for entry in best_json(search, top=4)]
-    assert shown == [
-        ("00002", "confirmed"),
-        ("00001", "confirmed"),
-        ("00000", "searched"),
-        ("00003", "searched"),
-    ]
-    assert len(best_json(search, top=1)) == 1
-    assert best_json(search, mode="min")[0]["shown"] == "searched"
-
-
-def test_what_is_handed_over_is_the_confirmed_model_unless_a_trial_is_named(
-    search: Results,
-) -> None:
-    results = retrained(search, [[0.88, 0.90], [0.91, 0.94]])
-    pick = handed_over(search)
-    assert (pick.results.folder, pick.trial_id) == (results.folder, "00003")
-    assert (pick.told["trial_id"], pick.told["shown"]) == ("00002", "confirmed")
-    assert handed_over(search, "00001").results is search
-    own = handed_over(results)
-    assert (own.trial_id, own.told["trial_id"]) == ("00003", "00003")
-
-
-def test_the_newest_confirmation_counts_while_the_searchs_leader_is_in_it(search: Results) -> None:
-    retrained(search, [[0.88, 0.90], [0.91, 0.94]])
-    newer = retrained(search, [[0.97, 0.98], [0.91, 0.94]])
-    assert newer.name == "digits-confirm-2"
-    found = confirmation_of(search)
-    assert found is not None
-    assert found.chosen.trial_id == "00001"
-    writer = Writer(search.folder, resumed=True)
-    writer.trial(9, [0.99], config={"lr": 0.7})
-    writer.end()
-    assert confirmation_of(Results(search.folder)) is None
-
-
-def test_a_foreign_link_leads_nowhere(search: Results, tmp_path: Path) -> None:
-    elsewhere = searched(tmp_path / "other" / "digits", FOUND)
-    results = retrained(elsewhere, [[0.88, 0.90]])
-    for text in (
-        f'{{"experiments": ["../other/{results.name}", "..", 3, "digits"]}}',
-        '{"experiments": "digits"}',
-        "[]",
-        "not JSON",
-    ):
-        (search.folder / "confirmed.json").write_text(text)
-        assert confirmation_of(search) is None
-
-
-def test_leaders_are_different_configs(tmp_path: Path) -> None:
-    search = searched(tmp_path / "x", {0.1: 0.9, 0.2: 0.8})
-    writer = Writer(search.folder, resumed=True)
-    writer.trial(7, [0.95], config={"seed": 3, "lr": 0.1})
-    writer.end()
-    assert [t.trial_id for t in leaders(Results(search.folder), 3)] == ["00007", "00001"]

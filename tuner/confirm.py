@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tuner import cluster
-from tuner.confirmation import Confirmation, leaders, link, linked, without_seed
+from tuner.confirmation import Confirmation
+from tuner.confirmations import leaders, link, linked, without_seed
 from tuner.driver import resume_experiment, run_experiment
 from tuner.errors import TunerError, UsageError
 from tuner.events import COMPLETED, RUNNING

@@ -1,9 +1,7 @@
 """What retraining the leaders of a search with fresh seeds has shown, read from their journal.
 
 The retrained leaders are an experiment of their own beside the search, as `tuner.confirm` makes
-it: a grid of the leaders' configs by the seeds, whose spec says what it confirms. The search's
-folder names it in confirmed.json; without that, or where the experiment is gone, not finished, or
-older than the search's present leader, the search counts as not confirmed.
+it: a grid of the leaders' configs by the seeds, whose spec says what it confirms.
 
 Everything is told by the validation split: a trial's value is its best epoch's, as everywhere, and
 the leader with the best mean over the seeds is the confirmed one. What is handed over of it is the
@@ -12,22 +10,17 @@ model of the seed that validates best.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from tuner.errors import NoUsableTrialError, TunerError
+from tuner.errors import NoUsableTrialError
 from tuner.events import COMPLETED
 from tuner.history import TrialRecord
 from tuner.results import Results
 from tuner.selection import ranked, score
 from tuner.spec import GridSettings, build_spec
 from tuner.spread import Mean, mean_of, paired_difference
-from tuner.storage import write_document
-
-LINK = "confirmed.json"  # in the search's folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,110 +157,6 @@ class Confirmation:
         done = [trial for trial in leader.trials if trial.status == COMPLETED]
         best = ranked(done, self.results.metric, mode=self.results.mode, scope="best")
         return best[0][1]
-
-
-def confirmation_of(results: Results) -> Confirmation | None:
-    """What is known of the search `results` by its newest finished confirmation, else None.
-
-    Of an experiment that itself confirms another it is its own. None, too, where the search has
-    gone on since and has a leader that was not among those retrained.
-    """
-    if results.spec.get("confirms"):
-        return _finished(results)
-    leader = leaders(results, 1)
-    for folder in reversed(linked(results)):
-        try:
-            confirmation = _finished(Results(folder))
-        except TunerError:  # gone, renamed, or damaged: the search is not confirmed by it
-            continue
-        if confirmation is None or confirmation.confirms.name != results.folder.resolve().name:
-            continue
-        current = leader and leader[0].trial_id in confirmation.confirms.trials
-        return confirmation if current else None
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class Pick:
-    """Whose checkpoint is handed over: a trial of an experiment; None: its best.
-
-    told: what is said of it beside: whether it is searched or confirmed, and of a confirmed leader
-    its trial_id in the search, and the retrained model.
-    """
-
-    results: Results
-    trial_id: str | None
-    told: Mapping[str, Any]
-
-
-def handed_over(results: Results, trial_id: str | None = None) -> Pick:
-    """What `export` and `evaluate` take: `trial_id`, else the confirmed leader, else the best."""
-    confirmation = confirmation_of(results) if trial_id is None else None
-    if confirmation is None:
-        return Pick(results, trial_id, {"shown": "searched"})
-    (best,) = best_json(results)
-    told = {name: best[name] for name in ("trial_id", "shown", "confirmed")}
-    return Pick(confirmation.results, confirmation.trial.trial_id, told)
-
-
-def best_json(
-    results: Results, *, top: int = 1, metric: str | None = None, mode: str | None = None
-) -> list[dict[str, Any]]:
-    """What `best --json` says of the `top` best: the confirmed leaders first, then the searched.
-
-    By another metric or mode than the objective's nothing was confirmed: all are searched.
-    """
-    results.get_best_trial(metric, mode)  # raises where there is none
-    asked = (metric or results.metric, mode or results.mode)
-    confirmation = confirmation_of(results) if asked == (results.metric, results.mode) else None
-    found = []
-    if confirmation:
-        found = [confirmation.best_json(one) for one in confirmation.leaders if one.mean][:top]
-        if results.spec.get("confirms"):  # asked of the retrained trials themselves
-            return [{**entry, "trial_id": entry["confirmed"]["trial_id"]} for entry in found]
-    known = {entry["trial_id"] for entry in found}
-    others = [t for t in results.top(None, metric, mode) if t.trial_id not in known]
-    rest = others[: top - len(found)]
-    return [*found, *(results.best_json(t, metric=metric, mode=mode) for t in rest)]
-
-
-def leaders(results: Results, k: int) -> list[TrialRecord]:
-    """The `k` best usable trials of different configs, best first; a seed is no part of these."""
-    found: dict[str, TrialRecord] = {}
-    for trial in results.top():
-        found.setdefault(json.dumps(without_seed(trial.config), sort_keys=True), trial)
-        if len(found) == k:
-            break
-    return list(found.values())
-
-
-def without_seed(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A config or a space but for `seed`, which confirming sets anew."""
-    return {name: value for name, value in values.items() if name != "seed"}
-
-
-def linked(results: Results) -> list[Path]:
-    """The folders, beside that of the search, that it names as its confirmations; oldest first."""
-    try:
-        names = json.loads((results.folder / LINK).read_text(encoding="utf-8"))["experiments"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
-    folder = results.folder
-    beside = folder.parent if folder.name not in ("", "..") else folder.resolve().parent
-    plain = [n for n in names if isinstance(n, str)] if isinstance(names, list) else []
-    return [beside / name for name in plain if Path(name).name == name != ".."]
-
-
-def link(results: Results, name: str) -> None:
-    """Name the experiment `name`, beside the search, as its newest confirmation."""
-    names = [folder.name for folder in linked(results) if folder.name != name]
-    write_document(results.folder / LINK, {"experiments": [*names, name]})
-
-
-def _finished(results: Results) -> Confirmation | None:
-    if not results.spec.get("confirms") or results.status != COMPLETED:
-        return None
-    return Confirmation(results)
 
 
 def _leader(

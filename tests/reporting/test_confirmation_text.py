@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from confirmed import retrained, searched
 
-from tuner.confirmation import Confirmation, best_json
+from tuner.best import best_json
+from tuner.confirmation import Confirmation
 from tuner.reporting.confirmation_text import confirmation_text
 from tuner.reporting.tables import best_text
 from tuner.results import Results

@@ -18,7 +18,7 @@ def export(name: str, to: str, trial_id: str | None, storage: str | None) -> int
 
     Once confirmed, that is the retrained model that `tuner best` shows.
     """
-    from tuner.confirmation import handed_over
+    from tuner.best import handed_over
     from tuner.export import export as write
 
     pick = handed_over(load(name, storage), trial_id)
@@ -36,7 +36,7 @@ def evaluate(name: str, trial_id: str | None, storage: str | None, as_json: bool
 
     Once confirmed, that is the retrained model that `tuner best` shows.
     """
-    from tuner.confirmation import handed_over
+    from tuner.best import handed_over
     from tuner.evaluation import evaluate as measure
 
     pick = handed_over(load(name, storage), trial_id)

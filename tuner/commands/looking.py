@@ -69,7 +69,7 @@ def best(
 
     Once the leaders are confirmed, they come first, by their means.
     """
-    from tuner.confirmation import best_json
+    from tuner.best import best_json
     from tuner.reporting.tables import best_text
 
     found = best_json(load(name, storage), top=top or 1, metric=metric, mode=mode)

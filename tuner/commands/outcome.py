@@ -42,7 +42,7 @@ def print_json(document: object) -> None:
 
 def finish(results: Results, *, evaluate: bool, as_json: bool) -> int:
     """Print what came of a search; its exit code."""
-    from tuner.confirmation import confirmation_of
+    from tuner.confirmations import confirmation_of
     from tuner.reporting.text import summary
 
     if results.spec.get("confirms") and (confirmation := confirmation_of(results)):
