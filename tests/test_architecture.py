@@ -28,6 +28,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tuner",),
     ("tuner.confirm",),
     ("tuner.doctor", "tuner.driver"),
+    ("tuner.checks",),
+    ("tuner.checks.disk", "tuner.checks.finding"),
     ("tuner.cluster", "tuner.continuation", "tuner.reporting", "tuner.retention"),
     ("tuner.refinement",),
     ("tuner.recorder", "tuner.reuse", "tuner.schedulers", "tuner.searchers", "tuner.trials"),
@@ -59,6 +61,10 @@ UNTESTED_BY_NAME = {
     **{
         f"tuner/commands/{name}.py": "test_cli calls its commands, as a user does"
         for name in ("checking", "handing_over", "judging", "looking", "outcome", "searching")
+    },
+    **{
+        f"tuner/checks/{name}.py": "test_doctor plays the machine that they look at"
+        for name in ("disk", "finding", "joined", "machine", "openness", "versions")
     },
     "tuner/commands/__init__.py": "a docstring",
     "tuner/domains/__init__.py": "names only; its modules' tests import through it",

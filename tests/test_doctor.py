@@ -8,7 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tuner import access, doctor
+from tuner import access
+from tuner.checks import disk, machine, openness, versions
 from tuner.doctor import examine, is_broken
 from tuner.sessions import Listener, Session
 
@@ -19,13 +20,15 @@ GIB = 1 << 30
 def good_machine(monkeypatch):
     """Nothing of Ray runs, there is room enough, and no GPU."""
     room = SimpleNamespace(free=100 * GIB, total=200 * GIB, available=100 * GIB)
-    monkeypatch.setattr(doctor, "sessions", list)
-    monkeypatch.setattr(doctor, "forgotten_folders", lambda known: [])
-    monkeypatch.setattr(doctor, "listeners", lambda known: [])
-    monkeypatch.setattr(doctor, "_write_latency_ms", lambda folder: 0.5)
-    monkeypatch.setattr(doctor.psutil, "virtual_memory", lambda: room)
-    monkeypatch.setattr(doctor.psutil, "disk_usage", lambda folder: room)
-    monkeypatch.setattr(doctor, "Path", lambda path: Path("/nowhere") if "cgroup" in path else path)
+    monkeypatch.setattr(openness, "sessions", list)
+    monkeypatch.setattr(openness, "forgotten_folders", lambda known: [])
+    monkeypatch.setattr(openness, "listeners", lambda known: [])
+    monkeypatch.setattr(disk, "_write_latency_ms", lambda folder: 0.5)
+    monkeypatch.setattr(machine.psutil, "virtual_memory", lambda: room)
+    monkeypatch.setattr(machine.psutil, "disk_usage", lambda folder: room)
+    monkeypatch.setattr(
+        machine, "Path", lambda path: Path("/nowhere") if "cgroup" in path else path
+    )
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv(access.AUTH_MODE, raising=False)
 
@@ -51,7 +54,7 @@ def test_a_package_that_is_missing_or_of_another_version_breaks(tmp_path, monkey
             raise PackageNotFoundError
         return {"ray": "1.0.0", "torch": "2.13.0+cu130"}.get(name, "99")
 
-    monkeypatch.setattr(doctor, "version", version)
+    monkeypatch.setattr(versions, "version", version)
     ray = found(tmp_path, "versions", "ray")
     assert (ray.level, ray.found) == ("broken", "1.0.0, must be >=2.50")
     assert ray.advice == 'pip install "ray[tune]>=2.50"'
@@ -64,28 +67,28 @@ def test_a_package_that_is_missing_or_of_another_version_breaks(tmp_path, monkey
 )
 def test_too_little_memory_breaks(tmp_path, monkeypatch, free, total, level):
     memory = SimpleNamespace(available=free * GIB, total=total * GIB)
-    monkeypatch.setattr(doctor.psutil, "virtual_memory", lambda: memory)
+    monkeypatch.setattr(machine.psutil, "virtual_memory", lambda: memory)
     assert found(tmp_path, "machine", "memory").level == level
 
 
 def test_a_containers_limit_counts(tmp_path, monkeypatch):
     (tmp_path / "memory.max").write_text(f"{GIB}\n")
     (tmp_path / "memory.current").write_text(f"{GIB // 4}\n")
-    monkeypatch.setattr(doctor, "Path", lambda path: tmp_path if "cgroup" in path else path)
+    monkeypatch.setattr(machine, "Path", lambda path: tmp_path if "cgroup" in path else path)
     memory = found(tmp_path, "machine", "memory")
     assert (memory.found, memory.level) == ("0.8 GiB of 1.0 GiB are free", "broken")
 
 
 def test_a_full_disk_breaks_and_little_shared_memory_is_told(tmp_path, monkeypatch):
     full = SimpleNamespace(free=1 << 20)
-    monkeypatch.setattr(doctor.psutil, "disk_usage", lambda folder: full)
+    monkeypatch.setattr(machine.psutil, "disk_usage", lambda folder: full)
     assert found(tmp_path, "storage", "disk").level == "broken"
     assert found(tmp_path, "machine", "temporary files").level == "broken"
     assert found(tmp_path, "machine", "/dev/shm").level == "warning"
 
 
 def test_a_storage_that_cannot_be_written_breaks_and_a_slow_one_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(doctor, "_write_latency_ms", lambda folder: 250.0)
+    monkeypatch.setattr(disk, "_write_latency_ms", lambda folder: 250.0)
     slow = found(tmp_path / "not" / "there", "storage", "latency")
     assert (slow.level, slow.found) == ("warning", "250.0 ms to write and sync 4 KiB")
     assert list(tmp_path.iterdir()) == []
@@ -97,8 +100,8 @@ def test_a_storage_that_cannot_be_written_breaks_and_a_slow_one_is_told(tmp_path
 
 def test_what_runs_and_what_is_left_over(tmp_path, monkeypatch):
     ours = [Session(7, (8, 9), tmp_path / "a"), Session(None, (5, 6), None)]
-    monkeypatch.setattr(doctor, "sessions", lambda: ours)
-    monkeypatch.setattr(doctor, "forgotten_folders", lambda known: [Path("/tmp/tuner-x")])
+    monkeypatch.setattr(openness, "sessions", lambda: ours)
+    monkeypatch.setattr(openness, "forgotten_folders", lambda known: [Path("/tmp/tuner-x")])
     assert found(tmp_path, "Ray", "running").found == "2 processes of the driver 7"
     left = [f for f in examine(str(tmp_path)) if f.name == "left over"]
     assert [f.level for f in left] == ["warning", "warning"]
@@ -116,7 +119,7 @@ def test_what_runs_and_what_is_left_over(tmp_path, monkeypatch):
 )
 def test_what_is_open_to_whom(tmp_path, monkeypatch, address, token, level, who):
     two = [Listener("raylet", ip_address(address), port, token) for port in (70, 71)]
-    monkeypatch.setattr(doctor, "listeners", lambda known: two)
+    monkeypatch.setattr(openness, "listeners", lambda known: two)
     told = found(tmp_path, "open", "all addresses" if address == "::" else address)
     assert told.found == f"raylet, with{'' if token else 'out'} a token: 70, 71"
     assert (told.level, told.advice.startswith(who)) == (level, True)

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from tuner.errors import ExperimentError
 
-_VITAL = ("gcs_server", "raylet")
+VITAL = ("gcs_server", "raylet")
 _LOOK_EVERY_S = 0.5
 _GRACE_S = 1.0  # for an error that says more, of a Ray that does not start
 
@@ -75,9 +75,9 @@ def _daemons() -> tuple[dict[int, str], list[str]]:
             except OSError:
                 continue
             name, _, rest = stat.partition("(")[2].rpartition(")")
-            if name in _VITAL and rest.startswith(" Z"):  # nobody has asked how it ended
+            if name in VITAL and rest.startswith(" Z"):  # nobody has asked how it ended
                 dead.append(name)
-            elif name in _VITAL:
+            elif name in VITAL:
                 alive[int(pid)] = name
     return alive, dead
 

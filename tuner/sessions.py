@@ -13,10 +13,9 @@ from pathlib import Path
 
 import psutil
 
-from tuner import access, guard
+from tuner import access, daemons, guard
 
 _GUARD = Path(guard.__file__).parts[-2:]  # of whatever installation
-_RAYS_DAEMONS = ("gcs_server", "raylet")
 _RAYS_AGENTS = ("ray::RuntimeEnv", "ray::Dashboard")
 
 
@@ -107,7 +106,7 @@ def listeners(known: list[Session]) -> list[Listener]:
             name = process.name()
             if process.pid in drivers:
                 name, token = "driver", any(map(_asks_for_token, drivers[process.pid].pids))
-            elif name in _RAYS_DAEMONS or name.startswith(_RAYS_AGENTS):
+            elif name in daemons.VITAL or name.startswith(_RAYS_AGENTS):
                 token = _asks_for_token(process.pid)
             elif name.startswith("ray::"):
                 name, token = "worker", _asks_for_token(process.pid)

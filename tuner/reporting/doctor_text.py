@@ -10,7 +10,7 @@ from tuner.reporting.wording import printable
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from tuner.doctor import Finding
+    from tuner.checks.finding import Finding
 
 _STYLES = {"ok": "green", "warning": "yellow", "broken": "bold red"}
 
