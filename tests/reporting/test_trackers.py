@@ -133,6 +133,6 @@ def test_a_tracker_that_cannot_be_set_up_is_told_before_anything_starts(spec, ml
 
 
 def test_the_names_are_those_of_the_spec():
-    from tuner.spec import LOGS
+    from tuner.sections import LOGS
 
     assert sorted(trackers._BUILDERS) == sorted(LOGS)
