@@ -7,7 +7,8 @@ from typing import Any
 from tuner.domains import Domain
 from tuner.reporting.wording import duration
 from tuner.spec import ExperimentSpec, Resources
-from tuner.training.catalog import MODELS, ClassifierSettings
+from tuner.training.catalog import MODELS
+from tuner.training.settings import ClassifierSettings
 from tuner.validation import Machine
 
 _BATCH_NORM = (

@@ -15,7 +15,7 @@ from tuner.domains import Domain
 from tuner.errors import Fault, SpecError, unknown
 from tuner.parts import parse
 from tuner.spec import ExperimentSpec, Objective, Resources
-from tuner.training.catalog import METRICS, ClassifierSettings, check_settings
+from tuner.training.catalog import METRICS
 from tuner.training.loading import (
     declared_metrics,
     is_learner,
@@ -23,6 +23,7 @@ from tuner.training.loading import (
     takes_split,
     trainable_fault,
 )
+from tuner.training.settings import ClassifierSettings, check_settings
 
 
 class Machine:

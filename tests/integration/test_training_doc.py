@@ -11,9 +11,10 @@ from click.testing import CliRunner
 
 from tuner import cli
 from tuner.spec import Resources
-from tuner.training.catalog import METRICS, MODELS, ClassifierSettings
+from tuner.training.catalog import METRICS, MODELS
 from tuner.training.leak import EPOCHS, LEAST_MIB
 from tuner.training.recycling import BOUND_MIB
+from tuner.training.settings import ClassifierSettings
 from tuner.training.stage import PARTS_A_STAGE
 
 TEXT = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")

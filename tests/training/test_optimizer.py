@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from tuner.training.catalog import ClassifierSettings
 from tuner.training.optimizer import build_lr_schedule, build_optimizer, next_lr
+from tuner.training.settings import ClassifierSettings
 
 
 def rates(schedule, *, steps, taken):
@@ -29,7 +29,7 @@ def test_the_compiler_is_imported_only_where_it_is_asked_for(compiled, imported)
     train = f"""
 import sys
 from torch import nn
-from tuner.training.catalog import ClassifierSettings
+from tuner.training.settings import ClassifierSettings
 from tuner.training.optimizer import build_lr_schedule, build_optimizer
 model = nn.Linear(1, 1)
 optimizer = build_optimizer(ClassifierSettings(compile={compiled}), model)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from torch import distributed as dist
 from torch import nn
 
-from tuner.training.catalog import ClassifierSettings
 from tuner.training.models.build import build_model
 from tuner.training.pipeline import Pipeline, _Stage, cuts, layers_of, micro_batches
+from tuner.training.settings import ClassifierSettings
 
 CPU = torch.device("cpu")
 BATCHES = (12, 12, 9, 7, 12)  # equal parts: 4, 4, 3, 1, 4

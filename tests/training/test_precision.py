@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from tuner.training import classifier
-from tuner.training.catalog import ClassifierSettings
 from tuner.training.classifier import ImageClassifier
 from tuner.training.precision import Hardware, Precision, choose, hardware
+from tuner.training.settings import ClassifierSettings
 
 CPU = torch.device("cpu")
 ALL = Hardware("cpu", bf16=True, fp16=True)

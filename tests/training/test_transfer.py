@@ -4,8 +4,8 @@ from safetensors.torch import save_file
 from torch import nn
 
 from tuner.errors import CheckpointError, SpecError
-from tuner.training.catalog import check_settings
 from tuner.training.classifier import ImageClassifier
+from tuner.training.settings import check_settings
 from tuner.training.transfer import (
     freeze,
     head_of,

@@ -21,7 +21,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from tuner.errors import SpecError
-from tuner.training.catalog import METRICS, ClassifierSettings, check_settings
+from tuner.training.catalog import METRICS
 from tuner.training.data.augment import Augmentation
 from tuner.training.data.batches import Batcher, plan_epoch, shards
 from tuner.training.data.image_set import ImageSet, image_set
@@ -32,6 +32,7 @@ from tuner.training.optimizer import build_lr_schedule, build_optimizer, next_lr
 from tuner.training.precision import Precision, choose, hardware
 from tuner.training.ranks import Ranks
 from tuner.training.replica import Replica
+from tuner.training.settings import ClassifierSettings, check_settings
 from tuner.training.transfer import freeze, load_weights, matching, start_from
 
 if TYPE_CHECKING:

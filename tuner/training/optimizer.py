@@ -13,7 +13,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import SGD, AdamW, Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LRScheduler, OneCycleLR
 
-from tuner.training.catalog import ClassifierSettings
+from tuner.training.settings import ClassifierSettings
 
 _REMEMBERED = "__dynamo_disable"  # see torch/_compile.py
 _NORMS = (_BatchNorm, nn.GroupNorm)

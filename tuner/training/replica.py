@@ -15,13 +15,13 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from tuner.training.catalog import ClassifierSettings
 from tuner.training.data.batches import Batcher, Epoch, Shard, micro_shards
 from tuner.training.host_copy import host_copy
 from tuner.training.loss import CrossEntropy
 from tuner.training.micro_batch import MicroBatch
 from tuner.training.precision import Precision
 from tuner.training.ranks import Ranks
+from tuner.training.settings import ClassifierSettings
 from tuner.training.transfer import rest_frozen_norms
 
 EVALUATION_BATCH = 125  # images that a rank evaluates at once on a CPU: more only takes memory

@@ -15,7 +15,6 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from tuner.training.catalog import ClassifierSettings
 from tuner.training.data.batches import Batcher, Epoch, Shard
 from tuner.training.host_copy import host_copy
 from tuner.training.loss import CrossEntropy
@@ -23,6 +22,7 @@ from tuner.training.pipeline import Pipeline, micro_batches
 from tuner.training.precision import Precision
 from tuner.training.ranks import Ranks
 from tuner.training.replica import CUDA_EVALUATION_BATCH, EVALUATION_BATCH
+from tuner.training.settings import ClassifierSettings
 
 PARTS_A_STAGE = 4  # micro-batches under way: more leave a stage idle less, and are smaller
 

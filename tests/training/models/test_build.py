@@ -1,8 +1,9 @@
 import pytest
 import torch
 
-from tuner.training.catalog import MODELS, ClassifierSettings
+from tuner.training.catalog import MODELS
 from tuner.training.models.build import build_model
+from tuner.training.settings import ClassifierSettings
 
 
 def build(model, *, channels=3, size=32, **own):

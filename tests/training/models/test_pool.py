@@ -2,10 +2,11 @@ import pytest
 import torch
 from torch import nn
 
-from tuner.training.catalog import MODELS, ClassifierSettings
+from tuner.training.catalog import MODELS
 from tuner.training.models.build import build_model
 from tuner.training.models.pool import GlobalMean
 from tuner.training.pipeline import layers_of
+from tuner.training.settings import ClassifierSettings
 
 LAYERED = tuple(name for name, info in MODELS.items() if info.layers > 1)
 

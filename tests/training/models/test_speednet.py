@@ -4,9 +4,10 @@ import torch
 
 from experiments.cifar10_speednet import experiment
 from search_spaces import grid_search, random_search
-from tuner.training.catalog import DATASETS, check_settings
+from tuner.training.catalog import DATASETS
 from tuner.training.classifier import ImageClassifier
 from tuner.training.models.speednet import LOGIT_SCALE, SpeedNet, Whitening
+from tuner.training.settings import check_settings
 
 RECIPE = {**experiment().training, "dataset": "tiny", "width": 8, "batch_size": 16}
 

@@ -6,7 +6,8 @@ from typing import cast
 
 from torch import nn
 
-from tuner.training.catalog import MODELS, ClassifierSettings, load_builder, model_settings
+from tuner.training.catalog import MODELS, load_builder
+from tuner.training.settings import ClassifierSettings, model_settings
 
 
 def build_model(
