@@ -11,11 +11,11 @@ starts the processes, counts apart. Exits 1 where the ratio of the medians misse
 --quick).
 """
 
-import argparse
 import statistics
 import sys
 import tempfile
 
+from benchmarks.figures import options, spread
 from tuner import cluster
 from tuner.driver import run_experiment
 from tuner.events import EXPERIMENT_STARTED, RESULT, TRIAL_ENDED
@@ -50,16 +50,9 @@ def starts(storage, name, workers, trials):
     return first, later
 
 
-def spread(values):
-    return " / ".join(f"{f(values):.3f}" for f in (min, statistics.median, max))
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--rounds", type=int, default=5)
-    options = parser.parse_args()
-    rounds, trials = (1, 3) if options.quick else (options.rounds, 7)
+    given = options(__doc__, rounds=5)
+    rounds, trials = (1, 3) if given.quick else (given.rounds, 7)
     first, later = ({workers: [] for workers in WORKERS} for _ in range(2))
     with tempfile.TemporaryDirectory() as storage, cluster.connect():
         for number in range(rounds):
@@ -76,7 +69,7 @@ def main():
     print(
         f"  two workers' later starts: {two / one:.2f} of one's (aim {AIM}), {two - one:.3f} s more"
     )
-    return 0 if options.quick or two / one <= AIM else 1
+    return 0 if given.quick or two / one <= AIM else 1
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ the memory is trained in the parts that do. Prints a table and exits 0; 1 withou
 with --quick).
 """
 
-import argparse
 import platform
 import statistics
 import sys
@@ -23,6 +22,7 @@ import numpy as np
 import torch
 import torch.multiprocessing as mp
 
+from benchmarks.figures import options, spread
 from tuner.training.catalog import DATASETS
 from tuner.training.classifier import ImageClassifier
 from tuner.training.data.image_set import ImageArrays
@@ -117,39 +117,32 @@ def micro_batch_in(mib):
         torch.cuda.set_per_process_memory_fraction(1.0)
 
 
-def spread(values):
-    return " / ".join(f"{f(values):.3f}" for f in (min, statistics.median, max))
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args()
-    if not (torch.cuda.is_available() or options.quick):
+    given = options(__doc__, rounds=3)
+    if not (torch.cuda.is_available() or given.quick):
         print("no CUDA device: nothing measured", file=sys.stderr)
         return 1
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     card = torch.cuda.get_device_name(device) if device.type == "cuda" else "no GPU: proves nothing"
     print(f"{card}; torch {torch.__version__}, CUDA {torch.version.cuda}, {platform.platform()}\n")
-    register(options.quick)
+    register(given.quick)
     if device.type == "cpu":
         torch.set_num_threads(1)
-    epochs, span_s = (1, 0.1) if options.quick else (20, 20)
+    epochs, span_s = (1, 0.1) if given.quick else (20, 20)
 
     print(f"speednet, seconds an epoch, min / median / max of {epochs}")
     for settings in ({"precision": "float32"}, {"precision": "auto"}, {"compile": True}):
-        if options.quick and "compile" in settings:
+        if given.quick and "compile" in settings:
             continue
-        seconds = seconds_an_epoch(device, options.quick, epochs=epochs, **settings)
+        seconds = seconds_an_epoch(device, given.quick, epochs=epochs, **settings)
         print(f"  {settings}: {spread(seconds)}")
 
-    counts, rounds = (TOGETHER[:2], 1) if options.quick else (TOGETHER, options.rounds)
+    counts, rounds = (TOGETHER[:2], 1) if given.quick else (TOGETHER, given.rounds)
     print(f"\ntrials that share the device, images/s together, median of {rounds} rounds in turn")
     rates = {count: [] for count in counts}
     for _ in range(rounds):
         for count in counts:
-            rates[count].append(images_a_second(count, device, options.quick, span_s))
+            rates[count].append(images_a_second(count, device, given.quick, span_s))
     alone = statistics.median(rates[1])
     for count in counts:
         median = statistics.median(rates[count])

@@ -50,16 +50,14 @@ def test_one_that_dies_at_once_is_noticed(tmp_path):
     assert (done.returncode, "raylet has died" in done.stderr) == (1, True)
 
 
-def test_an_orderly_end_is_none(tmp_path):
-    done = run(
-        """
-        with watched():
-            time.sleep(1)
-        stop()
-        time.sleep(2)
-        """,
-        tmp_path,
-    )
+@pytest.mark.parametrize(
+    ("daemon", "watched_still"),
+    [("raylet", False), ("log_monitor", True), (os.path.basename(sys.executable), True)],
+    ids=["an orderly end", "a child that is no daemon", "a child of our own"],
+)
+def test_what_is_no_loss_of_ray(tmp_path, daemon, watched_still):
+    end = "    stop()\n    time.sleep(2)" if watched_still else "stop()\ntime.sleep(2)"
+    done = run(f"with watched():\n    time.sleep(1)\n{end}", tmp_path, daemon)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -74,18 +72,3 @@ def test_an_error_that_says_more_is_told_instead(tmp_path):
         tmp_path,
     )
     assert (done.returncode, done.stderr) == (1, "Ray says why\n")
-
-
-@pytest.mark.parametrize("daemon", ["log_monitor", os.path.basename(sys.executable)])
-def test_other_children_may_die(tmp_path, daemon):
-    done = run(
-        """
-        with watched():
-            time.sleep(1)
-            stop()
-            time.sleep(2)
-        """,
-        tmp_path,
-        daemon,
-    )
-    assert (done.returncode, done.stderr) == (0, "")

@@ -278,7 +278,7 @@ def test_what_poisons_the_process_is_not_tried_again(message):
 
 
 def test_evaluation_goes_on_in_parts_too(monkeypatch):
-    monkeypatch.setattr("tuner.training.replica.EVALUATION_BATCH", 21)
+    monkeypatch.setattr("tuner.training.setup.EVALUATION_BATCH", 21)
     plain, tight = learner(), learner()
     expected = plain._evaluate("validation")
     with LiveBytes() as memory:

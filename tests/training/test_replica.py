@@ -1,27 +1,16 @@
 """Replicas in two real processes over gloo; more that equals one process: test_classifier.py."""
 
 import pytest
+import tiny_images
 import torch
-import torch.multiprocessing as mp
-from tiny_images import INFO
-from torch import distributed as dist
+import two_ranks
 from torch.nn.parallel import DistributedDataParallel
 
 from tuner.training import replica
-from tuner.training.catalog import DATASETS
 from tuner.training.classifier import ImageClassifier
 from tuner.training.ranks import Ranks
 
-EXACT = {
-    "model": "cnn",
-    "width": 4,
-    "norm": "group",
-    "dtype": "float64",
-    "dataset": "tiny",
-    "batch_size": 16,
-    "epochs": 2,
-    "lr": 0.05,
-}
+EXACT = {**tiny_images.EXACT, "epochs": 2}
 
 
 def short_of_memory(learner, most, failures):
@@ -75,21 +64,9 @@ def overlapping(rank):
 CASES = (out_of_memory_on_rank_1, nothing_fits_on_rank_1, overlapping)
 
 
-def run_rank(rank, folder):
-    torch.set_num_threads(1)
-    DATASETS["tiny"] = INFO
-    dist.init_process_group(
-        "gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2
-    )
-    torch.save({case.__name__: case(rank) for case in CASES}, f"{folder}/{rank}.pt")
-    dist.destroy_process_group()
-
-
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("ranks")
-    mp.spawn(run_rank, args=(str(folder),), nprocs=2)
-    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
+    return two_ranks.run({case.__name__: case for case in CASES}, tmp_path_factory.mktemp("ranks"))
 
 
 def assert_equals_one_process(result):

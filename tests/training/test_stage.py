@@ -1,28 +1,22 @@
 """A split trial equals one that is not, and either goes on from what the other has saved."""
 
+from functools import partial
+
 import pytest
+import tiny_images
 import torch
-import torch.multiprocessing as mp
+import two_ranks
 from contracts.learner_contract import same
 from test_classifier import quick
-from tiny_images import INFO
-from torch import distributed as dist
 
 from tuner.errors import SpecError
 from tuner.training import classifier
-from tuner.training.catalog import DATASETS
 from tuner.training.classifier import ImageClassifier
 from tuner.training.precision import Hardware
 
 EXACT = {
-    "model": "cnn",
-    "width": 4,
-    "norm": "group",
-    "dtype": "float64",
-    "dataset": "tiny",
-    "batch_size": 16,
+    **tiny_images.EXACT,
     "epochs": 3,
-    "lr": 0.05,
     "crop_padding": 2,
     "flip": True,
     "test_time_flip": True,
@@ -69,23 +63,10 @@ def half_precision(rank):
     return reports_and_state(split(rank, **config), 1)["reports"]
 
 
-def run_rank(rank, folder):
-    torch.set_num_threads(1)
-    DATASETS["tiny"] = INFO
-    dist.init_process_group(
-        "gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2
-    )
-    results = {name: case(rank, name) for name in OPTIMIZERS}
-    results["bf16"] = half_precision(rank)
-    torch.save(results, f"{folder}/rank{rank}.pt")
-    dist.destroy_process_group()
-
-
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("split")
-    mp.spawn(run_rank, args=(str(folder),), nprocs=2)
-    return [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(2)]
+    cases = {name: partial(case, optimizer=name) for name in OPTIMIZERS}
+    return two_ranks.run({**cases, "bf16": half_precision}, tmp_path_factory.mktemp("split"))
 
 
 def assert_close(state, wanted):

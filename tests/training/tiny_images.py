@@ -45,3 +45,15 @@ def load(folder: Path, *, split_seed: int) -> ImageArrays:
     labels = np.arange(size(INFO)) % 10
     images = rng.integers(0, 100, (len(labels), 32, 32, 3)) + 15 * labels[:, None, None, None]
     return arrays(INFO, images, labels, rng.permutation(len(labels)))
+
+
+# A model of two processes and of one are equal in this: no rounding, no norm over a batch
+EXACT = {
+    "model": "cnn",
+    "width": 4,
+    "norm": "group",
+    "dtype": "float64",
+    "dataset": "tiny",
+    "batch_size": 16,
+    "lr": 0.05,
+}

@@ -33,6 +33,7 @@ from tuner.training.precision import Precision, choose, hardware
 from tuner.training.ranks import Ranks
 from tuner.training.replica import Replica
 from tuner.training.settings import ClassifierSettings, check_settings
+from tuner.training.setup import Setup
 from tuner.training.transfer import freeze, load_weights, matching, start_from
 
 if TYPE_CHECKING:
@@ -159,17 +160,19 @@ class ImageClassifier:
 
     def _built_part(self, split: int) -> Replica | Stage:
         settings = self._settings
-        shared: dict[str, Any] = {
-            "ranks": self._ranks,
-            "batcher": self._batcher,
-            "loss": CrossEntropy(self._dtype, settings.label_smoothing, settings.test_time_flip),
-            "precision": self._precision,
-        }
+        setup = Setup(
+            self._model,
+            settings,
+            self._ranks,
+            self._batcher,
+            CrossEntropy(self._dtype, settings.label_smoothing, settings.test_time_flip),
+            self._precision,
+        )
         if split > 1:
             from tuner.training.stage import Stage  # what it imports takes a second
 
-            return Stage(self._model, settings, **shared)
-        return Replica(self._model, settings, scaler=self._scaler, **shared)
+            return Stage(setup)
+        return Replica(setup, self._scaler)
 
     def _prepare(self, model: nn.Module) -> None:
         """Let a model that learns something from the images before it trains do so."""

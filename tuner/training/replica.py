@@ -15,17 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from tuner.training.data.batches import Batcher, Epoch, Shard, micro_shards
+from tuner.training.data.batches import Epoch, Shard, micro_shards
 from tuner.training.host_copy import host_copy
-from tuner.training.loss import CrossEntropy
 from tuner.training.micro_batch import MicroBatch
-from tuner.training.precision import Precision
-from tuner.training.ranks import Ranks
-from tuner.training.settings import ClassifierSettings
+from tuner.training.setup import Setup
 from tuner.training.transfer import rest_frozen_norms
 
-EVALUATION_BATCH = 125  # images that a rank evaluates at once on a CPU: more only takes memory
-CUDA_EVALUATION_BATCH = 1000  # on a GPU, where memory allows
 OVERLAPPING = ("cuda",)  # where ranks exchange gradients while they still compute
 
 
@@ -35,32 +30,22 @@ class Replica:
     evaluation_batch: images of a split that all ranks evaluate at once.
     """
 
-    def __init__(
-        self,
-        model: nn.Module,
-        settings: ClassifierSettings,
-        *,
-        ranks: Ranks,
-        batcher: Batcher,
-        loss: CrossEntropy,
-        precision: Precision,
-        scaler: torch.amp.GradScaler,
-    ) -> None:
-        self._model, self._ranks, self._batcher = model, ranks, batcher
-        self._loss, self._precision, self._scaler = loss, precision, scaler
-        self._compile = settings.compile
+    def __init__(self, setup: Setup, scaler: torch.amp.GradScaler) -> None:
+        self._model, self._ranks, self._batcher = setup.model, setup.ranks, setup.batcher
+        self._loss, self._precision, self._scaler = setup.loss, setup.precision, scaler
+        self._compile = setup.settings.compile
         self._rehearsed = 0  # the micro-batch that every rank is known to have the memory for
         self._wrap()
-        device = ranks.device
+        world_size, device = self._ranks.world_size, self._ranks.device
         self._micro = MicroBatch(
-            ceil(settings.batch_size / ranks.world_size),
+            ceil(setup.settings.batch_size / world_size),
             device=device,
-            buffers=model.buffers(),
+            buffers=self._model.buffers(),
             of="training",
         )
-        own = CUDA_EVALUATION_BATCH if device.type == "cuda" else EVALUATION_BATCH
+        own = setup.evaluation_batch
         self._evaluation_micro = MicroBatch(own, device=device, of="evaluation")
-        self.evaluation_batch = own * ranks.world_size
+        self.evaluation_batch = own * world_size
 
     @property
     def micro_batch_size(self) -> int:

@@ -12,17 +12,13 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import Optimizer
 
-from tuner.training.data.batches import Batcher, Epoch, Shard
+from tuner.training.data.batches import Epoch, Shard
 from tuner.training.host_copy import host_copy
-from tuner.training.loss import CrossEntropy
 from tuner.training.pipeline import Pipeline, micro_batches
-from tuner.training.precision import Precision
-from tuner.training.ranks import Ranks
-from tuner.training.replica import CUDA_EVALUATION_BATCH, EVALUATION_BATCH
-from tuner.training.settings import ClassifierSettings
+from tuner.training.setup import Setup
 
 PARTS_A_STAGE = 4  # micro-batches under way: more leave a stage idle less, and are smaller
 
@@ -30,29 +26,20 @@ PARTS_A_STAGE = 4  # micro-batches under way: more leave a stage idle less, and 
 class Stage:
     """Computes every batch together with the other stages."""
 
-    def __init__(
-        self,
-        model: nn.Module,
-        settings: ClassifierSettings,
-        *,
-        ranks: Ranks,
-        batcher: Batcher,
-        loss: CrossEntropy,
-        precision: Precision,
-    ) -> None:
-        self._model, self._batcher, self._loss, self._ranks = model, batcher, loss, ranks
-        parts = PARTS_A_STAGE * ranks.world_size
+    def __init__(self, setup: Setup) -> None:
+        self._model, self._ranks, self._batcher = setup.model, setup.ranks, setup.batcher
+        self._loss = setup.loss
+        parts = PARTS_A_STAGE * self._ranks.world_size
         self._pipeline = Pipeline(
-            model,
-            loss_sum=loss.training,
+            self._model,
+            loss_sum=self._loss.training,
             micro_batches=parts,
-            device=ranks.device,
-            forward=precision.forward,
+            device=self._ranks.device,
+            forward=setup.precision.forward,
         )
-        size = settings.batch_size
+        size = setup.settings.batch_size
         self.micro_batch_size = size // micro_batches(size, parts)
-        on_cuda = ranks.device.type == "cuda"
-        self.evaluation_batch = CUDA_EVALUATION_BATCH if on_cuda else EVALUATION_BATCH
+        self.evaluation_batch = setup.evaluation_batch
 
     def share(self, batch_size: int) -> dict[str, int]:
         """The arguments that make `shards` this rank's: all images."""

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
+from itertools import chain, pairwise
+from typing import ClassVar
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -14,29 +16,28 @@ from tuner.training.models.pool import GlobalMean
 
 
 class ResNet(nn.Module):
-    """A 3x3 stem of `width` channels, `blocks`, the global mean, and a linear head.
+    """A 3x3 stem, stages of blocks, the global mean, and a linear head.
 
-    `blocks` are made one after the other, after the stem; the last gives `features` channels.
+    widths: channels of each stage; the stem has those of the first.
     """
 
-    def __init__(
-        self,
-        blocks: Iterable[nn.Module],
-        *,
-        in_channels: int,
-        width: int,
-        features: int,
-        num_classes: int,
-        norm: str,
-    ) -> None:
+    widths: ClassVar[tuple[int, ...]]
+
+    def __init__(self, *, in_channels: int, num_classes: int, norm: str) -> None:
         super().__init__()
-        self.stem = nn.Conv2d(in_channels, width, 3, padding=1, bias=False)
-        self.norm = norm_layer(norm, width)
-        self.blocks = nn.Sequential(*blocks)
-        self.head = nn.Linear(features, num_classes)
+        first, last = self.widths[0], self.widths[-1]
+        self.stem = nn.Conv2d(in_channels, first, 3, padding=1, bias=False)
+        self.norm = norm_layer(norm, first)
+        stages = (self.stage(*step, norm=norm) for step in pairwise((first, *self.widths)))
+        self.blocks = nn.Sequential(*chain.from_iterable(stages))
+        self.head = nn.Linear(last, num_classes)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def stage(self, in_channels: int, channels: int, *, norm: str) -> Iterator[nn.Module]:
+        """The blocks of the stage of `channels` channels; the image halves where these grow."""
+        raise NotImplementedError
 
     def layers(self) -> list[nn.Module]:
         """The layers of which this is the composition, for a split into stages."""

@@ -9,15 +9,12 @@ The ImageNet stem (7x7 stride 2, then pooling) would leave 8x8 of 32x32 before t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tuner.training.models.norm import norm_layer
 from tuner.training.models.resnet import ResNet
-
-WIDTHS = (64, 128, 256, 512)
 
 
 class Block(nn.Module):
@@ -46,18 +43,9 @@ class Block(nn.Module):
 class ResNet18(ResNet):
     """A 3x3 stem and 4 stages of 2 blocks of 64, 128, 256 and 512 channels; 11.2 M parameters."""
 
-    def __init__(self, *, in_channels: int, num_classes: int, norm: str) -> None:
-        super().__init__(
-            _blocks(norm),
-            in_channels=in_channels,
-            width=WIDTHS[0],
-            features=WIDTHS[-1],
-            num_classes=num_classes,
-            norm=norm,
-        )
+    widths = (64, 128, 256, 512)
 
-
-def _blocks(norm: str) -> Iterator[Block]:
-    for before, width in pairwise((WIDTHS[0], *WIDTHS)):
-        yield Block(before, width, stride=1 if before == width else 2, norm=norm)
-        yield Block(width, width, stride=1, norm=norm)
+    def stage(self, in_channels: int, channels: int, *, norm: str) -> Iterator[nn.Module]:
+        """Blocks of which the first may change the channels."""
+        yield Block(in_channels, channels, stride=1 if in_channels == channels else 2, norm=norm)
+        yield Block(channels, channels, stride=1, norm=norm)

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -14,7 +13,6 @@ from tuner.training.models.norm import norm_layer
 from tuner.training.models.resnet import ResNet
 
 BLOCKS_A_STAGE = 3
-WIDTHS = (16, 32, 64)
 
 
 class Block(nn.Module):
@@ -49,19 +47,10 @@ class Block(nn.Module):
 class ResNet20(ResNet):
     """A 3x3 convolution and 3 stages of 3 blocks of 16, 32 and 64 channels; 0.27 M parameters."""
 
-    def __init__(self, *, in_channels: int, num_classes: int, norm: str) -> None:
-        super().__init__(
-            _blocks(norm),
-            in_channels=in_channels,
-            width=WIDTHS[0],
-            features=WIDTHS[-1],
-            num_classes=num_classes,
-            norm=norm,
-        )
+    widths = (16, 32, 64)
 
-
-def _blocks(norm: str) -> Iterator[Block]:
-    for before, width in pairwise((WIDTHS[0], *WIDTHS)):
-        yield Block(before, width, norm=norm)
+    def stage(self, in_channels: int, channels: int, *, norm: str) -> Iterator[nn.Module]:
+        """Blocks of which the first may change the channels."""
+        yield Block(in_channels, channels, norm=norm)
         for _ in range(BLOCKS_A_STAGE - 1):
-            yield Block(width, width, norm=norm)
+            yield Block(channels, channels, norm=norm)
