@@ -44,6 +44,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tuner.sessions",),
     ("tuner.access", "tuner.daemons", "tuner.export", "tuner.frames", "tuner.guard"),
     ("tuner.lean_ray", "tuner.provenance"),
+    ("tuner.ray_internals",),
     ("tuner.checkpoints", "tuner.journal", "tuner.selection", "tuner.storage"),
     ("tuner.training",),
     ("tuner.assignment", "tuner.history", "tuner.spec"),

@@ -50,3 +50,10 @@ def test_tune_is_as_before_afterwards(here):
         assert tune_controller._ObjectCache is reuse._Workers
         assert (tune_controller._ActorClassCache is reuse._PlainActors) == here
     assert [getattr(tune_controller, name) for name in names] == before
+
+
+def test_another_tune_is_left_as_it_is(monkeypatch):
+    monkeypatch.setattr("ray.__version__", "3.0")
+    before = tune_controller._ObjectCache
+    with reuse.workers_kept(here=True):
+        assert tune_controller._ObjectCache is before

@@ -4,8 +4,8 @@ Before there is a worker, `ray.init` starts a dashboard's server, an autoscaler'
 of log files and an agent for metrics, and waits for two of them: on 4 cores that takes longer than
 the rest of Ray. Nothing here asks them for anything.
 
-What is replaced for the time of a `ray.init` is not public. Of another Ray than the one that this
-was tested with all services are started.
+What is replaced for the time of a `ray.init` is not public: of a Ray that is not known all services
+are started.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-TESTED = "2.60."  # what the version of Ray begins with
+from tuner import ray_internals
 
 _PRESTARTED = "--num_prestart_python_workers="
 _AGENT = "--dashboard_agent_command="
@@ -41,35 +41,23 @@ def few_services(runtime_env_port: int, *, workers: int) -> Iterator[None]:
     runtime_env_port: a free port for the agent of runtime environments, for which then nobody has
     to wait. workers: how many Ray starts ahead of the trials, at most; by itself one a CPU.
     """
-    import ray
-
-    if not ray.__version__.startswith(TESTED):
+    if not ray_internals.is_known():
         yield
         return
     from ray._private import parameter, services
 
-    ours: dict[Any, dict[str, Any]] = {
-        parameter: {
-            "RayParams": partial(
-                parameter.RayParams,
-                no_monitor=True,
-                include_log_monitor=False,  # type: ignore[arg-type]
-                runtime_env_agent_port=runtime_env_port,
-            )
-        },
-        services: {
-            "start_api_server": lambda *args, **kwargs: ("", None),
-            "start_ray_process": partial(_start_process, services.start_ray_process, workers),
-        },
+    params = partial(
+        parameter.RayParams,
+        no_monitor=True,
+        include_log_monitor=False,  # type: ignore[arg-type]
+        runtime_env_agent_port=runtime_env_port,
+    )
+    ours = {
+        "start_api_server": lambda *args, **kwargs: ("", None),
+        "start_ray_process": partial(_start_process, services.start_ray_process, workers),
     }
-    theirs = {module: {n: getattr(module, n) for n in names} for module, names in ours.items()}
-    for module, names in ours.items():
-        vars(module).update(names)
-    try:
+    with ray_internals.replaced({parameter: {"RayParams": params}, services: ours}):
         yield
-    finally:
-        for module, names in theirs.items():
-            vars(module).update(names)
 
 
 def _start_process(

@@ -1,7 +1,8 @@
 """Keeps the worker processes of a search for its next trials, where Ray Tune would end them.
 
 A worker takes seconds of a CPU before its first epoch; many a trial takes less than that in all.
-What is replaced here of Ray Tune's, for the time of one `tune.run`, is not public.
+What is replaced here of Ray Tune's, for the time of one `tune.run`, is not public: of a Ray that is
+not known workers are reused as Tune itself does it.
 """
 
 from __future__ import annotations
@@ -16,21 +17,22 @@ from ray.tune.execution import tune_controller as tune
 from ray.tune.execution.class_cache import _ActorClassCache
 from ray.tune.utils.object_cache import _ObjectCache
 
+from tuner import ray_internals
+
 _LONG_S = 10.0  # for a worker to wait while a trial is pending: that one's own does not come soon
 
 
 @contextmanager
 def workers_kept(*, here: bool) -> Iterator[None]:
     """Have the `tune.run` within keep its workers; `here`: they are this machine's alone."""
+    if not ray_internals.is_known():
+        yield
+        return
     ours: dict[str, Any] = {"_ObjectCache": _Workers}
     if here:
         ours["_ActorClassCache"] = _PlainActors
-    theirs = {name: getattr(tune, name) for name in ours}
-    vars(tune).update(ours)
-    try:
+    with ray_internals.replaced({tune: ours}):
         yield
-    finally:
-        vars(tune).update(theirs)
 
 
 class _Workers(_ObjectCache):
