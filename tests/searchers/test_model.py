@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from ray.tune.search import Searcher
 
+from tuner.searchers.data import Data
 from tuner.searchers.encoding import Array
-from tuner.searchers.model import Data, ModelSearch
+from tuner.searchers.model import ModelSearch
 
 SPACE = {"x": "uniform(0, 1)"}
 
@@ -85,13 +86,6 @@ def test_what_the_model_is_given() -> None:
     assert np.argsort(data.loss_N).tolist() == [1, 0, 2]
 
 
-def test_less_is_better_for_the_model_whatever_the_mode() -> None:
-    search = middle(startup=1, mode="max")
-    search.suggest("a")
-    report(search, "a", 3.0)
-    assert seen(search).curves == [{1: -3.0}]
-
-
 def test_a_report_without_an_epoch_is_of_the_next_one_and_a_late_one_changes_nothing() -> None:
     search = middle(startup=1)
     search.suggest("a")
@@ -102,16 +96,6 @@ def test_a_report_without_an_epoch_is_of_the_next_one_and_a_late_one_changes_not
     report(search, "a", 99.0, 10)
     search.on_trial_complete("a", error=True)
     assert seen(search).curves == [{1: 3.0, 2: 2.0, 3: 1.0, 9: 0.5}]
-
-
-def test_a_value_of_a_whole_trial_counts_at_its_last_epoch() -> None:
-    point, rewards = [{"x": 0.25}], [7.0]
-    given = middle(startup=1, points_to_evaluate=point, evaluated_rewards=rewards, max_t=10)
-    assert seen(given).curves == [{10: 7.0}]
-    found = middle(startup=1, points_to_evaluate=point, evaluated_rewards=rewards)
-    found.suggest("a")
-    report(found, "a", 1.0, 4)
-    assert seen(found).curves[0] == {4: 7.0}
 
 
 def test_a_config_that_came_to_nothing_may_come_again_and_others_not() -> None:

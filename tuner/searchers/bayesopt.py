@@ -15,9 +15,10 @@ from scipy.stats import yeojohnson
 from threadpoolctl import ThreadpoolController
 
 from tuner.searchers.curves import milestones
+from tuner.searchers.data import Data
 from tuner.searchers.encoding import Array, Encoding
 from tuner.searchers.gaussian import GaussianProcess, log_expected_improvement
-from tuner.searchers.model import Data, ModelSearch
+from tuner.searchers.model import ModelSearch
 
 T = TypeVar("T")
 _INACTIVE = 0.5

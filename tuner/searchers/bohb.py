@@ -12,8 +12,9 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from tuner.searchers.curves import ends
+from tuner.searchers.data import Data
 from tuner.searchers.encoding import Array, Encoding
-from tuner.searchers.model import Data, ModelSearch
+from tuner.searchers.model import ModelSearch
 
 _GOOD = 0.7  # ceil(_GOOD * sqrt(N)) of N trials are the good ones
 _SPREAD = 0.2  # standard deviation that the kernels' width is derived from, of the unit cube

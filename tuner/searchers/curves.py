@@ -7,14 +7,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 
 Array = NDArray[np.float64]
 Curve = Mapping[int, float]  # epoch -> loss, finite, at least one
 
 _TIE = 1e-9  # of a difference: orders what would stand equal
-_LARGEST = 1e100  # beyond it differences are not finite
+_LARGEST = 1e100  # of a loss: beyond it differences are not finite
 
 
 def standings(curves: Sequence[Curve]) -> Array:
@@ -26,13 +26,13 @@ def standings(curves: Sequence[Curve]) -> Array:
     before the best, or behind the worst. So nothing stands better or worse merely for its age.
     """
     ends_N = np.array([max(curve) for curve in curves], dtype=int)
-    own_N = np.array([_bounded(curve[max(curve)]) for curve in curves], dtype=float)
+    own_N = _bounded([curve[max(curve)] for curve in curves])
     standing_N = own_N.copy()
     for end in sorted({int(e) for e in ends_N}, reverse=True)[1:]:
         here, later = np.flatnonzero(ends_N == end), np.flatnonzero(ends_N > end)
         met = np.array([i for i in later.tolist() if end in curves[i]], dtype=int)
         if len(met):
-            then = np.array([_bounded(curves[i][end]) for i in met.tolist()])
+            then = _bounded([curves[i][end] for i in met.tolist()])
             standing_N[here] = _continued(own_N[here], then, standing_N[met])
         else:  # nobody tells of this epoch: the best stands with the best, the worst with the worst
             shares = np.argsort(np.argsort(own_N[here])) / max(len(here) - 1, 1)
@@ -50,10 +50,6 @@ def _continued(loss_N: Array, then: Array, standing: Array) -> Array:
     return found
 
 
-def _bounded(loss: float) -> float:
-    return min(max(loss, -_LARGEST), _LARGEST)
-
-
 def ends(curves: Sequence[Curve]) -> Array:
     """What each of the N trials would have at the highest epoch that any has come to.
 
@@ -61,8 +57,7 @@ def ends(curves: Sequence[Curve]) -> Array:
     their median: of the logarithm where every loss is above 0, else of the loss itself.
     """
     epochs = sorted({epoch for curve in curves for epoch in curve})
-    told_NE = np.array([[curve.get(epoch, np.nan) for epoch in epochs] for curve in curves])
-    loss_NE = np.clip(told_NE, -_LARGEST, _LARGEST)
+    loss_NE = _bounded([[curve.get(epoch, np.nan) for epoch in epochs] for curve in curves])
     if np.nanmin(loss_NE) > 0:
         loss_NE = np.log(loss_NE)
     steps_NE = np.diff(loss_NE, axis=1)
@@ -72,6 +67,11 @@ def ends(curves: Sequence[Curve]) -> Array:
     change_E = change_E[::-1].cumsum()[::-1]
     last_N = [epochs.index(max(curve)) for curve in curves]
     return np.asarray(loss_NE[np.arange(len(curves)), last_N] + change_E[last_N])
+
+
+def _bounded(losses: ArrayLike) -> Array:
+    """The losses, within what can be subtracted."""
+    return np.asarray(np.clip(np.array(losses, dtype=float), -_LARGEST, _LARGEST))
 
 
 def milestones(curve: Curve) -> Iterator[int]:

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from tuner.domains import Value
+from tuner.searchers.data import Data
 from tuner.searchers.encoding import Array
 from tuner.searchers.hyperopt_space import from_hyperopt
-from tuner.searchers.model import Data, ModelSearch
+from tuner.searchers.model import ModelSearch
 from tuner.searchers.parzen import Parzen, adaptive_widths, neighbour_widths
 
 _TRIES = 20  # proposals that may be forbidden or known already

@@ -54,7 +54,7 @@ def _value(value: Any, path: str, faults: list[Fault]) -> Value:
     try:
         return _domain(value)
     except Rule as rule:
-        faults += [Fault(path, f.rule, f.value, f.choices) for f in rule.faults]
+        faults += [fault.under(path) for fault in rule.faults]
         return None
 
 

@@ -1,0 +1,43 @@
+"""What the records of trials tell a model."""
+
+from __future__ import annotations
+
+import pytest
+
+from tuner.domains import parse_space
+from tuner.searchers.data import Data, data_of
+from tuner.searchers.encoding import Encoding
+from tuner.searchers.records import Record, Records
+
+ENCODING = Encoding(parse_space({"x": "uniform(0, 1)"}))
+
+
+def data(*reports: dict[int, float], maximised: bool = False, max_t: int | None = None) -> Data:
+    records = Records()
+    records.own = {
+        str(i): Record({"x": (i + 0.5) / len(reports)}, "random", reports=reported)
+        for i, reported in enumerate(reports)
+    }
+    return data_of(records, ENCODING, maximised=maximised, max_t=max_t)
+
+
+def test_trials_without_a_value_are_pending() -> None:
+    found = data({1: 2.0}, {})
+    assert found.u_ND.tolist() == [[0.25]]
+    assert found.pending_PD.tolist() == [[0.75]]
+    assert found.live_N.tolist() == [True]
+
+
+def test_less_is_better_for_the_model_whatever_the_mode() -> None:
+    assert data({1: 3.0}, maximised=True).curves == [{1: -3.0}]
+
+
+@pytest.mark.parametrize(("max_t", "epoch"), [(10, 10), (None, 4)])
+def test_a_value_of_a_whole_trial_counts_at_its_last_epoch(max_t: int | None, epoch: int) -> None:
+    assert data({0: 7.0}, {4: 1.0}, max_t=max_t).curves[0] == {epoch: 7.0}
+
+
+def test_of_no_trials_there_is_nothing_to_know() -> None:
+    found = data()
+    assert (found.u_ND.shape, found.pending_PD.shape, found.failed_ND.shape) == ((0, 1),) * 3
+    assert len(found.loss_N) == 0
