@@ -1,5 +1,6 @@
 # make sweep: from a fresh clone to a good classifier of handwritten digits
 # make test:  lint, types and tests
+# make faults: searches that are killed come to the same as one that is not
 
 PYTHON ?= $(shell command -v python3.11 || echo python3)
 VENV := .venv
@@ -10,7 +11,7 @@ INSTALLED_DEV := $(VENV)/.installed-dev
 # What the tests need beside tuner; `make test EXTRAS=dev,wandb,mlflow` tests the trackers too
 EXTRAS ?= dev
 
-.PHONY: sweep install test lint types pytest format clean
+.PHONY: sweep install test lint types pytest faults format clean
 
 sweep: $(INSTALLED)
 	@$(BIN)/tuner run digits
@@ -41,6 +42,10 @@ types: $(INSTALLED_DEV)
 
 pytest: $(INSTALLED_DEV)
 	$(BIN)/pytest
+
+# kills whole searches at random moments: three rounds of each; without --rounds, thirty
+faults: $(INSTALLED_DEV)
+	$(BIN)/python -m benchmarks.faults --rounds 3
 
 format: $(INSTALLED_DEV)
 	$(BIN)/ruff check --fix .
