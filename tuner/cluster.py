@@ -11,12 +11,14 @@ import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from tuner import access, daemons, guard, lean_ray
 from tuner.errors import ExperimentError, UsageError
 from tuner.plan import fit
 from tuner.spec import ExperimentSpec, Resources
+from tuner.training import machine_memory
 from tuner.validation import Machine
 
 LOCAL = "local"
@@ -34,6 +36,7 @@ _ENVIRONMENT = {
     "RAY_TQDM": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # its future default; without it Ray warns
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # a trial's relative paths mean what they mean to the user
+    "RAY_memory_monitor_refresh_ms": "0",  # machine_memory ends whom it should
     "PL_DISABLE_FORK": "1",  # what Tune sets for its workers
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the journal and our TensorBoard writer do it
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",  # a bad report fails its trial, not the search
@@ -120,13 +123,17 @@ def _local(spec: ExperimentSpec | None) -> Iterator[None]:
 
     temporary = tempfile.mkdtemp(prefix=access.PREFIX, dir=access.TEMPORARY)
     mark = uuid.uuid4().hex
+    notes = Path(temporary) / "out-of-memory"
+    ours = access.for_our_own(Path(temporary))
+    ours |= {guard.MARK: mark, machine_memory.NOTES: str(notes)}
+    marked = partial(guard.marked, mark, temporary)
     with (
         guard.start(mark, temporary),
-        access.environment({guard.MARK: mark, **access.for_our_own(Path(temporary))}),
+        access.environment(ours),
         lean_ray.free_port() as port,
     ):
         try:
-            with daemons.watched():
+            with daemons.watched(), machine_memory.watched(notes, marked):
                 _start_ray(temporary, port, spec)
                 _scratch = temporary
                 yield

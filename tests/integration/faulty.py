@@ -199,6 +199,19 @@ class Listening(Learner):
         return {**super().step(), **counts}
 
 
+class Leaky(Learner):
+    """Takes more and more memory in its second epoch, where `does` says so; others take longer."""
+
+    def step(self):
+        kept = []
+        if self.epoch == 1 and self.does == "leaks":
+            while len(kept) < 100:  # 6 GiB: it is ended before
+                kept.append(b"x" * (64 << 20))
+                time.sleep(0.02)
+        time.sleep(1)
+        return super().step()
+
+
 class Endless(Learner):
     """Reports until it is ended."""
 

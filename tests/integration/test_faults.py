@@ -1,14 +1,20 @@
 """One trial's fault is that trial's fault: it fails with its kind, and the others go on."""
 
 import json
+import os
+import re
+from functools import partial
 
 import faulty
 import pytest
 from click.testing import CliRunner
 from faulty import SAID
 
-from tuner import cli
+from tuner import cli, cluster, guard
 from tuner.journal import read
+from tuner.training import machine_memory
+
+GIB = 1 << 30
 
 GOOD = "good"
 KINDS = {
@@ -161,6 +167,22 @@ def test_an_actor_that_is_used_again_carries_nothing_over(searched):
 def test_a_generator_reports_what_it_yields(searched):
     fields = spec("yields", ["x"])
     assert searched(**fields).trials["00000"].values("val_loss") == [(1, 1.0), (2, 0.5), (3, 1 / 3)]
+
+
+def test_a_trial_that_takes_all_memory_is_ended_and_no_other(searched, monkeypatch):
+    """The machine is played: it has 4 GiB, and what our workers hold is really held."""
+    pids = partial(guard.marked, os.environ[guard.MARK], cluster.scratch_folder())
+
+    def free_and_all():
+        return 4 * GIB - sum(map(machine_memory._held, pids())), 4 * GIB
+
+    monkeypatch.setattr(machine_memory, "free_and_all", free_and_all)
+    results = searched(**spec("Leaky", ["leaks", *["tells_its_process"] * 3]), max_concurrent=3)
+    outcome = {t.config["does"]: (t.status, t.last_epoch) for t in results.trials.values()}
+    assert outcome == {"leaks": ("failed", 1), "tells_its_process": ("completed", 3)}
+    error = trial_that(results, "leaks").error
+    assert error.kind == "oom"
+    assert re.fullmatch(r"ended at \d{4} MiB, .*: memory ran out", error.message)
 
 
 def write_spec(folder, fields):

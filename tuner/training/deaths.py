@@ -5,6 +5,7 @@ from __future__ import annotations
 from ray.exceptions import NodeDiedError, OutOfMemoryError
 
 from tuner.training.failures import Failure
+from tuner.training.machine_memory import why_ended
 
 
 class WorkerSpentError(RuntimeError):
@@ -32,6 +33,9 @@ def death_of(error: BaseException | None) -> Failure:
     text = " ".join(str(error or "").split())
     if isinstance(error, NodeDiedError) or "its node has died" in text:
         return Failure("node_lost", "the node that it ran on is gone")
+    ended = why_ended(str(error or ""))
+    if ended:
+        return Failure("oom", ended)
     if isinstance(error, OutOfMemoryError):
         return Failure("oom", text[:500])
     if error is None or "its worker process has died" in text:

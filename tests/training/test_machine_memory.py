@@ -1,0 +1,101 @@
+"""Memory that runs short: who is ended, and what is told of it."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tuner.training import machine_memory
+from tuner.training.deaths import death_of
+
+GIB = 1 << 30
+LIMIT_S = 60
+WORKER = """
+import sys
+from ray._raylet import setproctitle
+setproctitle(sys.argv[1])
+held = b"x" * (int(sys.argv[2]) << 20)
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def worker():
+    """Starts a process of a title that holds so many MiB."""
+    processes = []
+
+    def start(title, mib):
+        process = subprocess.Popen(
+            [sys.executable, "-c", WORKER, title, str(mib)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        process.stdout.readline()
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def test_this_machine_tells():
+    free, total = machine_memory.free_and_all()
+    assert 0 < free < total
+
+
+def test_of_a_control_group_its_limit_counts(tmp_path, monkeypatch):
+    monkeypatch.setattr(machine_memory, "_GROUP", tmp_path)
+    (tmp_path / "memory.max").write_text("1000000\n")
+    (tmp_path / "memory.current").write_text("700000\n")
+    (tmp_path / "memory.stat").write_text("anon 5\ninactive_file 200000\n")
+    assert machine_memory.free_and_all() == (500_000, 1_000_000)
+    (tmp_path / "memory.max").write_text("max\n")
+    assert machine_memory.free_and_all()[1] > 1_000_000
+
+
+def test_the_worker_that_holds_the_most_is_ended_and_its_death_is_told(
+    worker, tmp_path, monkeypatch
+):
+    idle, large = worker("ray::IDLE", 300), worker("ray::LearnerTrial.step", 200)
+    other, small = worker("python", 400), worker("ray::LearnerTrial.step", 20)
+    pids = [process.pid for process in (idle, large, other, small)]
+    free = [2 * GIB]
+    notes = tmp_path / "notes"
+    monkeypatch.setattr(machine_memory, "free_and_all", lambda: (free[0], 32 * GIB))
+    monkeypatch.setenv(machine_memory.NOTES, str(notes))
+    with machine_memory.watched(notes, lambda: pids):
+        time.sleep(1)
+        assert large.poll() is None
+        free[0] = GIB // 2
+        pids_seen = large.wait(LIMIT_S)
+        free[0] = 2 * GIB
+    assert pids_seen == -9
+    assert [process.poll() for process in (idle, other, small)] == [None] * 3
+    [note] = notes.iterdir()
+    assert note.name == str(large.pid)
+    death = death_of(RuntimeError(f"its worker process has died. pid: {large.pid} namespace: x"))
+    assert death.kind == "oom"
+    assert death.message.endswith(" MiB, the most of all workers: memory ran out")
+    assert death_of(RuntimeError(f"pid: {small.pid} has died")).kind == "crash"
+
+
+def test_with_nobody_to_end_nothing_happens(tmp_path, monkeypatch):
+    monkeypatch.setattr(machine_memory, "free_and_all", lambda: (0, 32 * GIB))
+    with machine_memory.watched(tmp_path / "notes", lambda: [1, 2**22 + 1]):
+        time.sleep(0.5)
+    assert list((tmp_path / "notes").iterdir()) == []
+
+
+def test_where_the_system_does_not_tell_nothing_is_done(tmp_path, monkeypatch):
+    def free_and_all():
+        raise FileNotFoundError
+
+    monkeypatch.setattr(machine_memory, "free_and_all", free_and_all)
+    with machine_memory.watched(Path(tmp_path / "notes"), lambda: [1]):
+        time.sleep(0.3)
+    assert machine_memory.why_ended("pid: 1") is None

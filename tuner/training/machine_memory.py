@@ -1,0 +1,111 @@
+"""Before this machine runs out of memory, ends the worker that takes the most of it.
+
+Ray's own monitor ends the workers that began last, whatever they take; the system's ends a process
+of anybody, or hangs first. What is ended here is noted, so that its trial's failure has its name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+NOTES = "TUNER_OUT_OF_MEMORY"  # in the environment of drivers and workers: the folder of notes
+
+_LOOK_EVERY_S = 0.2
+_KEPT_SHARE, _MOST_KEPT = 0.05, 1 << 30  # of the machine's memory, and bytes: what stays free
+_GONE_S = 5.0
+_PID = re.compile(r"\bpid: (\d+)")
+_GROUP = Path("/sys/fs/cgroup")
+
+
+@contextmanager
+def watched(notes: Path, pids: Callable[[], Iterable[int]]) -> Iterator[None]:
+    """Within it, one of the workers among the processes `pids` is ended when memory gets short.
+
+    `notes` is a new folder for what was ended. Nothing is done where the system does not tell of
+    its memory.
+    """
+    notes.mkdir()
+    over = threading.Event()
+    thread = threading.Thread(target=_watch, args=(over, notes, pids), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def why_ended(death: str) -> str | None:
+    """Of what Ray says of a process's death: that it was ended here, and why; else None."""
+    folder, pid = os.environ.get(NOTES), _PID.search(death)
+    if folder and pid:
+        with suppress(OSError):
+            return Path(folder, pid[1]).read_text()
+    return None
+
+
+def free_and_all() -> tuple[int, int]:
+    """(bytes that may still be taken, bytes in all), of the machine or of this control group.
+
+    Raises OSError, KeyError or ValueError where the system does not tell.
+    """
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    told = {name: int(rest.split()[0]) << 10 for name, _, rest in (x.partition(":") for x in lines)}
+    free, total = told["MemAvailable"], told["MemTotal"]
+    with suppress(OSError, KeyError, ValueError):  # "max" is no number: there is no limit
+        limit = int((_GROUP / "memory.max").read_text())
+        stat = dict(x.split() for x in (_GROUP / "memory.stat").read_text().splitlines())
+        taken = int((_GROUP / "memory.current").read_text()) - int(stat["inactive_file"])
+        free, total = min(free, limit - taken), min(total, limit)
+    return free, total
+
+
+def _watch(over: threading.Event, notes: Path, pids: Callable[[], Iterable[int]]) -> None:
+    while not over.wait(_LOOK_EVERY_S):
+        try:
+            free, total = free_and_all()
+        except (OSError, KeyError, ValueError):
+            return
+        if free < min(_KEPT_SHARE * total, _MOST_KEPT):
+            _end_largest(notes, pids())
+
+
+def _end_largest(notes: Path, pids: Iterable[int]) -> None:
+    """End the worker that holds the most; nothing where there is none."""
+    held = {pid: _held(pid) for pid in pids if _is_worker(pid)}
+    if not held:
+        return
+    pid = max(held, key=lambda worker: held[worker])
+    told = f"ended at {held[pid] / 2**20:.0f} MiB, the most of all workers: memory ran out"
+    (notes / str(pid)).write_text(told)
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + _GONE_S
+    while _held(pid) and time.monotonic() < deadline:  # nobody else is to pay until it is gone
+        time.sleep(0.02)
+
+
+def _is_worker(pid: int) -> bool:
+    """Whether the process is one of Ray's that has work."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+    return words.startswith(b"ray::") and not words.startswith(b"ray::IDLE")
+
+
+def _held(pid: int) -> int:
+    """Bytes of the process that are nobody else's and no file's; 0 where it is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        [size] = [int(line.split()[1]) << 10 for line in lines if line.startswith("RssAnon:")]
+    except (OSError, ValueError):
+        return 0
+    return size
