@@ -44,7 +44,6 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tuner.sessions",),
     ("tuner.access", "tuner.daemons", "tuner.export", "tuner.frames", "tuner.guard"),
     ("tuner.lean_ray", "tuner.provenance"),
-    ("tuner.ray_internals",),
     ("tuner.checkpoints", "tuner.journal", "tuner.selection", "tuner.storage"),
     ("tuner.training",),
     ("tuner.assignment", "tuner.history", "tuner.spec"),
@@ -53,7 +52,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tuner.rungs", "tuner.spread"),
     ("tuner.domains",),
     ("tuner.parts",),
-    ("tuner.errors", "tuner.reporting.wording"),
+    ("tuner.errors", "tuner.ray_internals", "tuner.reporting.wording"),
 )
 
 # No test file of their name

@@ -12,6 +12,7 @@ from tuner import access
 from tuner.checks import disk, machine, openness, versions
 from tuner.doctor import examine, is_broken
 from tuner.sessions import Listener, Session
+from tuner.training import machine_memory
 
 GIB = 1 << 30
 
@@ -26,9 +27,7 @@ def good_machine(monkeypatch):
     monkeypatch.setattr(disk, "_write_latency_ms", lambda folder: 0.5)
     monkeypatch.setattr(machine.psutil, "virtual_memory", lambda: room)
     monkeypatch.setattr(machine.psutil, "disk_usage", lambda folder: room)
-    monkeypatch.setattr(
-        machine, "Path", lambda path: Path("/nowhere") if "cgroup" in path else path
-    )
+    monkeypatch.setattr(machine_memory, "_GROUP", Path("/nowhere"))
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv(access.AUTH_MODE, raising=False)
 
@@ -63,20 +62,12 @@ def test_a_package_that_is_missing_or_of_another_version_breaks(tmp_path, monkey
 
 
 @pytest.mark.parametrize(
-    ("free", "total", "level"), [(0.5, 8, "broken"), (2, 100, "broken"), (6, 100, "ok")]
+    ("free", "total", "level"), [(0.5, 8, "broken"), (0.9, 100, "broken"), (2, 100, "ok")]
 )
 def test_too_little_memory_breaks(tmp_path, monkeypatch, free, total, level):
     memory = SimpleNamespace(available=free * GIB, total=total * GIB)
-    monkeypatch.setattr(machine.psutil, "virtual_memory", lambda: memory)
+    monkeypatch.setattr(machine_memory.psutil, "virtual_memory", lambda: memory)
     assert found(tmp_path, "machine", "memory").level == level
-
-
-def test_a_containers_limit_counts(tmp_path, monkeypatch):
-    (tmp_path / "memory.max").write_text(f"{GIB}\n")
-    (tmp_path / "memory.current").write_text(f"{GIB // 4}\n")
-    monkeypatch.setattr(machine, "Path", lambda path: tmp_path if "cgroup" in path else path)
-    memory = found(tmp_path, "machine", "memory")
-    assert (memory.found, memory.level) == ("0.8 GiB of 1.0 GiB are free", "broken")
 
 
 def test_a_full_disk_breaks_and_little_shared_memory_is_told(tmp_path, monkeypatch):

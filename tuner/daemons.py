@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
+from tuner import ray_internals
 from tuner.errors import ExperimentError
 
-VITAL = ("gcs_server", "raylet")
 _LOOK_EVERY_S = 0.5
 _GRACE_S = 1.0  # for an error that says more, of a Ray that does not start
 
@@ -75,9 +75,11 @@ def _daemons() -> tuple[dict[int, str], list[str]]:
             except OSError:
                 continue
             name, _, rest = stat.partition("(")[2].rpartition(")")
-            if name in VITAL and rest.startswith(" Z"):  # nobody has asked how it ended
+            if name in ray_internals.DAEMONS and rest.startswith(
+                " Z"
+            ):  # nobody has asked how it ended
                 dead.append(name)
-            elif name in VITAL:
+            elif name in ray_internals.DAEMONS:
                 alive[int(pid)] = name
     return alive, dead
 

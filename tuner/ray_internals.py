@@ -1,4 +1,4 @@
-"""How names of Ray that are not public are replaced: for a time, in a Ray that is known."""
+"""What is known of Ray that is not public: names of its processes, names to replace for a time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
+
+DAEMONS = ("gcs_server", "raylet")  # without one of them nothing goes on
+AGENTS = ("ray::RuntimeEnv", "ray::Dashboard")  # what their titles begin with; a raylet needs them
+IDLE = "ray::IDLE"  # the title of a worker without work
+WORKER = "ray::"  # what the titles of all workers begin with, and those of the agents
 
 TESTED = "2.60."  # what the version of Ray begins with
 

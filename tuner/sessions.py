@@ -13,10 +13,9 @@ from pathlib import Path
 
 import psutil
 
-from tuner import access, daemons, guard
+from tuner import access, guard, ray_internals
 
 _GUARD = Path(guard.__file__).parts[-2:]  # of whatever installation
-_RAYS_AGENTS = ("ray::RuntimeEnv", "ray::Dashboard")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +105,9 @@ def listeners(known: list[Session]) -> list[Listener]:
             name = process.name()
             if process.pid in drivers:
                 name, token = "driver", any(map(_asks_for_token, drivers[process.pid].pids))
-            elif name in daemons.VITAL or name.startswith(_RAYS_AGENTS):
+            elif name in ray_internals.DAEMONS or name.startswith(ray_internals.AGENTS):
                 token = _asks_for_token(process.pid)
-            elif name.startswith("ray::"):
+            elif name.startswith(ray_internals.WORKER):
                 name, token = "worker", _asks_for_token(process.pid)
             else:
                 continue

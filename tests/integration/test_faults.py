@@ -169,15 +169,17 @@ def test_a_generator_reports_what_it_yields(searched):
     assert searched(**fields).trials["00000"].values("val_loss") == [(1, 1.0), (2, 0.5), (3, 1 / 3)]
 
 
-def test_a_trial_that_takes_all_memory_is_ended_and_no_other(searched, monkeypatch):
+def test_a_trial_that_takes_all_memory_is_ended_and_no_other(searched, tmp_path, monkeypatch):
     """The machine is played: it has 4 GiB, and what our workers hold is really held."""
     pids = partial(guard.marked, os.environ[guard.MARK], cluster.scratch_folder())
 
     def free_and_all():
         return 4 * GIB - sum(map(machine_memory._held, pids())), 4 * GIB
 
-    monkeypatch.setattr(machine_memory, "free_and_all", free_and_all)
-    results = searched(**spec("Leaky", ["leaks", *["tells_its_process"] * 3]), max_concurrent=3)
+    notes = tmp_path / "notes"
+    monkeypatch.setenv(machine_memory.NOTES, str(notes))
+    with machine_memory.watched(notes, pids, free_and_all):
+        results = searched(**spec("Leaky", ["leaks", *["tells_its_process"] * 3]), max_concurrent=3)
     outcome = {t.config["does"]: (t.status, t.last_epoch) for t in results.trials.values()}
     assert outcome == {"leaks": ("failed", 1), "tells_its_process": ("completed", 3)}
     error = trial_that(results, "leaks").error

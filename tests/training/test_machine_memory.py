@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -62,20 +61,20 @@ def test_the_worker_that_holds_the_most_is_ended_and_its_death_is_told(
     worker, tmp_path, monkeypatch
 ):
     idle, large = worker("ray::IDLE", 300), worker("ray::LearnerTrial.step", 200)
+    agent = worker("ray::RuntimeEnvAgent", 300)
     other, small = worker("python", 400), worker("ray::LearnerTrial.step", 20)
-    pids = [process.pid for process in (idle, large, other, small)]
+    pids = [process.pid for process in (idle, agent, large, other, small)]
     free = [2 * GIB]
     notes = tmp_path / "notes"
-    monkeypatch.setattr(machine_memory, "free_and_all", lambda: (free[0], 32 * GIB))
     monkeypatch.setenv(machine_memory.NOTES, str(notes))
-    with machine_memory.watched(notes, lambda: pids):
+    with machine_memory.watched(notes, lambda: pids, lambda: (free[0], 32 * GIB)):
         time.sleep(1)
         assert large.poll() is None
         free[0] = GIB // 2
         pids_seen = large.wait(LIMIT_S)
         free[0] = 2 * GIB
     assert pids_seen == -9
-    assert [process.poll() for process in (idle, other, small)] == [None] * 3
+    assert [process.poll() for process in (idle, agent, other, small)] == [None] * 4
     [note] = notes.iterdir()
     assert note.name == str(large.pid)
     death = death_of(RuntimeError(f"its worker process has died. pid: {large.pid} namespace: x"))
@@ -84,18 +83,22 @@ def test_the_worker_that_holds_the_most_is_ended_and_its_death_is_told(
     assert death_of(RuntimeError(f"pid: {small.pid} has died")).kind == "crash"
 
 
-def test_with_nobody_to_end_nothing_happens(tmp_path, monkeypatch):
-    monkeypatch.setattr(machine_memory, "free_and_all", lambda: (0, 32 * GIB))
-    with machine_memory.watched(tmp_path / "notes", lambda: [1, 2**22 + 1]):
+def test_with_nobody_to_end_nothing_happens(tmp_path):
+    nobody, nothing_free = (lambda: [1, 2**22 + 1]), (lambda: (0, 32 * GIB))
+    with machine_memory.watched(tmp_path / "notes", nobody, nothing_free):
         time.sleep(0.5)
     assert list((tmp_path / "notes").iterdir()) == []
 
 
-def test_where_the_system_does_not_tell_nothing_is_done(tmp_path, monkeypatch):
-    def free_and_all():
-        raise FileNotFoundError
-
-    monkeypatch.setattr(machine_memory, "free_and_all", free_and_all)
-    with machine_memory.watched(Path(tmp_path / "notes"), lambda: [1]):
-        time.sleep(0.3)
+def test_of_what_was_not_ended_here_nothing_is_told(tmp_path, monkeypatch):
+    monkeypatch.delenv(machine_memory.NOTES, raising=False)
     assert machine_memory.why_ended("pid: 1") is None
+    monkeypatch.setenv(machine_memory.NOTES, str(tmp_path))
+    assert machine_memory.why_ended("pid: 1") is None
+
+
+@pytest.mark.parametrize(
+    ("free", "total", "short"), [(3, 80, True), (5, 80, False), (1023, 1 << 20, True)]
+)
+def test_what_is_short_goes_by_the_size_of_the_machine(free, total, short):
+    assert machine_memory.is_short(free << 20, total << 20) is short

@@ -14,9 +14,9 @@ import psutil
 from tuner import access, cluster
 from tuner.checks import disk
 from tuner.checks.finding import GIB, Finding, size
+from tuner.training import machine_memory
 
 _LEAST_MEMORY = 1 * GIB  # Ray's daemons, its object store, the driver and one worker take as much
-_RAYS_MEMORY_LIMIT = 95  # percent in use, above which Ray kills workers
 _OBJECT_STORE = cluster.OBJECT_STORE_BYTES
 
 
@@ -51,19 +51,10 @@ def _gpus() -> Iterator[Finding]:
 
 
 def _memory() -> Finding:
-    there = psutil.virtual_memory()
-    free, total = there.available, there.total
-    with suppress(OSError, ValueError):  # a container's limit, where there is one
-        group = Path("/sys/fs/cgroup")
-        limit = int((group / "memory.max").read_text())
-        used = int((group / "memory.current").read_text())
-        free, total = min(free, max(0, limit - used)), min(total, limit)
+    free, total = machine_memory.free_and_all()
     found = f"{size(free)} of {size(total)} are free"
     if free < _LEAST_MEMORY:
         return Finding("machine", "memory", found, "broken", "end other programs")
-    if 100 * (total - free) > _RAYS_MEMORY_LIMIT * total:
-        advice = f"end other programs: above {_RAYS_MEMORY_LIMIT} % in use Ray kills workers"
-        return Finding("machine", "memory", found, "broken", advice)
     return Finding("machine", "memory", found)
 
 

@@ -15,7 +15,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
+
+from tuner import ray_internals
+
 NOTES = "TUNER_OUT_OF_MEMORY"  # in the environment of drivers and workers: the folder of notes
+
+Memory = Callable[[], tuple[int, int]]  # bytes that may still be taken, bytes in all
 
 _LOOK_EVERY_S = 0.2
 _KEPT_SHARE, _MOST_KEPT = 0.05, 1 << 30  # of the machine's memory, and bytes: what stays free
@@ -25,15 +31,18 @@ _GROUP = Path("/sys/fs/cgroup")
 
 
 @contextmanager
-def watched(notes: Path, pids: Callable[[], Iterable[int]]) -> Iterator[None]:
+def watched(
+    notes: Path, pids: Callable[[], Iterable[int]], memory: Memory | None = None
+) -> Iterator[None]:
     """Within it, one of the workers among the processes `pids` is ended when memory gets short.
 
-    `notes` is a new folder for what was ended. Nothing is done where the system does not tell of
-    its memory.
+    `notes` is a new folder for what was ended; `memory` tells what is there, as `free_and_all`.
     """
     notes.mkdir()
     over = threading.Event()
-    thread = threading.Thread(target=_watch, args=(over, notes, pids), daemon=True)
+    thread = threading.Thread(
+        target=_watch, args=(over, notes, pids, memory or free_and_all), daemon=True
+    )
     thread.start()
     try:
         yield
@@ -52,28 +61,27 @@ def why_ended(death: str) -> str | None:
 
 
 def free_and_all() -> tuple[int, int]:
-    """(bytes that may still be taken, bytes in all), of the machine or of this control group.
-
-    Raises OSError, KeyError or ValueError where the system does not tell.
-    """
-    lines = Path("/proc/meminfo").read_text().splitlines()
-    told = {name: int(rest.split()[0]) << 10 for name, _, rest in (x.partition(":") for x in lines)}
-    free, total = told["MemAvailable"], told["MemTotal"]
+    """(bytes that may still be taken, bytes in all), of the machine or of this control group."""
+    there = psutil.virtual_memory()
+    free, total = there.available, there.total
     with suppress(OSError, KeyError, ValueError):  # "max" is no number: there is no limit
         limit = int((_GROUP / "memory.max").read_text())
         stat = dict(x.split() for x in (_GROUP / "memory.stat").read_text().splitlines())
         taken = int((_GROUP / "memory.current").read_text()) - int(stat["inactive_file"])
-        free, total = min(free, limit - taken), min(total, limit)
+        free, total = min(free, max(0, limit - taken)), min(total, limit)
     return free, total
 
 
-def _watch(over: threading.Event, notes: Path, pids: Callable[[], Iterable[int]]) -> None:
+def is_short(free: int, total: int) -> bool:
+    """Whether so little is free that a worker is ended."""
+    return free < min(_KEPT_SHARE * total, _MOST_KEPT)
+
+
+def _watch(
+    over: threading.Event, notes: Path, pids: Callable[[], Iterable[int]], memory: Memory
+) -> None:
     while not over.wait(_LOOK_EVERY_S):
-        try:
-            free, total = free_and_all()
-        except (OSError, KeyError, ValueError):
-            return
-        if free < min(_KEPT_SHARE * total, _MOST_KEPT):
+        if is_short(*memory()):
             _end_largest(notes, pids())
 
 
@@ -95,10 +103,11 @@ def _end_largest(notes: Path, pids: Iterable[int]) -> None:
 def _is_worker(pid: int) -> bool:
     """Whether the process is one of Ray's that has work."""
     try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes()
+        title = Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
     except OSError:
         return False
-    return words.startswith(b"ray::") and not words.startswith(b"ray::IDLE")
+    others = (ray_internals.IDLE, *ray_internals.AGENTS)
+    return title.startswith(ray_internals.WORKER) and not title.startswith(others)
 
 
 def _held(pid: int) -> int:
