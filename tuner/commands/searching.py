@@ -114,8 +114,7 @@ def _resolve(
     if spec.warm_start:
         from tuner.searchers.warm import given_to
 
-        for note in given.notes if (given := given_to(spec)) else ():
-            click.echo(f"warm start: {note}", err=True)
+        click.echo(given_to(spec), err=True)  # or refused, before anything starts
     return spec, source
 
 
