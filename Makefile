@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
-# What the tests need beside tuner; `make test EXTRAS=dev,wandb,mlflow` tests the trackers too
+# What the tests need beside tuner; `make test EXTRAS=dev,wandb,mlflow,onnx` tests those too
 EXTRAS ?= dev
 
 .PHONY: sweep install test lint types pytest faults format clean

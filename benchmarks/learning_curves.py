@@ -95,13 +95,16 @@ def classifier_curve(name, config):
         "benchmarks.learning_curves:photographs",
         channels=3,
         image_size=8,
-        num_classes=6,
+        classes=tuple("012345"),
         train=1080,
         validation=360,
         test=360,
         mean=(0.5,) * 3,
         std=(0.25,) * 3,
         files=False,
+        title="crops of two photographs",
+        origin="scikit-learn's sample images",
+        licence="CC BY 2.0",
     )
     constants = {"model": "cnn", "dataset": name, "epochs": EPOCHS, "seed": 0}
     learner = ImageClassifier(config, constants)

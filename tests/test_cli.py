@@ -355,6 +355,30 @@ def test_export(digits, here):
     assert "exists and is not an empty folder" in again.stderr
 
 
+def test_an_exported_folder_is_evaluated_by_its_path(here):
+    from handed import trained
+
+    trained(here / "results" / "hand")
+    assert call("export", "hand", "--to", "out").stdout == "out\n"
+    ours = json.loads(call("evaluate", "hand", "--json").stdout)
+    theirs = json.loads(call("evaluate", "out", "--json").stdout)
+    assert ours == {**theirs, "shown": "searched"}
+    assert "test_accuracy" in call("evaluate", "out").stdout
+    wrong = tuner("evaluate", "out", "--trial", "0")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "--trial is for an experiment; out is one exported model" in wrong.stderr
+    moved = tuner("evaluate", "out", "--data", "elsewhere")
+    assert (moved.returncode, moved.stdout) == (2, "")
+    assert "data_dir: is not used by dataset 'digits'" in moved.stderr
+
+
+def test_an_experiment_of_the_name_comes_before_an_export_in_the_working_directory(here):
+    from handed import trained
+
+    trained(here / "results" / "hand").export(here / "hand")
+    assert json.loads(call("evaluate", "hand", "--json").stdout)["shown"] == "searched"
+
+
 def test_a_damaged_journal_is_exit_code_1(digits):
     (digits / "journal.jsonl").write_text("x\n{}\n")
     done = tuner("show", "digits")

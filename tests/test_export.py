@@ -3,11 +3,14 @@ import os
 
 import pytest
 import torch
+from handed import CONFIG, trained
 from safetensors.torch import load_file
 from synthetic import Writer, make_folder
 
-from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
+from tuner.digest import sha256_of
+from tuner.errors import CheckpointError, NoUsableTrialError, SpecError, UsageError
 from tuner.export import export
+from tuner.held_out import keep
 from tuner.results import Results
 
 
@@ -30,20 +33,35 @@ MODEL = {"conv.weight": torch.arange(6.0).reshape(2, 3), "count": torch.tensor(7
 def test_an_export_holds_weights_and_what_rebuilds_the_model(tmp_path):
     results = experiment(tmp_path, {"model": MODEL, "optimizer": {"m": torch.ones(3)}, "epoch": 2})
     to = export(results, tmp_path / "out" / "best")
-    assert sorted(os.listdir(to)) == ["config.json", "metrics.json", "model.safetensors"]
+    files = ["README.md", "config.json", "metrics.json", "model.safetensors"]
+    assert sorted(os.listdir(to)) == files
     weights = load_file(to / "model.safetensors")
     assert weights.keys() == MODEL.keys()
     assert all(torch.equal(weights[name], MODEL[name]) for name in MODEL)
     config = json.loads((to / "config.json").read_text())
     assert config == {
-        "format": 1,
+        "format": 2,
         "trainable": "tuner.training.trainable:train",
-        "training": {"model": "cnn", "dataset": "digits"},
+        "model": None,
+        "input": None,
+        "data": None,
+        "classes": [],
+        "training": {"epochs": 10, "seed": 1, "model": "cnn", "dataset": "digits"},
         "config": {"lr": 0.1},
+        "seed": 1,
+        "weights_sha256": sha256_of(to / "model.safetensors"),
         "experiment": "digits",
         "trial_id": "00001",
         "epoch": 2,
         "checkpoint_sha256": results.best_checkpoint().sha256,
+        "search": {
+            "experiment": "digits",
+            "strategy": "random",
+            "space": {"lr": "loguniform(0.0001, 1)"},
+            "scheduler": results.spec["scheduler"] | {"brackets": None},
+            "seed": 1,
+            "counts": results.counts,
+        },
         "versions": {"ray": "2.60.0", "torch": "2.13.0"},
         "git_revision": None,
     }
@@ -52,6 +70,8 @@ def test_an_export_holds_weights_and_what_rebuilds_the_model(tmp_path):
         "epoch": 2,
         "metrics": {"val_accuracy": 0.75},
         "objective": {"metric": "val_accuracy", "mode": "max"},
+        "test": None,
+        "confirmed": None,
     }
     assert os.listdir(tmp_path / "out") == ["best"]
     assert len({(to / name).stat().st_mode for name in os.listdir(to)}) == 1
@@ -145,3 +165,65 @@ def test_a_trial_can_be_chosen(tmp_path):
         export(results, tmp_path / "other", trial_id="2")
     with pytest.raises(UsageError, match="has no trial '9'"):
         export(results, tmp_path / "other", trial_id="9")
+
+
+def test_what_was_measured_beside_validation_goes_along(tmp_path):
+    results = experiment(tmp_path, {"model": MODEL})
+    sha256 = results.best_checkpoint().sha256
+    measured = {"trial_id": "00001", "checkpoint_sha256": sha256, "test_accuracy": 0.625}
+    keep(results.folder, "00001", measured)
+    confirmed = {"mean": 0.5, "standard_error": 0.125, "seeds": 3, "searched": 0.75}
+    to = export(results, tmp_path / "out", confirmed=confirmed)
+    metrics = json.loads((to / "metrics.json").read_text())
+    assert metrics["test"] == {"test_accuracy": 0.625}
+    assert metrics["confirmed"] == confirmed
+    card = (to / "README.md").read_text()
+    assert "| test | test_accuracy | 0.625 |" in card
+    assert "a mean `val_accuracy` of 0.5 +- 0.12" in card
+
+
+def test_the_classifier_that_ships_is_described_whole(tmp_path):
+    results = trained(tmp_path / "digits", seed=7, data_dir=None)
+    config = json.loads((results.export(tmp_path / "out") / "config.json").read_text())
+    assert config["model"] == {
+        "name": "cnn",
+        "settings": {"width": 4, "norm": "batch"},
+        "in_channels": 1,
+        "image_size": 8,
+        "num_classes": 10,
+    }
+    assert config["input"]["mean"] == [0.2873]
+    assert config["classes"] == list("0123456789")
+    assert (config["data"]["licence"], config["data"]["test"]) == ("CC BY 4.0", 360)
+    assert (config["seed"], config["config"]) == (7, CONFIG)
+
+
+def test_what_a_confirmed_model_was_found_by_is_the_search(tmp_path):
+    search = experiment(tmp_path / "a", {"model": MODEL})
+    search.name = "the search"
+    to = export(experiment(tmp_path / "b", {"model": MODEL}), tmp_path / "out", search=search)
+    config = json.loads((to / "config.json").read_text())
+    assert (config["experiment"], config["search"]["experiment"]) == ("digits", "the search")
+
+
+def test_formats_are_for_what_ships(tmp_path):
+    results = experiment(tmp_path, {"model": MODEL})
+    with pytest.raises(UsageError, match=r"onnx is written of the image classifier that ships; "):
+        export(results, tmp_path / "out", formats=["onnx"])
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_format_lies_beside_the_weights(tmp_path):
+    results = trained(tmp_path / "digits")
+    to = results.export(tmp_path / "out", formats=["torch-export"])
+    program = torch.export.load(to / "model.pt2").module()
+    assert program(torch.ones(5, 1, 8, 8)).shape == (5, 10)
+    assert (to / "model.safetensors").is_file()
+
+
+def test_a_damaged_experiment_json_is_told(tmp_path):
+    results = experiment(tmp_path, {"model": MODEL})
+    results.document["versions"] = ["torch"]
+    with pytest.raises(SpecError, match=r"export of .*digits has 1 fault:\n  versions: must be"):
+        export(results, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -36,7 +36,7 @@ from tuner.reporting.trackers import Tracker
 from tuner.reporting.wording import program
 from tuner.results import Results
 from tuner.retention import Retention
-from tuner.searchers.warm import given_to, keep
+from tuner.searchers.warm import given_to
 from tuner.spec import ExperimentSpec
 from tuner.storage import EXPERIMENT, claim, read_document, write_document
 from tuner.validation import Machine, validate
@@ -58,10 +58,8 @@ def run_experiment(spec: ExperimentSpec) -> Results:
     spec = validate(spec.model_dump(mode="json"), machine=_machine())
     if cluster.is_connected():
         cluster.slots(spec.resources)  # refuses what it cannot hold before there is a folder
-    given = given_to(spec)  # refuses what cannot be given before there is a folder
+    given_to(spec)  # refuses what cannot be given before there is a folder
     claim(spec.folder, describe(spec), empty=[JOURNAL])
-    if given:
-        keep(spec, given)
     with Journal.open(spec.folder) as journal:
         return _run(spec, journal, Past())
 

@@ -1,76 +1,107 @@
-"""The held-out test split, measured once for a trial's best checkpoint."""
+"""The held-out test split, measured for a trial's best checkpoint, once, or for an export."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
-from tuner.checkpoints import Checkpoint
-from tuner.errors import UsageError
-from tuner.history import TrialRecord
+from tuner.errors import CheckpointError, UsageError
+from tuner.exported import Export
+from tuner.held_out import keep, recorded
 from tuner.results import Results
-from tuner.storage import write_document
 from tuner.training.checkpoint_store import load_state
+from tuner.training.learner import Learner
 from tuner.training.loading import is_learner, load_trainable
+from tuner.training.transfer import EXPORTED
 from tuner.training.worker import own_seed
 
-_RECORD = "test.json"  # in the trial's folder
 
-
-def evaluate(results: Results, trial_id: str | None = None) -> dict[str, Any]:
+def evaluate(
+    results: Results, trial_id: str | None = None, *, data_dir: str | None = None
+) -> dict[str, Any]:
     """The test metrics of a trial's best checkpoint (None: of the best trial's).
 
     Returns {trial_id, epoch, checkpoint_sha256, test_accuracy, test_loss, ...}. What was measured
     is kept beside the trial, and a second call reads it. Imports the trainable that the
-    experiment names. Raises UsageError where that is no Learner with a `test` method, and what
+    experiment names. data_dir: where its data lies (None: where it lay for the search). Raises
+    UsageError where the trainable is no Learner with a `test` method, and what
     `Results.best_checkpoint` raises.
     """
+    from tuner.spec import build_spec
+
     trial = results.get_best_trial() if trial_id is None else results.trial(trial_id)
     checkpoint = results.best_checkpoint(trial)
-    record = results.folder / "trials" / trial.trial_id / _RECORD
-    known = _recorded(record, checkpoint)
+    known = recorded(results.folder, trial.trial_id, checkpoint)
     if known is not None:
         return known
+    constants = build_spec(results.spec).constants | own_seed(trial.seed)
+    learner = _learner(results.spec["trainable"], trial.config, constants, data_dir)
+    learner.load_state_dict(load_state(checkpoint.path, None))  # verified when it was found
     measured = {
         "trial_id": trial.trial_id,
         "epoch": checkpoint.epoch,
         "checkpoint_sha256": checkpoint.sha256,
-        **_measure(results.spec, trial, checkpoint),
+        **_measure(learner),
     }
-    write_document(record, measured)
+    keep(results.folder, trial.trial_id, measured)
     return measured
 
 
-def can_evaluate(spec: dict[str, Any]) -> bool:
+def evaluate_export(export: Export, *, data_dir: str | None = None) -> dict[str, Any]:
+    """The test metrics of an exported model; the keys are those of `evaluate`.
+
+    Measured anew each time; nothing is written. Imports the trainable that the export names.
+    Raises UsageError where that is no Learner with a `test` method, CheckpointError for weights
+    that are missing, damaged, or not those of the trainable.
+    """
+    from tuner.training.named_tensors import with_weights
+
+    config = export.config
+    learner = _learner(config.trainable, config.config, config.training, data_dir)
+    weights = export.weights()
+    try:
+        learner.load_state_dict(with_weights(learner.state_dict(), weights))
+    except (KeyError, RuntimeError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise CheckpointError(
+            f"{export.folder / EXPORTED} does not fit {config.trainable}: {reason}"
+        ) from error
+    return {
+        "trial_id": config.trial_id,
+        "epoch": config.epoch,
+        "checkpoint_sha256": config.checkpoint_sha256,
+        **_measure(learner),
+    }
+
+
+def can_evaluate(spec: Mapping[str, Any]) -> bool:
     """Whether the trainable that a resolved spec names can measure a test split."""
-    trainable = load_trainable(spec["trainable"])
+    return _measures(load_trainable(spec["trainable"]))
+
+
+def _measures(trainable: Any) -> bool:
     return is_learner(trainable) and callable(getattr(trainable, "test", None))
 
 
-def _measure(spec: dict[str, Any], trial: TrialRecord, checkpoint: Checkpoint) -> dict[str, Any]:
-    from tuner.spec import build_spec
-
-    if not can_evaluate(spec):
-        raise UsageError(f"{spec['trainable']} has no method test(), so it cannot be evaluated")
+def _learner(
+    path: str, config: Mapping[str, Any], constants: Mapping[str, Any], data_dir: str | None
+) -> Learner:
+    """A new Learner of the trainable at `path`."""
+    trainable = load_trainable(path)
+    if not _measures(trainable):
+        raise UsageError(f"{path} has no method test(), so it cannot be evaluated")
     import torch
 
-    learner = load_trainable(spec["trainable"])(
-        trial.config,
-        build_spec(spec).constants | own_seed(trial.seed),
+    moved = {} if data_dir is None else {"data_dir": data_dir}
+    learner: Learner = trainable(
+        config,
+        {**constants, **moved},
         device=torch.device("cuda" if torch.cuda.is_available() else "cpu"),
         rank=0,
         world_size=1,
     )
-    learner.load_state_dict(load_state(checkpoint.path, None))  # verified when it was found
+    return learner
+
+
+def _measure(learner: Any) -> dict[str, float]:
     return {name: float(value) for name, value in learner.test().items()}
-
-
-def _recorded(path: Path, checkpoint: Checkpoint) -> dict[str, Any] | None:
-    """What was measured of the same checkpoint before; None where nothing was."""
-    try:
-        known = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    same = isinstance(known, dict) and known.get("checkpoint_sha256") == checkpoint.sha256
-    return known if same else None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -213,11 +214,13 @@ class Results:
 
         return reports_frame(self.trials.values())
 
-    def export(self, to: Path | str, *, trial_id: str | None = None) -> Path:
+    def export(
+        self, to: Path | str, *, trial_id: str | None = None, formats: Collection[str] = ()
+    ) -> Path:
         """Hand over a trial's best checkpoint (None: the best trial's); see `tuner.export`."""
         from tuner.export import export
 
-        return export(self, to, trial_id=trial_id)
+        return export(self, to, trial_id=trial_id, formats=formats)
 
     def _objective(self, metric: str | None, mode: str | None) -> tuple[str, str]:
         """Metric and mode, with the objective's where they are None; UsageError if not served."""

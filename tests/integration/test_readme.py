@@ -65,14 +65,17 @@ def test_every_command_works(folder: Path) -> None:
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
         assert done.stdout, command
     assert (folder / "my_model" / "model.safetensors").is_file()
-    assert (folder / "best_model" / "config.json").is_file()
-    shown = {line.split()[0] for line in file_tree().splitlines()[1:]}
+    assert (folder / "with_program" / "model.pt2").is_file()
+    shown = names_in("results/first/")
     assert shown >= {"experiment.json", "journal.jsonl", "trials/00000/"}
     assert all((folder / "results" / "first" / name).exists() for name in shown)
+    assert {path.name for path in (folder / "best_model").iterdir()} == names_in("best_model/")
 
 
-def file_tree() -> str:
-    return next(text for kind, text in BLOCKS if text.startswith("results/first/"))
+def names_in(head: str) -> set[str]:
+    """What the README's picture of a folder shows."""
+    tree = next(text for kind, text in BLOCKS if text.startswith(f"{head}\n"))
+    return {line.split()[0] for line in tree.splitlines()[1:]}
 
 
 def assert_serves(command: str, folder: Path) -> None:

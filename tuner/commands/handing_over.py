@@ -2,46 +2,79 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from tuner.commands import options
-from tuner.commands.outcome import announce_code, load, print_json
+from tuner.commands.outcome import announce_code, announce_import, load, print_json
+from tuner.errors import UsageError
+
+if TYPE_CHECKING:
+    from tuner.exported import Export
+
+_FORMATS = ("onnx", "torch-export")
 
 
 @click.command()
 @click.argument("name")
 @click.option("--to", required=True, metavar="DIR", help="A new or empty folder.")
+@click.option(
+    "--format",
+    "formats",
+    type=click.Choice(_FORMATS),
+    multiple=True,
+    help="Beside the weights; may be given again.",
+)
 @options.trial
 @options.storage
-def export(name: str, to: str, trial_id: str | None, storage: str | None) -> int:
-    """Export the best checkpoint of experiment NAME.
+def export(
+    name: str, to: str, formats: tuple[str, ...], trial_id: str | None, storage: str | None
+) -> int:
+    """Export the best model of experiment NAME.
 
-    Once confirmed, that is the retrained model that `tuner best` shows.
+    The folder holds weights, config, metrics and a model card: tuner.load_model(DIR) rebuilds the
+    model in Python, `tuner evaluate DIR` measures it. Once confirmed, it is the retrained model
+    that `tuner best` shows.
     """
     from tuner.best import handed_over
     from tuner.export import export as write
 
-    pick = handed_over(load(name, storage), trial_id)
-    click.echo(str(write(pick.results, to, trial_id=pick.trial_id)))
+    results = load(name, storage)
+    pick = handed_over(results, trial_id)
+    written = write(
+        pick.results,
+        to,
+        trial_id=pick.trial_id,
+        formats=formats,
+        search=results,
+        confirmed=pick.told.get("confirmed"),
+    )
+    click.echo(str(written))
     return 0
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", metavar="NAME|DIR")
+@click.option("--data", "data_dir", metavar="DIR", help="Where the data set lies here.")
 @options.trial
 @options.storage
 @options.as_json
-def evaluate(name: str, trial_id: str | None, storage: str | None, as_json: bool) -> int:
-    """Measure experiment NAME's best on the test split, once.
+def evaluate(
+    name: str, data_dir: str | None, trial_id: str | None, storage: str | None, as_json: bool
+) -> int:
+    """Measure NAME's best, or an export, on the test split.
 
-    Once confirmed, that is the retrained model that `tuner best` shows.
+    An experiment's best is measured once, and kept: the retrained model that `tuner best` shows,
+    once confirmed. An exported model, in the folder DIR, is measured anew.
     """
-    from tuner.best import handed_over
-    from tuner.evaluation import evaluate as measure
-
-    pick = handed_over(load(name, storage), trial_id)
-    announce_code(pick.results)
-    measured = {**measure(pick.results, pick.trial_id), **pick.told}
+    export = _exported(name, storage)
+    if export is None:
+        measured = _evaluate_best(name, storage, trial_id, data_dir)
+    elif trial_id is not None:
+        raise UsageError(f"--trial is for an experiment; {name} is one exported model")
+    else:
+        measured = _evaluate_export(export, data_dir)
     if as_json:
         print_json(measured)
     else:
@@ -49,3 +82,35 @@ def evaluate(name: str, trial_id: str | None, storage: str | None, as_json: bool
         for key, value in {**measured, **where}.items():
             click.echo(f"{key:18} {value:.4f}" if isinstance(value, float) else f"{key:18} {value}")
     return 0
+
+
+def _exported(name: str, storage: str | None) -> Export | None:
+    """The export in the folder `name`; None where there is none, or an experiment has the name."""
+    from tuner.exported import is_export, read_export
+    from tuner.storage import find_experiment
+
+    if not is_export(name):
+        return None
+    try:
+        find_experiment(name, storage)
+    except UsageError:
+        return read_export(name)
+    return None
+
+
+def _evaluate_best(
+    name: str, storage: str | None, trial_id: str | None, data_dir: str | None
+) -> dict[str, Any]:
+    from tuner.best import handed_over
+    from tuner.evaluation import evaluate as measure
+
+    pick = handed_over(load(name, storage), trial_id)
+    announce_code(pick.results)
+    return {**measure(pick.results, pick.trial_id, data_dir=data_dir), **pick.told}
+
+
+def _evaluate_export(export: Export, data_dir: str | None) -> dict[str, Any]:
+    from tuner.evaluation import evaluate_export
+
+    announce_import(export.config.trainable, str(export.folder))
+    return evaluate_export(export, data_dir=data_dir)

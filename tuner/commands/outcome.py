@@ -25,14 +25,18 @@ def load(name: str, storage: str | None) -> Results:
 
 
 def announce_code(results: Results) -> None:
-    """Say whose code is about to be imported, before it is; modules are found from here."""
+    """Say whose code an experiment is about to import, before it does."""
+    announce_import(results.spec.get("trainable"), results.name)
+
+
+def announce_import(trainable: object, source: str) -> None:
+    """Say that the `trainable` that `source` names is imported; modules are found from here."""
     from tuner.experiments import search_modules_in
     from tuner.spec import IMAGE_CLASSIFIER
 
     search_modules_in(Path.cwd())
-    trainable = results.spec.get("trainable")
     if trainable != IMAGE_CLASSIFIER:
-        click.echo(f"importing {trainable}, which {results.name} names", err=True)
+        click.echo(f"importing {trainable}, which {source} names", err=True)
 
 
 def print_json(document: object) -> None:

@@ -114,7 +114,8 @@ def _resolve(
     if spec.warm_start:
         from tuner.searchers.warm import given_to
 
-        click.echo(given_to(spec), err=True)  # or refused, before anything starts
+        for note in given.notes if (given := given_to(spec)) else ():
+            click.echo(f"warm start: {note}", err=True)
     return spec, source
 
 

@@ -49,9 +49,6 @@ class Given:
     trials: tuple[GivenTrial, ...]
     notes: tuple[str, ...]
 
-    def __str__(self) -> str:
-        return "\n".join(f"warm start: {note}" for note in self.notes)
-
 
 def given_to(spec: ExperimentSpec) -> Given | None:
     """What the earlier experiment has for the search of `spec`; None where it names none.
@@ -77,11 +74,6 @@ def given_to(spec: ExperimentSpec) -> Given | None:
     return Given(earlier.name, given, (head, *notes))
 
 
-def keep(spec: ExperimentSpec, given: Given) -> None:
-    """Let the folder of `spec` have what its search is given."""
-    write_document(spec.folder / GIVEN, asdict(given))
-
-
 def kept(spec: ExperimentSpec) -> Given | None:
     """What the search of `spec` is given: as its folder has it, else from now on will.
 
@@ -89,7 +81,7 @@ def kept(spec: ExperimentSpec) -> Given | None:
     """
     path = spec.folder / GIVEN
     if not path.exists() and (given := given_to(spec)):
-        keep(spec, given)
+        write_document(path, asdict(given))
     return _read(path)
 
 

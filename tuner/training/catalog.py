@@ -55,19 +55,28 @@ class DatasetInfo:
     """A data set that ships: where it is loaded, its shape, its splits, its pixel statistics.
 
     `train`, `validation` and `test` count images; `mean` and `std` hold one value a channel, of
-    pixels scaled to [0, 1]; `files` says whether it is read from `data_dir`.
+    pixels scaled to [0, 1]; `files` says whether it is read from `data_dir`. `classes` are the
+    labels' names in their order. `title`, `origin` and `licence` are for who is handed a model.
     """
 
     builder: str
     channels: int
     image_size: int
-    num_classes: int
+    classes: tuple[str, ...]
     train: int
     validation: int
     test: int
     mean: tuple[float, ...]
     std: tuple[float, ...]
     files: bool
+    title: str
+    origin: str
+    licence: str
+
+    @property
+    def num_classes(self) -> int:
+        """How many classes there are."""
+        return len(self.classes)
 
 
 MODELS: dict[str, ModelInfo] = {
@@ -97,25 +106,36 @@ DATASETS: dict[str, DatasetInfo] = {
         "tuner.training.data.digits:load",
         channels=1,
         image_size=8,
-        num_classes=10,
+        classes=tuple("0123456789"),
         train=1077,
         validation=360,
         test=360,
         mean=(0.2873,),
         std=(0.3539,),
         files=False,
+        title="scikit-learn's handwritten digits, 8x8 px; their pixels, 0 to 16, are divided by 17",
+        origin="the test part of Alpaydin and Kaynak's Optical Recognition of Handwritten Digits "
+        "(1998), UCI Machine Learning Repository, https://archive.ics.uci.edu/dataset/80",
+        licence="CC BY 4.0",
     ),
     "cifar10": DatasetInfo(
         "tuner.training.data.cifar10:load",
         channels=3,
         image_size=32,
-        num_classes=10,
+        classes=(
+            *("airplane", "automobile", "bird", "cat", "deer"),
+            *("dog", "frog", "horse", "ship", "truck"),
+        ),
         train=45_000,
         validation=5_000,
         test=10_000,
         mean=(0.4914, 0.4822, 0.4465),
         std=(0.2470, 0.2435, 0.2616),
         files=True,
+        title="CIFAR-10, colour photographs of 32x32 px",
+        origin="Krizhevsky, Learning Multiple Layers of Features from Tiny Images (2009), "
+        "https://www.cs.toronto.edu/~kriz/cifar.html",
+        licence="none stated; its author asks to cite the report above",
     ),
 }
 

@@ -1,0 +1,34 @@
+"""What a trial's checkpoint came to on the held-out test split: measured once, kept beside it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tuner.checkpoints import Checkpoint
+from tuner.storage import write_document
+
+_RECORD = "test.json"  # in the trial's folder
+
+
+def recorded(folder: Path, trial_id: str, checkpoint: Checkpoint) -> dict[str, Any] | None:
+    """What was measured of this checkpoint of a trial before; None where nothing was.
+
+    folder: the experiment's.
+    """
+    try:
+        known = json.loads(_record(folder, trial_id).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    same = isinstance(known, dict) and known.get("checkpoint_sha256") == checkpoint.sha256
+    return known if same else None
+
+
+def keep(folder: Path, trial_id: str, measured: dict[str, Any]) -> None:
+    """Keep what `recorded` gives from now on."""
+    write_document(_record(folder, trial_id), measured)
+
+
+def _record(folder: Path, trial_id: str) -> Path:
+    return folder / "trials" / trial_id / _RECORD
