@@ -166,3 +166,16 @@ def test_what_is_given_before_the_first_suggestion_is_known_to_it_with_many_slot
     search = ahead(slots=64, space={"a": "choice([1, 2])"})
     search.add_evaluated_point({"a": 1}, 0.5)
     assert wait(search, "00000") == {"a": 2}
+
+
+def test_nothing_is_suggested_while_what_was_before_is_told() -> None:
+    """It would be a config that is told next."""
+    plain = BOHBSearch(SPACE, "loss", "min", seed=1)
+    before = play(plain, 0, 12)
+    search = ahead(slots=16)
+    for number, config in enumerate(before):
+        search.take_trial(f"{number:05d}", config)
+        search.on_trial_complete(f"{number:05d}", {"loss": loss_of(config)})
+        search.settle()
+    assert wait(search, "00012") == plain.suggest("00012")
+    assert ready(search, 13) == 2

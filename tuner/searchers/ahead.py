@@ -20,7 +20,8 @@ class AheadSearch(Searcher):
     What is told is passed on in order, before the next suggestion is computed. With few slots a
     suggestion is begun when it is asked for, so that it knows of everything that was told until
     then: with one trial at a time the sequence is that of `search` itself, whatever the timing.
-    With many, some are kept ready, and until anything is told as many as there are slots.
+    With many, some are kept ready from the first question on, and until anything is told as many as
+    there are slots.
     """
 
     def __init__(self, search: ModelSearch, *, slots: int = 1) -> None:
@@ -32,6 +33,7 @@ class AheadSearch(Searcher):
         self._inbox: deque[Callable[[], object]] = deque()
         self._ready: deque[tuple[str, dict[str, Any] | str]] = deque()
         self._names: dict[str, str] = {}  # trial id -> the name that `search` knows it by
+        self._begun = False  # until somebody asks, more may be told of what was before
         self._asked = False  # somebody waits
         self._made = 0
         self._finished = False
@@ -53,6 +55,7 @@ class AheadSearch(Searcher):
         with self._changed:
             if self._error is not None:
                 raise self._error
+            self._begun = True
             if not self._ready:
                 if self._finished and not self._inbox:
                     return Searcher.FINISHED
@@ -144,6 +147,8 @@ class AheadSearch(Searcher):
 
     def _missing(self) -> int:
         """How many more suggestions there should be."""
+        if not self._begun:
+            return 0
         return max(self._spare, self._at_first) + int(self._asked) - len(self._ready)
 
     def _work(self) -> None:
