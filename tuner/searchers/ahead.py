@@ -20,15 +20,15 @@ class AheadSearch(Searcher):
     What is told is passed on in order, before the next suggestion is computed. With few slots a
     suggestion is begun when it is asked for, so that it knows of everything that was told until
     then: with one trial at a time the sequence is that of `search` itself, whatever the timing.
-    With many, some are kept ready from the first question on, and until anything is told as many as
-    there are slots.
+    With many, some are kept ready from the first question on; at the start as many as there are
+    slots to fill, but no more of those, which know of nothing yet.
     """
 
     def __init__(self, search: ModelSearch, *, slots: int = 1) -> None:
         super().__init__(search.metric, search.mode)
         self._search = search
         self._spare = slots // _SLOTS_A_SPARE
-        self._at_first = slots if self._spare else 0  # kept ready until anything is told
+        self._at_first = slots if self._spare else 0  # still to be given before anything is told
         self._changed = threading.Condition()
         self._inbox: deque[Callable[[], object]] = deque()
         self._ready: deque[tuple[str, dict[str, Any] | str]] = deque()
@@ -64,6 +64,7 @@ class AheadSearch(Searcher):
                 return None
             name, config = self._ready.popleft()
             self._asked = False
+            self._at_first = max(self._at_first - 1, 0)
             self._names[trial_id] = name
             self._wake()
             return config
