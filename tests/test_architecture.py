@@ -47,6 +47,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tuner.exported", "tuner.held_out", "tuner.interchange"),
     ("tuner.checkpoints", "tuner.journal", "tuner.selection", "tuner.storage"),
     ("tuner.training",),
+    ("tuner.occupancy", "tuner.savings"),
     ("tuner.assignment", "tuner.history", "tuner.spec"),
     ("tuner.sections", "tuner.spec_text", "tuner.strategies"),
     ("tuner.constraints", "tuner.digest", "tuner.events", "tuner.grid"),

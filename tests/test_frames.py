@@ -4,7 +4,7 @@ from tuner.history import Report, TrialRecord
 
 def trial(config, *reports):
     told = tuple(Report(e, float(e), metrics) for e, metrics in enumerate(reports, start=1))
-    return TrialRecord("00001", config, "completed", told, (), None, 0.0, None, 0.0)
+    return TrialRecord("00001", config, "completed", told, (), None, 0.0, None, ())
 
 
 def test_nested_configs_are_flattened():

@@ -93,6 +93,8 @@ def test_a_resume_goes_on_with_its_trials():
     assert [r.epoch for r in one.results] == [1, 2]
     assert (one.status, one.config) == ("completed", {"lr": 0.1})
     assert one.duration_s == 1 + 2  # not the gap between its last report and its second start
+    assert [run.duration_s for run in one.runs] == [1, 2]
+    assert [(run.started - START, run.ended - START) for run in history.runs] == [(1, 4), (5, 8)]
     assert two.status == "interrupted"
 
 

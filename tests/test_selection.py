@@ -14,7 +14,7 @@ NUMBERS = st.floats(-1e6, 1e6) | st.sampled_from([math.nan, math.inf, -math.inf]
 
 def trial(number, values, status="completed", metric="loss"):
     reports = tuple(Report(e, float(e), {metric: v}) for e, v in enumerate(values, start=1))
-    return TrialRecord(f"{number:05}", {}, status, reports, (), None, 0.0, None, 0.0)
+    return TrialRecord(f"{number:05}", {}, status, reports, (), None, 0.0, None, ())
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import click
 
-from tuner.commands import checking, handing_over, judging, looking, searching
+from tuner.commands import checking, handing_over, judging, looking, searching, understanding
 from tuner.errors import TunerError
 
 
@@ -42,6 +42,7 @@ for command in (
     looking.best,
     handing_over.export,
     handing_over.evaluate,
+    understanding.report,
     judging.confirm,
     judging.refine,
     looking.tensorboard,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from math import fsum
 from sys import intern
 from typing import Any, NamedTuple
 
@@ -37,6 +38,18 @@ class CheckpointRecord(NamedTuple):
     sha256: str
 
 
+class Run(NamedTuple):
+    """A time, in seconds since the epoch, in which a trial or a driver ran without a gap."""
+
+    started: float
+    ended: float
+
+    @property
+    def duration_s(self) -> float:
+        """How long it ran, in seconds; at least 0, however clocks were set."""
+        return max(0.0, self.ended - self.started)
+
+
 class TrialError(NamedTuple):
     """Why a trial failed: one of `tuner.errors.FAILURE_KINDS`, and what was said."""
 
@@ -48,7 +61,7 @@ class TrialError(NamedTuple):
 class TrialRecord:
     """One trial. Times are in seconds since the epoch; `ended` is None while it is not over.
 
-    `duration_s` counts the time it ran, in seconds, without the gaps between kill and resume.
+    `runs` are the times in which it ran, oldest first: one, and another for each resume.
     `origin` says where its config came from, where the journal has it; `seed` is the trial's own,
     None where it is the experiment's.
     """
@@ -61,9 +74,14 @@ class TrialRecord:
     error: TrialError | None
     started: float
     ended: float | None
-    duration_s: float
+    runs: tuple[Run, ...]
     origin: str | None = None
     seed: int | None = None
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds that it ran, without the gaps between kill and resume."""
+        return fsum(run.duration_s for run in self.runs)
 
     @property
     def last_epoch(self) -> int:
@@ -84,7 +102,8 @@ class History:
     """An experiment: its status, its trials in order of their ids, and its times.
 
     A trial whose end is not journaled is "running" while the driver that ran it may live, and
-    "interrupted" once a later `experiment_started` shows that it does not.
+    "interrupted" once a later `experiment_started` shows that it does not. `runs` are the times in
+    which a driver ran, up to its last event: one, and another for each resume.
     """
 
     status: str
@@ -92,6 +111,7 @@ class History:
     started: float | None
     ended: float | None
     resumed: int
+    runs: tuple[Run, ...] = ()
 
     @property
     def duration_s(self) -> float | None:
@@ -106,6 +126,8 @@ def fold(events: Iterable[Event]) -> History:
         take = _TAKERS.get(event["event"])
         if take is not None:
             take(state, event)
+            state.seen = event["time"]
+    state.close_run()
     return History(
         status=state.status,
         trials={
@@ -114,6 +136,7 @@ def fold(events: Iterable[Event]) -> History:
         started=state.started,
         ended=state.ended,
         resumed=state.resumed,
+        runs=tuple(state.runs),
     )
 
 
@@ -129,13 +152,13 @@ class _Trial:
     checkpoints: list[CheckpointRecord] = field(default_factory=list)
     error: TrialError | None = None
     ended: float | None = None
-    ran_s: float = 0.0  # before the current run
+    runs: list[Run] = field(default_factory=list)  # before the current one
     run_started: float | None = None
     seen: float = 0.0  # the time of its last event
 
     def close_run(self) -> None:
         if self.run_started is not None:
-            self.ran_s += max(0.0, self.seen - self.run_started)
+            self.runs.append(Run(self.run_started, self.seen))
             self.run_started = None
 
     def record(self) -> TrialRecord:
@@ -149,7 +172,7 @@ class _Trial:
             error=self.error,
             started=self.started,
             ended=self.ended,
-            duration_s=self.ran_s,
+            runs=tuple(self.runs),
             origin=self.origin,
             seed=self.seed,
         )
@@ -162,6 +185,14 @@ class _State:
     started: float | None = None
     ended: float | None = None
     resumed: int = 0
+    runs: list[Run] = field(default_factory=list)  # before the current one
+    run_started: float | None = None
+    seen: float = 0.0  # the time of the last event
+
+    def close_run(self) -> None:
+        if self.run_started is not None:
+            self.runs.append(Run(self.run_started, self.seen))
+            self.run_started = None
 
     def trial(self, event: Event) -> _Trial:
         trial_id = event["trial_id"]
@@ -173,6 +204,8 @@ class _State:
 
 
 def _experiment_started(state: _State, event: Event) -> None:
+    state.close_run()
+    state.run_started = event["time"]
     if state.started is None:
         state.started = event["time"]
     state.resumed += event["resumed"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
@@ -79,6 +79,21 @@ def write_document(path: Path, document: dict[str, Any]) -> None:
     partial = path.with_name(f"{path.name}.partial")
     partial.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     partial.replace(path)
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` fill a new file, and put that in the place of `path`: whole or not at all.
+
+    Raises UsageError where it cannot be written.
+    """
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        write(partial)
+        partial.replace(path)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def claim(folder: Path, document: dict[str, Any], *, empty: Iterable[str] = ()) -> None:

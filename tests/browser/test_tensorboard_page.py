@@ -3,16 +3,12 @@
 Screenshots go to build/screenshots.
 """
 
-import shutil
-import time
-from pathlib import Path
-
 import pytest
-from boards import LIMIT_S, Board
+from boards import Board
+from chromium import chromium
 
 pytestmark = pytest.mark.browser
 
-SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
 TABLE, PARALLEL = "TABLE VIEW", "PARALLEL COORDINATES VIEW"
 
 # Every element that shows, in shadow trees too, from the first one that `selector` finds
@@ -31,18 +27,9 @@ const inside = root ? [...all(root)] : [];
 class Page:
     """The HPARAMS tab in Chromium."""
 
-    def __init__(self, url):
-        from selenium import webdriver
-        from selenium.webdriver.chrome.service import Service
-
-        options = webdriver.ChromeOptions()
-        options.binary_location = shutil.which("chromium")
-        for flag in ("headless=new", "no-sandbox", "disable-dev-shm-usage"):
-            options.add_argument(f"--{flag}")
-        options.add_argument("--window-size=1500,1000")
-        options.set_capability("goog:loggingPrefs", {"browser": "SEVERE"})
-        service = Service(shutil.which("chromedriver"))
-        self.driver = webdriver.Chrome(options=options, service=service)
+    def __init__(self, browser, url):
+        self.browser = browser
+        self.driver = browser.driver
         self.driver.get(f"{url}/#hparams")
 
     def texts(self, selector, of="*"):
@@ -67,42 +54,24 @@ class Page:
 
     def wait(self, condition):
         """What `condition()` gives once that is true."""
-        deadline = time.monotonic() + LIMIT_S
-        while not (value := condition()):
-            assert time.monotonic() < deadline, self.texts("tf-hparams-dashboard")
-            time.sleep(0.1)
-        return value
-
-    def screenshot(self, name):
-        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-        self.driver.save_screenshot(str(SCREENSHOTS / name))
-
-    def script_errors(self):
-        """Errors of the page's own scripts, as its console tells them."""
-        told = self.driver.get_log("browser")
-        return [entry["message"] for entry in told if entry["source"] == "javascript"]
+        return self.browser.wait(condition, lambda: self.texts("tf-hparams-dashboard"))
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
-    pytest.importorskip("selenium", reason="no browser test: selenium is not installed")
-    if not shutil.which("chromium") or not shutil.which("chromedriver"):
-        pytest.skip("no browser test: install chromium and chromium-driver")
-    board = Board(tmp_path_factory.mktemp("storage"))
-    try:
-        board.sessions()
-        page = Page(f"http://127.0.0.1:{board.port}")
+    with chromium() as browser:
+        board = Board(tmp_path_factory.mktemp("storage"))
         try:
+            board.sessions()
+            page = Page(browser, f"http://127.0.0.1:{board.port}")
             page.wait(lambda: "00000" in page.texts("tf-hparams-table-view"))
             yield page
         finally:
-            page.driver.quit()
-    finally:
-        board.close()
+            board.close()
 
 
 def test_the_table_shows_every_trial_with_its_config_and_metrics(page):
-    page.screenshot("table.png")
+    page.browser.screenshot("table.png")
     shown = page.texts("tf-hparams-table-view")
     assert shown[2:10] == [
         *("batch_size", "lr", "nesterov", "schedule", "status"),  # layers when ticked
@@ -139,7 +108,7 @@ def test_parallel_coordinates_draw_a_line_for_each_trial_that_reported(page):
     page.click("tf-hparams-main", PARALLEL)
     view = "tf-hparams-parallel-coords-view"
     page.wait(lambda: page.count(view, "g.foreground path") == 4)
-    page.screenshot("parallel.png")
+    page.browser.screenshot("parallel.png")
     shown = page.texts(view)
     for axis in ("batch_size", "lr", "status", "best/val_loss"):
         assert axis in shown
@@ -149,4 +118,4 @@ def test_parallel_coordinates_draw_a_line_for_each_trial_that_reported(page):
 
 
 def test_the_page_has_no_script_error(page):
-    assert page.script_errors() == []
+    assert page.browser.script_errors() == []

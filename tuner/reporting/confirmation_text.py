@@ -22,7 +22,7 @@ def confirmation_text(confirmation: Confirmation, test: Mapping[str, Any] | None
     sections = [
         [_head(confirmation)],
         [*_table(confirmation)],
-        [fill(line, 80) for line in _verdict(confirmation)],
+        [fill(line, 80) for line in verdict(confirmation)],
         [*_model(confirmation, test or {})],
     ]
     return "\n\n".join("\n".join(section) for section in sections)
@@ -67,7 +67,8 @@ def _row(leader: Leader) -> tuple[str, ...]:
     )
 
 
-def _verdict(confirmation: Confirmation) -> Iterator[str]:
+def verdict(confirmation: Confirmation) -> Iterator[str]:
+    """In sentences: whether the leaders can be told apart, and what the search made of its best."""
     first, others = confirmation.chosen, confirmation.leaders[1:]
     level = "by the 95 % interval of the paired differences at equal seeds"
     equal = [one.trial_id for one in others if one.difference and not one.difference.is_settled]

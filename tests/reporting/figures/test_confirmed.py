@@ -1,0 +1,27 @@
+from confirmed import retrained, searched
+
+from tuner.confirmation import Confirmation
+from tuner.reporting.figures.confirmed import NOT_CONFIRMED, confirmation_figure
+
+
+def test_each_leader_has_its_seeds_its_mean_and_what_the_search_showed(tmp_path):
+    results = searched(tmp_path / "x", {0.1: 0.9, 0.2: 0.8})
+    found = Confirmation(retrained(results, [[0.7, 0.72, None], [0.6, 0.61, 0.62]]))
+    figure = confirmation_figure(found)
+    seeds, means, shown = figure.plot.data
+    assert len(seeds.x) == 5
+    assert list(means.x) == list(shown.x) == [f"trial {one.trial_id}" for one in found.leaders]
+    assert list(shown.y) == [one.searched for one in found.leaders]
+    assert all(reach > 0 for reach in means.error_y.array)
+    assert "The search's best, trial 00000, showed val_accuracy 0.9" in figure.says
+
+
+def test_a_single_seed_has_no_interval(tmp_path):
+    found = Confirmation(retrained(searched(tmp_path / "x", {0.1: 0.9}), [[0.7]]))
+    assert list(confirmation_figure(found).plot.data[1].error_y.array) == [0]
+
+
+def test_without_one_it_says_how_to_get_it():
+    figure = confirmation_figure(None)
+    assert (figure.plot, figure.says) == (None, NOT_CONFIRMED)
+    assert "tuner confirm" in figure.says

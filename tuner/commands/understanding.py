@@ -1,0 +1,64 @@
+"""Commands that explain what searches have found: report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from tuner.commands import options
+from tuner.commands.outcome import load, print_json
+from tuner.errors import UsageError
+
+_FORMATS = ("html", "json", "optuna")
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(_FORMATS),
+    default="html",
+    show_default=True,
+    help="A page; its numbers on stdout; or an Optuna study, for optuna-dashboard.",
+)
+@click.option(
+    "--to",
+    metavar="FILE|URL",
+    help="Replaced if it exists.  [default: report.html in the experiment's folder]  "
+    "For optuna a new database: sqlite:///study.db",
+)
+@options.storage
+def report(name: str, kind: str, to: str | None, storage: str | None) -> int:
+    """Explain experiment NAME in one HTML file that works offline.
+
+    Best trials, what each hyperparameter does, learning curves, what early stopping saved, idle
+    time, memory, failures, provenance. It can be made at any time, also while the search runs.
+    """
+    results = load(name, storage)
+    if kind == "optuna":
+        from tuner.reporting.study import study_of
+
+        if to is None:
+            raise UsageError("--format optuna needs --to URL, as in --to sqlite:///study.db")
+        study = study_of(results, to)
+        click.echo(f"{to}: study {study.study_name!r} of {len(results.trials)} trials")
+        return 0
+    from tuner.reporting.page import write_page
+    from tuner.reporting.report import Report
+
+    told = Report(results)
+    if kind == "html":
+        from tuner.reporting.report_page import report_page
+
+        path = Path(to).expanduser() if to else results.folder / "report.html"
+        write_page(path, report_page(told))
+        click.echo(str(path))
+    elif to is None:
+        print_json(told.as_dict())
+    else:
+        write_page(Path(to).expanduser(), json.dumps(told.as_dict(), indent=2) + "\n")
+        click.echo(to)
+    return 0

@@ -1,0 +1,1 @@
+"""The figures of the HTML pages, each with what to read in it."""

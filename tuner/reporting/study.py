@@ -1,0 +1,200 @@
+"""An experiment as an Optuna Study: for Optuna's figures, and for optuna-dashboard.
+
+Hyperparameters keep their dotted names. A list becomes its text, for Optuna's categories are plain
+values; a name that never varies is left out. A config may have values that its space has not, as
+where the space has changed since: the distributions are widened to hold them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from math import isfinite
+from typing import Any
+
+import optuna
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+from optuna.trial import FrozenTrial, TrialState
+
+from tuner.domains import Choice, Domain, Numeric, domains_of
+from tuner.errors import UsageError
+from tuner.events import COMPLETED, FAILED, INTERRUPTED, RUNNING, STOPPED
+from tuner.frames import flat
+from tuner.history import TrialRecord
+from tuner.reporting.wording import printable
+from tuner.results import Results
+from tuner.selection import score
+from tuner.spec import build_spec
+
+_STATES = {
+    COMPLETED: TrialState.COMPLETE,
+    STOPPED: TrialState.PRUNED,
+    FAILED: TrialState.FAIL,
+    INTERRUPTED: TrialState.FAIL,  # Optuna has no word for what can go on
+    RUNNING: TrialState.RUNNING,
+}
+_MOST_CATEGORIES = 9  # of values of no known domain; more numbers than that are a range
+
+
+@contextmanager
+def quiet_optuna() -> Iterator[None]:
+    """Keeps Optuna from telling on stderr what its figures leave out: the report says it."""
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        optuna.logging.set_verbosity(before)
+
+
+def study_of(results: Results, storage: str | None = None) -> optuna.Study:
+    """The trials of an experiment as a Study of its name, in memory or in an Optuna `storage`.
+
+    A trial's value is that of its best epoch, its intermediate values are those of all epochs. One
+    that was stopped is PRUNED and has its value, too; one that failed, was interrupted, or ended
+    without a value is FAIL. Its id, status, seed, origin and kind of failure are user attributes.
+    Raises UsageError for a storage that cannot be written or has a study of the name.
+    """
+    with quiet_optuna():
+        try:
+            study = optuna.create_study(
+                storage=storage,
+                study_name=results.name,
+                direction="minimize" if results.mode == "min" else "maximize",
+            )
+            study.set_user_attr("metric", results.metric)
+            study.add_trials(list(_trials(results)))
+        except optuna.exceptions.DuplicatedStudyError:
+            raise UsageError(
+                f"{_shown(storage)} has a study {results.name!r} already: give another storage, or "
+                f"first take it out with `optuna delete-study`"
+            ) from None
+        except Exception as error:  # of whatever database and driver
+            if storage is None:
+                raise
+            reason = printable(next(iter(str(error).splitlines()), type(error).__name__))
+            raise UsageError(f"cannot write to {_shown(storage)}: {reason}") from error
+    return study
+
+
+def _shown(url: str | None) -> str:
+    """A storage's URL without the password that it may hold."""
+    return re.sub(r"://[^/@]*@", "://...@", printable(str(url)))
+
+
+def _trials(results: Results) -> Iterator[FrozenTrial]:
+    configs = {trial_id: _plain(trial.config) for trial_id, trial in results.trials.items()}
+    space = build_spec(results.spec, str(results.folder)).search.space
+    distributions = distributions_of(dict(domains_of(space)), list(configs.values()))
+    for number, (trial_id, trial) in enumerate(results.trials.items()):
+        config = configs[trial_id]
+        known = {name: d for name, d in distributions.items() if name in config}
+        yield _frozen(trial, number, results.metric, results.mode, config, known)
+
+
+def _frozen(
+    trial: TrialRecord,
+    number: int,
+    metric: str,
+    mode: str,
+    config: Mapping[str, Any],
+    distributions: Mapping[str, BaseDistribution],
+) -> FrozenTrial:
+    reported = trial.values(metric)
+    value = score([v for _, v in reported], mode=mode, scope="best")
+    state = _STATES[trial.status]
+    if state == TrialState.COMPLETE and value is None:
+        state = TrialState.FAIL
+    known = {
+        "trial_id": trial.trial_id,
+        "status": trial.status,
+        "seed": trial.seed,
+        "origin": trial.origin,
+        "error": trial.error and trial.error.kind,
+    }
+    seen = [trial.started, *(run.ended for run in trial.runs)]
+    ended = max(seen) if trial.ended is None else trial.ended
+    return FrozenTrial(
+        number=number,
+        trial_id=number,
+        state=state,
+        value=None if state in (TrialState.FAIL, TrialState.RUNNING) else value,
+        params={name: _category(config[name], d) for name, d in distributions.items()},
+        distributions=dict(distributions),
+        user_attrs={name: value for name, value in known.items() if value is not None},
+        system_attrs={},
+        intermediate_values=dict(reported),
+        datetime_start=datetime.fromtimestamp(trial.started),
+        datetime_complete=datetime.fromtimestamp(ended) if state.is_finished() else None,
+    )
+
+
+def distributions_of(
+    domains: Mapping[str, Domain], configs: Sequence[Mapping[str, Any]]
+) -> dict[str, BaseDistribution]:
+    """Each varying hyperparameter's distribution: its domain's, holding all values in `configs`.
+
+    domains: dotted name -> domain; configs are flat, by dotted names.
+    """
+    values: dict[str, list[Any]] = {name: [] for name in domains}
+    for config in configs:
+        for name, value in config.items():
+            values.setdefault(name, []).append(value)
+    return {
+        name: _distribution(domains.get(name), found)
+        for name, found in values.items()
+        if found and (name in domains or len(set(map(repr, found))) > 1)
+    }
+
+
+def _distribution(domain: Domain | None, values: Sequence[Any]) -> BaseDistribution:
+    if isinstance(domain, Choice):
+        options = [_plain_value(v) for v in domain.values if not isinstance(v, Mapping)]
+        return _categories([*options, *values])
+    few = len(set(map(repr, values))) <= _MOST_CATEGORIES
+    if not all(map(_is_number, values)) or (domain is None and few):
+        return _categories(values)
+    ends = [domain.first, domain.last] if isinstance(domain, Numeric) else []
+    low, high = min([*values, *ends]), max([*values, *ends])
+    log = isinstance(domain, Numeric) and domain.log and low > 0
+    if all(isinstance(value, int) for value in values):
+        return IntDistribution(int(low), int(high), log=log and low >= 1)
+    return FloatDistribution(float(low), float(high), log=log)
+
+
+def _categories(values: Sequence[Any]) -> CategoricalDistribution:
+    """In their order. What Optuna takes for equal, as True and 1, is told apart by its text."""
+    known = list({repr(value): value for value in values}.values())
+    mixed = len(set(known)) < len(known)
+    return CategoricalDistribution([repr(v) if mixed else v for v in known])
+
+
+def _category(value: Any, distribution: BaseDistribution) -> Any:
+    if isinstance(distribution, CategoricalDistribution):
+        same = (c for c in distribution.choices if repr(c) == repr(value))
+        return next(same, repr(value))
+    return value
+
+
+def _plain(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A config by dotted names, its lists as text."""
+    return {n.replace("/", "."): _plain_value(v) for n, v in flat(config).items()}
+
+
+def _plain_value(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, list | tuple | Mapping) else value
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
