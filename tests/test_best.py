@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confirmed import FOUND, retrained, searched
 
-from tuner.best import best_json, handed_over
+from tuner.best import best_json, handed_over, show_json
 from tuner.results import Results
 
 
@@ -39,3 +39,22 @@ def test_what_is_handed_over_is_the_confirmed_model_unless_a_trial_is_named(
     assert handed_over(search, "00001").results is search
     own = handed_over(results)
     assert (own.trial_id, own.told["trial_id"]) == ("00003", "00003")
+
+
+def test_show_says_what_is_confirmed_beside_the_searched_best(search: Results) -> None:
+    assert show_json(search) == search.show()
+    results = retrained(search, [[0.88, 0.90], [0.91, 0.94]])
+    told = show_json(search)
+    assert told == {
+        **search.show(),
+        "confirmed": {
+            "trial_id": "00002",
+            "experiment": results.name,
+            "mean": pytest.approx(0.925),
+            "standard_error": pytest.approx(0.015),
+            "seeds": 2,
+            "searched": 0.93,
+        },
+    }
+    assert told["best"]["trial_id"] == "00001"
+    assert show_json(results)["confirmed"]["trial_id"] == "00003"

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from tuner.frames import flat, reports_frame, trials_frame
 from tuner.history import Report, TrialRecord
 
@@ -23,3 +25,9 @@ def test_metrics_that_come_and_go_are_all_columns():
     assert (frame.loc[0, "last/acc"], frame.loc[0, "last/loss"]) == (0.1, 0.75)
     assert (frame.loc[0, "best/acc"], frame.loc[0, "best_epoch"]) == (0.1, 2)
     assert reports_frame([told])["acc"].isna().tolist() == [True, False, True]
+
+
+def test_the_seed_is_the_one_that_a_trial_trained_with():
+    own = replace(trial({}), seed=7)
+    frame = trials_frame([trial({}), own, trial({"seed": 9})], metric="loss", mode="min", seed=3)
+    assert frame["seed"].tolist() == [3, 7, 9]

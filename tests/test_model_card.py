@@ -106,6 +106,8 @@ def test_what_was_not_measured_is_not_claimed():
     assert "| test |" not in text
     assert "mirror" not in text
     assert "mirror image" in told(card())
+    text = told(card(metrics={"confirmed": METRICS["confirmed"] | {"standard_error": None}}))
+    assert "a mean `val_accuracy` of 0.89; the search" in text
     text = told(card(metrics={"confirmed": None}))
     assert "Confirmed" not in text
 

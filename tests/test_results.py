@@ -216,6 +216,7 @@ def test_the_data_frame_has_a_row_a_trial(folder):
     assert list(frame.columns) == [
         "trial_id",
         "status",
+        "seed",
         "config/lr",
         "config/augment/shift",
         "config/norm",
@@ -232,8 +233,17 @@ def test_the_data_frame_has_a_row_a_trial(folder):
     assert (two["last/val_accuracy"], two["best/val_accuracy"]) == (0.8, 0.9)
     assert (two["best_epoch"], two["epochs"], two["duration_s"]) == (2, 3, 4.0)
     assert frame.loc[2, "error"] == "oom"
+    assert frame["seed"].tolist() == [1] * 5
     assert frame.loc[0, "started"].timestamp() == START + 2
     assert frame["best_epoch"].isna().tolist() == [False] * 4 + [True]
+
+
+def test_a_constant_seed_comes_before_the_experiments(tmp_path):
+    writer = Writer(make_folder(tmp_path / "digits", training={"seed": 8}, seed=3))
+    writer.trial(1, [0.5])
+    writer.end()
+    assert Results(writer.folder).seed == 8
+    assert Results(writer.folder).dataframe()["seed"].tolist() == [8]
 
 
 def test_the_data_frame_of_reports_has_a_row_a_report(folder):

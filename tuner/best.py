@@ -59,6 +59,22 @@ def best_json(
     return [*found, *(results.best_json(t, metric=metric, mode=mode) for t in rest)]
 
 
+def show_json(results: Results) -> dict[str, Any]:
+    """What `show --json` says: `Results.show`, and once its leaders are confirmed, `confirmed`.
+
+    That is {trial_id, experiment, mean, standard_error, seeds, searched}: the confirmed leader's
+    trial in the search, the experiment that retrained it, the mean of the objective over that many
+    fresh seeds with its standard error, and its value in the search.
+    """
+    confirmation = confirmation_of(results)
+    if confirmation is None:
+        return results.show()
+    entry = _entry(results, confirmation, confirmation.chosen)
+    told = {**entry["confirmed"], "trial_id": entry["trial_id"]}
+    del told["seed"]  # of the model that is handed over
+    return {**results.show(), "confirmed": told}
+
+
 def _entry(results: Results, confirmation: Confirmation, leader: Leader) -> dict[str, Any]:
     """A leader as `best --json` shows it; asked of the retrained trials, by their own ids."""
     entry = confirmation.best_json(leader)

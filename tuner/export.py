@@ -132,7 +132,7 @@ def _described(spec: ExperimentSpec, trial: TrialRecord) -> dict[str, Any]:
         "trainable": spec.trainable,
         "training": constants,
         "config": trial.config,
-        "seed": trial.config.get("seed", constants["seed"]),
+        "seed": trial.trained_with(constants["seed"]),
         "model": None,
         "input": None,
         "data": None,

@@ -11,12 +11,14 @@ from tuner.history import TrialRecord
 from tuner.selection import best_epoch
 
 
-def trials_frame(trials: Iterable[TrialRecord], *, metric: str, mode: str) -> pd.DataFrame:
-    """One row a trial; the columns are those of `Results.dataframe`."""
-    rows = [_trial_row(trial, metric, mode) for trial in trials]
-    fixed = ("trial_id", "status", "best_epoch", "epochs", "started", "duration_s", "error")
+def trials_frame(
+    trials: Iterable[TrialRecord], *, metric: str, mode: str, seed: int | None = None
+) -> pd.DataFrame:
+    """One row a trial; the columns are those of `Results.dataframe`. seed: the experiment's."""
+    rows = [_trial_row(trial, metric, mode, seed) for trial in trials]
+    fixed = ("trial_id", "status", "seed", "best_epoch", "epochs", "started", "duration_s", "error")
     groups = {name: _columns(rows, f"{name}/") for name in ("config", "last", "best")}
-    columns = [*fixed[:2], *groups["config"], *groups["last"], *groups["best"], *fixed[2:]]
+    columns = [*fixed[:3], *groups["config"], *groups["last"], *groups["best"], *fixed[3:]]
     frame = pd.DataFrame(rows, columns=columns)
     frame["best_epoch"] = frame["best_epoch"].astype("Int64")
     frame["started"] = pd.to_datetime(frame["started"], unit="s", utc=True)
@@ -51,7 +53,7 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def _trial_row(trial: TrialRecord, metric: str, mode: str) -> dict[str, Any]:
+def _trial_row(trial: TrialRecord, metric: str, mode: str, seed: int | None) -> dict[str, Any]:
     last: dict[str, float] = {}
     for report in trial.results:
         last |= report.metrics
@@ -60,6 +62,7 @@ def _trial_row(trial: TrialRecord, metric: str, mode: str) -> dict[str, Any]:
     return {
         "trial_id": trial.trial_id,
         "status": trial.status,
+        "seed": trial.trained_with(seed),
         **flat(trial.config, "config/"),
         **{f"last/{name}": value for name, value in last.items()},
         **({f"best/{name}": value for name, value in best.metrics.items()} if best else {}),

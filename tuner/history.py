@@ -78,6 +78,12 @@ class TrialRecord:
     origin: str | None = None
     seed: int | None = None
 
+    def trained_with(self, seed: int | None) -> int | None:
+        """The seed it trained with: its config's, its own, else the experiment's `seed`."""
+        own = seed if self.seed is None else self.seed
+        found: int | None = self.config.get("seed", own)
+        return found
+
     @property
     def duration_s(self) -> float:
         """Seconds that it ran, without the gaps between kill and resume."""

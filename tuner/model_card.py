@@ -8,7 +8,7 @@ from textwrap import fill
 from typing import Any
 
 from tuner.exported import ExportConfig
-from tuner.reporting.wording import number, printable
+from tuner.reporting.wording import number, printable, with_error
 
 _SHOWN = 10  # classes
 
@@ -89,11 +89,11 @@ def _measured(config: ExportConfig, metrics: Mapping[str, Any]) -> Iterator[str]
     confirmed = metrics["confirmed"]
     if confirmed:
         error = confirmed["standard_error"]
-        spread = "" if error is None else f" +- {error:.2g} (standard error)"
+        mean = with_error(confirmed["mean"], error) + " (standard error)" * (error is not None)
         seeds = "one fresh seed" if confirmed["seeds"] == 1 else f"{confirmed['seeds']} fresh seeds"
         yield _prose(
             f"Confirmed: retrained with {seeds} this config has a mean {metric} of "
-            f"{number(confirmed['mean'])}{spread}; the search had shown "
+            f"{mean}; the search had shown "
             f"{number(confirmed['searched'])}."
         )
 

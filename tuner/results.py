@@ -64,6 +64,14 @@ class Results:
         return self.history.status
 
     @property
+    def seed(self) -> int | None:
+        """What the trials trained with that have no seed of their own."""
+        training = self.spec.get("training")
+        own = training.get("seed") if isinstance(training, dict) else None
+        found: int | None = self.spec.get("seed") if own is None else own
+        return found
+
+    @property
     def trials(self) -> dict[str, TrialRecord]:
         """Every trial by its id, in order of the ids."""
         return self.history.trials
@@ -198,15 +206,18 @@ class Results:
     def dataframe(self, *, reports: bool = False) -> pd.DataFrame:
         """One row a trial; with `reports` one row a report, as `reports()` gives them.
 
-        Columns: trial_id, status, config/NAME (nested names joined by /), last/METRIC, and at the
-        trial's best epoch by the objective best_epoch and best/METRIC; then epochs (the last
-        one), started (UTC), duration_s (seconds it ran), error (the failure's kind).
+        Columns: trial_id, status, seed (which it trained with), config/NAME (nested names joined
+        by /), last/METRIC, and at the trial's best epoch by the objective best_epoch and
+        best/METRIC; then epochs (the last one), started (UTC), duration_s (seconds it ran), error
+        (the failure's kind).
         """
         if reports:
             return self.reports()
         from tuner.frames import trials_frame
 
-        return trials_frame(self.trials.values(), metric=self.metric, mode=self.mode)
+        return trials_frame(
+            self.trials.values(), metric=self.metric, mode=self.mode, seed=self.seed
+        )
 
     def reports(self) -> pd.DataFrame:
         """One row a report: trial_id, epoch, time (UTC) and every metric."""

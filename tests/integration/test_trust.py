@@ -75,7 +75,8 @@ def test_the_leaders_are_retrained_with_fresh_seeds_and_the_test_split_is_measur
     assert evaluated["test_loss"] == found["test"]["test_loss"]
     records = list((here / "results" / "learner-confirm" / "trials").glob("*/test.json"))
     assert len(records) == 1  # only what was chosen
-    assert told("show", "learner")["best"] == before
+    shown = told("show", "learner")
+    assert (shown["best"], shown["confirmed"]["trial_id"]) == (before, leader["trial_id"])
 
 
 def test_a_confirmation_that_was_interrupted_is_resumed(here):

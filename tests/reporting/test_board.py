@@ -38,7 +38,7 @@ def test_the_columns_are_those_of_the_space_with_their_filters(board):
     board.sessions()
     experiment = board.ask("hparams/experiment", {"experimentName": ""})
     columns = {info["name"]: info for info in experiment["hparamInfos"]}
-    assert set(columns) == {"status", *CONFIG}
+    assert set(columns) == {"status", "seed", *CONFIG}
     assert columns["lr"]["domainInterval"] == {"minValue": 0.0001, "maxValue": 1.0}
     assert [v.strip() for v in columns["batch_size"]["domainDiscrete"]] == ["16", "32", "128"]
     assert columns["schedule"]["domainDiscrete"] == ["None", "cosine"]

@@ -217,10 +217,30 @@ def test_an_objective_that_names_no_split_has_its_own_group():
 def test_a_trial_has_its_row_from_its_start(folder):
     writer_of(folder)(started(1, lr=0.25))
     experiment, start, end = hparams(folder, 1)
-    assert [info.name for info in experiment.hparam_infos] == ["status", "lr"]
+    assert [info.name for info in experiment.hparam_infos] == ["status", "seed", "lr"]
     assert start.hparams["lr"].number_value == 0.25
     assert start.start_time_secs == START
     assert (end.status, end.end_time_secs) == (api_pb2.STATUS_RUNNING, 0)
+
+
+def test_the_seed_of_a_trial_is_in_its_row(folder):
+    """That of the experiment, its own, or what its config says: each in a column of text."""
+    search = {"strategy": "grid", "space": {"lr": "uniform(0, 1)"}, "seeds": [3, 14]}
+    writer = writer_of(folder, search=search)
+    writer(started(1) | {"seed": 14})
+    experiment, start, _ = hparams(folder, 1)
+    column = experiment.hparam_infos[1]
+    assert (column.name, column.differs) == ("seed", True)
+    assert list(column.domain_discrete) == [" 3", "14"]
+    assert start.hparams["seed"].string_value == "14"
+    writer_of(folder, seed=5)(started(2))
+    experiment, start, _ = hparams(folder, 2)
+    assert not experiment.hparam_infos[1].differs
+    assert start.hparams["seed"].string_value == "5"
+    writer_of(folder, space={"seed": "choice([8, 9])"})(started(3, seed=9))
+    experiment, start, _ = hparams(folder, 3)
+    assert [info.name for info in experiment.hparam_infos] == ["status", "seed"]
+    assert start.hparams["seed"].string_value == "9"
 
 
 @pytest.mark.parametrize(

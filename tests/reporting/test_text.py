@@ -114,3 +114,16 @@ def test_every_line_of_ours_fits_80_columns(storage):
     writer.trial(2, [], error=("exception", "x" * 500))
     writer.end()
     assert max(map(len, summary(Results(writer.folder)).splitlines()[:-2])) <= 80
+
+
+def test_what_is_confirmed_stands_beside_the_searched_best(storage):
+    writer = Writer(make_folder(storage / "digits"))
+    writer.trial(1, [0.75])
+    writer.end()
+    confirmed = {"mean": 0.71234, "standard_error": 0.0123, "seeds": 3, "searched": 0.75}
+    results = Results(writer.folder)
+    lines = summary(results, confirmed={"trial_id": "00001", **confirmed}).splitlines()
+    assert "Confirmed: trial 00001, val_accuracy 0.7123 +- 0.012 (3 seeds), searched 0.75" in lines
+    one = {"trial_id": "00001", **confirmed, "standard_error": None, "seeds": 1}
+    assert "0.7123 (1 seed), searched" in summary(results, confirmed=one)
+    assert "Confirmed" not in summary(results)

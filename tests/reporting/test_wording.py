@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.reporting.wording import config_line, duration, number, printable, shorten
+from tuner.reporting.wording import config_line, duration, number, printable, shorten, with_error
 
 CONFIG = {"lr": 0.03125, "width": 32, "optimizer": "sgd"}
 
@@ -15,6 +15,11 @@ def test_numbers_are_short():
         "None",
         "a b",
     ]
+
+
+def test_a_mean_has_its_error_where_there_is_one():
+    assert with_error(0.14386, 0.00188) == "0.1439 +- 0.0019"
+    assert with_error(0.5, None) == "0.5"
 
 
 def test_durations_have_their_two_largest_units():

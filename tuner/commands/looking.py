@@ -33,6 +33,7 @@ def list_(storage: str | None, as_json: bool) -> int:
 @options.as_json
 def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
     """Show how experiment NAME stands and its best trial."""
+    from tuner.best import show_json
     from tuner.events import RUNNING
     from tuner.reporting import follow as following
     from tuner.reporting.text import summary
@@ -41,12 +42,13 @@ def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
     if follow:
         following.follow(results)
         results = load(name, storage)
+    told = show_json(results)
     if as_json:
-        print_json(results.show())
+        print_json(told)
     elif results.status == RUNNING:
         click.echo(following.standing(results, now=time.time()))
     else:
-        click.echo(summary(results))
+        click.echo(summary(results, confirmed=told.get("confirmed")))
     return 0
 
 

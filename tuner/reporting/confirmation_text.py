@@ -8,7 +8,7 @@ from typing import Any
 
 from tuner.confirmation import Confirmation, Leader
 from tuner.reporting.text import folder_name
-from tuner.reporting.wording import number, printable, program
+from tuner.reporting.wording import number, printable, program, with_error
 from tuner.spread import Mean
 
 _HEAD = ("TRIAL", "SEARCHED", "CONFIRMED", "SEEDS", "LESS THE FIRST", "APART")
@@ -32,7 +32,7 @@ def confirmed_lines(best: Mapping[str, Any]) -> list[str]:
     """What a confirmed leader's entry of `best --json` says of its mean and of its model."""
     found = best["confirmed"]
     name, trial_id, seed = found["experiment"], found["trial_id"], found["seed"]
-    mean, seeds = _mean(found["mean"], found["standard_error"]), found["seeds"]
+    mean, seeds = with_error(found["mean"], found["standard_error"]), found["seeds"]
     return [
         f"  mean        {mean} over {seeds} fresh seeds; searched {number(found['searched'])}",
         f"  model       trial {trial_id} of {printable(name)}, seed {seed}",
@@ -60,7 +60,7 @@ def _row(leader: Leader) -> tuple[str, ...]:
     return (
         leader.trial_id,
         number(leader.searched),
-        _mean(mean.mean, mean.standard_error) if mean else "all failed",
+        with_error(mean.mean, mean.standard_error) if mean else "all failed",
         str(len(leader.values)),
         _with_interval(less) if less else "",
         ("yes" if less.is_settled else "no") if less else "",
@@ -126,10 +126,6 @@ def _search_name(confirmation: Confirmation) -> str:
     """What to give a command as the search's NAME."""
     folder = confirmation.results.folder
     return folder_name(folder.with_name(confirmation.confirms.name))
-
-
-def _mean(mean: float, error: float | None) -> str:
-    return number(mean) if error is None else f"{number(mean)} +- {error:.2g}"
 
 
 def _with_interval(less: Mean) -> str:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tuner.domains import Choice
 from tuner.events import (
     EXPERIMENT_STARTED,
     INTERRUPTED,
@@ -33,7 +34,7 @@ from tuner.history import TrialRecord
 from tuner.reporting import event_file
 from tuner.reporting.hparams import PLUGIN, Summaries, columns_of
 from tuner.selection import score
-from tuner.spec import ExperimentSpec
+from tuner.spec import ExperimentSpec, GridSettings
 
 _log = logging.getLogger(__name__)
 HPARAMS = f"{event_file.PREFIX}0000000000.hparams"  # read before all others
@@ -65,7 +66,9 @@ class TensorBoardWriter:
         self._files: dict[str, Path] = {}
         self._earlier = earlier
         self._records = event_file.Records()
-        self._summaries = Summaries(spec.name, columns_of(spec.search.space), metric_columns(spec))
+        self._seed = spec.constants["seed"]
+        columns = columns_of(_space_with_seed(spec))
+        self._summaries = Summaries(spec.name, columns, metric_columns(spec))
         self._failed = False
         for trial in earlier.values():
             values = [value for _, value in trial.values(self._metric)]
@@ -89,7 +92,8 @@ class TensorBoardWriter:
             for trial in self._earlier.values():
                 self._recall(trial)
         elif kind == TRIAL_STARTED:
-            row = self._rows.setdefault(event["trial_id"], _Row(event["config"], event["time"]))
+            config = self._config(event["config"], event.get("seed"))
+            row = self._rows.setdefault(event["trial_id"], _Row(config, event["time"]))
             self._show(event["trial_id"], row, RUNNING)
         elif kind == RESULT:
             self._report(event)
@@ -99,9 +103,15 @@ class TensorBoardWriter:
 
     def _recall(self, trial: TrialRecord) -> None:
         """Show a trial as the runs before left it; the driver that ran it is gone."""
-        row = self._rows[trial.trial_id] = _Row(trial.config, trial.started)
+        row = self._rows[trial.trial_id] = _Row(
+            self._config(trial.config, trial.seed), trial.started
+        )
         status = INTERRUPTED if trial.status == RUNNING else trial.status
         self._show(trial.trial_id, row, status, ended=trial.ended)
+
+    def _config(self, config: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
+        """A trial's config and the seed it trains with; `seed` is its own, if it has one."""
+        return {"seed": self._seed if seed is None else seed, **config}
 
     def _show(self, trial_id: str, row: _Row, status: str, *, ended: float | None = None) -> None:
         contents = self._summaries.of_trial(row.config, status, started=row.started, ended=ended)
@@ -171,6 +181,13 @@ def metric_columns(spec: ExperimentSpec) -> list[str]:
     objective = spec.objective.metric
     others = [metric for metric in _TELLING if spec.ships and metric != objective]
     return [best_tag(objective), *(tag_of(metric, objective) for metric in (objective, *others))]
+
+
+def _space_with_seed(spec: ExperimentSpec) -> dict[str, Any]:
+    """The search space, and before it what the seeds may be where they are not in it."""
+    seeds = spec.search.seeds if isinstance(spec.search, GridSettings) else ()
+    seed = Choice(seeds) if seeds else spec.constants["seed"]
+    return {"seed": seed, **spec.search.space}
 
 
 def _clean(tag: str) -> str:

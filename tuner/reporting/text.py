@@ -11,7 +11,15 @@ from typing import Any
 from tuner.errors import NoUsableTrialError
 from tuner.events import COMPLETED, INTERRUPTED
 from tuner.history import TrialRecord
-from tuner.reporting.wording import duration, number, printable, program, shorten
+from tuner.reporting.wording import (
+    amount_of,
+    duration,
+    number,
+    printable,
+    program,
+    shorten,
+    with_error,
+)
 from tuner.results import Results
 from tuner.storage import storage_folder
 from tuner.training.leak import SUSPECT, first_growth
@@ -19,16 +27,23 @@ from tuner.training.leak import SUSPECT, first_growth
 _WIDTH = 80
 
 
-def summary(results: Results, test: Mapping[str, Any] | None = None) -> str:
+def summary(
+    results: Results,
+    test: Mapping[str, Any] | None = None,
+    *,
+    confirmed: Mapping[str, Any] | None = None,
+) -> str:
     """The experiment in a screen of text, without a newline at the end.
 
     How many trials ended how; the best trial with its validation metrics, the test_* of `test`
-    (held-out split), and its config; failures by kind, each with its first message and log;
-    memory that only grew; where the results are and how to look at them.
+    (held-out split), and its config; `confirmed`, as `tuner.best.show_json` has it; failures by
+    kind, each with its first message and log; memory that only grew; where the results are and how
+    to look at them.
     """
     sections = [
         _head(results),
         _best(results, test or {}),
+        _confirmed(results.metric, confirmed),
         _failures(results),
         _leaks(results),
         _ways_on(results),
@@ -83,6 +98,18 @@ def _validation(metrics: Mapping[str, float], objective: str) -> Iterator[tuple[
     for name, value in metrics.items():
         if name.startswith("val_") and name != objective:
             yield printable(name), value
+
+
+def _confirmed(metric: str, told: Mapping[str, Any] | None) -> list[str]:
+    if told is None:
+        return []
+    mean = with_error(told["mean"], told["standard_error"])
+    seeds = amount_of(told["seeds"], "seed")
+    return wrap(
+        f"Confirmed: trial {told['trial_id']}, {printable(metric)} {mean} ({seeds}), "
+        f"searched {number(told['searched'])}",
+        _WIDTH,
+    )
 
 
 def _failures(results: Results) -> list[str]:

@@ -20,6 +20,15 @@ def number(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else printable(str(value))
 
 
+def with_error(mean: float, standard_error: float | None) -> str:
+    """A mean and its standard error; None: it has none.
+
+    >>> with_error(0.14386, 0.00188), with_error(0.5, None)
+    ('0.1439 +- 0.0019', '0.5')
+    """
+    return number(mean) if standard_error is None else f"{number(mean)} +- {standard_error:.2g}"
+
+
 def amount_of(amount: float, noun: str) -> str:
     """An amount with its noun.
 
