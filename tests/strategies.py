@@ -8,7 +8,8 @@ from tuner.domains import Choice, Normal, Numeric
 
 finite = st.floats(-1e6, 1e6, allow_nan=False).map(lambda x: round(x, 6))
 positive = st.floats(1e-6, 1e6).map(lambda x: round(x, 6)).filter(bool)
-constants = st.one_of(st.integers(-9, 9), finite, st.booleans(), st.none(), st.text(max_size=5))
+texts = st.text(max_size=5) | st.sampled_from(["A(", "resnet(18)", "f()(", "'"])
+constants = st.one_of(st.integers(-9, 9), finite, st.booleans(), st.none(), texts)
 pairs = st.tuples(finite, finite).map(sorted)
 positive_pairs = st.tuples(positive, positive).map(sorted)
 whole = st.tuples(st.integers(1, 999), st.integers(1, 999)).map(lambda p: (p[0], sum(p)))

@@ -54,7 +54,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tuner.rungs", "tuner.spread"),
     ("tuner.domains",),
     ("tuner.parts",),
-    ("tuner.errors", "tuner.ray_internals", "tuner.reporting.wording"),
+    ("tuner.errors", "tuner.plain_values", "tuner.ray_internals", "tuner.reporting.wording"),
 )
 
 # No test file of their name

@@ -51,6 +51,7 @@ def test_meaning(text: str, holds: bool) -> None:
         "lr >",
         "(" * 300 + "1" + ")" * 300,
         "1 + " * 5000 + "1",
+        "-" * 500 + "1",
         "lr = 3",
     ],
 )

@@ -4,7 +4,7 @@ import pytest
 from synthetic import Writer, make_folder
 
 from tuner.continuation import Extension, Past, assignment_of, newest_checkpoint
-from tuner.errors import UsageError
+from tuner.errors import JournalError, UsageError
 from tuner.journal import read
 
 
@@ -15,7 +15,7 @@ def writer(tmp_path):
 
 def past_of(writer):
     writer.kill()
-    return Past.of(read(writer.folder))
+    return Past.of(read(writer.folder), metric="val_accuracy")
 
 
 def test_a_new_experiment_has_no_past():
@@ -85,13 +85,22 @@ def test_a_checkpoint_ahead_of_its_report_is_not_used(writer):
     assert newest_checkpoint(writer.folder, trial)[0].epoch == 1
 
 
+def test_a_report_without_the_objective_is_damage(writer):
+    writer.add("trial_started", trial_id="00001", config={})
+    writer.add("result", trial_id="00001", epoch=3, metrics={"x": 1})
+    with pytest.raises(JournalError, match="of trial 00001, epoch 3, lacks the objective 'val_acc"):
+        past_of(writer)
+
+
 def test_failed_trials_go_on_when_asked(writer):
     writer.trial(0, [0.1], end="completed")
     writer.trial(1, [0.1], error=("crash", "m"))
     writer.kill()
     events = list(read(writer.folder))
-    assert Past.of(events).unfinished() == []
-    assert [t.trial_id for t in Past.of(events, retry_failed=True).unfinished()] == ["00001"]
+    metric = "val_accuracy"
+    assert Past.of(events, metric=metric).unfinished() == []
+    again = Past.of(events, metric=metric, retry_failed=True)
+    assert [t.trial_id for t in again.unfinished()] == ["00001"]
 
 
 def test_an_extension_changes_what_it_says_and_nothing_else():

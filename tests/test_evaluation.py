@@ -39,6 +39,11 @@ class Untested(Tested):
     test = None
 
 
+class Choosy(Tested):
+    def load_state_dict(self, state):
+        state["width"]
+
+
 def train(config):
     pass
 
@@ -89,6 +94,13 @@ def test_another_trial_is_measured_by_itself(folder):
     assert not (folder / "trials" / "00002" / "test.json").exists()
 
 
+def test_a_record_with_more_than_numbers_does_not_count(folder):
+    evaluate(Results(folder))
+    path = folder / "trials" / "00002" / "test.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "test_loss": ["x"]}))
+    assert evaluate(Results(folder))["test_loss"] == 0.25
+
+
 def test_a_damaged_checkpoint_is_not_measured(folder):
     Results(folder).best_checkpoint().path.write_bytes(b"torn")
     with pytest.raises(CheckpointError, match="is not what was written"):
@@ -101,6 +113,16 @@ def test_what_cannot_test_is_told(folder, name):
     results.spec["trainable"] = f"test_evaluation:{name}"
     assert not can_evaluate(results.spec)
     with pytest.raises(UsageError, match=r"has no method test\(\)"):
+        evaluate(results)
+
+
+def test_what_cannot_be_imported_or_does_not_fit_is_told(folder):
+    results = Results(folder)
+    results.spec["trainable"] = "no_such_module:Learner"
+    with pytest.raises(UsageError, match=r"cannot import no_such_module:Learner \(ModuleNotFound"):
+        evaluate(results)
+    results.spec["trainable"] = "test_evaluation:Choosy"
+    with pytest.raises(CheckpointError, match="does not fit test_evaluation:Choosy: 'width' is m"):
         evaluate(results)
 
 

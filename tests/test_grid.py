@@ -10,7 +10,7 @@ from strategies import spaces
 
 from tuner.constraints import Constraints
 from tuner.domains import Choice, Domain, Normal, Numeric, domains_of, parse_domain, parse_space
-from tuner.grid import allowed_cells, cell, count_cells, grid_values
+from tuner.grid import allowed_cells, cell, count_cells, every_value, grid_values
 
 
 def three(path: str) -> int:
@@ -57,6 +57,13 @@ def test_no_cell_comes_twice(space: dict[str, object]) -> None:
 
 def _repeats(domain: Domain) -> bool:
     return isinstance(domain, Choice) and len(set(map(repr, domain.values))) < len(domain.values)
+
+
+def test_billions_of_values_are_counted_and_none_is_listed() -> None:
+    space = parse_space({"a": "randint(0, 1000000000000)", "b": "choice([1, {'c': 'x'}])"})
+    assert count_cells(space, every_value) == 2 * 10**12
+    assert cell(space, every_value, 10**12 + 1) == {"a": 5 * 10**11, "b": {"c": "x"}}
+    assert count_cells(space, three) == 6
 
 
 def test_allowed_cells_come_in_order() -> None:

@@ -18,6 +18,7 @@ from tuner.rungs import (
     milestones,
     most_brackets,
     shares,
+    too_many,
 )
 
 scores = st.floats(-10, 10).map(lambda x: round(x, 2))
@@ -30,6 +31,13 @@ def test_milestones() -> None:
     assert list(milestones(9, 1, 3)) == [1, 3]
     assert list(milestones(1000, 1, 10)) == [1, 10, 100]
     assert list(milestones(5, 5, 2)) == []
+
+
+def test_rungs_without_end_are_told_from_few() -> None:
+    assert not too_many(10**9, 1, 1.3)
+    assert not too_many(5, 5, 1.0000000000000002)
+    assert too_many(10**9, 1, 1.2)
+    assert too_many(10, 1, 1.0000000000000002)
 
 
 def test_the_first_to_reach_a_rung_goes_on_and_a_worse_one_does_not() -> None:

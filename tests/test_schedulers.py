@@ -86,7 +86,7 @@ def test_a_journal_cut_anywhere_leads_to_the_same_decisions(tmp_path, brackets):
             writer.add(RESULT, trial_id=f"{n:05}", epoch=epoch, metrics={"val_loss": loss})
         writer.kill()
         resumed = asha()
-        for trial_id, epoch, metrics in Past.of(read(writer.folder)).reports():
+        for trial_id, epoch, metrics in Past.of(read(writer.folder), metric="val_loss").reports():
             resumed.record(trial_id, epoch, metrics)
         after = [resumed.record(f"{n:05}", e, {"val_loss": loss}) for n, e, loss in reports[cut:]]
         assert after == decisions[cut:]

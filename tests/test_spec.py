@@ -21,6 +21,12 @@ from tuner.spec import (
 
 MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}
 
+HUGE_GRID = {
+    "strategy": "grid",
+    "space": dict.fromkeys("abcd", "uniform(0, 1)"),
+    "points": 1000,
+}
+
 
 def faults(raw: dict[str, Any]) -> list[str]:
     with pytest.raises(SpecError) as refused:
@@ -120,6 +126,27 @@ def test_all_faults_come_at_once_with_key_rule_value_and_choices() -> None:
         ({"name": ""}, "got ''"),
         ({"trainable": "nowhere"}, "trainable: must be a dotted path"),
         ({"trainable": lambda config: None}, "trainable: cannot be pickled for the workers"),
+        ({"storage": ""}, "storage: must be a path"),
+        ({"storage": "a\0b"}, "storage: must be a path"),
+        ({"storage": "\ud800"}, "storage: must be a path"),
+        ({"warm_start": ""}, "warm_start: must be a path"),
+        ({"num_samples": 10**10}, "num_samples: must be less than or equal to 1000000000"),
+        ({"scheduler": {"max_t": 10**10}}, "scheduler.max_t: must be less than or equal to 1000"),
+        ({"timeouts": {"report_s": 1e300}}, "report_s: must be less than or equal to 1000000000"),
+        (
+            {"scheduler": {"reduction_factor": 1.0000000000000002}},
+            "scheduler.reduction_factor: must be larger: it makes more than 100 rungs up to max_t",
+        ),
+        (
+            {"search": {"strategy": "grid", "space": {"a": "uniform(0, 1)"}, "points": 1001}},
+            "must be less than or equal to 1000, got 1001",
+        ),
+        (
+            {"num_samples": None, "search": HUGE_GRID},
+            "num_samples: is required: there are more than 1,000,000,000 configs",
+        ),
+        ({"search": {"space": dict.fromkeys(map(str, range(1001)), 1)}}, "at most 1000 hyperp"),
+        ({"search": {"space": "lr"}}, "search.space: must be a mapping of names to domains"),
         ({"seed": -1}, "seed: must be greater than or equal to 0, got -1"),
     ],
 )

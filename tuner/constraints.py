@@ -16,6 +16,7 @@ from tuner.errors import Fault, unknown
 from tuner.parts import Rule
 
 _LONGEST = 1000  # characters
+_DEEPEST = 100  # levels
 
 _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -100,7 +101,9 @@ def _parse(text: str) -> ast.expr:
     return tree
 
 
-def _check(node: ast.expr, text: str) -> None:
+def _check(node: ast.expr, text: str, depth: int = 0) -> None:
+    if depth > _DEEPEST:
+        raise Rule(Fault("", f"is nested deeper than {_DEEPEST} levels", text))
     match node:
         case ast.Constant(value=str() | int() | float() | bool() | None) | ast.Name():
             return
@@ -123,7 +126,7 @@ def _check(node: ast.expr, text: str) -> None:
             )
             raise Rule(Fault("", rule, text))
     for child in children:
-        _check(child, text)
+        _check(child, text, depth + 1)
 
 
 def _holds(tree: ast.expr, config: Mapping[str, Any]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tuner.assignment import Assignment
 from tuner.checkpoints import Checkpoint, verified
-from tuner.errors import CheckpointError, UsageError
+from tuner.errors import CheckpointError, JournalError, UsageError
 from tuner.events import FAILED, INTERRUPTED, RESULT, RUNNING, Event
 from tuner.history import History, TrialRecord, fold
 
@@ -53,9 +53,16 @@ class Past:
     retry_failed: bool = False
 
     @classmethod
-    def of(cls, events: Iterable[Event], *, retry_failed: bool = False) -> Past:
-        """The past of an experiment that is resumed."""
+    def of(cls, events: Iterable[Event], *, metric: str, retry_failed: bool = False) -> Past:
+        """The past of an experiment that is resumed, whose objective is `metric`.
+
+        Raises JournalError for a report without it: no search writes one, none could go on from it.
+        """
         told = tuple(events)
+        for event in told:
+            if event["event"] == RESULT and metric not in event["metrics"]:
+                report = f"the report of trial {event['trial_id']}, epoch {event['epoch']}"
+                raise JournalError(f"{report}, lacks the objective {metric!r}")
         return cls(told, fold(told), resumed=True, retry_failed=retry_failed)
 
     def reports(self) -> Iterator[tuple[str, int, dict[str, float]]]:

@@ -80,7 +80,8 @@ def resume_experiment(folder: Path, *, more: Extension | None = None) -> Results
     with Journal.open(folder) as journal:
         if more.changes_the_spec:
             write_document(folder / EXPERIMENT, {**document, "spec": spec.model_dump(mode="json")})
-        return _run(spec, journal, Past.of(read(folder), retry_failed=more.retry_failed))
+        past = Past.of(read(folder), metric=spec.objective.metric, retry_failed=more.retry_failed)
+        return _run(spec, journal, past)
 
 
 def _run(spec: ExperimentSpec, journal: Journal, past: Past) -> Results:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from tuner.errors import CheckpointError, UsageError
@@ -24,8 +25,9 @@ def evaluate(
     Returns {trial_id, epoch, checkpoint_sha256, test_accuracy, test_loss, ...}. What was measured
     is kept beside the trial, and a second call reads it. Imports the trainable that the
     experiment names. data_dir: where its data lies (None: where it lay for the search). Raises
-    UsageError where the trainable is no Learner with a `test` method, and what
-    `Results.best_checkpoint` raises.
+    UsageError where the trainable cannot be imported or is no Learner with a `test` method,
+    CheckpointError where it does not take the checkpoint, and what `Results.best_checkpoint`
+    raises.
     """
     from tuner.spec import build_spec
 
@@ -34,9 +36,13 @@ def evaluate(
     known = recorded(results.folder, trial.trial_id, checkpoint)
     if known is not None:
         return known
-    constants = build_spec(results.spec).constants | own_seed(trial.seed)
-    learner = _learner(results.spec["trainable"], trial.config, constants, data_dir)
-    learner.load_state_dict(load_state(checkpoint.path, None))  # verified when it was found
+    spec = build_spec(results.spec, str(results.folder))
+    learner = _learner(
+        spec.trainable, trial.config, spec.constants | own_seed(trial.seed), data_dir
+    )
+    state = load_state(checkpoint.path, None)  # verified when it was found
+    with _fitting(f"{checkpoint.path} does not fit {spec.trainable}"):
+        learner.load_state_dict(state)
     measured = {
         "trial_id": trial.trial_id,
         "epoch": checkpoint.epoch,
@@ -58,14 +64,11 @@ def evaluate_export(export: Export, *, data_dir: str | None = None) -> dict[str,
 
     config = export.config
     learner = _learner(config.trainable, config.config, config.training, data_dir)
+    what = f"{export.folder / EXPORTED} does not fit {config.trainable}"
     weights = export.weights()
-    try:
-        learner.load_state_dict(with_weights(learner.state_dict(), weights))
-    except (KeyError, RuntimeError) as error:
-        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise CheckpointError(
-            f"{export.folder / EXPORTED} does not fit {config.trainable}: {reason}"
-        ) from error
+    with _fitting(what):
+        state = with_weights(learner.state_dict(), weights)
+        learner.load_state_dict(state)
     return {
         "trial_id": config.trial_id,
         "epoch": config.epoch,
@@ -75,8 +78,11 @@ def evaluate_export(export: Export, *, data_dir: str | None = None) -> dict[str,
 
 
 def can_evaluate(spec: Mapping[str, Any]) -> bool:
-    """Whether the trainable that a resolved spec names can measure a test split."""
-    return _measures(load_trainable(spec["trainable"]))
+    """Whether the trainable that a resolved spec names can measure a test split.
+
+    Raises UsageError where it cannot be imported.
+    """
+    return _measures(_imported(spec["trainable"]))
 
 
 def _measures(trainable: Any) -> bool:
@@ -87,7 +93,7 @@ def _learner(
     path: str, config: Mapping[str, Any], constants: Mapping[str, Any], data_dir: str | None
 ) -> Learner:
     """A new Learner of the trainable at `path`."""
-    trainable = load_trainable(path)
+    trainable = _imported(path)
     if not _measures(trainable):
         raise UsageError(f"{path} has no method test(), so it cannot be evaluated")
     import torch
@@ -101,6 +107,24 @@ def _learner(
         world_size=1,
     )
     return learner
+
+
+def _imported(path: str) -> Any:
+    try:
+        return load_trainable(path)
+    except Exception as error:  # whatever the user's module raises
+        reason = f"{type(error).__name__}: {error}"
+        raise UsageError(f"cannot import {path} ({reason})") from error
+
+
+@contextmanager
+def _fitting(what: str) -> Iterator[None]:
+    """Raise CheckpointError, which says `what`, where a Learner does not take a state."""
+    try:
+        yield
+    except Exception as error:  # how a Learner says so is its own affair
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise CheckpointError(f"{what}: {reason}") from error
 
 
 def _measure(learner: Any) -> dict[str, float]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from tuner.constraints import Constraints
@@ -24,15 +27,35 @@ def grid_values(domain: Domain, points: int) -> tuple[Value, ...]:
     >>> grid_values(Numeric(1e-4, 1e-2, log=True), 3)
     (0.0001, 0.001, 0.01)
     """
+    return tuple(_values(domain, points))
+
+
+def _values(domain: Domain, points: int) -> Sequence[Value]:
     if isinstance(domain, Choice):
         return domain.values
     if isinstance(domain, Numeric) and domain.size is not None and domain.size <= points:
-        step = domain.step or 0
-        return tuple(_tidy(domain, domain.first + i * step) for i in range(domain.size))
+        return _Steps(domain, domain.size)
     if points == 1:
         return (_tidy(domain, domain.at(0.5)),)
     values = (domain.at(i / (points - 1)) for i in range(points))
     return tuple(dict.fromkeys(_tidy(domain, value) for value in values))
+
+
+class _Steps(Sequence[Value]):
+    """Every value of a stepped domain, each made when it is asked for: there may be billions."""
+
+    def __init__(self, domain: Numeric, size: int) -> None:
+        self._domain = domain
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, index: Any) -> Value:
+        if not 0 <= index < self._size:
+            raise IndexError(index)
+        step = self._domain.step or 0
+        return _tidy(self._domain, self._domain.first + index * step)
 
 
 def _tidy(domain: Domain, value: float) -> Value:
@@ -42,45 +65,63 @@ def _tidy(domain: Domain, value: float) -> Value:
     return float(f"{value:.12g}")
 
 
-def count_cells(space: Space, points: Points, path: str = "") -> int:
+def count_cells(space: Space, points: Points) -> int:
     """How many cells the grid over `space` has; a conditional branch adds its own."""
-    total = 1
-    for key, value in space.items():
-        total *= sum(_weights(value, points, f"{path}.{key}" if path else key))
-    return total
+    return _Grid(space, points).cells
 
 
-def cell(space: Space, points: Points, index: int, path: str = "") -> dict[str, Any]:
+def cell(space: Space, points: Points, index: int) -> dict[str, Any]:
     """Config number `index` of the grid, 0 <= index < count_cells; the last name varies fastest."""
-    config: dict[str, Any] = {}
-    for key in reversed(list(space)):
-        here = f"{path}.{key}" if path else key
-        weights = _weights(space[key], points, here)
-        index, offset = divmod(index, sum(weights))
-        for value, weight in zip(_options(space[key], points, here), weights, strict=True):
-            if offset < weight:
-                inner = isinstance(value, Mapping)
-                config[key] = cell(value, points, offset, here) if inner else value
-                break
-            offset -= weight
-    return {key: config[key] for key in space}
+    return _Grid(space, points).cell(index)
 
 
 def allowed_cells(
     space: Space, points: Points, constraints: Constraints
 ) -> Iterator[dict[str, Any]]:
     """Every config of the grid that `constraints` allow, in order."""
-    configs = (cell(space, points, index) for index in range(count_cells(space, points)))
-    return filter(constraints.allow, configs)
+    grid = _Grid(space, points)
+    return filter(constraints.allow, map(grid.cell, range(grid.cells)))
 
 
-def _options(value: Value, points: Points, path: str) -> tuple[Value, ...]:
-    return grid_values(value, points(path)) if isinstance(value, Domain) else (value,)
+class _Grid:
+    """The grid over a space whose names lie below `path`; `cells` is how many cells it has."""
+
+    def __init__(self, space: Space, points: Points, path: str = "") -> None:
+        self._axes = {
+            key: _Axis(value, points, f"{path}.{key}" if path else key)
+            for key, value in space.items()
+        }
+        self.cells: int = math.prod(axis.cells for axis in self._axes.values())
+
+    def cell(self, index: int) -> dict[str, Any]:
+        config: dict[str, Any] = {}
+        for key, axis in reversed(self._axes.items()):
+            index, offset = divmod(index, axis.cells)
+            config[key] = axis.at(offset)
+        return {key: config[key] for key in self._axes}
 
 
-def _weights(value: Value, points: Points, path: str) -> list[int]:
-    """How many cells each option of `value` stands for: one, or a branch's own count."""
-    return [
-        count_cells(option, points, path) if isinstance(option, Mapping) else 1
-        for option in _options(value, points, path)
-    ]
+class _Axis:
+    """The options of one value of a space: an option is one cell, a branch as many as it has."""
+
+    def __init__(self, value: Value, points: Points, path: str) -> None:
+        self._options = _values(value, points(path)) if isinstance(value, Domain) else (value,)
+        self._branches: list[_Grid | None] | None = None
+        if not isinstance(self._options, _Steps):
+            self._branches = [
+                _Grid(option, points, path) if isinstance(option, Mapping) else None
+                for option in self._options
+            ]
+            cells = (branch.cells if branch else 1 for branch in self._branches)
+            self._ends = list(accumulate(cells))
+        self.cells = self._ends[-1] if self._branches else len(self._options)
+
+    def at(self, offset: int) -> Value:
+        """The option, or the cell of its branch, number `offset`."""
+        if self._branches is None:
+            return self._options[offset]
+        number = bisect_right(self._ends, offset)
+        branch = self._branches[number]
+        if branch is None:
+            return self._options[number]
+        return branch.cell(offset - self._ends[number] + branch.cells)

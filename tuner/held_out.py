@@ -22,7 +22,7 @@ def recorded(folder: Path, trial_id: str, checkpoint: Checkpoint) -> dict[str, A
     except (OSError, ValueError, RecursionError):
         return None
     same = isinstance(known, dict) and known.get("checkpoint_sha256") == checkpoint.sha256
-    return known if same else None
+    return known if same and set(map(type, known.values())) <= {str, int, float} else None
 
 
 def keep(folder: Path, trial_id: str, measured: dict[str, Any]) -> None:

@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tuner.errors import Fault, unknown
 
+MOST = 10**9  # trials, epochs, workers, seconds of waiting: what is more is a slip
+
 
 class Part(BaseModel):
     """A frozen settings model. Numbers must be finite; a key it does not know is refused."""

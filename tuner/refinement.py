@@ -13,6 +13,7 @@ from tuner.constraints import Constraints
 from tuner.domains import Choice, Domain, Normal, Numeric, Space, Value, names_of, space_text
 from tuner.errors import UsageError
 from tuner.history import TrialRecord
+from tuner.parts import Rule
 from tuner.results import Results
 from tuner.searchers.encoding import Array, Encoding
 from tuner.selection import score
@@ -50,8 +51,8 @@ def refine(results: Results, *, points: int) -> Refinement:
     The best fifth of the usable trials lead, 3 to 10 of them. A number's region is the leaders',
     and at least a tenth of its domain to each side of the best one, in the domain's own scale and
     within its bounds; of a choice the values that the leaders have are kept. Raises
-    NoUsableTrialError where no trial leads, UsageError for a confirmation, or where the old
-    `forbid` leaves nothing of the region.
+    NoUsableTrialError where no trial leads, UsageError for a confirmation, where a leader's config
+    is not of the space, or where the old `forbid` leaves nothing of the region.
     """
     if results.spec.get("confirms"):
         raise UsageError(f"{results.name} confirms {results.spec['confirms']['name']}: name that")
@@ -60,7 +61,10 @@ def refine(results: Results, *, points: int) -> Refinement:
     usable = results.top()
     count = min(_MOST, max(_FEWEST, math.ceil(len(usable) / _SHARE)))
     leading = tuple(usable[:count])
-    space = narrowed(search.search.space, [trial.config for trial in leading])
+    try:
+        space = narrowed(search.search.space, [trial.config for trial in leading])
+    except Rule as rule:
+        raise UsageError(f"{results.name}: a leader's config is not of its space: {rule}") from rule
     storage = str(results.folder.resolve().parent)
     usual = Path(default_storage()).expanduser().resolve() == Path(storage)
     values = [_value(results, trial) for trial in (best, leading[-1])]

@@ -11,7 +11,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterator
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
+
+MOST_RUNGS = 100
 
 
 class Rungs:
@@ -71,6 +73,15 @@ class Brackets:
         """See `Rungs.goes_on`, among the trials of its bracket; `trial_id` is a number as text."""
         rungs = self._rungs[bracket_of(int(trial_id), self._shares)]
         return rungs.goes_on(trial_id, epoch, score)
+
+
+def too_many(max_t: int, grace_period: int, reduction_factor: float) -> bool:
+    """Whether the rungs are more than MOST_RUNGS: with a factor of just 1 there is no end to them.
+
+    Beyond that there are several within an epoch, or one at every epoch, which halves nothing.
+    """
+    rungs = milestones(max_t, grace_period, reduction_factor)
+    return any(True for _ in islice(rungs, MOST_RUNGS, None))
 
 
 def most_brackets(max_t: int, grace_period: int, reduction_factor: float) -> int:

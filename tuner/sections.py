@@ -11,8 +11,8 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from tuner.errors import Fault, unknown
-from tuner.parts import Part, Rule
-from tuner.rungs import most_brackets
+from tuner.parts import MOST, Part, Rule
+from tuner.rungs import MOST_RUNGS, most_brackets, too_many
 
 
 class Objective(Part):
@@ -32,7 +32,7 @@ class AshaSettings(Part):
     """
 
     name: Literal["asha"] = "asha"
-    max_t: int = Field(10, ge=1)
+    max_t: int = Field(10, ge=1, le=MOST)
     grace_period: int = Field(1, ge=1)
     reduction_factor: float = Field(4, gt=1)
     brackets: int | None = Field(None, ge=1)
@@ -51,6 +51,9 @@ class AshaSettings(Part):
                     f"must be at most max_t, got {self.grace_period} and {self.max_t}",
                 )
             )
+        if too_many(self.max_t, self.grace_period, self.reduction_factor):
+            rule = f"must be larger: it makes more than {MOST_RUNGS} rungs up to max_t"
+            raise Rule(Fault("reduction_factor", rule, self.reduction_factor))
         if self.brackets and self.brackets > self.most_brackets:
             rule = f"must be at most {self.most_brackets}, one more than there are rungs"
             raise Rule(Fault("brackets", rule, self.brackets))
@@ -77,8 +80,8 @@ class Resources(Part):
 
     cpus: float = Field(1, gt=0)
     gpus: float = Field(0, ge=0)
-    workers: int = Field(1, ge=1)
-    split: int = Field(1, ge=1)
+    workers: int = Field(1, ge=1, le=MOST)
+    split: int = Field(1, ge=1, le=MOST)
 
     @property
     def ranks(self) -> int:
@@ -111,8 +114,8 @@ class Timeouts(Part):
     one worker of a trial waits for another.
     """
 
-    report_s: float = Field(3600, gt=0)
-    ranks_s: float = Field(600, gt=0)
+    report_s: float = Field(3600, gt=0, le=MOST)
+    ranks_s: float = Field(600, gt=0, le=MOST)
 
 
 class Confirms(Part):

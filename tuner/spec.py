@@ -15,6 +15,7 @@ from typing import Annotated, Any, Self
 
 import yaml
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
     JsonValue,
@@ -23,7 +24,7 @@ from pydantic import (
 )
 
 from tuner.errors import Fault, SpecError
-from tuner.parts import Part, Rule, parse
+from tuner.parts import MOST, Part, Rule, parse
 from tuner.sections import (
     SCHEDULERS,
     AshaSettings,
@@ -87,6 +88,12 @@ def check_name(name: str) -> str:
     return name
 
 
+def _path(text: str) -> str:
+    if not text or "\0" in text or not text.isprintable():
+        raise Rule(Fault("", "must be a path of printable characters", text))
+    return text
+
+
 def default_storage() -> str:
     """The folder that holds experiments: $TUNER_STORAGE, else `results` where you stand."""
     return os.environ.get("TUNER_STORAGE") or "./results"
@@ -127,14 +134,14 @@ class ExperimentSpec(Part):
     scheduler: Annotated[AshaSettings | None, BeforeValidator(read_scheduler)] = AshaSettings()
     resources: Resources = Resources()
     timeouts: Timeouts = Timeouts()
-    num_samples: int | None = Field(None, ge=1)
-    max_concurrent: int | None = Field(None, ge=1)
+    num_samples: int | None = Field(None, ge=1, le=MOST)
+    max_concurrent: int | None = Field(None, ge=1, le=MOST)
     time_budget_s: float | None = Field(None, gt=0)
     seed: int = Field(0, ge=0, lt=2**32)
-    storage: str = Field(default_factory=default_storage, min_length=1)
+    storage: Annotated[str, AfterValidator(_path)] = Field(default_factory=default_storage)
     log: Annotated[tuple[str, ...], BeforeValidator(read_logs)] = ()
     confirms: Confirms | None = None
-    warm_start: Annotated[str, Field(min_length=1)] | None = None
+    warm_start: Annotated[str, AfterValidator(_path)] | None = None
 
     @field_validator("training", mode="before")
     @classmethod
@@ -146,6 +153,9 @@ class ExperimentSpec(Part):
         faults = []
         if self.search.strategy != "grid" and self.num_samples is None and not self.time_budget_s:
             faults.append(Fault("num_samples", "is required, unless the search is grid"))
+        elif self.num_samples is None and (self.trials or 0) > MOST:
+            rule = f"is required: there are more than {MOST:,} configs"
+            faults.append(Fault("num_samples", rule))
         for name in sorted(set(self.search.space) & set(self.training)):
             faults.append(
                 Fault(f"training.{name}", f"is also searched: set search.space.{name} instead")

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from tuner.errors import Fault, SpecError
+from tuner.plain_values import fault_of_values
 
 
 class _Loader(yaml.SafeLoader):
@@ -21,20 +22,32 @@ _Loader.add_implicit_resolver(
     re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)|[-+]?(\d+\.\d*|\.\d+)", re.X),
     list("-+0123456789."),
 )
+_Loader.yaml_implicit_resolvers = {  # a date is text, as in JSON
+    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
+    for first, resolvers in _Loader.yaml_implicit_resolvers.items()
+}
 
 
 def read_value(text: str) -> Any:
-    """What `text` means as a YAML value: 1e-3 a number, `true` a bool, `[1, 2]` a list."""
-    return yaml.load(text, Loader=_Loader)
+    """What `text` means as a YAML value: 1e-3 a number, `true` a bool, `[1, 2]` a list.
+
+    Raises ValueError where it is not YAML, or holds more than plain values of a sane size.
+    """
+    try:
+        value = yaml.load(text, Loader=_Loader)
+    except Exception as error:  # a strange tag lets out whatever PyYAML's converter stumbles over
+        raise ValueError(" ".join(str(error).split()) or type(error).__name__) from None
+    if fault := fault_of_values(value):
+        raise ValueError(f"it {fault}")
+    return value
 
 
 def read_mapping(text: str, source: str = "the spec") -> dict[str, Any]:
     """The mapping that YAML or JSON `text` holds. Raises SpecError where it does not parse."""
     try:
         raw = read_value(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        reason = " ".join(str(error).split())
-        raise SpecError([Fault("", f"is neither YAML nor JSON: {reason}")], source) from None
+    except ValueError as error:
+        raise SpecError([Fault("", f"is neither YAML nor JSON: {error}")], source) from None
     if not isinstance(raw, dict) or not all(isinstance(key, str) for key in raw):
         raise SpecError([Fault("", "must be a mapping of names to values", raw)], source)
     return raw
@@ -65,8 +78,8 @@ def override(raw: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, An
         else:
             try:
                 node[last] = read_value(text)
-            except yaml.YAMLError as error:
-                faults.append(Fault(path, f"cannot be read: {' '.join(str(error).split())}", text))
+            except ValueError as error:
+                faults.append(Fault(path, f"cannot be read: {error}", text))
     if faults:
         raise SpecError(faults, "the command line")
     return changed

@@ -22,7 +22,7 @@ from tuner.constraints import Constraints
 from tuner.domains import domains_of, names_of, parse_space, space_size, space_text
 from tuner.errors import Fault, unknown
 from tuner.grid import MOST_LISTED, Points, allowed_cells, count_cells, every_value
-from tuner.parts import Part, Rule, parse
+from tuner.parts import MOST, Part, Rule, parse
 
 SpaceField = Annotated[
     Mapping[str, Any],
@@ -63,9 +63,10 @@ class SearchSettings(Part):
 
     def trials(self, num_samples: int | None) -> int | None:
         """How many trials the search gives: None where only the time budget ends it."""
-        finite = space_size(self.space) is not None
-        size = self._count(every_value) if finite else None
-        return num_samples if size is None else min(size, num_samples or size)
+        if (space_size(self.space) or MOST + 1) > MOST:
+            return num_samples
+        size = self._count(every_value)
+        return min(size, num_samples or size)
 
 
 class RandomSettings(SearchSettings):
@@ -75,19 +76,20 @@ class RandomSettings(SearchSettings):
 
 
 _POINTS = 3  # values of a continuous domain on a grid
+_Points = Annotated[int, Field(ge=1, le=1000)]
 
 
 class GridSettings(SearchSettings):
     """Every combination, in declared order, the last name changing fastest.
 
-    points: how many values a continuous domain (or an integer range that is longer) gets, 1 or
-    more, evenly spaced in the domain's own scale; one number for all, or one for each name.
+    points: how many values a continuous domain (or an integer range that is longer) gets, 1 to
+    1000, evenly spaced in the domain's own scale; one number for all, or one for each name.
     configs: these configs instead of the grid's cells, in this order. seeds: each config is
     trained once with each of these seeds, one after the other; none: with the experiment's.
     """
 
     strategy: Literal["grid"] = "grid"
-    points: Annotated[int, Field(ge=1)] | dict[str, Annotated[int, Field(ge=1)]] = _POINTS
+    points: _Points | dict[str, _Points] = _POINTS
     configs: tuple[dict[str, JsonValue], ...] = ()
     seeds: tuple[Annotated[int, Field(ge=0, lt=2**32)], ...] = ()
 

@@ -11,6 +11,7 @@ from ray import tune
 from strategies import leaves, spaces
 
 from tuner.domains import (
+    Choice,
     Domain,
     from_ray,
     parse_domain,
@@ -90,8 +91,15 @@ def test_rays_grid_and_nested_choice() -> None:
         ("uniform(0, 1) + 1", "not a literal"),
         ("__import__('os').system('true')", "not a literal"),
         ("choice([open('x')])", "unknown domain 'open'"),
+        ("choice(['uniform(0, 1)'])", "an option is a value, or a mapping of names to domains"),
         ("choice([1, uniform(0, 1)])", "an option is a value, or a mapping of names to domains"),
         ("uniform(", "can be read"),
+        (f"uniform(0, {'-' * 900}x)", "can be read"),
+        (f"uniform(0, {10**400})", "finite numbers, at most 1e+300"),
+        (f"choice([{10**400}])", "must be plain"),
+        ("randn(0, 1e308)", "finite numbers, at most 1e+300"),
+        ("quniform(0, 1e300, 1e-300)", "more values than a float can tell apart"),
+        ("randint(0, 1e17)", "more values than a float can tell apart"),
         ("uniform(0, 1)\n2", "can be read"),
     ],
 )
@@ -105,6 +113,13 @@ def test_what_is_no_domain_is_refused_by_its_rule(text: str, rule: str) -> None:
 def test_any_text_is_a_domain_or_refused(text: str) -> None:
     with contextlib.suppress(Rule):
         assert isinstance(parse_domain(text), Domain)
+
+
+def test_an_option_may_look_like_a_call_that_is_no_domain() -> None:
+    values = ("A(", "resnet(18)", "f(x)(")
+    domain = Choice(values)
+    assert parse_domain(str(domain)) == from_ray(tune.choice(list(values))) == domain
+    assert parse_space({"a": {"grid_search": list(values)}})["a"] == Choice(values, grid=True)
 
 
 def test_all_faults_of_a_space_are_told_with_their_names() -> None:

@@ -9,6 +9,7 @@ import sys
 import pytest
 from ray.tune.search import Searcher
 
+from tuner.errors import SpecError
 from tuner.searchers.numbered import GridSearch, RandomSearch
 from tuner.spec import GridSettings, RandomSettings
 
@@ -53,6 +54,15 @@ def test_a_finite_space_is_drawn_without_repeats_until_it_is_used_up(backwards: 
     configs = {i: search.suggest(str(i)) for i in order}
     assert configs[9] == Searcher.FINISHED
     assert len({json.dumps(configs[i]) for i in range(9)}) == 9
+
+
+def test_a_space_too_large_to_be_listed_is_not() -> None:
+    space = {"a": "randint(0, 1000000000000)"}
+    drawn = RandomSearch(RandomSettings(space=space, forbid=["a < 500000000000"]))
+    assert all(drawn.suggest(str(i))["a"] >= 5 * 10**11 for i in range(20))
+    nothing = RandomSearch(RandomSettings(space=space, forbid=["a >= 0"]))
+    with pytest.raises(SpecError, match="forbid: leaves nothing that 10000 random draws could"):
+        nothing.suggest("0")
 
 
 def test_rare_configs_of_a_finite_space_are_found_too() -> None:

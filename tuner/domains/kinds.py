@@ -16,6 +16,9 @@ from typing import Any
 from tuner.errors import Fault
 from tuner.parts import Rule
 
+_LARGEST = 1e300  # of a number, so that what is computed of two or three stays finite
+_MOST_STEPS = 2**53
+
 Value = Any  # a hyperparameter's value: number, text, bool, None, or a list or mapping of them
 
 
@@ -52,6 +55,7 @@ class Numeric(Domain):
 
     def __post_init__(self) -> None:
         name = self.name
+        _check_numbers(name, self.lower, self.upper, self.q)
         if self.integer:
             for bound in (self.lower, self.upper, self.q or 1):
                 if bound != int(bound):
@@ -63,6 +67,9 @@ class Numeric(Domain):
             raise Rule(Fault("", f"{name}: lower must be above 0", self.lower))
         if self.q is not None and self.q <= 0:
             raise Rule(Fault("", f"{name}: q must be above 0", self.q))
+        largest = max(abs(self.lower), abs(self.upper))
+        if self.step is not None and largest / self.step > _MOST_STEPS:
+            raise Rule(Fault("", f"{name} has more values than a float can tell apart: {self}"))
         if self.first > self.last:
             raise Rule(Fault("", f"{name} has no values between its bounds: {self}"))
 
@@ -134,6 +141,7 @@ class Normal(Domain):
     q: float | None = None
 
     def __post_init__(self) -> None:
+        _check_numbers("randn", self.mean, self.sd, self.q)
         if self.sd <= 0:
             raise Rule(Fault("", "randn: sd must be above 0", self.sd))
         if self.q is not None and self.q <= 0:
@@ -254,13 +262,20 @@ def literal(value: Value) -> str:
             return str(value)
         case bool() | None | str():
             return repr(value)
-        case int() | float() if math.isfinite(value):
+        case int() | float() if abs(value) <= _LARGEST:
             return _number(value)
         case list() | tuple():
             return f"[{', '.join(map(literal, value))}]"
         case Mapping():
             return f"{{{', '.join(f'{k!r}: {literal(v)}' for k, v in value.items())}}}"
     raise Rule(Fault("", "must be plain: number, text, bool, None, list or mapping", value))
+
+
+def _check_numbers(name: str, *numbers: float | None) -> None:
+    """Raise Rule for one whose size no float, or no calculation with it, could hold."""
+    for number in numbers:
+        if number is not None and not abs(number) <= _LARGEST:
+            raise Rule(Fault("", f"{name} takes finite numbers, at most {_LARGEST:g}", number))
 
 
 def _number(value: float) -> str:

@@ -6,7 +6,6 @@ Text is parsed through a whitelist of calls with literal arguments and is never 
 from __future__ import annotations
 
 import ast
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -30,6 +29,8 @@ _CALLS: dict[str, tuple[tuple[str, ...], int, Callable[..., Domain]]] = {
     "grid_search": (("values",), 1, lambda values: Choice(_values(values), grid=True)),
 }
 
+_MOST_NAMES = 1000
+
 
 def parse_domain(text: str) -> Domain:
     """The domain that `text` spells, as `loguniform(1e-4, 1e-1)` or `tune.choice([16, 32])`.
@@ -37,10 +38,11 @@ def parse_domain(text: str) -> Domain:
     Raises Rule naming the fault: an unknown call, a wrong argument, bounds that cannot be.
     """
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
+        parsed = _evaluate(ast.parse(text.strip(), mode="eval").body, text)
+    except Rule:
+        raise
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise Rule(Fault("", "is not a domain that can be read", text)) from None
-    parsed = _evaluate(tree, text)
     if not isinstance(parsed, Domain):
         raise Rule(Fault("", "must be one call of a domain", text, tuple(sorted(_CALLS))))
     return parsed
@@ -48,8 +50,14 @@ def parse_domain(text: str) -> Domain:
 
 def is_domain_text(text: str) -> bool:
     """Whether `text` looks like a call, as in `choice(...)`: then it must parse as a domain."""
+    return _called(text) is not None
+
+
+def _called(text: str) -> str | None:
+    """The name before the bracket, where `text` looks like a call."""
     head, bracket, _ = text.strip().partition("(")
-    return bool(bracket) and head.removeprefix("tune.").strip().isidentifier()
+    name = head.removeprefix("tune.").strip()
+    return name if bracket and name.isidentifier() else None
 
 
 def parse_space(raw: Mapping[str, Value]) -> dict[str, Value]:
@@ -59,6 +67,10 @@ def parse_space(raw: Mapping[str, Value]) -> dict[str, Value]:
     """
     space: dict[str, Value] = {}
     faults: list[Fault] = []
+    if not isinstance(raw, Mapping):
+        raise Rule(Fault("", "must be a mapping of names to domains and values", raw))
+    if len(raw) > _MOST_NAMES:
+        raise Rule(Fault("", f"must be at most {_MOST_NAMES} hyperparameters", len(raw)))
     if not raw:
         faults.append(Fault("", "is empty: name at least one hyperparameter and its domain"))
     for key, value in raw.items():
@@ -112,10 +124,17 @@ def _parse_value(value: Value) -> Value:
     return list(value) if isinstance(value, tuple) else value
 
 
+def _parse_option(value: Value) -> Value:
+    """A value; text that calls no domain, as "resnet(18)", is text."""
+    if isinstance(value, str) and _called(value) not in _CALLS:
+        return value
+    return _parse_value(value)
+
+
 def _values(raw: Sequence[Value]) -> tuple[Value, ...]:
     if isinstance(raw, str | bytes) or not isinstance(raw, Sequence):
         raise Rule(Fault("", "takes a list of values", raw))
-    values = tuple(_parse_value(value) for value in raw)
+    values = tuple(map(_parse_option, raw))
     for value in values:
         if isinstance(value, Domain):
             rule = "an option is a value, or a mapping of names to domains"
@@ -165,6 +184,4 @@ def _call(name: str, node: ast.Call, text: str) -> Domain:
     for argument in arguments:
         if isinstance(argument, bool) or not isinstance(argument, int | float):
             raise Rule(Fault("", f"{name} takes numbers", argument))
-        if not math.isfinite(argument):
-            raise Rule(Fault("", f"{name} takes finite numbers", argument))
     return build(*arguments)

@@ -11,11 +11,11 @@ from ray.tune.search import Searcher
 from tuner.constraints import Constraints
 from tuner.domains import Domain, Value, resolve, space_size
 from tuner.errors import Fault, SpecError
-from tuner.grid import allowed_cells, cell, count_cells, every_value
+from tuner.grid import MOST_LISTED, allowed_cells, cell, count_cells, every_value
 from tuner.searchers.encoding import config_key
 from tuner.strategies import GridSettings, RandomSettings
 
-_MOST_TRIES = 10_000  # draws of a continuous space that may be forbidden
+_MOST_TRIES = 10_000  # draws of a space too large to be listed that may be forbidden
 _TRIES = 100  # draws that may repeat before the configs that are left are listed
 
 
@@ -113,15 +113,17 @@ class RandomSearch(NumberedSearch):
             config = self._draw(number, attempt)
             if self._constraints.allow(config):
                 return config
-        fault = Fault("forbid", f"leaves nothing that {_MOST_TRIES} random draws could find")
-        raise SpecError([fault], "the search")
+        raise _nothing_found()
 
     def _unseen(self, number: int) -> dict[str, Any] | None:
         if self._left is None:
-            for attempt in range(_TRIES):
+            few = self._size is not None and self._size <= MOST_LISTED
+            for attempt in range(_TRIES if few else _MOST_TRIES):
                 config = self._draw(number, attempt)
                 if config_key(config) not in self._seen and self._constraints.allow(config):
                     return config
+            if not few:
+                raise _nothing_found()
             self._left = self._list_left(number)
         return self._left.pop() if self._left else None
 
@@ -138,3 +140,8 @@ class RandomSearch(NumberedSearch):
             return domain.at(rng.random())
 
         return resolve(self._space, draw)
+
+
+def _nothing_found() -> SpecError:
+    fault = Fault("forbid", f"leaves nothing that {_MOST_TRIES} random draws could find")
+    return SpecError([fault], "the search")

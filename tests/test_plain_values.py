@@ -1,0 +1,53 @@
+"""What is plain and of a sane size passes; what is not is named."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.plain_values import DEEPEST, MOST, fault_of_values
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@given(plain)
+def test_what_json_has_passes(value):
+    assert fault_of_values(value) is None
+    assert fault_of_values(json.loads(json.dumps(value))) is None
+
+
+def nested(levels):
+    value = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def shared(times):
+    value = [1] * 10
+    for _ in range(times):
+        value = [value] * 10
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        (nested(DEEPEST), None),
+        (nested(DEEPEST + 1), "is nested deeper than 30 levels"),
+        ([{}] * (MOST - 1), None),
+        ([{}] * MOST, "holds more than 200,000 values"),
+        (shared(20), "holds more than 200,000 values"),
+        ({"a": 10**300, "b": -(10**300)}, None),
+        ({"a": [10**301]}, "holds a number beyond 1e+300"),
+        ({"a": b"x"}, "holds a bytes, which JSON has not"),
+        ({(1, 2): 3}, "holds a tuple, which JSON has not"),
+    ],
+)
+def test_each_limit(value, fault):
+    assert fault_of_values(value) == fault
