@@ -92,3 +92,22 @@ def test_a_disk_that_is_full_stops_nobody():
     ours.close()
     thread.join()
     theirs.close()
+
+
+def test_to_catch_up_does_not_wait_for_output_that_came_at_the_same_time(file):
+    ours, theirs = socket.socketpair()
+    ours.settimeout(60)
+    out, into = os.pipe()
+    with ours:
+        socket.send_fds(ours, [log_keeper.TAKE], [out, file])
+        ours.send(log_keeper.CATCH_UP)
+        os.write(into, b"said before it was asked")
+        keeper = threading.Thread(target=keep, args=(theirs,), daemon=True)
+        keeper.start()
+        assert ours.recv(2) + ours.recv(2) == log_keeper.TAKE + log_keeper.CATCH_UP
+        assert contents(file) == b"said before it was asked"
+        os.close(into)
+    keeper.join(60)
+    assert not keeper.is_alive()
+    theirs.close()
+    os.close(out)

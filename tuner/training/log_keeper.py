@@ -71,7 +71,8 @@ def keep(control: socket.socket) -> None:
         selector.register(control, selectors.EVENT_READ)
         while selector.get_map():
             copied = 0
-            for key, _ in selector.select():
+            # The worker last: to catch up takes what is in a pipe, and a read of it would then wait
+            for key, _ in sorted(selector.select(), key=lambda event: event[0].fileobj is control):
                 if key.fileobj is control:
                     if not _obey(control, selector):
                         selector.unregister(control)
