@@ -143,6 +143,22 @@ def test_without_its_keeper_the_trial_goes_on_and_the_next_gets_another(tmp_path
     assert (tmp_path / "2").read_text() == "three\n"
 
 
+def test_a_keeper_that_does_not_answer_holds_no_trial_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(trial_log, "_PATIENCE_S", 0.5)
+    trial_log._keeper.cache_clear()
+    before = keepers()
+    with TrialLog(tmp_path / "0"):
+        [stuck] = keepers() - before
+        os.kill(stuck, signal.SIGSTOP)  # as one whose storage hangs
+        print("one")
+    with TrialLog(tmp_path / "1"):
+        print("two")
+    os.kill(stuck, signal.SIGCONT)
+    assert (tmp_path / "1").read_text() == "two\n"
+    eventually(lambda: (tmp_path / "0").read_text() == "one\n")
+    trial_log._keeper.cache_clear()
+
+
 def test_it_ends_with_its_worker(path):
     code = (
         "import pathlib, sys; from tuner.training.trial_log import TrialLog\n"

@@ -17,6 +17,7 @@ from typing import Self, TextIO
 from tuner.errors import StorageError
 from tuner.training import log_keeper
 
+_PATIENCE_S = 60.0  # with the keeper; it answers in milliseconds
 _PIPE_BYTES = 1 << 20  # the system's largest, as a rule; a worker waits when it is full
 
 
@@ -79,6 +80,7 @@ class _Keeper:
 
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair()
+        self._socket.settimeout(_PATIENCE_S)
         command = [sys.executable, "-I", "-S", log_keeper.__file__, str(theirs.fileno())]
         with theirs:
             starter = subprocess.Popen(
@@ -102,7 +104,11 @@ class _Keeper:
         self._answer()
 
     def _answer(self) -> None:
-        if not self._socket.recv(1):
+        try:
+            answer = self._socket.recv(1)
+        except TimeoutError:  # a storage that does not answer is no reason for a trial to hang
+            answer = b""
+        if not answer:
             raise ConnectionError("the process that writes the trials' logs is gone")
 
 
