@@ -43,6 +43,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tuner.results",),
     ("tuner.sessions",),
     ("tuner.access", "tuner.daemons", "tuner.export", "tuner.frames", "tuner.guard"),
+    ("tuner.notebook",),
     ("tuner.lean_ray", "tuner.model_card", "tuner.provenance"),
     ("tuner.exported", "tuner.held_out", "tuner.interchange"),
     ("tuner.checkpoints", "tuner.journal", "tuner.selection", "tuner.storage"),

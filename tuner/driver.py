@@ -27,6 +27,7 @@ from tuner.events import (
 from tuner.history import TrialRecord, fold
 from tuner.journal import JOURNAL, Journal, read, this_owner
 from tuner.provenance import describe
+from tuner.reporting import silence
 from tuner.reporting.plan_text import reserves
 from tuner.reporting.tally import Tally
 from tuner.reporting.tensorboard import TensorBoardWriter
@@ -86,6 +87,7 @@ def resume_experiment(folder: Path, *, more: Extension | None = None) -> Results
 
 def _run(spec: ExperimentSpec, journal: Journal, past: Past) -> Results:
     """Set up what watches the search, search, and tell how it ended."""
+    silence.without_widgets()
     metric, mode = spec.objective.metric, spec.objective.mode
     trials = past.history.trials
     tensorboard = TensorBoardWriter(spec, earlier=trials)
@@ -195,6 +197,7 @@ def _search(
                 scheduler=scheduler or InOrder(),
                 stop=StopAll(lambda: ending.has_come() or recorder.error is not None),
                 callbacks=[recorder],
+                progress_reporter=silence.reporter(),
                 storage_path=ray_files,
                 reuse_actors=True,
                 raise_on_failed_trial=False,

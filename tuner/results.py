@@ -17,6 +17,7 @@ from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
 from tuner.events import FAILED, INTERRUPTED, RUNNING, TRIAL_STATUSES
 from tuner.history import TrialRecord, fold
 from tuner.journal import is_locked, read
+from tuner.reporting.wording import amount_of
 from tuner.selection import MODES, best_epoch, check, mode_of, ranked
 from tuner.storage import EXPERIMENT, find_experiment, read_document
 
@@ -57,6 +58,15 @@ class Results:
             status = INTERRUPTED if history.status == RUNNING else history.status
             history = replace(history, status=status, trials=history.trials | ended)
         self.history = history
+
+    def __repr__(self) -> str:
+        return f"<Results of {self.name}: {self.status}, {amount_of(len(self.trials), 'trial')}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from tuner.notebook import results_html
+
+        return results_html(self)
 
     @property
     def status(self) -> str:
