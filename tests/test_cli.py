@@ -17,6 +17,7 @@ from synthetic import Writer, make_folder
 
 from tuner import cli
 from tuner.commands import searching
+from tuner.errors import SpecError, UsageError
 from tuner.storage import claim
 
 COMMANDS = list(cli.cli.commands)
@@ -364,12 +365,26 @@ def test_an_exported_folder_is_evaluated_by_its_path(here):
     theirs = json.loads(call("evaluate", "out", "--json").stdout)
     assert ours == {**theirs, "shown": "searched"}
     assert "test_accuracy" in call("evaluate", "out").stdout
-    wrong = tuner("evaluate", "out", "--trial", "0")
-    assert (wrong.returncode, wrong.stdout) == (2, "")
-    assert "--trial is for an experiment; out is one exported model" in wrong.stderr
-    moved = tuner("evaluate", "out", "--data", "elsewhere")
-    assert (moved.returncode, moved.stdout) == (2, "")
-    assert "data_dir: is not used by dataset 'digits'" in moved.stderr
+    wrong = call("evaluate", "out", "--trial", "0").exception
+    assert isinstance(wrong, UsageError)
+    assert str(wrong) == "--trial is for an experiment; out is one exported model"
+    moved = call("evaluate", "out", "--data", "elsewhere").exception
+    assert isinstance(moved, SpecError)
+    assert "data_dir: is not used by dataset 'digits'" in str(moved)
+
+
+def test_code_beside_an_export_is_not_run(here, monkeypatch):
+    from handed import trained
+
+    out = trained(here / "results" / "hand").export(here / "out")
+    config = json.loads((out / "config.json").read_text())
+    (out / "config.json").write_text(json.dumps(config | {"trainable": "evil:L"}))
+    (out / "evil.py").write_text("from pathlib import Path\nPath('ran').touch()\n")
+    monkeypatch.chdir(out)
+    done = tuner("evaluate", ".")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no code of an export is run" in done.stderr
+    assert not (out / "ran").exists()
 
 
 def test_an_experiment_of_the_name_comes_before_an_export_in_the_working_directory(here):

@@ -95,10 +95,17 @@ def test_the_mirror_is_part_of_what_an_export_says(tmp_path):
     assert evaluate_export(export) == evaluate(results)
 
 
-def test_the_seed_and_the_settings_are_there_and_no_folder_of_this_machine(digits, exported):
+def test_the_seed_and_the_settings_are_there_and_no_folder_of_this_machine(exported, tmp_path):
     config = json.loads((exported / "config.json").read_text())
     assert (config["seed"], config["training"]["seed"]) == (5, 5)
-    assert "data_dir" not in config["training"]
+    own = {"data_dir": None, "start_from": str(exported), "dtype": "float64"}
+    to = trained(tmp_path / "digits", **own).export(tmp_path / "out")
+    further = json.loads((to / "config.json").read_text())
+    assert "data_dir" not in further["training"]
+    assert further["training"]["start_from"] == "model"
+    assert str(exported.parent) not in (to / "config.json").read_text()
+    assert further["input"]["dtype"] == "float64"
+    assert tuner.load_model(to)(torch.ones(1, 1, 8, 8).double()).dtype == torch.float64
     assert ClassifierSettings(**config["training"] | config["config"]).width == 4
 
 

@@ -88,15 +88,16 @@ def test_it_tells_all_that_the_receiver_needs():
         assert fact in text
 
 
-def test_its_code_runs(monkeypatch):
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_its_code_runs(monkeypatch, dtype):
     """As it is shown, with a stand-in for the model."""
     import tuner
 
     seen = []
     monkeypatch.setattr(tuner, "load_model", lambda name: seen.append, raising=False)
-    code = re.search(r"```python\n(.*?)```", card(), flags=re.DOTALL)[1]
-    exec(code, {})
-    assert seen[0].shape == (2, 3, 32, 32)
+    text = card({"input": CONFIG["input"] | {"dtype": dtype}})
+    exec(re.search(r"```python\n(.*?)```", text, flags=re.DOTALL)[1], {})
+    assert (seen[0].shape, str(seen[0].dtype)) == ((2, 3, 32, 32), f"torch.{dtype}")
     assert seen[0].min() >= -2
 
 

@@ -142,10 +142,11 @@ def _described(spec: ExperimentSpec, trial: TrialRecord) -> dict[str, Any]:
     settings = ClassifierSettings.model_validate({**constants, **trial.config})
     info = DATASETS[settings.dataset]
     return own | {
-        # Where the data lay is of this machine, and nobody else's business.
-        "training": {name: value for name, value in constants.items() if name != "data_dir"},
+        "training": _without_folders(constants),
         "model": blueprint_of(settings),
-        "input": ImageInput(mean=info.mean, std=info.std, mirrored=settings.test_time_flip),
+        "input": ImageInput(
+            dtype=settings.dtype, mean=info.mean, std=info.std, mirrored=settings.test_time_flip
+        ),
         "classes": info.classes,
         "data": Data(
             name=settings.dataset,
@@ -154,6 +155,14 @@ def _described(spec: ExperimentSpec, trial: TrialRecord) -> dict[str, Any]:
             split_seed=settings.split_seed,
         ),
     }
+
+
+def _without_folders(constants: Mapping[str, Any]) -> dict[str, Any]:
+    """Without where data and weights lay: that is of this machine, and nobody else's business."""
+    kept = {name: value for name, value in constants.items() if name != "data_dir"}
+    if kept.get("start_from"):
+        kept["start_from"] = Path(kept["start_from"]).name
+    return kept
 
 
 def _search(results: Results) -> dict[str, Any]:

@@ -42,6 +42,7 @@ class ImageInput(Part):
 
     layout: Literal["NCHW"] = "NCHW"
     pixels: Literal["0 to 1"] = "0 to 1"
+    dtype: Literal["float32", "float64"] = "float32"
     mean: tuple[float, ...]
     std: tuple[float, ...]
     mirrored: bool = False

@@ -54,13 +54,15 @@ def _use(config: ExportConfig, name: str) -> Iterator[str]:
             f"`config.json`. {weights}"
         )
         return
-    shape = (2, config.model.in_channels, config.model.image_size, config.model.image_size)
+    plan, size = config.model, config.model.image_size
+    double = ", dtype=torch.float64" if config.input.dtype == "float64" else ""
+    shape = f"2, {plan.in_channels}, {size}, {size}{double}"
     lines = [
         "import torch",
         "import tuner",
         "",
         f"model = tuner.load_model({json.dumps(name)})",
-        f"pixels = torch.rand{shape}  # two images, N x C x H x W, from 0 to 1",
+        f"pixels = torch.rand({shape})  # two images, N x C x H x W, from 0 to 1",
         f"mean = torch.tensor({list(config.input.mean)}).view(-1, 1, 1)",
         f"std = torch.tensor({list(config.input.std)}).view(-1, 1, 1)",
         "logits = model((pixels - mean) / std)",

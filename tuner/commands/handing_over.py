@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -111,6 +112,13 @@ def _evaluate_best(
 
 def _evaluate_export(export: Export, data_dir: str | None) -> dict[str, Any]:
     from tuner.evaluation import evaluate_export
+    from tuner.spec import IMAGE_CLASSIFIER
 
-    announce_import(export.config.trainable, str(export.folder))
+    trainable = export.config.trainable
+    if trainable != IMAGE_CLASSIFIER and Path.cwd().is_relative_to(export.folder.resolve()):
+        raise UsageError(
+            f"{trainable} is imported from the working directory, and that is the "
+            "exported folder: go to your own one, for no code of an export is run"
+        )
+    announce_import(trainable, str(export.folder))
     return evaluate_export(export, data_dir=data_dir)
