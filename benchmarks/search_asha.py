@@ -106,12 +106,13 @@ def _job(job):
 
 
 def show(runs, table, names, seeds, budget):
-    print(f"table {table}, {seeds} seeds, {WORKERS} workers, {budget} epochs; ", end="")
+    print(f"table {table}, {len(seeds)} seeds from {seeds[0]}, ", end="")
+    print(f"{WORKERS} workers, {budget} epochs; ", end="")
     print(", ".join(f"{p} {version(p)}" for p in ("optuna", "hyperopt", "ray", "numpy")), end="")
     print(f"; Python {platform.python_version()}")
     least = min(Curves(table).least(), min(map(min, runs.values())))
     curves = {
-        n: np.log10(np.maximum([np.subtract(runs[n, s], least) for s in range(seeds)], FLOOR))
+        n: np.log10(np.maximum([np.subtract(runs[n, s], least) for s in seeds], FLOOR))
         for n in names
     }
     target = curves["random"].mean(axis=0)[-1] if "random" in names else -np.inf
@@ -135,16 +136,18 @@ def main():
     parser.add_argument("--table", choices=sorted(SPACES), default="digits")
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--seeds", type=int, default=32)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--budget", type=int, default=300, help="epochs in all")
     parser.add_argument("--reduction-factor", type=float, default=3)
     parser.add_argument("--brackets", type=int, default=1, help="of asynchronous Hyperband")
     parser.add_argument("--processes", type=int, default=2)
     arguments = parser.parse_args()
-    seeds, budget = (2, 60) if arguments.quick else (arguments.seeds, arguments.budget)
+    count, budget = (2, 60) if arguments.quick else (arguments.seeds, arguments.budget)
+    seeds = range(arguments.first_seed, arguments.first_seed + count)
     names = arguments.methods.split(",")
     jobs = [
         (name, arguments.table, seed, budget, arguments.reduction_factor, arguments.brackets)
-        for seed in range(seeds)
+        for seed in seeds
         for name in names
     ]
     runs = {}

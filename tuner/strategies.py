@@ -142,7 +142,7 @@ class ModelSettings(SearchSettings):
 
 
 class HyperOptSettings(ModelSettings):
-    """Tree-structured Parzen estimators, by hyperopt.
+    """Tree-structured Parzen estimators, on hyperopt's spaces.
 
     startup: random trials before the model is asked. gamma: the share of trials that are the good
     ones, of which there are at most 25. candidates: draws that are compared for a suggestion.
@@ -151,7 +151,7 @@ class HyperOptSettings(ModelSettings):
     strategy: Literal["hyperopt"] = "hyperopt"
     startup: int = Field(10, ge=1)
     gamma: float = Field(0.1, gt=0, lt=1)
-    candidates: int = Field(24, ge=1)
+    candidates: int = Field(64, ge=1)
 
 
 class BayesOptSettings(ModelSettings):
@@ -162,7 +162,7 @@ class BayesOptSettings(ModelSettings):
 
 
 class BOHBSettings(ModelSettings):
-    """Kernel densities of the good and the bad trials, each counted at the highest epoch reached.
+    """Kernel densities of the good and the bad trials, of whatever age.
 
     startup: Sobol points before the model is asked. random_share: of suggestions drawn at random.
     candidates: draws that are compared for a suggestion.

@@ -41,3 +41,20 @@ def test_of_no_trials_there_is_nothing_to_know() -> None:
     found = data()
     assert (found.u_ND.shape, found.pending_PD.shape, found.failed_ND.shape) == ((0, 1),) * 3
     assert len(found.loss_N) == 0
+
+
+def test_a_search_stops_early_once_a_trial_is_over_before_another() -> None:
+    old, young = Record({"x": 0.1}, "random"), Record({"x": 0.2}, "random")
+    records = Records()
+    records.own = {"a": old, "b": young}
+
+    def stops_early() -> bool:
+        return data_of(records, ENCODING, maximised=False, max_t=None).stops_early
+
+    assert not stops_early()
+    old.reports, young.reports = {1: 1.0, 2: 0.5}, {1: 2.0}
+    assert not stops_early()  # the younger one still runs
+    young.end()
+    assert stops_early()
+    young.reports[2] = 1.0
+    assert not stops_early()

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import spaces
 
 from tuner.domains import parse_space
 from tuner.searchers.encoding import Encoding
-from tuner.searchers.parzen import Parzen, adaptive_widths, neighbour_widths
+from tuner.searchers.parzen import (
+    Parzen,
+    adaptive_widths,
+    likelier,
+    neighbour_widths,
+    scott_widths,
+)
 
 BRANCHES = Encoding(
     parse_space(
@@ -22,7 +31,7 @@ LINE = Encoding(parse_space({"x": "uniform(0, 1)"}))
 
 def density(encoding: Encoding, count: int = 6, seed: int = 0) -> Parzen:
     u_ND = encoding.snap(np.random.default_rng(seed).random((count, len(encoding))))
-    return Parzen(u_ND, neighbour_widths(u_ND), np.ones(count), encoding)
+    return Parzen(u_ND, neighbour_widths(u_ND), encoding)
 
 
 def test_the_density_of_a_line_has_the_mass_of_the_uniform_one() -> None:
@@ -53,13 +62,13 @@ def test_draws_have_a_column_only_where_its_branch_is_chosen() -> None:
 
 def test_no_point_at_all_is_the_uniform_density() -> None:
     nothing = np.empty((0, 1))
-    empty = Parzen(nothing, neighbour_widths(nothing), np.ones(0), LINE)
+    empty = Parzen(nothing, neighbour_widths(nothing), LINE)
     assert empty.log_density(np.array([[0.1], [0.9]])).tolist() == [0, 0]
 
 
 def test_a_point_of_more_weight_is_drawn_near_more_often() -> None:
     u_ND = np.array([[0.1], [0.9]])
-    mixture = Parzen(u_ND, np.full((2, 1), 0.03), np.array([9.0, 1.0]), LINE)
+    mixture = Parzen(u_ND, np.full((2, 1), 0.03), LINE, np.array([9.0, 1.0]))
     u_MD = mixture.draw(1000, np.random.default_rng(4))
     assert ((u_MD < 0.3).sum() - (u_MD > 0.7).sum()) > 300
 
@@ -78,3 +87,37 @@ def test_widths_have_the_points_order_and_spare_what_is_inactive() -> None:
         assert np.allclose(widths(u_ND[::-1])[::-1], width_ND)
         assert width_ND[0, 1] == 1
     assert adaptive_widths(u_ND)[0, 0] > adaptive_widths(u_ND)[1, 0]
+
+
+def test_scotts_widths_shrink_with_the_number_of_points_alone() -> None:
+    rng = np.random.default_rng(5)
+    few, many = scott_widths(rng.random((4, 2))), scott_widths(0.01 * rng.random((64, 2)))
+    assert few.shape == (4, 2)
+    assert np.allclose(few, 0.2 * 4 ** (-1 / 6))
+    assert np.allclose(many, few[0, 0] / 16 ** (1 / 6))
+    assert scott_widths(np.empty((0, 2))).shape == (0, 2)
+
+
+def test_widened_kernels_draw_further_away() -> None:
+    mixture = Parzen(np.array([[0.5]]), np.array([[0.05]]), LINE)
+    near, far = (
+        np.abs(mixture.draw(2000, np.random.default_rng(6), widening=widening) - 0.5)
+        for widening in (1.0, 3.0)
+    )
+    assert np.median(far) > 1.5 * np.median(near)
+
+
+@given(spaces, st.integers(0, 12), st.integers(0, 12), st.integers(0, 99))
+def test_the_likeliest_of_any_space_come_first(space, goods, others, seed) -> None:
+    encoding, rng = Encoding(space), np.random.default_rng(seed)
+    good, other = (
+        Parzen(u_ND, scott_widths(u_ND), encoding)
+        for u_ND in (encoding.snap(rng.random((n, len(encoding)))) for n in (goods, others))
+    )
+    found = likelier(good, other, 16, rng, widening=2.0)
+    u_MD = np.array([next(found) for _ in range(16)])
+    ratio_M = good.log_density(u_MD) - other.log_density(u_MD)
+    assert np.isfinite(ratio_M).all()
+    assert (np.diff(ratio_M) <= 0).all()
+    for u_D in u_MD:
+        encoding.encode(encoding.decode(u_D))

@@ -50,25 +50,6 @@ def _continued(loss_N: Array, then: Array, standing: Array) -> Array:
     return found
 
 
-def ends(curves: Sequence[Curve]) -> Array:
-    """What each of the N trials would have at the highest epoch that any has come to.
-
-    From one epoch to the next a trial is taken to change as the trials that reported both did, by
-    their median: of the logarithm where every loss is above 0, else of the loss itself.
-    """
-    epochs = sorted({epoch for curve in curves for epoch in curve})
-    loss_NE = _bounded([[curve.get(epoch, np.nan) for epoch in epochs] for curve in curves])
-    if np.nanmin(loss_NE) > 0:
-        loss_NE = np.log(loss_NE)
-    steps_NE = np.diff(loss_NE, axis=1)
-    told_E = ~np.isnan(steps_NE).all(axis=0)
-    change_E = np.zeros(len(epochs))  # from each epoch to the last
-    change_E[:-1][told_E] = np.nanmedian(steps_NE[:, told_E], axis=0)
-    change_E = change_E[::-1].cumsum()[::-1]
-    last_N = [epochs.index(max(curve)) for curve in curves]
-    return np.asarray(loss_NE[np.arange(len(curves)), last_N] + change_E[last_N])
-
-
 def _bounded(losses: ArrayLike) -> Array:
     """The losses, within what can be subtracted."""
     return np.asarray(np.clip(np.array(losses, dtype=float), -_LARGEST, _LARGEST))

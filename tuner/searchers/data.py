@@ -31,6 +31,12 @@ class Data:
     failed_ND: Array
     pending_PD: Array
 
+    @property
+    def stops_early(self) -> bool:
+        """Whether a trial is over that came less far than another."""
+        ends_N = np.array([max(curve) for curve in self.curves])
+        return bool((ends_N[~self.live_N] < ends_N.max(initial=0)).any())
+
 
 def data_of(records: Records, encoding: Encoding, *, maximised: bool, max_t: int | None) -> Data:
     """What the records tell a model.

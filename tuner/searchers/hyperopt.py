@@ -15,11 +15,17 @@ from tuner.searchers.data import Data
 from tuner.searchers.encoding import Array
 from tuner.searchers.hyperopt_space import from_hyperopt
 from tuner.searchers.model import ModelSearch
-from tuner.searchers.parzen import Parzen, adaptive_widths, neighbour_widths
+from tuner.searchers.parzen import (
+    Parzen,
+    adaptive_widths,
+    likelier,
+    neighbour_widths,
+    scott_widths,
+)
 
-_TRIES = 20  # proposals that may be forbidden or known already
 _MOST_GOOD = 25  # as in hyperopt
 _LEAST_WEIGHT = 1e-3
+_WIDENING = 2.0  # of the kernels that candidates are drawn from, once trials are stopped early
 
 
 class HyperOptSearch(ModelSearch):
@@ -32,6 +38,10 @@ class HyperOptSearch(ModelSearch):
     kernels are as wide as hyperopt makes them, a good trial's as its nearest good neighbours tell.
     hyperopt's own `tpe.suggest` takes every hyperparameter for itself, and finds less.
 
+    Once trials are stopped early, what is known of most is where they are expected to come to, too
+    little to tell widths from: these then follow from the number of trials, and candidates are
+    drawn from wider kernels, as in BOHB.
+
     Losses are compared at equal epochs; trials that failed, or run and have reported nothing, count
     among the others. `space` may be hyperopt's own, of `hp` calls; points_to_evaluate then name
     what a choice chooses, not its number. gamma: the share of trials that are the good ones, of
@@ -40,7 +50,7 @@ class HyperOptSearch(ModelSearch):
     """
 
     def __init__(
-        self, *args: Any, gamma: float = 0.1, candidates: int = 24, startup: int = 10, **kwargs: Any
+        self, *args: Any, gamma: float = 0.1, candidates: int = 64, startup: int = 10, **kwargs: Any
     ) -> None:
         self._gamma = gamma
         self._candidates = candidates
@@ -52,11 +62,13 @@ class HyperOptSearch(ModelSearch):
         good_ND, rest_ND = data.u_ND[order[:count]], data.u_ND[order[count:]]
         other_ND = np.concatenate([rest_ND, data.failed_ND, data.pending_PD])
         weight_N = _improvements(data.loss_N[order], count)
-        good = Parzen(good_ND, neighbour_widths(good_ND), weight_N, self._space)
-        other = Parzen(other_ND, adaptive_widths(other_ND), np.ones(len(other_ND)), self._space)
-        for _ in range(_TRIES):
-            u_MD = good.draw(self._candidates, rng)
-            yield u_MD[np.argmax(good.log_density(u_MD) - other.log_density(u_MD))]
+        if data.stops_early:
+            good_widths, other_widths, widening = scott_widths, scott_widths, _WIDENING
+        else:
+            good_widths, other_widths, widening = neighbour_widths, adaptive_widths, 1.0
+        good = Parzen(good_ND, good_widths(good_ND), self._space, weight_N)
+        other = Parzen(other_ND, other_widths(other_ND), self._space)
+        yield from likelier(good, other, self._candidates, rng, widening=widening)
 
     def _translated(self, space: Mapping[str, Any]) -> Mapping[str, Value]:
         return from_hyperopt(space)

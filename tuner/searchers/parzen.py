@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from scipy.special import ndtr, ndtri
 
@@ -11,6 +13,8 @@ from tuner.searchers.encoding import Array, Column, Encoding
 
 _NEAR = 3  # neighbours that tell how wide a kernel is
 _NARROWEST = 0.03
+_SPREAD = 0.2  # standard deviation that Scott's rule starts from, of the unit cube
+_ROUNDS = 4  # of draws, which may all be forbidden or known already
 _LOG_NORMAL = 0.5 * np.log(2 * np.pi)
 
 
@@ -19,11 +23,14 @@ class Parzen:
 
     u_ND: snapped points, NaN where a column is inactive: there a kernel is uniform. width_ND: of
     the kernels of numbers, normal ones cut off at the cube's sides. weight_N: how much each point
-    counts; the prior counts as one of them does on average.
+    counts, else all the same; the prior counts as one of them does on average.
     """
 
-    def __init__(self, u_ND: Array, width_ND: Array, weight_N: Array, encoding: Encoding) -> None:
+    def __init__(
+        self, u_ND: Array, width_ND: Array, encoding: Encoding, weight_N: Array | None = None
+    ) -> None:
         count, dims = u_ND.shape
+        weight_N = np.ones(count) if weight_N is None else weight_N
         weight_K = np.append(weight_N, weight_N.mean() if count else 1.0)
         self._weight_K = weight_K / weight_K.sum()
         self._u_KD = np.vstack([u_ND, np.full((1, dims), np.nan)])
@@ -35,8 +42,8 @@ class Parzen:
             if column.categories
         }
 
-    def draw(self, count: int, rng: np.random.Generator) -> Array:
-        """`count` points of the mixture, snapped."""
+    def draw(self, count: int, rng: np.random.Generator, *, widening: float = 1.0) -> Array:
+        """`count` points of the mixture, if its kernels were `widening` times as wide; snapped."""
         kernel_M = rng.choice(len(self._weight_K), size=count, p=self._weight_K)
         at_MD = rng.random((count, self._u_KD.shape[1]))  # quantiles of the kernels
         u_MD = at_MD.copy()
@@ -46,7 +53,7 @@ class Parzen:
                 chosen_M = np.minimum(below_MC.sum(axis=1), column.categories - 1)
                 u_MD[:, d] = (chosen_M + 0.5) / column.categories
                 continue
-            centre_M, width_M = self._u_KD[kernel_M, d], self._width_KD[kernel_M, d]
+            centre_M, width_M = self._u_KD[kernel_M, d], widening * self._width_KD[kernel_M, d]
             low_M, high_M = ndtr(-centre_M / width_M), ndtr((1 - centre_M) / width_M)
             near_M = centre_M + width_M * ndtri(low_M + at_MD[:, d] * (high_M - low_M))
             u_MD[:, d] = np.where(np.isnan(near_M), at_MD[:, d], np.clip(near_M, 0, 1))
@@ -67,6 +74,29 @@ class Parzen:
                 own_MK -= np.log(width_K * inside_K) + _LOG_NORMAL
             log_MK += np.where(np.isnan(u_M1) | np.isnan(own_MK), 0.0, own_MK)
         return np.asarray(np.logaddexp.reduce(log_MK, axis=1))
+
+
+def likelier(
+    good: Parzen, other: Parzen, count: int, rng: np.random.Generator, *, widening: float = 1.0
+) -> Iterator[Array]:
+    """Points around the good ones, of `count` draws those first that are the likeliest there.
+
+    That is by the ratio of the densities, to which expected improvement is proportional (Bergstra
+    et al., 2011). widening: of the kernels that are drawn from.
+    """
+    for _ in range(_ROUNDS):
+        u_MD = good.draw(count, rng, widening=widening)
+        ratio_M = good.log_density(u_MD) - other.log_density(u_MD)
+        yield from u_MD[np.argsort(-ratio_M, kind="stable")]
+
+
+def scott_widths(u_ND: Array) -> Array:
+    """Widths by the numbers of points and of columns alone (Scott's rule).
+
+    Widths that are estimated from the good points shrink with them, and the search with it.
+    """
+    count, dims = u_ND.shape
+    return np.full(u_ND.shape, _SPREAD * max(count, 1) ** (-1 / (4 + dims)))
 
 
 def neighbour_widths(u_ND: Array) -> Array:
