@@ -38,7 +38,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tuner.evaluation", "tuner.experiments", "tuner.plan"),
     ("tuner.validation",),
     ("tuner.best",),
-    ("tuner.confirmations", "tuner.listing"),
+    ("tuner.confirmations", "tuner.listing", "tuner.trials_table"),
     ("tuner.confirmation",),
     ("tuner.results",),
     ("tuner.sessions",),

@@ -394,6 +394,15 @@ def test_an_experiment_of_the_name_comes_before_an_export_in_the_working_directo
     assert json.loads(call("evaluate", "hand", "--json").stdout)["shown"] == "searched"
 
 
+def test_export_of_the_table_of_trials(digits, here):
+    assert call("export", "digits", "--trials", "trials.csv").stdout == "trials.csv\n"
+    assert len((here / "trials.csv").read_text().splitlines()) == 1 + 4
+    assert call("export", "digits", "--trials", "trials.parquet").stdout == "trials.parquet\n"
+    for lacking in ([], ["--trials", "trials.csv", "--trial", "2"]):
+        wrong = call("export", "digits", *lacking)
+        assert "export needs --to DIR" in str(wrong.exception)
+
+
 def test_a_damaged_journal_is_exit_code_1(digits):
     (digits / "journal.jsonl").write_text("x\n{}\n")
     done = tuner("show", "digits")

@@ -19,7 +19,8 @@ _FORMATS = ("onnx", "torch-export")
 
 @click.command()
 @click.argument("name")
-@click.option("--to", required=True, metavar="DIR", help="A new or empty folder.")
+@click.option("--to", metavar="DIR", help="A new or empty folder.")
+@click.option("--trials", metavar="FILE", help="The table of all trials: a .parquet or .csv file.")
 @click.option(
     "--format",
     "formats",
@@ -30,18 +31,31 @@ _FORMATS = ("onnx", "torch-export")
 @options.trial
 @options.storage
 def export(
-    name: str, to: str, formats: tuple[str, ...], trial_id: str | None, storage: str | None
+    name: str,
+    to: str | None,
+    trials: str | None,
+    formats: tuple[str, ...],
+    trial_id: str | None,
+    storage: str | None,
 ) -> int:
     """Export the best model of experiment NAME.
 
     The folder holds weights, config, metrics and a model card: tuner.load_model(DIR) rebuilds the
     model in Python, `tuner evaluate DIR` measures it. Once confirmed, it is the retrained model
-    that `tuner best` shows.
+    that `tuner best` shows. --trials writes the table of all trials, with --to or without.
     """
+    if to is None and (trials is None or formats or trial_id):
+        raise UsageError("export needs --to DIR; only the table of --trials FILE goes without")
+    results = load(name, storage)
+    if trials is not None:
+        from tuner.trials_table import write_trials
+
+        click.echo(str(write_trials(results, trials)))
+    if to is None:
+        return 0
     from tuner.best import handed_over
     from tuner.export import export as write
 
-    results = load(name, storage)
     pick = handed_over(results, trial_id)
     written = write(
         pick.results,
