@@ -43,6 +43,7 @@ for command in (
     handing_over.export,
     handing_over.evaluate,
     understanding.report,
+    understanding.compare,
     judging.confirm,
     judging.refine,
     looking.tensorboard,

@@ -7,6 +7,8 @@ import pytest
 from chromium import chromium
 from stories import odd, search
 
+from tuner.comparison import Comparison
+from tuner.reporting.comparison_page import comparison_page
 from tuner.reporting.page import write_page
 from tuner.reporting.report import Report
 from tuner.reporting.report_page import report_page
@@ -27,8 +29,11 @@ def browser():
 
 
 def open_report(browser, results):
-    path = results.folder / "report.html"
-    write_page(path, report_page(Report(results)))
+    open_page(browser, results.folder / "report.html", report_page(Report(results)))
+
+
+def open_page(browser, path, page):
+    write_page(path, page)
     browser.driver.get(path.as_uri())
     browser.wait(lambda: all(browser.driver.execute_script(PLOTS)), browser.script_errors)
 
@@ -56,6 +61,15 @@ def test_many_trials_and_odd_ones_are_drawn_too(browser, tmp_path):
     ask = browser.driver.execute_script
     assert "<i>" in ask(TEXT, "slice-0")  # as the text that it is
     assert ask(COUNT, "i, b:not(.tiles b)") == 0
+
+
+def test_searches_side_by_side_are_drawn(browser, tmp_path):
+    results = [search(tmp_path / name, 12, seed=n) for n, name in enumerate(["a", "b"])]
+    open_page(browser, tmp_path / "page.html", comparison_page(Comparison(results)))
+    assert browser.driver.execute_script(NAMES) == ["trials", "epochs", "seconds"]
+    assert browser.driver.execute_script(COUNT, "#epochs .scatterlayer .trace") == 3
+    browser.screenshot("comparison.png")
+    assert browser.script_errors() == []
 
 
 def test_the_page_may_not_ask_the_network(browser, tmp_path):

@@ -56,6 +56,16 @@ def test_an_optuna_storage_gets_a_study(digits, tmp_path):
     assert "needs --to URL, as in --to sqlite:///study.db" in str(wrong.exception)
 
 
+def test_experiments_are_compared(digits, tmp_path):
+    search(tmp_path / "results" / "more", 12, seed=1)
+    shown = call("compare", "digits", "more").stdout
+    assert shown.startswith("random by val_accuracy (max), 2 experiments\n")
+    told = json.loads(call("compare", "digits", "more", "--json", "--html", "page.html").stdout)
+    assert [one["name"] for one in told["strategies"][0]["experiments"]] == ["digits", "more"]
+    assert (tmp_path / "page.html").stat().st_size > 1_000_000
+    assert "two experiments or more, got 1" in str(call("compare", "digits").exception)
+
+
 def test_the_command_line_imports_none_of_it_until_it_is_used(digits):
     code = (
         "import sys; from tuner import cli; cli.cli(['show', 'digits'], standalone_mode=False);"

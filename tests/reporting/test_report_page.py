@@ -62,7 +62,7 @@ def test_a_confirmed_mean_stands_beside_what_was_searched(tmp_path):
     report = Report(Results(results.folder))
     table = best_table(report)
     assert table.head[2] == "confirmed mean"
-    assert table.rows[0][2] == "0.75 ± 0.05"
+    assert table.rows[0][2] == "0.75 +- 0.05"
     assert next(tiles(report)).note == "confirmed mean 0.75 over 2 seeds"
 
 

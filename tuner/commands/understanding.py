@@ -1,4 +1,4 @@
-"""Commands that explain what searches have found: report."""
+"""Commands that explain what searches have found: report, compare."""
 
 from __future__ import annotations
 
@@ -61,4 +61,31 @@ def report(name: str, kind: str, to: str | None, storage: str | None) -> int:
     else:
         write_page(Path(to).expanduser(), json.dumps(told.as_dict(), indent=2) + "\n")
         click.echo(to)
+    return 0
+
+
+@click.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME NAME ...")
+@click.option("--html", metavar="FILE", help="Write a page with the curves, too.")
+@options.storage
+@options.as_json
+def compare(names: tuple[str, ...], html: str | None, storage: str | None, as_json: bool) -> int:
+    """Compare experiments by strategy: what each reached for the same spending.
+
+    Experiments of one strategy are its seeds. Spending is counted in trials, epochs and time.
+    """
+    from tuner.comparison import Comparison
+    from tuner.reporting.comparison_text import comparison_text
+
+    comparison = Comparison([load(name, storage) for name in names])
+    if html is not None:
+        from tuner.reporting.comparison_page import comparison_page
+        from tuner.reporting.page import write_page
+
+        write_page(Path(html).expanduser(), comparison_page(comparison))
+        click.echo(html, err=True)
+    if as_json:
+        print_json(comparison.as_dict())
+    else:
+        click.echo(comparison_text(comparison))
     return 0

@@ -8,7 +8,7 @@ from typing import Any
 
 from tuner.confirmation import Confirmation, Leader
 from tuner.reporting.text import folder_name
-from tuner.reporting.wording import number, printable, program, with_error
+from tuner.reporting.wording import aligned, listed, number, printable, program, with_error
 from tuner.spread import Mean
 
 _HEAD = ("TRIAL", "SEARCHED", "CONFIRMED", "SEEDS", "LESS THE FIRST", "APART")
@@ -21,7 +21,7 @@ def confirmation_text(confirmation: Confirmation, test: Mapping[str, Any] | None
     """
     sections = [
         [_head(confirmation)],
-        [*_table(confirmation)],
+        aligned([_HEAD, *map(_row, confirmation.leaders)]),
         [fill(line, 80) for line in verdict(confirmation)],
         [*_model(confirmation, test or {})],
     ]
@@ -48,13 +48,6 @@ def _head(confirmation: Confirmation) -> str:
     return f"{printable(confirmation.confirms.name)}: {leaders} retrained with {with_seeds}, {goal}"
 
 
-def _table(confirmation: Confirmation) -> Iterator[str]:
-    rows = [_HEAD, *map(_row, confirmation.leaders)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(map(str.ljust, row, widths)).rstrip()
-
-
 def _row(leader: Leader) -> tuple[str, ...]:
     mean, less = leader.mean, leader.difference
     return (
@@ -76,7 +69,7 @@ def verdict(confirmation: Confirmation) -> Iterator[str]:
         yield "One seed tells nothing of the spread: give --seeds 3 or more to compare leaders."
     elif equal:
         yield (
-            f"Trial {first.trial_id} cannot be told apart from {_listed(equal)}, {level}; "
+            f"Trial {first.trial_id} cannot be told apart from {listed(equal)}, {level}; "
             "it is taken for its mean."
         )
     elif others:
@@ -133,7 +126,3 @@ def _with_interval(less: Mean) -> str:
         "" if less.low is None or less.high is None else f" ({less.low:+.2g} to {less.high:+.2g})"
     )
     return f"{less.mean:+.2g}{between}"
-
-
-def _listed(ids: list[str]) -> str:
-    return ids[0] if len(ids) == 1 else f"{', '.join(ids[:-1])} and {ids[-1]}"

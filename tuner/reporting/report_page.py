@@ -15,7 +15,7 @@ from tuner.reporting.figures.progress import progress_figures
 from tuner.reporting.figures.stopping import stopping_figures
 from tuner.reporting.page import render
 from tuner.reporting.report import Report
-from tuner.reporting.wording import duration, number, printable
+from tuner.reporting.wording import duration, number, printable, with_error
 
 
 class Tile(NamedTuple):
@@ -107,8 +107,7 @@ def _mean(best: dict[str, Any]) -> str:
     found = best.get("confirmed")
     if not found:
         return ""
-    error = found["standard_error"]
-    return number(found["mean"]) + (f" ± {error:.2g}" if error is not None else "")
+    return with_error(found["mean"], found["standard_error"])
 
 
 def _cell(value: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tuner.listing import Listed
 from tuner.reporting.confirmation_text import confirmed_lines
-from tuner.reporting.wording import number, printable
+from tuner.reporting.wording import aligned, number, printable
 
 _HEAD = ("NAME", "STATUS", "TRIALS", "FAILED", "BEST", "STARTED")
 
@@ -17,9 +17,7 @@ def experiments_table(listed: Sequence[Listed]) -> str:
     """One line an experiment, columns aligned; says so where there is none."""
     if not listed:
         return "no experiments yet; start with: tuner run digits"
-    rows = [_HEAD, *map(_row, listed)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    return "\n".join(aligned([_HEAD, *map(_row, listed)]))
 
 
 def best_text(best: Mapping[str, Any]) -> str:

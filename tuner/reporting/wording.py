@@ -6,7 +6,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,25 @@ def shorten(text: str, width: int) -> str:
     """The first `width` characters of `text` on one line, "..." at the end where it is cut."""
     line = " ".join(printable(text).split())
     return line if len(line) <= width else line[: max(width - 3, 0)] + "..."
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of as many cells as lines of text, their columns aligned.
+
+    >>> aligned([("A", "B"), ("long", "x")])
+    ['A     B', 'long  x']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names, at least one, as they stand in a sentence.
+
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def printable(text: str) -> str:

@@ -13,7 +13,7 @@ from optuna.importance import PedAnovaImportanceEvaluator
 from tuner.reporting.comparable import Comparable
 from tuner.reporting.figures.figure import BLACK, BLUE, SCALE, Figure, drawn, text
 from tuner.reporting.importance import FEWEST, Importance
-from tuner.reporting.wording import number
+from tuner.reporting.wording import listed, number
 
 _MOST_LINES = 150
 _MOST_AXES = 10
@@ -78,7 +78,7 @@ def _importance(compared: Comparable, found: Sequence[Importance]) -> tuple[str,
     )
     first, overlapping = found[0], [o.name for o in found[1:] if o.high >= found[0].low]
     sure = (
-        f"its spread overlaps with that of {_listed(overlapping)}, so more trials would have to "
+        f"its spread overlaps with that of {listed(overlapping)}, so more trials would have to "
         "tell which matters most"
         if overlapping
         else "its spread overlaps with no other's"
@@ -148,7 +148,7 @@ def _where_best(compared: Comparable, name: str) -> str:
     if all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
         where = f"between {_number(min(values))} and {_number(max(values))}"
     else:
-        where = f"at {_listed(list(dict.fromkeys(map(str, values))))}"
+        where = f"at {listed(list(dict.fromkeys(map(str, values))))}"
     among = f" ({len(having)} of {len(compared.trials)} trials have it)"
     partly = among if len(having) < len(compared.trials) else ""
     return f"The best {len(best)} trials have {name} {where}{partly}."
@@ -186,7 +186,3 @@ def _trials(count: int) -> str:
 
 def _number(value: Any) -> str:
     return number(float(value)) if isinstance(value, float) else str(value)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,109 @@
+"""Searches side by side, as plain text for stdout: 80 columns, no colour."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from textwrap import fill
+
+from tuner.comparison import RANKED_BY, Comparison, Side
+from tuner.reporting.wording import (
+    aligned,
+    amount_of,
+    duration,
+    listed,
+    number,
+    printable,
+    with_error,
+)
+from tuner.spread import Mean
+
+
+def comparison_text(comparison: Comparison) -> str:
+    """What each strategy reached in all and at equal spending, what that says, what differs."""
+    sections = [
+        [headline(comparison)],
+        aligned(spent_table(comparison)),
+        ["Best so far when each had spent as much", *aligned(equal_table(comparison))],
+        [fill(line, 80) for line in verdict(comparison)],
+        [fill(f"note: {printable(note)}", 80) for note in comparison.notes],
+    ]
+    return "\n\n".join("\n".join(section) for section in sections if section)
+
+
+def headline(comparison: Comparison) -> str:
+    """What is compared, by what."""
+    strategies = [side.strategy for side in comparison.sides]
+    count = sum(len(side.entrants) for side in comparison.sides)
+    metric = f"{printable(comparison.metric)} ({comparison.mode})"
+    return f"{listed(strategies)} by {metric}, {count} experiments"
+
+
+def spent_table(comparison: Comparison) -> list[Sequence[str]]:
+    """The head and a row a strategy: what its experiments spent on average, and reached."""
+    head = ("STRATEGY", "SEEDS", "TRIALS", "EPOCHS", "TIME", "BEST")
+    return [head, *map(_spent, comparison.sides)]
+
+
+def equal_table(comparison: Comparison) -> list[Sequence[str]]:
+    """The head and a row a strategy: what it had reached at the most that all have spent."""
+    head = ("STRATEGY", *(f"AT {budget.upper()}" for budget in budgets(comparison).values()))
+    spent = comparison.budgets.items()
+    rows = (
+        [s.strategy, *(_mean(s.at(a, budget)) for a, budget in spent)] for s in comparison.sides
+    )
+    return [head, *rows]
+
+
+def budgets(comparison: Comparison) -> Mapping[str, str]:
+    """axis -> the equal spending in words."""
+    spent = comparison.budgets
+    return {
+        "trials": amount_of(spent["trials"], "trial"),
+        "epochs": amount_of(spent["epochs"], "epoch"),
+        "seconds": duration(spent["seconds"]),
+    }
+
+
+def verdict(comparison: Comparison) -> Iterator[str]:
+    """In sentences: which strategy is ahead at equal epochs, and of which that is sure."""
+    first, others = comparison.sides[0], comparison.sides[1:]
+    if not others:
+        yield f"All are of one strategy, {first.strategy}: their spread is that of the seed."
+        return
+    yield f"After {budgets(comparison)[RANKED_BY]} {first.strategy} is ahead."
+    for side in others:
+        yield _beside(comparison, first, side)
+
+
+def _spent(side: Side) -> Sequence[str]:
+    return (
+        side.strategy,
+        str(len(side.entrants)),
+        number(side.spent("trials")),
+        number(side.spent("epochs")),
+        duration(side.spent("seconds")),
+        _mean(side.best),
+    )
+
+
+def _beside(comparison: Comparison, first: Side, side: Side) -> str:
+    less = comparison.difference(side)
+    if less is None:
+        return (
+            f"{side.strategy} has no seed in common with {first.strategy}: give them equal seeds "
+            "to tell them apart."
+        )
+    behind = f"{abs(less.mean):.2g} behind"
+    if less.low is None or less.high is None:
+        return (
+            f"{side.strategy} is {behind} with the one seed that both have, which tells nothing "
+            "of the spread: run more seeds."
+        )
+    seeds = f"{less.low:+.2g} to {less.high:+.2g} by the 95 % interval over {less.n} paired seeds"
+    if less.is_settled:
+        return f"{side.strategy} is {behind}: {seeds}."
+    return f"{side.strategy} cannot be told apart from it: {behind}, {seeds}."
+
+
+def _mean(mean: Mean | None) -> str:
+    return "none" if mean is None else with_error(mean.mean, mean.standard_error)
