@@ -70,9 +70,10 @@ def report(name: str, kind: str, to: str | None, storage: str | None) -> int:
 @options.storage
 @options.as_json
 def compare(names: tuple[str, ...], html: str | None, storage: str | None, as_json: bool) -> int:
-    """Compare experiments by strategy: what each reached for the same spending.
+    """Compare experiments by strategy, side by side.
 
-    Experiments of one strategy are its seeds. Spending is counted in trials, epochs and time.
+    Told is what each reached for the same spending, in trials, epochs and time. Experiments of one
+    strategy are its seeds.
     """
     from tuner.comparison import Comparison
     from tuner.reporting.comparison_text import comparison_text
