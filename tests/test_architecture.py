@@ -55,7 +55,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tuner.constraints", "tuner.digest", "tuner.events", "tuner.grid"),
     ("tuner.rungs", "tuner.spread"),
     ("tuner.domains",),
-    ("tuner.parts",),
+    ("tuner.parts", "tuner.plain_files"),
     ("tuner.errors", "tuner.plain_values", "tuner.ray_internals", "tuner.reporting.wording"),
 )
 

@@ -15,8 +15,9 @@ from tuner.confirmation import Confirmation
 from tuner.errors import TunerError
 from tuner.events import COMPLETED
 from tuner.history import TrialRecord
+from tuner.plain_files import check_folder
 from tuner.results import Results
-from tuner.storage import write_document
+from tuner.storage import read_json, write_document
 
 LINK = "confirmed.json"  # in the search's folder
 
@@ -60,7 +61,7 @@ def without_seed(values: Mapping[str, Any]) -> dict[str, Any]:
 def linked(results: Results) -> list[Path]:
     """The folders, beside that of the search, that it names as its confirmations; oldest first."""
     try:
-        names = json.loads((results.folder / LINK).read_text(encoding="utf-8"))["experiments"]
+        names = read_json(results.folder / LINK)["experiments"]
     except (OSError, ValueError, KeyError, TypeError):
         return []
     folder = results.folder
@@ -70,7 +71,11 @@ def linked(results: Results) -> list[Path]:
 
 
 def link(results: Results, name: str) -> None:
-    """Name the experiment `name`, beside the search, as its newest confirmation."""
+    """Name the experiment `name`, beside the search, as its newest confirmation.
+
+    Raises UsageError as `check_folder` does.
+    """
+    check_folder(results.folder)
     names = [folder.name for folder in linked(results) if folder.name != name]
     write_document(results.folder / LINK, {"experiments": [*names, name]})
 

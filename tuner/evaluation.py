@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from tuner.errors import CheckpointError, UsageError
+from tuner.errors import CheckpointError, TunerError, UsageError
 from tuner.exported import Export
 from tuner.held_out import keep, recorded
 from tuner.results import Results
@@ -25,7 +25,7 @@ def evaluate(
     Returns {trial_id, epoch, checkpoint_sha256, test_accuracy, test_loss, ...}. What was measured
     is kept beside the trial, and a second call reads it. Imports the trainable that the
     experiment names. data_dir: where its data lies (None: where it lay for the search). Raises
-    UsageError where the trainable cannot be imported or is no Learner with a `test` method,
+    UsageError where the trainable cannot be imported or built, or has no method `test`,
     CheckpointError where it does not take the checkpoint, and what `Results.best_checkpoint`
     raises.
     """
@@ -41,7 +41,7 @@ def evaluate(
         spec.trainable, trial.config, spec.constants | own_seed(trial.seed), data_dir
     )
     state = load_state(checkpoint.path, None)  # verified when it was found
-    with _fitting(f"{checkpoint.path} does not fit {spec.trainable}"):
+    with _told(CheckpointError, f"{checkpoint.path} does not fit {spec.trainable}"):
         learner.load_state_dict(state)
     measured = {
         "trial_id": trial.trial_id,
@@ -64,9 +64,8 @@ def evaluate_export(export: Export, *, data_dir: str | None = None) -> dict[str,
 
     config = export.config
     learner = _learner(config.trainable, config.config, config.training, data_dir)
-    what = f"{export.folder / EXPORTED} does not fit {config.trainable}"
     weights = export.weights()
-    with _fitting(what):
+    with _told(CheckpointError, f"{export.folder / EXPORTED} does not fit {config.trainable}"):
         state = with_weights(learner.state_dict(), weights)
         learner.load_state_dict(state)
     return {
@@ -99,32 +98,29 @@ def _learner(
     import torch
 
     moved = {} if data_dir is None else {"data_dir": data_dir}
-    learner: Learner = trainable(
-        config,
-        {**constants, **moved},
-        device=torch.device("cuda" if torch.cuda.is_available() else "cpu"),
-        rank=0,
-        world_size=1,
-    )
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    with _told(UsageError, f"{path} cannot be built"):
+        learner: Learner = trainable(
+            config, {**constants, **moved}, device=device, rank=0, world_size=1
+        )
     return learner
 
 
 def _imported(path: str) -> Any:
-    try:
+    with _told(UsageError, f"cannot import {path}"):
         return load_trainable(path)
-    except Exception as error:  # whatever the user's module raises
-        reason = f"{type(error).__name__}: {error}"
-        raise UsageError(f"cannot import {path} ({reason})") from error
 
 
 @contextmanager
-def _fitting(what: str) -> Iterator[None]:
-    """Raise CheckpointError, which says `what`, where a Learner does not take a state."""
+def _told(kind: type[TunerError], what: str) -> Iterator[None]:
+    """Raise an error of `kind` that says `what` where a Learner raises one of whatever kind."""
     try:
         yield
-    except Exception as error:  # how a Learner says so is its own affair
+    except TunerError:
+        raise
+    except Exception as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise CheckpointError(f"{what}: {reason}") from error
+        raise kind(f"{what}: {reason}") from error
 
 
 def _measure(learner: Any) -> dict[str, float]:

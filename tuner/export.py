@@ -40,7 +40,7 @@ from tuner.spec import ExperimentSpec, build_spec
 from tuner.training.blueprint import blueprint_of
 from tuner.training.catalog import DATASETS
 from tuner.training.checkpoint_store import load_state
-from tuner.training.settings import ClassifierSettings
+from tuner.training.settings import ClassifierSettings, check_settings
 from tuner.training.transfer import EXPORTED
 from tuner.training.worker import own_seed
 
@@ -139,7 +139,10 @@ def _described(spec: ExperimentSpec, trial: TrialRecord) -> dict[str, Any]:
     }
     if not spec.ships:
         return own
-    settings = ClassifierSettings.model_validate({**constants, **trial.config})
+    values = {**constants, **trial.config}
+    if faults := check_settings(values, files=False):
+        raise SpecError(faults, f"trial {trial.trial_id}")
+    settings = ClassifierSettings.model_validate(values)
     info = DATASETS[settings.dataset]
     return own | {
         "training": _without_folders(constants),

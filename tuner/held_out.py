@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from tuner.checkpoints import Checkpoint
-from tuner.storage import write_document
+from tuner.plain_files import check_folder
+from tuner.storage import read_json, write_document
 
 _RECORD = "test.json"  # in the trial's folder
 
@@ -18,15 +18,16 @@ def recorded(folder: Path, trial_id: str, checkpoint: Checkpoint) -> dict[str, A
     folder: the experiment's.
     """
     try:
-        known = json.loads(_record(folder, trial_id).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        known = read_json(_record(folder, trial_id))
+    except (OSError, ValueError):
         return None
     same = isinstance(known, dict) and known.get("checkpoint_sha256") == checkpoint.sha256
     return known if same and set(map(type, known.values())) <= {str, int, float} else None
 
 
 def keep(folder: Path, trial_id: str, measured: dict[str, Any]) -> None:
-    """Keep what `recorded` gives from now on."""
+    """Keep what `recorded` gives from now on; raises UsageError as `check_folder` does."""
+    check_folder(folder)
     write_document(_record(folder, trial_id), measured)
 
 

@@ -8,7 +8,6 @@ lines say is in `tuner.events`; `tuner.history.fold` turns them into the state o
 from __future__ import annotations
 
 import fcntl
-import io
 import json
 import os
 import socket
@@ -16,12 +15,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime
+from itertools import count
 from pathlib import Path
 from reprlib import repr as shown  # short, and safe on what is nested deep
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 from tuner.errors import JournalError, UsageError
 from tuner.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, RESULT, Event, fault_of
+from tuner.plain_files import check_folder, open_plain
+from tuner.reporting.wording import printable
 
 JOURNAL = "journal.jsonl"
 
@@ -29,6 +31,7 @@ Clock = Callable[[], float]
 
 _SYNC_EVERY_S = 1.0
 _LOCK_WAIT_S = 0.5
+_LONGEST = 16 << 20  # bytes of a line: what is longer was not written here
 
 
 class Journal:
@@ -50,21 +53,24 @@ class Journal:
         """Open or create the journal in `folder`, lock it, and cut off what a kill left torn.
 
         `clock` gives seconds since the epoch. Raises JournalError where the file cannot be
-        opened or is damaged, and UsageError where another driver holds it, which it names.
+        opened or is damaged, and UsageError where another driver holds it, which it names, or
+        where the folder holds more than plain files and folders.
         """
         path = folder / JOURNAL
+        check_folder(folder)
         try:
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+            fd = open_plain(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         except OSError as error:
             raise JournalError(f"cannot open {path}: {error.strerror}") from error
         try:
             _lock(fd, folder)
-            data = path.read_bytes()
-            size = _whole(data)
-            events = _parse(data, path)
-            epochs = {e["trial_id"]: e["epoch"] for e in events if e["event"] == RESULT}
-            if size < len(data):
-                os.ftruncate(fd, size)
+            epochs, size = {}, 0
+            with open(fd, "rb", closefd=False) as file:
+                for event, end in _parse(file, path):
+                    size = end
+                    if event["event"] == RESULT:
+                        epochs[event["trial_id"]] = event["epoch"]
+            os.ftruncate(fd, size)
             if not size:
                 _sync_folder(folder)
         except BaseException:
@@ -139,7 +145,7 @@ def this_owner() -> dict[str, Any]:
 def is_locked(folder: Path) -> bool:
     """Whether a live driver holds the journal in `folder`; False where there is none."""
     try:
-        with (folder / JOURNAL).open("rb") as file:
+        with os.fdopen(open_plain(folder / JOURNAL), "rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -156,11 +162,7 @@ def read(folder: Path) -> Iterator[Event]:
     damaged, lacks what its event must have, or repeats an epoch of its trial.
     """
     path = folder / JOURNAL
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise JournalError(f"cannot read {path}: {error.strerror}") from error
-    return _parse(data, path)
+    return (event for event, _ in _parse(_open(path), path))
 
 
 class Tail:
@@ -172,29 +174,42 @@ class Tail:
 
     def read(self) -> list[Event]:
         """What is new, oldest first; raises JournalError as `read` does."""
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._at)
-                data = file.read()
-        except OSError as error:
-            raise JournalError(f"cannot read {self._path}: {error.strerror}") from error
-        whole = data[: _whole(data)]
-        events = list(_parse(whole, self._path, lines_before=self._lines))
-        self._at += len(whole)
+        events = []
+        with _open(self._path) as file:
+            file.seek(self._at)
+            for event, at in _parse(file, self._path, lines_before=self._lines):
+                events.append(event)
+                self._at = at
         self._lines += len(events)
         return events
 
 
-def _parse(data: bytes, path: Path, *, lines_before: int = 0) -> Iterator[Event]:
-    end, position = _whole(data), 0
+def _open(path: Path) -> BinaryIO:
+    try:
+        return os.fdopen(open_plain(path), "rb")
+    except OSError as error:
+        raise JournalError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _parse(file: BinaryIO, path: Path, *, lines_before: int = 0) -> Iterator[tuple[Event, int]]:
+    """Each event from where `file` stands to its present end, and where its line ends.
+
+    Not a torn tail, nor a torn line before it: a power cut can leave one with its newline.
+    """
+    size, position = os.fstat(file.fileno()).st_size, file.tell()
     epochs: dict[str, int] = {}
-    for number, line in enumerate(io.BytesIO(data), start=1 + lines_before):
+    for number in count(1 + lines_before):
+        line = file.readline(min(_LONGEST, size - position))
         position += len(line)
-        if position > end:
+        if not line.endswith(b"\n") and len(line) < _LONGEST:
             return
+        fault = None
         try:
             event = _decode(line)
         except ValueError as error:
+            rest = file.readline(min(_LONGEST, size - position))
+            if len(line) < _LONGEST and len(rest) < _LONGEST and not rest.endswith(b"\n"):
+                return
             raise JournalError(f"{path}, line {number}: not a line of JSON") from error
         fault = fault_of(event)
         if fault is None and event["event"] == RESULT:
@@ -205,18 +220,7 @@ def _parse(data: bytes, path: Path, *, lines_before: int = 0) -> Iterator[Event]
             epochs[trial_id] = epoch
         if fault:
             raise JournalError(f"{path}, line {number}: {fault}")
-        yield event
-
-
-def _whole(data: bytes) -> int:
-    """How many bytes of `data` are lines: without a torn tail and a torn last line before it."""
-    end = data.rfind(b"\n") + 1
-    start = data.rfind(b"\n", 0, max(end - 1, 0)) + 1
-    try:
-        _decode(data[start:end])
-    except ValueError:
-        return start
-    return end
+        yield event, position
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -240,9 +244,12 @@ def _encode(event: Event) -> bytes:
     if fault:
         raise JournalError(f"{what}: {fault}")
     try:
-        return json.dumps(event, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+        line = json.dumps(event, allow_nan=False, separators=(",", ":")).encode() + b"\n"
     except (TypeError, ValueError) as error:
         raise JournalError(f"{what}: {error}, in {shown(event)}") from error
+    if len(line) > _LONGEST:
+        raise JournalError(f"{what}: a line must have at most {_LONGEST >> 20} MiB")
+    return line
 
 
 def _lock(fd: int, folder: Path) -> None:
@@ -272,7 +279,7 @@ def _holder(folder: Path) -> str:
     if owner is None or (owner["host"] == socket.gethostname() and not _is_alive(owner["pid"])):
         return "another driver that has just started"  # it has not signed the journal yet
     since = datetime.fromtimestamp(owner["started"]).astimezone().isoformat(" ", "seconds")
-    return f"another driver: pid {owner['pid']} on {owner['host']}, since {since}"
+    return f"another driver: pid {owner['pid']} on {printable(owner['host'])}, since {since}"
 
 
 def _is_alive(pid: int) -> bool:

@@ -49,12 +49,14 @@ class Retention:
     def _prune(self, kept: dict[int, str], newest: int, values: Mapping[int, float]) -> None:
         best = best_epoch(((e, v) for e, v in values.items() if e in kept), mode=self._mode)
         for epoch in kept.keys() - {newest, best}:
-            self._remove(kept.pop(epoch))
+            self._remove(kept.pop(epoch), epoch)
 
-    def _remove(self, path: str) -> None:
+    def _remove(self, path: str, epoch: int) -> None:
         try:
             target = inside(self._folder, path)
         except CheckpointError:
             return  # a journal that someone has edited: nothing outside is touched
         # trials/ID/checkpoints/EPOCH, whether the path names it or the file in it
-        shutil.rmtree(target if target.is_dir() else target.parent, ignore_errors=True)
+        names = target.relative_to(self._folder).parts
+        if names[0] == "trials" and names[2:4] == ("checkpoints", str(epoch)):
+            shutil.rmtree(self._folder.joinpath(*names[:4]), ignore_errors=True)

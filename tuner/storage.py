@@ -8,10 +8,13 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, count
 from pathlib import Path
+from reprlib import repr as shown  # short, and safe on what is nested deep
 from typing import Any
 from uuid import uuid4
 
 from tuner.errors import NameTakenError, UsageError, did_you_mean
+from tuner.plain_files import read_plain
+from tuner.plain_values import fault_of_values
 from tuner.reporting.wording import program
 
 EXPERIMENT = "experiment.json"
@@ -56,16 +59,20 @@ def read_document(path: Path) -> dict[str, Any]:
     Raises UsageError for a file that is missing, damaged, or of another format.
     """
     try:
-        document = json.loads(path.read_bytes())
+        document = read_json(path)
     except OSError as error:
-        raise UsageError(f"{path.parent} is no experiment: cannot read {path}") from error
-    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            f"{path.parent} is no experiment: cannot read {path}: {error.strerror}"
+        ) from error
+    except ValueError as error:
         raise UsageError(f"{path} is damaged: not JSON") from error
     if not isinstance(document, dict):
         raise UsageError(f"{path} is damaged: it must hold one object")
+    if fault := fault_of_values(document):
+        raise UsageError(f"{path} is damaged: it {fault}")
     if document.get("format") != FORMAT:
         raise UsageError(
-            f"{path} has format {document.get('format')!r}; this version reads {FORMAT}"
+            f"{path} has format {shown(document.get('format'))}; this version reads {FORMAT}"
         )
     match document.get("spec"):
         case {"objective": {"metric": str(), "mode": "min" | "max"}}:
@@ -74,11 +81,21 @@ def read_document(path: Path) -> dict[str, Any]:
             raise UsageError(f"{path} is damaged: its spec has no objective of metric and mode")
 
 
+def read_json(path: Path) -> Any:
+    """What a JSON file of an experiment's folder holds.
+
+    Raises OSError where it cannot be read or is no plain file, ValueError where it is not JSON.
+    """
+    try:
+        return json.loads(read_plain(path))
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+
+
 def write_document(path: Path, document: dict[str, Any]) -> None:
-    """Write a JSON file, whole or not at all."""
-    partial = path.with_name(f"{path.name}.partial")
-    partial.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    partial.replace(path)
+    """Write a JSON file, whole or not at all. Raises OSError where it cannot be written."""
+    text = json.dumps(document, indent=2) + "\n"
+    _replace(path, lambda partial: partial.write_text(text, encoding="utf-8"))
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
@@ -86,12 +103,18 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 
     Raises UsageError where it cannot be written.
     """
+    try:
+        _replace(path, write)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _replace(path: Path, write: Callable[[Path], object]) -> None:
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial.unlink(missing_ok=True)  # of a killed process that had our number, or someone's link
     try:
         write(partial)
         partial.replace(path)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
         partial.unlink(missing_ok=True)
 

@@ -17,6 +17,7 @@ from tensorboard.data.provider import TensorTimeSeries
 from tensorboard.plugins import base_plugin
 from tensorboard.plugins.hparams.hparams_plugin import HParamsPlugin
 
+from tuner.plain_files import read_plain
 from tuner.reporting import event_file
 from tuner.reporting.hparams import PLUGIN
 from tuner.reporting.tensorboard import HPARAMS, logdir
@@ -86,9 +87,9 @@ class FollowingProvider:
         try:
             changed = os.stat(path).st_mtime_ns
             if run not in self._read or self._read[run][0] != changed:
-                content = event_file.plugin_data(path.read_bytes(), PLUGIN)
+                content = event_file.plugin_data(read_plain(path), PLUGIN)
                 self._read[run] = changed, content
-        except OSError:
+        except (OSError, ValueError):
             return {}  # what TensorBoard has read before stays
         return self._read[run][1]
 

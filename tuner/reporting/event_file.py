@@ -43,16 +43,24 @@ def replace(path: Path, data: bytes) -> None:
 
 
 def plugin_data(data: bytes, plugin: str) -> dict[str, bytes]:
-    """What the content of a whole event file says to a plugin of TensorBoard, by tag."""
+    """What the content of a whole event file says to a plugin of TensorBoard, by tag.
+
+    Raises ValueError where it is none.
+    """
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
     from tensorboard.compat.proto.event_pb2 import Event
 
     found = {}
-    while data:
-        (size,) = struct.unpack_from("<Q", data)
-        for value in Event.FromString(data[12 : 12 + size]).summary.value:
-            if value.metadata.plugin_data.plugin_name == plugin:
-                found[value.tag] = value.metadata.plugin_data.content
-        data = data[16 + size :]
+    at = 0
+    try:
+        while at < len(data):
+            (size,) = struct.unpack_from("<Q", data, at)
+            for value in Event.FromString(data[at + 12 : at + 12 + size]).summary.value:
+                if value.metadata.plugin_data.plugin_name == plugin:
+                    found[value.tag] = value.metadata.plugin_data.content
+            at += 16 + size
+    except (struct.error, DecodeError) as error:
+        raise ValueError(f"no event file: {error}") from error
     return found
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cached_property
-from hashlib import sha256
 from importlib.metadata import version
 from statistics import median
 from typing import Any
@@ -17,6 +16,7 @@ import optuna
 from tuner.best import best_json
 from tuner.confirmation import Confirmation
 from tuner.confirmations import confirmation_of
+from tuner.digest import sha256_of
 from tuner.errors import NoUsableTrialError
 from tuner.journal import JOURNAL
 from tuner.occupancy import Occupancy, occupancy_of
@@ -122,7 +122,7 @@ class Report:
             "started": utc(history.started),
             "ended": utc(history.ended),
             "resumed": history.resumed,
-            "journal_sha256": sha256((folder / JOURNAL).read_bytes()).hexdigest(),
+            "journal_sha256": sha256_of(folder / JOURNAL),
             "report_made": utc(datetime.now(UTC).timestamp()),
             "report_made_by": {name: version(name) for name in ("tuner", "optuna", "plotly")},
         }

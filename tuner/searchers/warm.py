@@ -7,8 +7,8 @@ resume reads it there, wherever the earlier experiment has gone.
 
 from __future__ import annotations
 
-import json
 import math
+import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -23,9 +23,11 @@ from tuner.parts import Rule
 from tuner.results import Results
 from tuner.searchers.encoding import Encoding
 from tuner.spec import ExperimentSpec, build_spec
-from tuner.storage import find_experiment, write_document
+from tuner.storage import find_experiment, read_json, write_document
 
 GIVEN = "warm_start.json"  # in the experiment's folder
+
+_MOST_EPOCHS = 1_000_000  # of a trial: later reports are not given
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +82,15 @@ def kept(spec: ExperimentSpec) -> Given | None:
     Raises UsageError for a file that is damaged, and what `given_to` does.
     """
     path = spec.folder / GIVEN
-    if not path.exists() and (given := given_to(spec)):
+    if not os.path.lexists(path) and (given := given_to(spec)):
         write_document(path, asdict(given))
-    return _read(path)
+    return _read(path, spec)
 
 
-def _read(path: Path) -> Given | None:
+def _read(path: Path, spec: ExperimentSpec) -> Given | None:
+    encoding = Encoding(spec.search.space)
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
+        raw = read_json(path)
         trials = tuple(
             GivenTrial(
                 str(trial["trial_id"]),
@@ -97,11 +100,21 @@ def _read(path: Path) -> Given | None:
             )
             for trial in raw["trials"]
         )
+        for trial in trials:
+            encoding.encode(trial.config)
+            if not all(map(_is_told, trial.values)):
+                raise ValueError(f"an epoch or value of trial {trial.trial_id}")
         return Given(str(raw["name"]), trials, tuple(map(str, raw["notes"])))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
         raise UsageError(f"{path} is damaged: {type(error).__name__}: {error}") from error
+
+
+def _is_told(report: tuple[int, float]) -> bool:
+    """Whether a report can be given: a searcher has a list as long as the trial."""
+    epoch, value = report
+    return 0 < epoch <= _MOST_EPOCHS and math.isfinite(value)
 
 
 def tell(strategy: Any, given: Given | None) -> None:
@@ -135,7 +148,7 @@ class _Match:
 
     def taken(self, trial: TrialRecord) -> GivenTrial | None:
         """The trial as it is given; None where it does not match."""
-        values = tuple(v for v in trial.values(self._spec.objective.metric) if v[0] > 0)
+        values = tuple(filter(_is_told, trial.values(self._spec.objective.metric)))
         failed = trial.status == FAILED
         if not values and not failed:
             self._silent += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import Any
 
 from tuner.digest import sha256_of
 from tuner.errors import CheckpointError, StorageError
+from tuner.training.state_limits import fault_of_archive, fault_of_state
 
 STATE_FILE = "state.pt"
 
@@ -88,7 +90,7 @@ def load_state(path: Path, sha256: str | None, *, what: str = "checkpoint") -> d
     """The state in the file `path`, on the CPU, loaded without running any code of its own.
 
     what: the user's word for it. Raises CheckpointError where it is missing, does not match
-    `sha256` (None: not compared), or cannot be loaded.
+    `sha256` (None: not compared), cannot be loaded, or would take far more memory than its size.
     """
     import torch
 
@@ -97,7 +99,14 @@ def load_state(path: Path, sha256: str | None, *, what: str = "checkpoint") -> d
     if sha256 is not None and sha256_of(path) != sha256:
         raise CheckpointError(f"{what} {path} is damaged: its sha256 is not the journal's")
     try:
+        if fault := fault_of_archive(path):
+            raise ValueError(fault)
         state = torch.load(path, map_location="cpu", weights_only=True)
+        if fault := fault_of_state(state, os.path.getsize(path)):
+            raise ValueError(fault)
+    except pickle.UnpicklingError as error:  # whose advice is to let the file run its code
+        reason = "it holds more than tensors and plain values, or is damaged"
+        raise CheckpointError(f"{what} {path} cannot be loaded: {reason}") from error
     except Exception as error:
         reason = " ".join(str(error).split())[:300]
         raise CheckpointError(f"{what} {path} cannot be loaded: {reason}") from error

@@ -1,0 +1,150 @@
+"""An experiment's folder that someone else has made: a good read or an error in words, no more."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shutil
+from pathlib import Path
+
+import hostile
+import pytest
+import torch
+from click import ClickException
+from confirmed import retrained, searched
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from synthetic import Writer
+
+from tuner import cli, cluster, driver, trials
+from tuner.errors import TunerError
+from tuner.journal import Journal
+from tuner.spec import IMAGE_CLASSIFIER, build_spec
+from tuner.training.checkpoint_store import CheckpointStore
+from tuner.training.classifier import ImageClassifier
+
+READING = (
+    *(["ls"], ["ls", "--json"], ["show", "x"], ["show", "x", "--json"], ["best", "x-confirm"]),
+    *(["best", "x"], ["best", "x", "--top", "9", "--json"], ["refine", "x", "--to", "x.yaml"]),
+    ["export", "x", "--to", "out"],
+)
+SLOWER = (["evaluate", "x"], ["report", "x"], ["report", "x", "--format", "json"])
+RESUMING = (["resume", "x"], ["resume", "x", "--add-samples", "1", "--retry-failed"])
+GIVEN = {
+    "name": "earlier",
+    "trials": [
+        {"trial_id": "00001", "config": {"lr": 0.1}, "values": [[1, 0.5], [2, 0.6]], "failed": True}
+    ],
+    "notes": ["given 1"],
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A storage with a search that was interrupted, its confirmation, and all files there can be.
+
+    Ray is never started: of `tune.run` there is only the first suggestion.
+    """
+    storage = tmp_path_factory.mktemp("foreign")
+    search = {"strategy": "hyperopt", "space": {"lr": "loguniform(0.001, 1)"}}
+    fields = {"trainable": IMAGE_CLASSIFIER, "search": search, "num_samples": 9}
+    results = searched(storage / "x", {0.1: 0.5, 0.2: 0.6, 0.3: 0.7, 0.4: 0.8}, **fields)
+    writer = Writer(results.folder, resumed=True)
+    writer.trial(7, [0.3], end=None, config={"lr": 0.01})
+    writer.kill()
+    confirming = retrained(results, [[0.8, 0.9], [0.7, 0.75]]).folder
+    place = {"device": torch.device("cpu"), "rank": 0, "world_size": 1}
+    learner = ImageClassifier({"lr": 0.1}, build_spec(results.spec).constants, **place)
+    for folder, trial_id, epoch in (
+        *((results.folder, "00003", 2), (results.folder, "00007", 1)),
+        *((confirming, f"0000{number}", 2) for number in range(4)),
+    ):
+        saved = CheckpointStore(folder, trial_id).save(epoch, learner.state_dict())
+        with Journal.open(folder) as journal:
+            journal.append("checkpoint", trial_id=trial_id, **saved.as_dict())
+    (results.folder / "warm_start.json").write_text(json.dumps(GIVEN))
+    test = {"trial_id": "00003", "checkpoint_sha256": saved.sha256, "test_accuracy": 0.5}
+    (results.folder / "trials" / "00003" / "test.json").write_text(json.dumps(test))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TUNER_STORAGE", str(storage))
+        patch.chdir(storage)
+        patch.setattr(cluster, "connect", lambda *args, **kwargs: contextlib.nullcontext())
+        patch.setattr(cluster, "slots", lambda resources: 2)
+        patch.setattr(driver, "_machine", lambda: None)
+        patch.setattr(trials, "tune_trainable", lambda spec: None)
+        patch.setattr("ray.tune.run", lambda *args, search_alg, **kwargs: search_alg.suggest("a"))
+        yield storage
+
+
+@pytest.fixture
+def folder(made):
+    """The storage as it was made, again after the test."""
+    with untouched(made):
+        yield made / "x"
+
+
+@contextlib.contextmanager
+def untouched(storage: Path):
+    """Puts the storage back as it was."""
+    kept = storage.with_name("kept")
+    shutil.copytree(storage, kept, symlinks=True)
+    try:
+        yield
+    finally:
+        for entry in storage.iterdir():
+            shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+        shutil.copytree(kept, storage, symlinks=True, dirs_exist_ok=True)
+        shutil.rmtree(kept)
+
+
+def call(*arguments: str) -> str:
+    """What a command says on stdout, as bytes of UTF-8 hold it; whatever else it ends in raises."""
+    printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
+        cli.cli.main(list(arguments), standalone_mode=False)
+    printed.flush()
+    return printed.buffer.getvalue().decode()
+
+
+def told_or_read(*arguments: str) -> None:
+    """Run a command that may end in an error of ours, and in nothing else."""
+    try:
+        said = call(*arguments)
+    except (TunerError, ClickException) as error:
+        assert str(error)  # noqa: PT017 - either outcome is right
+    else:
+        assert all(char.isprintable() or char == "\n" for char in said)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_whatever_its_files_hold(made, data):
+    beside = ("confirmed.json", "warm_start.json", "trials/00003/test.json")
+    names = ("experiment.json", "../x-confirm/experiment.json", *beside)
+    name = f"x/{data.draw(st.sampled_from(names))}"
+    with untouched(made):
+        document = json.loads((made / name).read_text())
+        (made / name).write_text(json.dumps(data.draw(hostile.mutated(document))))
+        told_or_read(*data.draw(st.sampled_from(SLOWER)))
+        for command in (*READING, *RESUMING):
+            told_or_read(*command)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_whatever_its_journal_holds(made, data):
+    name = data.draw(st.sampled_from(["x/journal.jsonl", "x-confirm/journal.jsonl"]))
+    with untouched(made):
+        lines = (made / name).read_text().splitlines()
+        at = data.draw(st.integers(0, len(lines) - 1))
+        lines[at] = json.dumps(data.draw(hostile.mutated(json.loads(lines[at]))))
+        (made / name).write_text("".join(f"{line}\n" for line in lines))
+        told_or_read(*data.draw(st.sampled_from(SLOWER)))
+        for command in (*READING, *RESUMING):
+            told_or_read(*command)
+
+
+@pytest.mark.parametrize("command", [*READING, *SLOWER, *RESUMING], ids=" ".join)
+def test_as_it_was_made_it_is_read_and_resumed(folder, command):
+    assert call(*command)
