@@ -55,8 +55,14 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tuner.constraints", "tuner.digest", "tuner.events", "tuner.grid"),
     ("tuner.rungs", "tuner.spread"),
     ("tuner.domains",),
-    ("tuner.parts", "tuner.plain_files"),
-    ("tuner.errors", "tuner.plain_values", "tuner.ray_internals", "tuner.reporting.wording"),
+    ("tuner.owner", "tuner.parts", "tuner.plain_files"),
+    (
+        "tuner.clock",
+        "tuner.errors",
+        "tuner.plain_values",
+        "tuner.ray_internals",
+        "tuner.reporting.wording",
+    ),
 )
 
 # No test file of their name

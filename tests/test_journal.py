@@ -15,7 +15,8 @@ from synthetic import OWNER, Clock, Writer
 
 from tuner.errors import JournalError, UsageError
 from tuner.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, RESULT, TRIAL_STARTED
-from tuner.journal import JOURNAL, Journal, Tail, is_locked, read, this_owner
+from tuner.journal import JOURNAL, Journal, Tail, is_locked, read
+from tuner.owner import this_owner
 
 
 @pytest.fixture

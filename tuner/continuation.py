@@ -35,7 +35,7 @@ class Extension:
         """The spec's plain values, extended. Raises UsageError where it has no number to add to."""
         changed = dict(raw)
         if self.add_samples:
-            if changed.get("num_samples") is None:
+            if not isinstance(changed.get("num_samples"), int):
                 raise UsageError("--add-samples needs an experiment with a number of samples")
             changed["num_samples"] += self.add_samples
         if self.time_budget_s:

@@ -25,7 +25,8 @@ from tuner.events import (
     STOPPED,
 )
 from tuner.history import TrialRecord, fold
-from tuner.journal import JOURNAL, Journal, read, this_owner
+from tuner.journal import JOURNAL, Journal, read
+from tuner.owner import this_owner
 from tuner.provenance import describe
 from tuner.reporting import silence
 from tuner.reporting.plan_text import reserves
@@ -99,7 +100,9 @@ def _run(spec: ExperimentSpec, journal: Journal, past: Past) -> Results:
             slots = cluster.slots(spec.resources)
             slots = min(slots, spec.max_concurrent or slots)
             tally = Tally.of(spec, slots=slots)
-            progress = Progress(tally, each=reserves(spec.resources), earlier=past.events)
+            progress = Progress(
+                tally, each=reserves(spec.resources), earlier=past.events, clock=journal.clock
+            )
 
             def last_words() -> str:
                 progress.close()

@@ -122,7 +122,9 @@ class History:
     @property
     def duration_s(self) -> float | None:
         """Seconds from the first start to the end, gaps included; None while it is not over."""
-        return None if self.started is None or self.ended is None else self.ended - self.started
+        if self.started is None or self.ended is None:
+            return None
+        return max(0.0, self.ended - self.started)
 
 
 def fold(events: Iterable[Event]) -> History:

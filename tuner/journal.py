@@ -10,24 +10,21 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from datetime import datetime
 from itertools import count
 from pathlib import Path
 from reprlib import repr as shown  # short, and safe on what is nested deep
 from typing import Any, BinaryIO, NoReturn
 
+from tuner.clock import Clock, steady_clock
 from tuner.errors import JournalError, UsageError
 from tuner.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, RESULT, Event, fault_of
+from tuner.owner import owner_in_words
 from tuner.plain_files import check_folder, open_plain
-from tuner.reporting.wording import printable
 
 JOURNAL = "journal.jsonl"
-
-Clock = Callable[[], float]
 
 _SYNC_EVERY_S = 1.0
 _LOCK_WAIT_S = 0.5
@@ -49,10 +46,11 @@ class Journal:
         self._synced = time.monotonic()
 
     @classmethod
-    def open(cls, folder: Path, *, clock: Clock = time.time) -> Journal:
+    def open(cls, folder: Path, *, clock: Clock | None = None) -> Journal:
         """Open or create the journal in `folder`, lock it, and cut off what a kill left torn.
 
-        `clock` gives seconds since the epoch. Raises JournalError where the file cannot be
+        `clock` gives seconds since the epoch; by default a steady one that goes on from the last
+        event. Raises JournalError where the file cannot be
         opened or is damaged, and UsageError where another driver holds it, which it names, or
         where the folder holds more than plain files and folders.
         """
@@ -64,10 +62,10 @@ class Journal:
             raise JournalError(f"cannot open {path}: {error.strerror}") from error
         try:
             _lock(fd, folder)
-            epochs, size = {}, 0
+            epochs, size, last = {}, 0, 0.0
             with open(fd, "rb", closefd=False) as file:
                 for event, end in _parse(file, path):
-                    size = end
+                    size, last = end, max(last, event["time"])
                     if event["event"] == RESULT:
                         epochs[event["trial_id"]] = event["epoch"]
             os.ftruncate(fd, size)
@@ -76,7 +74,12 @@ class Journal:
         except BaseException:
             os.close(fd)
             raise
-        return cls(path, fd, epochs, clock)
+        return cls(path, fd, epochs, clock or steady_clock(not_before=last))
+
+    @property
+    def clock(self) -> Clock:
+        """What gives the events their times."""
+        return self._clock
 
     def append(self, event: str, *, trial_id: str | None = None, **fields: Any) -> Event:
         """Write one line and return the event as journaled, its time included.
@@ -135,11 +138,6 @@ class Journal:
             with suppress(OSError):  # what stays is cut off by the next `open`
                 os.ftruncate(fd, size)
             raise JournalError(f"cannot write {self.path}: {error.strerror}") from error
-
-
-def this_owner() -> dict[str, Any]:
-    """The `owner` of an experiment_started event: this process, as of now."""
-    return {"host": socket.gethostname(), "pid": os.getpid(), "started": round(time.time(), 6)}
 
 
 def is_locked(folder: Path) -> bool:
@@ -276,20 +274,7 @@ def _holder(folder: Path) -> str:
         for event in read(folder):
             if event["event"] == EXPERIMENT_STARTED:
                 owner = event["owner"]
-    if owner is None or (owner["host"] == socket.gethostname() and not _is_alive(owner["pid"])):
-        return "another driver that has just started"  # it has not signed the journal yet
-    since = datetime.fromtimestamp(owner["started"]).astimezone().isoformat(" ", "seconds")
-    return f"another driver: pid {owner['pid']} on {printable(owner['host'])}, since {since}"
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True
+    return owner_in_words(owner)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -54,10 +54,10 @@ def refine(results: Results, *, points: int) -> Refinement:
     NoUsableTrialError where no trial leads, UsageError for a confirmation, where a leader's config
     is not of the space, or where the old `forbid` leaves nothing of the region.
     """
-    if results.spec.get("confirms"):
-        raise UsageError(f"{results.name} confirms {results.spec['confirms']['name']}: name that")
-    best = results.get_best_trial()  # raises where there is none
     search = build_spec(results.spec, str(results.folder))
+    if search.confirms:
+        raise UsageError(f"{results.name} confirms {search.confirms.name}: name that")
+    best = results.get_best_trial()  # raises where there is none
     usable = results.top()
     count = min(_MOST, max(_FEWEST, math.ceil(len(usable) / _SHARE)))
     leading = tuple(usable[:count])

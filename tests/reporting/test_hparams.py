@@ -48,6 +48,11 @@ def test_what_cannot_vary_is_told():
     assert [c.varies for c in found] == [False, False, True]
 
 
+def test_what_is_no_number_stays_out_of_a_column_of_numbers():
+    columns = columns_of(parse_space({"lr": "uniform(0, 1)"}))
+    assert [row_of({"lr": value}, columns) for value in (0.5, None, "")] == [{"lr": 0.5}, {}, {}]
+
+
 def test_branches_have_columns_of_their_own_that_stay_empty_where_not_taken():
     space = parse_space(
         {

@@ -59,8 +59,16 @@ def columns_of(space: Mapping[str, Any]) -> tuple[Column, ...]:
 
 
 def row_of(config: Mapping[str, Any], columns: Iterable[Column]) -> dict[str, str | bool | float]:
-    """What stands in the columns for `config`; a column of a branch not taken stays empty."""
-    return {c.name: c.cell(v) for c in columns for v in _values_at(config, c.name.split("."))}
+    """What stands in the columns for `config`; a column of a branch not taken stays empty.
+
+    So does a column of numbers where a foreign journal has something else.
+    """
+    return {
+        column.name: column.cell(value)
+        for column in columns
+        for value in _values_at(config, column.name.split("."))
+        if column.kind != "number" or isinstance(value, int | float)
+    }
 
 
 class Summaries:

@@ -97,6 +97,7 @@ class Tally:
         self._epochs = 0
         self._side_by_side = 0
         self._over = False
+        self._latest = 0.0  # when the last event was
 
     @classmethod
     def of(cls, spec: ExperimentSpec, *, slots: int | None = None) -> Tally:
@@ -116,6 +117,7 @@ class Tally:
 
     def take(self, event: Event) -> None:
         """Take one event into account."""
+        self._latest = max(self._latest, event["time"])
         kind = event["event"]
         if kind == EXPERIMENT_STARTED:
             self._restart(event["time"])
@@ -162,8 +164,11 @@ class Tally:
         return sum(self._counts[status] for status in (COMPLETED, STOPPED, FAILED))
 
     def elapsed_s(self, now: float) -> float:
-        """Seconds since the driver started, the last time that it did."""
-        return 0.0 if self._began is None else max(0.0, now - self._began)
+        """Seconds since the driver started, the last time that it did; `now` as its clock has it.
+
+        A clock that is behind counts as that of the last event.
+        """
+        return 0.0 if self._began is None else max(now, self._latest) - self._began
 
     def left_s(self, now: float) -> float | None:
         """A guess of the seconds left; None where there is nothing to guess from.
@@ -181,13 +186,13 @@ class Tally:
         live = [t for t in trials if t.status in (RUNNING, INTERRUPTED)]
         rests = [self._rest(trial, depth) for trial in live]
         to_come = max(0, self.total - len(trials))
-        seconds_an_epoch = max(0.0, now - self._first_trial) / self._epochs
+        seconds_an_epoch = max(0.0, max(now, self._latest) - self._first_trial) / self._epochs
         slots = self._slots or max(1, self._side_by_side)
         longest = max([*rests, depth if to_come else 0.0], default=0.0)
         return seconds_an_epoch * max(sum(rests) + to_come * depth, longest * slots)
 
     def _restart(self, now: float) -> None:
-        self._began, self._first_trial = now, None
+        self._began, self._first_trial, self._latest = now, None, now
         self._epochs = self._side_by_side = 0
         self._over = False
         for trial in self._trials.values():

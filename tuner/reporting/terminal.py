@@ -36,7 +36,8 @@ class Progress:
     """An observer of events that shows how the search goes.
 
     each: what a trial reserves, in words. `stream` is stderr by default; `earlier` are the events
-    of the runs before a resume, taken in silence. Warnings of tuner's own logger are shown, too.
+    of the runs before a resume, taken in silence. clock: that of the events, by default the
+    machine's. Warnings of tuner's own logger are shown, too.
     """
 
     def __init__(
@@ -46,11 +47,12 @@ class Progress:
         each: str = "",
         stream: IO[str] | None = None,
         earlier: Iterable[Event] = (),
+        clock: Callable[[], float] | None = None,
     ) -> None:
         self._tally = tally
         for event in earlier:
             tally.take(event)
-        self._view = _view(stream or sys.stderr, tally, each)
+        self._view = _view(stream or sys.stderr, tally, each, clock or time.time)
         self._warnings = _Warnings(self._view.warn)
         logging.getLogger("tuner").addHandler(self._warnings)
 
@@ -100,13 +102,13 @@ def _trials(tally: Tally) -> str:
     return f"{tally.done} trials" if tally.total is None else f"{tally.done}/{tally.total} trials"
 
 
-def _view(stream: IO[str], tally: Tally, each: str) -> _Lines | _Live:
+def _view(stream: IO[str], tally: Tally, each: str, clock: Callable[[], float]) -> _Lines | _Live:
     if stream.isatty():
         from rich.console import Console
 
         console = Console(file=stream)
         if not console.is_dumb_terminal:
-            return _Live(console, tally, each)
+            return _Live(console, tally, each, clock)
     return _Lines(stream, tally)
 
 
@@ -153,11 +155,14 @@ class _Lines:
 class _Live:
     """A view of a few lines that stays at the bottom of the terminal and renews itself."""
 
-    def __init__(self, console: Console, tally: Tally, each: str) -> None:
+    def __init__(
+        self, console: Console, tally: Tally, each: str, clock: Callable[[], float]
+    ) -> None:
         from rich.live import Live
 
         self._tally = tally
         self._each = each
+        self._clock = clock
         self._console = console
         self._warnings: deque[str] = deque(maxlen=_WARNINGS)
         self._live = Live(
@@ -180,7 +185,7 @@ class _Live:
     def _render(self) -> RenderableType:
         return live_view(
             self._tally,
-            now=time.time(),
+            now=self._clock(),
             each=self._each,
             warnings=tuple(self._warnings),
             width=self._console.width,
