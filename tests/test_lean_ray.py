@@ -1,11 +1,12 @@
 """What is left out of Ray's start; real ones are started in integration/."""
 
 import socket
+import threading
 
 import pytest
 import ray
-from ray._private import parameter, services
-from ray._raylet import wait_for_persisted_port
+from ray._private import node, parameter, services
+from ray._raylet import persist_port, wait_for_persisted_port
 
 from tuner import lean_ray
 
@@ -72,3 +73,20 @@ def test_a_free_port_is_for_those_who_know_of_it():
             agent.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             agent.bind(("127.0.0.1", port))
             agent.listen()
+
+
+def test_other_threads_run_while_a_port_is_waited_for(tmp_path):
+    node_id, another = "1c" * 28, "2d" * 28
+
+    def write():
+        persist_port(str(tmp_path), node_id, "gcs_server_port", 4321)
+
+    timer = threading.Timer(0.1, write)
+    timer.start()
+    before = node.wait_for_persisted_port
+    with lean_ray.few_services(1234, workers=4):
+        wait = node.wait_for_persisted_port
+        assert wait(str(tmp_path), node_id, "gcs_server_port", timeout_ms=60_000) == 4321
+        with pytest.raises(RuntimeError, match="gcs_server_port"):
+            wait(str(tmp_path), another, "gcs_server_port", timeout_ms=1)
+    assert node.wait_for_persisted_port is before

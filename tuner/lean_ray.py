@@ -11,9 +11,11 @@ are started.
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from tuner import ray_internals
@@ -22,6 +24,8 @@ _PRESTARTED = "--num_prestart_python_workers="
 _AGENT = "--dashboard_agent_command="
 _NO_AGENT = f"{_AGENT}sleep 2147483647"  # Ray insists on one, and looks that it lives
 _AGENTS_PORTS = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port")
+_LOOK_EVERY_S = 0.005
+_AT_ONCE_MS = 1000  # for a file that is being written
 _NOT_THERE = -1  # the port of an agent that listens nowhere
 
 
@@ -44,7 +48,7 @@ def few_services(runtime_env_port: int, *, workers: int) -> Iterator[None]:
     if not ray_internals.is_known():
         yield
         return
-    from ray._private import parameter, services
+    from ray._private import node, parameter, services
 
     params = partial(
         parameter.RayParams,
@@ -56,7 +60,9 @@ def few_services(runtime_env_port: int, *, workers: int) -> Iterator[None]:
         "start_api_server": lambda *args, **kwargs: ("", None),
         "start_ray_process": partial(_start_process, services.start_ray_process, workers),
     }
-    with ray_internals.replaced({parameter: {"RayParams": params}, services: ours}):
+    wait = "wait_for_persisted_port"
+    waiting = {wait: partial(_wait_for_port, getattr(node, wait))}
+    with ray_internals.replaced({parameter: {"RayParams": params}, services: ours, node: waiting}):
         yield
 
 
@@ -78,3 +84,17 @@ def _leaner(command: list[str], workers: int) -> list[str]:
     workers = min(workers, int(flags[_PRESTARTED.rstrip("=")]))
     ours = {_AGENT: _NO_AGENT, _PRESTARTED: f"{_PRESTARTED}{workers}"}
     return [next((new for old, new in ours.items() if p.startswith(old)), p) for p in command]
+
+
+def _wait_for_port(wait: Any, folder: str, node_id: str, name: str, *, timeout_ms: int) -> int:
+    """Ray's own `wait`, which lets no other thread of this process run, once there is a port.
+
+    Until then others do: one imports, one looks whether that which is waited for has died.
+    """
+    from ray._raylet import get_port_filename  # type: ignore[attr-defined]
+
+    path = Path(folder, get_port_filename(node_id, name))
+    deadline = time.monotonic() + timeout_ms / 1000
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(_LOOK_EVERY_S)
+    return int(wait(folder, node_id, name, timeout_ms=_AT_ONCE_MS))
