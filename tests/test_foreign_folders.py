@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
+import pickle
 import shutil
+import sys
 from pathlib import Path
 
 import hostile
@@ -18,7 +21,8 @@ from hypothesis import strategies as st
 from synthetic import Writer
 
 from tuner import cli, cluster, driver, trials
-from tuner.errors import TunerError
+from tuner.digest import sha256_of
+from tuner.errors import CheckpointError, TunerError
 from tuner.journal import Journal
 from tuner.spec import IMAGE_CLASSIFIER, build_spec
 from tuner.training.checkpoint_store import CheckpointStore
@@ -148,3 +152,73 @@ def test_whatever_its_journal_holds(made, data):
 @pytest.mark.parametrize("command", [*READING, *SLOWER, *RESUMING], ids=" ".join)
 def test_as_it_was_made_it_is_read_and_resumed(folder, command):
     assert call(*command)
+
+
+MEASURING = ["evaluate", "x", "--trial", "3"]
+MODULE = """
+import sys
+from pathlib import Path
+print("imported", file=sys.stderr)
+from tuner.training.classifier import ImageClassifier
+
+class Learner(ImageClassifier):
+    def __init__(self, config, constants, **place):
+        super().__init__(config, {k: v for k, v in constants.items() if k != "data_dir"}, **place)
+"""
+
+
+@pytest.fixture
+def with_code(folder):
+    """The folder, whose spec names a module that lies beside it, and with code wherever it may be.
+
+    Whatever runs any of it makes a folder `ran`, or says `imported`.
+    """
+    (folder.parent / "their_module.py").write_text(MODULE)
+    document = json.loads((folder / "experiment.json").read_text())
+    document["spec"]["trainable"] = "their_module:Learner"
+    document["spec"]["training"]["data_dir"] = "their\x1b[2Jdata"
+    (folder / "experiment.json").write_text(json.dumps(document))
+    code = pickle.dumps(Code())
+    for name in ("tuner.pkl", "experiment_state-1.json", "searcher-state-1.pkl", "__init__.py"):
+        (folder / name).write_bytes(code)
+        (folder / "trials" / "00003" / name).write_bytes(code)
+    yield folder
+    sys.modules.pop("their_module", None)
+    assert not (folder.parent / "ran").exists()
+
+
+class Code:
+    def __reduce__(self):
+        return os.mkdir, ("ran",)
+
+
+def test_looking_exporting_refining_and_reporting_import_nothing_that_it_names(with_code, capfd):
+    for command in (*READING, *SLOWER[1:]):
+        call(*command)
+    assert "their_module" not in sys.modules
+    assert "imported" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("command", [MEASURING, RESUMING[0], ["confirm", "x"]], ids=" ".join)
+def test_what_imports_it_says_so_before(with_code, command):
+    with_code.joinpath("trials", "00003", "test.json").unlink()
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said), contextlib.suppress(TunerError):
+        cli.cli.main(command, standalone_mode=False)
+    lines = said.getvalue().splitlines()
+    assert lines[0] == "importing their_module:Learner, which x names"
+    assert lines[1] == "using training.data_dir their [2Jdata, which x names"
+    assert "imported" in lines[2:]
+
+
+@pytest.mark.parametrize("command", [["export", "x", "--to", "out"], MEASURING], ids=" ".join)
+def test_a_checkpoint_with_code_is_refused_whatever_its_digest(with_code, command):
+    for folder, trial_id in ((with_code, "00003"), (with_code.parent / "x-confirm", "00001")):
+        path = folder / "trials" / trial_id / "checkpoints" / "2" / "state.pt"
+        path.write_bytes(pickle.dumps({"model": Code()}))
+        digest = {"path": path.relative_to(folder).as_posix(), "sha256": sha256_of(path)}
+        with Journal.open(folder) as journal:
+            journal.append("checkpoint", trial_id=trial_id, epoch=2, **digest)
+    (with_code / "trials" / "00003" / "test.json").unlink()
+    with pytest.raises(CheckpointError, match="it holds more than tensors and plain values"):
+        call(*command)

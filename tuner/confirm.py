@@ -45,11 +45,11 @@ def confirming_spec(results: Results, *, top: int, seeds: int) -> ExperimentSpec
     Every trial trains to its full length: nothing is stopped early. The seeds are those that
     follow the search's own. Raises as `confirm` does.
     """
-    if results.spec.get("confirms"):
-        raise UsageError(f"{results.name} confirms {results.spec['confirms']['name']}: name that")
+    search = build_spec(results.spec, str(results.folder))
+    if search.confirms:
+        raise UsageError(f"{results.name} confirms {search.confirms.name}: name that")
     if results.status == RUNNING:
         raise UsageError(f"{results.name} still runs: its leaders are known when it has ended")
-    search = build_spec(results.spec, str(results.folder))
     results.get_best_trial()  # raises where there is none
     found = leaders(results, top)
     space = without_seed(search.model_dump(mode="json")["search"]["space"])

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -34,6 +35,14 @@ def dies():
     os._exit(7)
 
 
+def is_killed():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def hangs():
+    time.sleep(3600)
+
+
 def segfaults():
     ctypes.string_at(0)
 
@@ -48,7 +57,10 @@ def gpu_memory():
 
 ACTS = {
     function.__name__: function
-    for function in (raises, exits, exits_in_peace, dies, segfaults, memory, gpu_memory)
+    for function in (
+        *(raises, exits, exits_in_peace, dies, is_killed, segfaults, hangs),
+        *(memory, gpu_memory),
+    )
 }
 
 REPORTS = {

@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import shutil
+import time
 from functools import partial
 
 import faulty
@@ -11,17 +13,21 @@ from click.testing import CliRunner
 from faulty import SAID
 
 from tuner import cli, cluster, guard
+from tuner.driver import resume_experiment
 from tuner.journal import read
 from tuner.training import machine_memory
 
 GIB = 1 << 30
 
 GOOD = "good"
+REPORT_S = 15  # the longest that an epoch may take, where one hangs
 KINDS = {
+    "hangs": ("timeout", f"no report in {REPORT_S} s; its log shows where it hung"),
     "raises": ("exception", "ValueError: wrong shape: 3 x 32"),
     "exits": ("exception", "SystemExit: gave up"),
     "exits_in_peace": ("exception", "SystemExit: 0"),
     "dies": ("crash", "its process is gone"),
+    "is_killed": ("crash", "its process is gone"),
     "segfaults": ("crash", "its process is gone"),
     "memory": ("oom", "MemoryError"),
     "gpu_memory": ("oom", "OutOfMemoryError: CUDA out of memory"),
@@ -35,9 +41,15 @@ KINDS = {
     "reports_none_at_all": ("bad_report", "reported NoneType, not a mapping"),
 }
 OF_A_LEARNER = list(KINDS)
-OF_A_FUNCTION = [
-    does for does in KINDS if does not in ("segfaults", "reports_no_mapping", "reports_none_at_all")
-]
+DEATHS = ("dies", "is_killed", "segfaults")  # of its process, which tell nothing themselves
+SAME_OF_A_FUNCTION = (
+    "hangs",
+    "is_killed",
+    "segfaults",
+    "reports_no_mapping",
+    "reports_none_at_all",
+)
+OF_A_FUNCTION = [does for does in KINDS if does not in SAME_OF_A_FUNCTION]
 AT_THE_START = ("raises", "exits_in_peace", "dies", "gpu_memory")
 
 
@@ -52,7 +64,8 @@ def spec(trainable, does, **fields):
 
 @pytest.fixture(scope="module")
 def learners(searched):
-    return searched(**spec("Learner", [GOOD, *OF_A_LEARNER, "tells_its_process"]))
+    does = [GOOD, *OF_A_LEARNER, "tells_its_process"]
+    return searched(**spec("Learner", does), timeouts={"report_s": REPORT_S})
 
 
 @pytest.fixture(scope="module")
@@ -88,8 +101,10 @@ def test_a_learner_fails_alone(learners, does):
     trial = assert_failed(learners, does, 1)
     log = log_of(learners, trial)
     assert log.startswith(f"{SAID} {does} 1\n")
-    if does in faulty.ACTS and does != "dies":
+    if does in faulty.ACTS and does not in ("dies", "is_killed"):
         assert f"in {does}" in log  # the traceback
+    tries = 2 if does in DEATHS else 1  # what dies twice in an epoch would do so a third time
+    assert log.count(f"{SAID} {does} 2\n") == tries
 
 
 @pytest.mark.parametrize("does", OF_A_FUNCTION)
@@ -185,6 +200,51 @@ def test_a_trial_that_takes_all_memory_is_ended_and_no_other(searched, tmp_path,
     error = trial_that(results, "leaks").error
     assert error.kind == "oom"
     assert re.fullmatch(r"ended at \d{4} MiB, .*: memory ran out", error.message)
+
+
+def story_of_a_trial(results, trial_id):
+    """Each epoch that the trial's Learner has begun, in order, repeats included."""
+    said = results.log_path(results.trial(trial_id)).read_text().splitlines()
+    return [int(line.rpartition(" ")[2]) for line in said if line.startswith(SAID)]
+
+
+def test_a_folder_that_was_moved_and_has_lost_files_goes_on_at_an_earlier_time(
+    searched, ray_here, tmp_path, monkeypatch, caplog
+):
+    """It is as a kill after the second epochs would have left it; the first are the best."""
+    fields = spec("Learner", [GOOD], number="grid_search([0, 1, 2])")
+    before = searched(**fields, objective={"metric": "val_loss", "mode": "max"})
+    events = [json.dumps(e) for e in read(before.folder) if e.get("epoch", 0) <= 2]
+    lines = [line for line in events if "_ended" not in line]
+    (before.folder / "journal.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    moved = tmp_path / "elsewhere" / "other-name"
+    moved.parent.mkdir()
+    shutil.move(before.folder, moved)
+    shutil.rmtree(moved / "trials" / "00001")
+    (moved / "trials" / "00002" / "checkpoints" / "1" / "state.pt").write_bytes(b"damaged")
+    foreign = [moved / "notes.txt", moved / "trials" / "README", moved / "trials" / "9" / "x.pt"]
+    for path in foreign:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("theirs")
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() - 24 * 3600)
+    results = resume_experiment(moved)
+    assert not before.folder.exists()
+    assert results.counts["completed"] == len(results.trials) == 3
+    epochs = [[report.epoch for report in trial.results] for trial in results.trials.values()]
+    assert epochs == [[1, 2, 3]] * 3
+    begun = [story_of_a_trial(results, trial_id) for trial_id in results.trials]
+    assert begun == [[1, 2, 3, 2, 3], [1, 2, 3], [1, 2, 3, 1, 2, 3]]
+    told = " ".join(caplog.messages)
+    for trial_id, epoch, fault in (
+        *(("00000", 2, "is missing"), ("00001", 1, "is missing"), ("00001", 2, "is missing")),
+        *(("00002", 1, "is not what was written"), ("00002", 2, "is missing")),
+    ):
+        assert f"checkpoint of trial {trial_id}, epoch {epoch} {fault}" in told
+    assert [path.read_text() for path in foreign] == ["theirs"] * 3
+    times = [event["time"] for event in read(moved)]
+    assert times == sorted(times)
+    assert 0 < results.history.duration_s < 24 * 3600
 
 
 def write_spec(folder, fields):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.errors import NoUsableTrialError
+from tuner.reporting.wording import printable
 
 if TYPE_CHECKING:
     from tuner.confirmation import Confirmation
@@ -25,8 +26,14 @@ def load(name: str, storage: str | None) -> Results:
 
 
 def announce_code(results: Results) -> None:
-    """Say whose code an experiment is about to import, before it does."""
+    """Say whose code an experiment is about to import, and which paths of its own it reads."""
     announce_import(results.spec.get("trainable"), results.name)
+    training = results.spec.get("training")
+    named = training if isinstance(training, dict) else {}
+    for name in ("data_dir", "start_from"):
+        if path := named.get(name):
+            told = f"using training.{name} {path}, which {results.name} names"
+            click.echo(printable(told), err=True)
 
 
 def announce_import(trainable: object, source: str) -> None:
@@ -36,7 +43,7 @@ def announce_import(trainable: object, source: str) -> None:
 
     search_modules_in(Path.cwd())
     if trainable != IMAGE_CLASSIFIER:
-        click.echo(f"importing {trainable}, which {source} names", err=True)
+        click.echo(printable(f"importing {trainable}, which {source} names"), err=True)
 
 
 def print_json(document: object) -> None:
