@@ -24,6 +24,7 @@ from tuner import cli, cluster, driver, trials
 from tuner.digest import sha256_of
 from tuner.errors import CheckpointError, TunerError
 from tuner.journal import Journal
+from tuner.reporting import board
 from tuner.spec import IMAGE_CLASSIFIER, build_spec
 from tuner.training.checkpoint_store import CheckpointStore
 from tuner.training.classifier import ImageClassifier
@@ -31,7 +32,7 @@ from tuner.training.classifier import ImageClassifier
 READING = (
     *(["ls"], ["ls", "--json"], ["show", "x"], ["show", "x", "--json"], ["best", "x-confirm"]),
     *(["best", "x"], ["best", "x", "--top", "9", "--json"], ["refine", "x", "--to", "x.yaml"]),
-    ["export", "x", "--to", "out"],
+    *(["export", "x", "--to", "out"], ["compare", "x", "x-confirm"]),
 )
 SLOWER = (["evaluate", "x"], ["report", "x"], ["report", "x", "--format", "json"])
 RESUMING = (["resume", "x"], ["resume", "x", "--add-samples", "1", "--retry-failed"])
@@ -178,7 +179,7 @@ def with_code(folder):
     document["spec"]["trainable"] = "their_module:Learner"
     document["spec"]["training"]["data_dir"] = "their\x1b[2Jdata"
     (folder / "experiment.json").write_text(json.dumps(document))
-    code = pickle.dumps(Code())
+    code = pickle.dumps(Code(), protocol=2)
     for name in ("tuner.pkl", "experiment_state-1.json", "searcher-state-1.pkl", "__init__.py"):
         (folder / name).write_bytes(code)
         (folder / "trials" / "00003" / name).write_bytes(code)
@@ -192,9 +193,12 @@ class Code:
         return os.mkdir, ("ran",)
 
 
-def test_looking_exporting_refining_and_reporting_import_nothing_that_it_names(with_code, capfd):
-    for command in (*READING, *SLOWER[1:]):
-        call(*command)
+def test_looking_exporting_refining_and_reporting_import_nothing_that_it_names(
+    with_code, capfd, monkeypatch
+):
+    monkeypatch.setattr(board, "serve", lambda folder, port: print(f"port {port}"))
+    for command in (*READING, *SLOWER[1:], ["tensorboard", "x"]):
+        assert call(*command)
     assert "their_module" not in sys.modules
     assert "imported" not in capfd.readouterr().err
 
@@ -215,7 +219,7 @@ def test_what_imports_it_says_so_before(with_code, command):
 def test_a_checkpoint_with_code_is_refused_whatever_its_digest(with_code, command):
     for folder, trial_id in ((with_code, "00003"), (with_code.parent / "x-confirm", "00001")):
         path = folder / "trials" / trial_id / "checkpoints" / "2" / "state.pt"
-        path.write_bytes(pickle.dumps({"model": Code()}))
+        path.write_bytes(pickle.dumps({"model": Code()}, protocol=2))
         digest = {"path": path.relative_to(folder).as_posix(), "sha256": sha256_of(path)}
         with Journal.open(folder) as journal:
             journal.append("checkpoint", trial_id=trial_id, epoch=2, **digest)

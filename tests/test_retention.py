@@ -110,3 +110,18 @@ def test_a_path_outside_of_the_folder_is_never_removed(tmp_path):
         disk.event("result", "00001", epoch, metrics={"m": value})
         disk.event("checkpoint", "00001", epoch, path="../mine/precious.txt", sha256="0" * 64)
     assert outside.exists()
+
+
+def test_nothing_but_a_checkpoint_of_a_trial_is_removed(tmp_path):
+    """Whatever a foreign journal names as one: not the folder that it lies in, not a trial."""
+    disk = Disk(tmp_path / "digits")
+    names = ["experiment.json", "trials/00001", "trials/00001/log.txt", "trials/00001/checkpoints"]
+    (disk.folder / "trials" / "00001" / "checkpoints" / "9").mkdir(parents=True)
+    for name in (names[0], names[2]):
+        (disk.folder / name).touch()
+    for epoch, name in enumerate([*names, "trials/00001/checkpoints/9"], start=1):
+        disk.event("result", "00001", epoch, metrics={"m": 1 / epoch})
+        disk.event("checkpoint", "00001", epoch, path=name, sha256="0" * 64)
+    disk.event("checkpoint", "00001", 6, path="x", sha256="0" * 64)
+    assert all((disk.folder / name).exists() for name in names)
+    assert (disk.folder / "trials" / "00001" / "checkpoints" / "9").exists()

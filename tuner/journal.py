@@ -28,7 +28,7 @@ JOURNAL = "journal.jsonl"
 
 _SYNC_EVERY_S = 1.0
 _LOCK_WAIT_S = 0.5
-_LONGEST = 16 << 20  # bytes of a line: what is longer was not written here
+LONGEST = 16 << 20  # bytes of a line: what is longer was not written here
 
 
 class Journal:
@@ -197,16 +197,16 @@ def _parse(file: BinaryIO, path: Path, *, lines_before: int = 0) -> Iterator[tup
     size, position = os.fstat(file.fileno()).st_size, file.tell()
     epochs: dict[str, int] = {}
     for number in count(1 + lines_before):
-        line = file.readline(min(_LONGEST, size - position))
+        line = file.readline(min(LONGEST, size - position))
         position += len(line)
-        if not line.endswith(b"\n") and len(line) < _LONGEST:
+        if not line.endswith(b"\n") and len(line) < LONGEST:
             return
         fault = None
         try:
             event = _decode(line)
         except ValueError as error:
-            rest = file.readline(min(_LONGEST, size - position))
-            if len(line) < _LONGEST and len(rest) < _LONGEST and not rest.endswith(b"\n"):
+            rest = file.readline(min(LONGEST, size - position))
+            if len(line) < LONGEST and len(rest) < LONGEST and not rest.endswith(b"\n"):
                 return
             raise JournalError(f"{path}, line {number}: not a line of JSON") from error
         fault = fault_of(event)
@@ -245,8 +245,8 @@ def _encode(event: Event) -> bytes:
         line = json.dumps(event, allow_nan=False, separators=(",", ":")).encode() + b"\n"
     except (TypeError, ValueError) as error:
         raise JournalError(f"{what}: {error}, in {shown(event)}") from error
-    if len(line) > _LONGEST:
-        raise JournalError(f"{what}: a line must have at most {_LONGEST >> 20} MiB")
+    if len(line) > LONGEST:
+        raise JournalError(f"{what}: a line must have at most {LONGEST >> 20} MiB")
     return line
 
 

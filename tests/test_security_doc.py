@@ -1,0 +1,42 @@
+"""docs/security.md is true: its tests are there, its limits and commands are the code's."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+from tuner import cli, journal, plain_files, plain_values
+from tuner.training.data.cifar10 import TEST_FILE, TRAIN_FILES
+
+ROOT = Path(__file__).parent.parent
+TEXT = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+
+
+def test_the_tests_that_hold_it_are_there() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", TEXT)
+    assert len(named) > 30
+    for file, function in named:
+        tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+        assert function in {n.name for n in tree.body if isinstance(n, ast.FunctionDef)}, function
+
+
+def test_every_section_is_held_by_some() -> None:
+    for section in re.split(r"^#+ ", TEXT, flags=re.MULTILINE)[3:]:
+        title, _, body = section.partition("\n")
+        assert not body.strip() or "- Held by `tests/" in body, title
+
+
+def test_its_limits_are_those_of_the_code() -> None:
+    assert f"at most {plain_files.LARGEST >> 20} MiB" in TEXT
+    assert f"a line of the journal {journal.LONGEST >> 20} MiB" in TEXT
+    values = f"{plain_values.MOST:,} values in {plain_values.DEEPEST} levels"
+    assert values in " ".join(TEXT.split())
+    assert len([*TRAIN_FILES, TEST_FILE]) == 6
+
+
+def test_the_commands_that_read_a_folder_are_all_there() -> None:
+    of_no_folder = {"run", "validate", "doctor", "submit", "jobs", "logs", "stop"}
+    paragraph = TEXT.partition("### None of its code")[2].partition("- Held by")[0]
+    named = set(re.findall(r"`(\w+)`", paragraph))
+    assert set(cli.cli.commands) - of_no_folder <= named
