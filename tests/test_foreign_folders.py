@@ -36,6 +36,8 @@ READING = (
 )
 SLOWER = (["evaluate", "x"], ["report", "x"], ["report", "x", "--format", "json"])
 RESUMING = (["resume", "x"], ["resume", "x", "--add-samples", "1", "--retry-failed"])
+# The same ones each time: what is new among so few would come to light at someone else's change
+FEW = settings(max_examples=25, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 GIVEN = {
     "name": "earlier",
     "trials": [
@@ -54,7 +56,8 @@ def made(tmp_path_factory):
     storage = tmp_path_factory.mktemp("foreign")
     search = {"strategy": "hyperopt", "space": {"lr": "loguniform(0.001, 1)"}}
     fields = {"trainable": IMAGE_CLASSIFIER, "search": search, "num_samples": 9}
-    results = searched(storage / "x", {0.1: 0.5, 0.2: 0.6, 0.3: 0.7, 0.4: 0.8}, **fields)
+    values = {0.1: 0.5, 0.2: 0.6, 0.3: 0.7, 0.4: 0.8}
+    results = searched(storage / "x", values, **fields, warm_start="earlier")
     writer = Writer(results.folder, resumed=True)
     writer.trial(7, [0.3], end=None, config={"lr": 0.01})
     writer.kill()
@@ -122,7 +125,7 @@ def told_or_read(*arguments: str) -> None:
         assert all(char.isprintable() or char == "\n" for char in said)
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@FEW
 @given(data=st.data())
 def test_whatever_its_files_hold(made, data):
     beside = ("confirmed.json", "warm_start.json", "trials/00003/test.json")
@@ -136,7 +139,7 @@ def test_whatever_its_files_hold(made, data):
             told_or_read(*command)
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@FEW
 @given(data=st.data())
 def test_whatever_its_journal_holds(made, data):
     name = data.draw(st.sampled_from(["x/journal.jsonl", "x-confirm/journal.jsonl"]))

@@ -81,6 +81,8 @@ def kept(spec: ExperimentSpec) -> Given | None:
 
     Raises UsageError for a file that is damaged, and what `given_to` does.
     """
+    if spec.warm_start is None:
+        return None
     path = spec.folder / GIVEN
     if not os.path.lexists(path) and (given := given_to(spec)):
         write_document(path, asdict(given))
