@@ -14,7 +14,7 @@ SPACE = {"lr": "loguniform(0.001, 1)", "momentum": "uniform(0, 1)", "width": "ch
 TAGS = "<b>bold</b></script><script>alert(1)</script>"
 ODD = (
     *("no_trial", "one_trial", "no_report", "all_failed", "running", "no_scheduler"),
-    *("categorical", "conditional", "diverged", "one_config", "foreign", "hostile"),
+    *("categorical", "conditional", "diverged", "one_config", "foreign", "hostile", "extreme"),
 )
 
 
@@ -91,12 +91,16 @@ def odd(folder: Path, kind: str) -> Results:
             trials = [([v], {"lr": 0.1}, {}) for v in values]
         case "foreign":
             trials = [([v], {"lr": [100, True, "q"][n % 3]}, {}) for n, v in enumerate(values)]
+        case "extreme":  # numbers at the ends of what a journal takes
+            large, n = 10**300, range(12)
+            trials = [([large * (-1) ** i, i], {"lr": large - i, "n": 10.0**-i}, {}) for i in n]
         case "hostile":
             spec = {"search": _random({TAGS.replace("/", ""): "choice(['<i>', '</script>'])"})}
             name = TAGS.replace("/", "")
             trials = [([v], {name: ["<i>", "</script>"][n % 2]}, {}) for n, v in enumerate(values)]
     writer = Writer(make_folder(folder, **spec))
-    for number, (reports, config, how) in enumerate(trials):
+    first = 10**30 if kind == "extreme" else 0
+    for number, (reports, config, how) in enumerate(trials, start=first):
         writer.trial(number, reports, config=config, **how)
     if kind == "running":
         return Results(folder)

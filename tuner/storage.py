@@ -110,7 +110,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def _replace(path: Path, write: Callable[[Path], object]) -> None:
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")  # that no one else has placed
     partial.unlink(missing_ok=True)  # of a killed process that had our number, or someone's link
     try:
         write(partial)

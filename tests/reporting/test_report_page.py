@@ -62,8 +62,10 @@ def test_a_confirmed_mean_stands_beside_what_was_searched(tmp_path):
     report = Report(Results(results.folder))
     table = best_table(report)
     assert table.head[2] == "confirmed mean"
-    assert table.rows[0][2] == "0.75 +- 0.05"
-    assert next(tiles(report)).note == "confirmed mean 0.75 over 2 seeds"
+    assert table.rows[0][:4] == ["00001", "0.8", "0.75 +- 0.05", "2"]
+    tile = next(tiles(report))
+    note = "trial 00001, epoch 2; confirmed mean 0.75 +- 0.05 of 2 seeds"
+    assert (tile.value, tile.note) == ("0.8", note)
 
 
 @pytest.mark.parametrize("kind", ODD)

@@ -1,5 +1,7 @@
 import optuna
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState
 from stories import ODD, odd, search
@@ -7,7 +9,7 @@ from synthetic import START
 
 from tuner.domains import parse_domain
 from tuner.errors import UsageError
-from tuner.reporting.study import distributions_of, study_of
+from tuner.reporting.study import category, distributions_of, plain, study_of
 
 
 def test_each_trial_is_told_with_its_state_values_and_times(tmp_path):
@@ -62,6 +64,22 @@ def test_branches_are_told_by_dotted_names(tmp_path):
 def test_a_distribution_is_the_domains_and_holds_all_values(domain, values, expected):
     domains = {} if domain is None else {"x": parse_domain(domain)}
     assert distributions_of(domains, [{"x": value} for value in values]) == {"x": expected}
+
+
+@given(
+    values=st.lists(
+        st.none() | st.booleans() | st.integers() | st.floats(-1e9, 1e9) | st.text(max_size=2),
+        min_size=1,
+    ),
+    domain=st.sampled_from([None, "loguniform(0.1, 1)", "lograndint(1, 9)", "choice([1, 'a'])"]),
+)
+def test_every_value_lies_in_its_distribution(values, domain):
+    domains = {} if domain is None else {"x": parse_domain(domain)}
+    configs = [plain({"x": value}) for value in values]
+    found = distributions_of(domains, configs)
+    for config in configs if found else ():
+        params = {"x": category(config["x"], found["x"])}
+        optuna.trial.create_trial(params=params, distributions=found, value=0)  # refuses others
 
 
 def test_what_never_varies_is_no_hyperparameter():

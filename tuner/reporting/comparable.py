@@ -102,7 +102,7 @@ def _completed(trial: FrozenTrial, value: float, safe: dict[str, BaseDistributio
         number=trial.number,
         trial_id=trial.number,
         state=TrialState.COMPLETE,
-        value=value,
+        value=float(value),
         params={text(name): _safe_value(v) for name, v in trial.params.items()},
         distributions={text(name): safe[name] for name in trial.distributions},
         user_attrs=_attributes(trial.user_attrs),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import yaml
@@ -61,12 +61,12 @@ def tiles(report: Report) -> Iterator[Tile]:
     """The summary in a few numbers."""
     results, savings, occupancy = report.results, report.savings, report.occupancy
     if report.best:
-        best = report.best[0]
-        value = best["metrics"].get(results.metric)
-        note = f"trial {best['trial_id']}, epoch {best['epoch']}"
+        best, searched = report.best[0], _searched(report, report.best[0])
+        note = f"trial {best['trial_id']}, epoch {searched['epoch']}"
         if confirmed := best.get("confirmed"):
-            note = f"confirmed mean {number(confirmed['mean'])} over {confirmed['seeds']} seeds"
-        yield Tile(f"best {printable(results.metric)}", number(value), note)
+            note += f"; confirmed mean {_mean(best)} of {confirmed['seeds']} seeds"
+        value = number(searched["metrics"][results.metric])
+        yield Tile(f"best {printable(results.metric)}", value, note)
     ended = [f"{count} {status}" for status, count in results.counts.items() if count]
     yield Tile("trials", str(len(results.trials)), ", ".join(ended) or "none has started")
     resumed = results.history.resumed
@@ -84,34 +84,33 @@ def tiles(report: Report) -> Iterator[Tile]:
 
 
 def best_table(report: Report) -> Table:
-    """The best trials, with each hyperparameter in a column."""
+    """The best trials, each with its value in the search and its hyperparameters in columns.
+
+    Of those that were confirmed it has the mean over the fresh seeds beside that.
+    """
     metric = report.results.metric
     configs = [{printable(n): v for n, v in flat(one["config"]).items()} for one in report.best]
     names = list(dict.fromkeys(name for config in configs for name in config))
     confirmed = any(one["shown"] == "confirmed" for one in report.best)
     head = ["trial", printable(metric), *(["confirmed mean"] if confirmed else []), "epoch"]
-    rows = [
-        [
-            one["trial_id"],
-            _cell(one["metrics"].get(metric)),
-            *([_mean(one)] if confirmed else []),
-            str(one["epoch"]),
-            *(_cell(config.get(name)) if name in config else "" for name in names),
-        ]
-        for one, config in zip(report.best, configs, strict=True)
-    ]
+    rows = []
+    for one, config in zip(report.best, configs, strict=True):
+        searched = _searched(report, one)
+        values = (number(config[name]) if name in config else "" for name in names)
+        mean = [_mean(one)] if confirmed else []
+        shown = number(searched["metrics"][metric])
+        rows.append([one["trial_id"], shown, *mean, str(searched["epoch"]), *values])
     return Table([*head, *(name.replace("/", ".") for name in names)], rows)
 
 
-def _mean(best: dict[str, Any]) -> str:
+def _searched(report: Report, best: Mapping[str, Any]) -> dict[str, Any]:
+    """A trial of the best as the search showed it, confirmed or not."""
+    return report.results.best_json(report.results.trial(best["trial_id"]))
+
+
+def _mean(best: Mapping[str, Any]) -> str:
     found = best.get("confirmed")
-    if not found:
-        return ""
-    return with_error(found["mean"], found["standard_error"])
-
-
-def _cell(value: Any) -> str:
-    return number(value)
+    return with_error(found["mean"], found["standard_error"]) if found else ""
 
 
 def _provenance(report: Report) -> Iterator[tuple[str, str]]:

@@ -42,6 +42,8 @@ _STATES = {
     INTERRUPTED: TrialState.FAIL,  # Optuna has no word for what can go on
     RUNNING: TrialState.RUNNING,
 }
+_WITHOUT_VALUE = (TrialState.FAIL, TrialState.RUNNING)
+_EXACT = 2**53  # whole numbers beyond it are no longer those of Optuna, a database and JSON alike
 _MOST_CATEGORIES = 9  # of values of no known domain; more numbers than that are a range
 
 
@@ -94,7 +96,7 @@ def _shown(url: str | None) -> str:
 
 
 def _trials(results: Results) -> Iterator[FrozenTrial]:
-    configs = {trial_id: _plain(trial.config) for trial_id, trial in results.trials.items()}
+    configs = {trial_id: plain(trial.config) for trial_id, trial in results.trials.items()}
     space = build_spec(results.spec, str(results.folder)).search.space
     distributions = distributions_of(dict(domains_of(space)), list(configs.values()))
     for number, (trial_id, trial) in enumerate(results.trials.items()):
@@ -129,12 +131,12 @@ def _frozen(
         number=number,
         trial_id=number,
         state=state,
-        value=None if state in (TrialState.FAIL, TrialState.RUNNING) else value,
-        params={name: _category(config[name], d) for name, d in distributions.items()},
+        value=None if value is None or state in _WITHOUT_VALUE else float(value),
+        params={name: category(config[name], d) for name, d in distributions.items()},
         distributions=dict(distributions),
         user_attrs={name: value for name, value in known.items() if value is not None},
         system_attrs={},
-        intermediate_values=dict(reported),
+        intermediate_values={epoch: float(value) for epoch, value in reported},
         datetime_start=datetime.fromtimestamp(trial.started),
         datetime_complete=datetime.fromtimestamp(ended) if state.is_finished() else None,
     )
@@ -180,19 +182,22 @@ def _categories(values: Sequence[Any]) -> CategoricalDistribution:
     return CategoricalDistribution([repr(v) if mixed else v for v in known])
 
 
-def _category(value: Any, distribution: BaseDistribution) -> Any:
+def category(value: Any, distribution: BaseDistribution) -> Any:
+    """The value of a flat config as the distribution has it."""
     if isinstance(distribution, CategoricalDistribution):
         same = (c for c in distribution.choices if repr(c) == repr(value))
         return next(same, repr(value))
     return value
 
 
-def _plain(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A config by dotted names, its lists as text."""
+def plain(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A config made flat, by dotted names; its lists as text."""
     return {n.replace("/", "."): _plain_value(v) for n, v in flat(config).items()}
 
 
 def _plain_value(value: Any) -> Any:
+    if isinstance(value, int) and abs(value) > _EXACT:
+        return float(value)
     return json.dumps(value) if isinstance(value, list | tuple | Mapping) else value
 
 

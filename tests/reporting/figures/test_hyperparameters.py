@@ -1,3 +1,5 @@
+import re
+
 import pytest
 from stories import odd, search
 
@@ -47,6 +49,14 @@ def test_a_slice_says_where_the_best_trials_lie(figures):
     (dots,) = figure.plot.data
     assert len(dots.x) == 59
     assert figure.plot.layout.xaxis.type == "log"
+
+
+def test_few_values_are_listed(figures, tmp_path):
+    widths = next(f for f in figures.values() if f.title == "Slice: width")
+    assert re.match(r"The best 5 trials have width at (16|32|16 and 32)\.$", widths.says)
+    texts = figures_of(odd(tmp_path / "x", "categorical"))
+    told = {figure.title: figure.says for figure in texts.values()}
+    assert told["Slice: a"] == "The best 3 trials have a at y."
 
 
 def test_a_contour_is_lighter_where_it_is_better(figures, tmp_path):

@@ -22,6 +22,7 @@ _MOST_POINTS = 1000
 _MOST_IN_CONTOUR = 100  # Optuna's grid has a column for each of them
 _LEADING_PAIRS = 3  # hyperparameters, and so many pairs of them
 _BEST = 10  # one trial in so many
+_MOST_LISTED = 3  # numbers; of more the least and the greatest are told
 
 NO_TRIALS = "Nothing to show: no trial that did not fail has a value of the objective."
 NO_NAMES = "Nothing to show: all trials have the same config."
@@ -145,10 +146,12 @@ def _where_best(compared: Comparable, name: str) -> str:
     having = [trial for trial in compared.trials if name in trial.params]
     best = having[: max(3, len(having) // _BEST)]
     values = [trial.params[name] for trial in best]
-    if all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
-        where = f"between {_number(min(values))} and {_number(max(values))}"
+    numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+    different = sorted(set(values)) if numeric else list(dict.fromkeys(values))
+    if numeric and (len(different) == len(values) or len(different) > _MOST_LISTED):
+        where = f"between {_number(different[0])} and {_number(different[-1])}"
     else:
-        where = f"at {listed(list(dict.fromkeys(map(str, values))))}"
+        where = f"at {listed([*map(_number, different)])}"
     among = f" ({len(having)} of {len(compared.trials)} trials have it)"
     partly = among if len(having) < len(compared.trials) else ""
     return f"The best {len(best)} trials have {name} {where}{partly}."

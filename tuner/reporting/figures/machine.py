@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import plotly.graph_objects as go
 
@@ -97,11 +97,11 @@ def _throughput(
 
 
 def _points(values: Mapping[str, float], trials: Mapping[str, TrialRecord], unit: str) -> go.Figure:
-    """A value for each trial, by its id."""
-    ids: Sequence[str] = list(values)
+    """A value for each trial, by its number."""
+    ids = [trial_id for trial_id in trials if trial_id in values]
     return go.Figure(
         go.Scatter(
-            x=[int(trial_id) for trial_id in ids],
+            x=[number for number, trial_id in enumerate(trials) if trial_id in values],
             y=[values[trial_id] for trial_id in ids],
             customdata=[[trial_id, trials[trial_id].status] for trial_id in ids],
             mode="markers",
