@@ -50,7 +50,7 @@ def test_its_numbers_are_json(digits, tmp_path):
 def test_an_optuna_storage_gets_a_study(digits, tmp_path):
     url = "sqlite:///study.db"
     told = call("report", "digits", "--format", "optuna", "--to", url)
-    assert told.stdout == "sqlite:///study.db: study 'digits' of 12 trials\n"
+    assert told.stdout == "study 'digits' of 12 trials\n"
     assert len(optuna.load_study(study_name="digits", storage=url).trials) == 12
     wrong = call("report", "digits", "--format", "optuna")
     assert "needs --to URL, as in --to sqlite:///study.db" in str(wrong.exception)

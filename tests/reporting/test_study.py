@@ -9,7 +9,7 @@ from synthetic import START
 
 from tuner.domains import parse_domain
 from tuner.errors import UsageError
-from tuner.reporting.study import category, distributions_of, plain, study_of
+from tuner.reporting.study import category, distributions_of, plain, study_of, write_study
 
 
 def test_each_trial_is_told_with_its_state_values_and_times(tmp_path):
@@ -89,7 +89,7 @@ def test_what_never_varies_is_no_hyperparameter():
 def test_an_optuna_storage_gets_the_same_study_once(tmp_path):
     results = search(tmp_path / "x", 6)
     url = f"sqlite:///{tmp_path}/study.db"
-    study_of(results, url)
+    write_study(study_of(results), url)
     kept = optuna.load_study(study_name="x", storage=url)
     there, here = kept.trials, study_of(results).trials
     assert [t.state for t in there] == [t.state for t in here]
@@ -99,11 +99,25 @@ def test_an_optuna_storage_gets_the_same_study_once(tmp_path):
     ]
     assert kept.user_attrs == {"metric": "val_accuracy"}
     with pytest.raises(UsageError, match=r"has a study 'x' already: give another storage"):
-        study_of(results, url)
+        write_study(study_of(results), url)
 
 
 def test_a_storage_that_cannot_be_written_is_told_without_its_password(tmp_path):
     results = odd(tmp_path / "x", "one_trial")
     with pytest.raises(UsageError, match=r"cannot write to nothing://\.\.\.@host/x") as told:
-        study_of(results, "nothing://user:secret@host/x")
+        write_study(study_of(results), "nothing://user:secret@host/x")
     assert "secret" not in str(told.value)
+
+
+def test_a_study_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    study, url = study_of(search(tmp_path / "x", 3)), f"sqlite:///{tmp_path}/study.db"
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(optuna.Study, "add_trials", fail)
+        with pytest.raises(UsageError, match=r"cannot write to sqlite:.*: disk full"):
+            write_study(study, url)
+    write_study(study, url)
+    assert len(optuna.load_study(study_name="x", storage=url).trials) == 3

@@ -52,6 +52,7 @@ def test_the_summary_of_a_whole_search(storage):
         "  1 nan, first trial 00003: val_loss is nan at epoch 1",
         "",
         "Results      results/digits",
+        "Report       tuner report digits",
         "TensorBoard  tuner tensorboard digits",
     ]
 
@@ -113,7 +114,7 @@ def test_every_line_of_ours_fits_80_columns(storage):
     writer.trial(1, [0.5], config=long)
     writer.trial(2, [], error=("exception", "x" * 500))
     writer.end()
-    assert max(map(len, summary(Results(writer.folder)).splitlines()[:-2])) <= 80
+    assert max(map(len, summary(Results(writer.folder)).splitlines()[:-3])) <= 80
 
 
 def test_what_is_confirmed_stands_beside_the_searched_best(storage):

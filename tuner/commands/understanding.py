@@ -39,12 +39,13 @@ def report(name: str, kind: str, to: str | None, storage: str | None) -> int:
     """
     results = load(name, storage)
     if kind == "optuna":
-        from tuner.reporting.study import study_of
+        from tuner.reporting.study import study_of, write_study
 
         if to is None:
             raise UsageError("--format optuna needs --to URL, as in --to sqlite:///study.db")
-        study = study_of(results, to)
-        click.echo(f"{to}: study {study.study_name!r} of {len(results.trials)} trials")
+        study = study_of(results)
+        write_study(study, to)
+        click.echo(f"study {study.study_name!r} of {len(results.trials)} trials")
         return 0
     from tuner.reporting.page import write_page
     from tuner.reporting.report import Report

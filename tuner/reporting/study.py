@@ -60,39 +60,52 @@ def quiet_optuna() -> Iterator[None]:
         optuna.logging.set_verbosity(before)
 
 
-def study_of(results: Results, storage: str | None = None) -> optuna.Study:
-    """The trials of an experiment as a Study of its name, in memory or in an Optuna `storage`.
+def study_of(results: Results) -> optuna.Study:
+    """The trials of an experiment as a Study of its name, in memory.
 
     A trial's value is that of its best epoch, its intermediate values are those of all epochs. One
     that was stopped is PRUNED and has its value, too; one that failed, was interrupted, or ended
     without a value is FAIL. Its id, status, seed, origin and kind of failure are user attributes.
-    Raises UsageError for a storage that cannot be written or has a study of the name.
     """
     with quiet_optuna():
-        try:
-            study = optuna.create_study(
-                storage=storage,
-                study_name=results.name,
-                direction="minimize" if results.mode == "min" else "maximize",
-            )
-            study.set_user_attr("metric", results.metric)
-            study.add_trials(list(_trials(results)))
-        except optuna.exceptions.DuplicatedStudyError:
-            raise UsageError(
-                f"{_shown(storage)} has a study {results.name!r} already: give another storage, or "
-                f"first take it out with `optuna delete-study`"
-            ) from None
-        except Exception as error:  # of whatever database and driver
-            if storage is None:
-                raise
-            reason = printable(next(iter(str(error).splitlines()), type(error).__name__))
-            raise UsageError(f"cannot write to {_shown(storage)}: {reason}") from error
+        study = optuna.create_study(
+            study_name=results.name,
+            direction="minimize" if results.mode == "min" else "maximize",
+        )
+        study.set_user_attr("metric", results.metric)
+        study.add_trials(list(_trials(results)))
     return study
 
 
-def _shown(url: str | None) -> str:
-    """A storage's URL without the password that it may hold."""
-    return re.sub(r"://[^/@]*@", "://...@", printable(str(url)))
+def write_study(study: optuna.Study, storage: str) -> None:
+    """Write a Study to an Optuna `storage`, a database's URL: whole, or not at all.
+
+    Raises UsageError for a storage that cannot be written or has a study of the name.
+    """
+    name = study.study_name
+    with quiet_optuna():
+        try:
+            kept = optuna.create_study(storage=storage, study_name=name, direction=study.direction)
+            try:
+                for key, value in study.user_attrs.items():
+                    kept.set_user_attr(key, value)
+                kept.add_trials(study.get_trials(deepcopy=False))
+            except BaseException:
+                optuna.delete_study(study_name=name, storage=storage)
+                raise
+        except optuna.exceptions.DuplicatedStudyError:
+            raise UsageError(
+                f"{_shown(storage)} has a study {name!r} already: give another storage, or "
+                f"first take it out with `optuna delete-study`"
+            ) from None
+        except Exception as error:  # of whatever database and driver
+            reason = _shown(next(iter(str(error).splitlines()), type(error).__name__))
+            raise UsageError(f"cannot write to {_shown(storage)}: {reason}") from error
+
+
+def _shown(text: str) -> str:
+    """A storage's URL, or what is said of it, without the password that it may hold."""
+    return re.sub(r"://[^/@]*@", "://...@", printable(text))
 
 
 def _trials(results: Results) -> Iterator[FrozenTrial]:

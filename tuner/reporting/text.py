@@ -150,6 +150,7 @@ def _ways_on(results: Results) -> list[str]:
     name = command_name(results)
     lines = [
         f"Results      {_shown(results.folder)}",
+        f"Report       {program()} report {name}",
         f"TensorBoard  {program()} tensorboard {name}",
     ]
     if results.status == INTERRUPTED:
