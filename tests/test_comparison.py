@@ -92,13 +92,16 @@ def test_what_else_differs_is_named(tmp_path):
         scheduler=False,
         resources={"cpus": 2},
     )
-    same = experiment(tmp_path / "c", [0.6], training={"depth": 8}, seed=1)
+    space = {**SPACE, "lr": "loguniform(1e-3, 1.0)"}
+    same = experiment(
+        tmp_path / "c", [0.6], training={"depth": 8}, seed=1, settings={"space": space}
+    )
     assert Comparison([one, other, same]).notes == (
         "a and b have the same strategy and seed, 0",
         "scheduler differs: asha in a and c; none in b",
         "training.depth differs: 8 in a and c; not there in b",
         "search.space.lr differs: loguniform(0.001, 1) in a and c; uniform(0, 1) in b",
-        "resources.cpus differs: 1.0 in a and c; 2.0 in b",
+        "resources.cpus differs: 1 in a and c; 2 in b",
         "training.model differs: not there in a and c; cnn in b",
         "training.dataset differs: not there in a and c; digits in b",
     )
@@ -122,6 +125,7 @@ def test_what_has_no_value_or_still_runs_is_named(tmp_path):
         "failed and running have the same strategy and seed, 1",
     )
     assert found.sides[0].best.n == 1
+    assert found.budgets["epochs"] == running.trials["00001"].last_epoch + 2
     with pytest.raises(NoUsableTrialError, match="none of the experiments"):
         Comparison([failed, odd(tmp_path / "none", "no_trial")])
 

@@ -8,6 +8,7 @@ asks neither how fast the machine was nor how early trials were stopped.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -80,10 +81,10 @@ class Side:
 class Comparison:
     """Experiments of one objective, by strategy, the best one first.
 
-    budgets: of each axis, the most that every experiment has spent. notes: what else differs
-    between the experiments, in words. Raises UsageError for fewer than two experiments, one named
-    twice, or differing objectives; NoUsableTrialError where none has a value; SpecError for an
-    experiment whose spec this version cannot read.
+    budgets: of each axis, the most that every experiment with a value has spent. notes: what else
+    differs between the experiments, in words. Raises UsageError for fewer than two experiments, one
+    named twice, or differing objectives; NoUsableTrialError where none has a value; SpecError for
+    an experiment whose spec this version cannot read.
     """
 
     def __init__(self, experiments: Sequence[Results]) -> None:
@@ -92,15 +93,16 @@ class Comparison:
         self.metric, self.mode = first.metric, first.mode
         names = [results.name for results in experiments]
         entrants = [_entrant(results, names) for results in experiments]
-        self.budgets = {axis: min(e.curves[axis].total for e in entrants) for axis in AXES}
+        usable = [entrant for entrant in entrants if entrant.best is not None]
+        if not usable:
+            raise NoUsableTrialError("none of the experiments has a usable trial")
+        self.budgets = {axis: min(e.curves[axis].total for e in usable) for axis in AXES}
         strategies = dict.fromkeys(entrant.spec.search.strategy for entrant in entrants)
         sides = [
             Side(name, tuple(e for e in entrants if e.spec.search.strategy == name))
             for name in strategies
         ]
         self.sides = tuple(sorted(sides, key=self._rank))
-        if self.sides[0].best is None:
-            raise NoUsableTrialError("none of the experiments has a usable trial")
         self.notes = tuple(_notes(experiments, entrants))
 
     def difference(self, side: Side) -> Mean | None:
@@ -212,4 +214,5 @@ def _facts(spec: ExperimentSpec) -> Iterator[tuple[str, str]]:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    text = value if isinstance(value, str) else json.dumps(value)
+    return re.sub(r"(\d)\.0(?=[,)\]]|$)", r"\1", text)  # 1 and 1.0 do not differ
