@@ -46,16 +46,47 @@ def test_a_users_own_settings_win(tmp_path, monkeypatch):
     assert changes["NCCL_SOCKET_IFNAME"] in ("lo", "lo0")
 
 
+@pytest.fixture
+def no_token(monkeypatch, tmp_path):
+    """A user without a token; the folder in which Ray would look for one."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in (access.AUTH_MODE, access.TOKEN, access.TOKEN_PATH):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / ".ray").mkdir()
+    return tmp_path / ".ray"
+
+
 @pytest.mark.parametrize("name", [access.TOKEN, access.TOKEN_PATH])
-def test_a_cluster_is_shown_the_token_that_the_user_has_set(monkeypatch, name):
+def test_a_cluster_is_shown_the_token_that_the_user_has_set(monkeypatch, no_token, name):
     assert access.for_others() == {}
-    assert access.shown().startswith("no token was shown")
+    assert access.refusal().startswith("asks for a token, and none was shown: set RAY_AUTH_TOKEN_P")
     monkeypatch.setenv(name, "x")
     assert access.for_others() == {access.AUTH_MODE: "token"}
     with access.environment(access.for_others()):
-        assert access.shown() == f"the token of {name} was shown"
+        assert access.refusal().startswith(f"has another token than that of {name}: `ray get-auth")
     monkeypatch.setenv(access.AUTH_MODE, "disabled")
     assert access.for_others() == {}
+    assert access.refusal().endswith("RAY_AUTH_MODE=disabled: unset RAY_AUTH_MODE")
+
+
+def test_a_cluster_is_shown_the_token_where_ray_keeps_it(no_token):
+    (no_token / "auth_token").write_text("x")
+    assert access.for_others() == {access.AUTH_MODE: "token"}
+
+
+def test_a_token_that_cannot_be_shown_is_told(monkeypatch, no_token):
+    assert access.token_fault() is None
+    monkeypatch.setenv(access.AUTH_MODE, "token")
+    assert "there is no token" in access.token_fault()
+    monkeypatch.setenv(access.TOKEN_PATH, str(no_token / "mine"))
+    assert "mine, which cannot be read: No such file" in access.token_fault()
+    (no_token / "mine").write_text("\n")
+    assert "mine, which is empty" in access.token_fault()
+    (no_token / "mine").write_text("x")
+    assert access.token_fault() is None
+    monkeypatch.setenv(access.TOKEN, "x")
+    monkeypatch.setenv(access.TOKEN_PATH, "/nowhere")
+    assert access.token_fault() is None
 
 
 def test_the_environment_comes_back(monkeypatch):

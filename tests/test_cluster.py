@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -36,8 +36,11 @@ class FakeRay(SimpleNamespace):
     def is_initialized(self):
         return self.connected
 
-    def cluster_resources(self):
-        return self.resources
+    def nodes(self):
+        return [
+            {"NodeID": str(n), "NodeManagerAddress": str(n), "Alive": True, "Resources": has}
+            for n, has in enumerate(self.resources)
+        ]
 
 
 @contextmanager
@@ -58,6 +61,9 @@ def play(monkeypatch):
         monkeypatch.setattr(cluster, "_FOR_THE_DRIVER", ("json",))
         monkeypatch.setattr(cluster, "_silence_daemons", lambda: None)
         monkeypatch.setattr(cluster.access, "_tell_ray", lambda: None)
+        monkeypatch.setattr(cluster.head, "ask", lambda head: "10.0.0.9")
+        monkeypatch.setattr(cluster.outpost, "is_here", lambda head: True)
+        monkeypatch.setattr(cluster.heartbeat, "watched", lambda head: nullcontext())
         monkeypatch.setattr(cluster.guard, "start", removes)
         monkeypatch.setattr(cluster.guard, "end", lambda *arguments: fake.calls.append(("end",)))
         for name in cluster._ENVIRONMENT:
@@ -107,18 +113,42 @@ def test_another_cluster_is_joined_and_left(play):
         [(_, options)] = fake.calls
         assert options["address"] == "head:6379"
         assert "num_cpus" not in options
+        assert options["runtime_env"] == {}
     assert [name for name, *_ in fake.calls] == ["init", "shutdown"]
 
 
-@pytest.mark.parametrize(("token", "said"), [("x", "the token of RAY_AUTH_TOKEN "), ("", "no tok")])
-def test_no_answer_is_told(play, monkeypatch, token, said):
+def test_a_cluster_that_ray_cannot_join_is_told(play):
     play(error=ConnectionError("refused"))
-    for name in (access.AUTH_MODE, access.TOKEN, access.TOKEN_PATH):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv(access.TOKEN, token)
-    with pytest.raises(UsageError, match=f"answers at 'head:1' .*{said}.*: refused"):  # noqa: SIM117
+    with pytest.raises(UsageError, match="cannot join the cluster at head:1: refused"):  # noqa: SIM117
         with cluster.connect("head:1"):
             pass
+
+
+def test_a_users_code_is_sent_to_a_cluster(play, tmp_path, monkeypatch):
+    fake = play()
+    monkeypatch.chdir(tmp_path)
+    fields = {"name": "x", "search": {"space": {"x": "uniform(0, 1)"}}, "num_samples": 1}
+    with cluster.connect("head:1", spec=build_spec({**fields, "trainable": "mine:Mine"})):
+        [(_, options)] = fake.calls
+        assert options["runtime_env"]["working_dir"] == str(tmp_path)
+        assert options["runtime_env"]["excludes"] == ["/results/"]
+
+
+def test_a_driver_outside_of_the_cluster_gets_a_node_of_its_own(play, monkeypatch):
+    fake = play()
+
+    @contextmanager
+    def of(head, address, mark, folder):
+        assert os.environ[cluster.guard.MARK] == mark
+        fake.calls.append((head, address))
+        yield
+
+    monkeypatch.setattr(cluster.outpost, "is_here", lambda head: False)
+    monkeypatch.setattr(cluster.outpost, "of", of)
+    with cluster.connect("head:6379"):
+        assert [name for name, *_ in fake.calls] == ["head:6379", "init"]
+        assert fake.calls[0] == ("head:6379", "10.0.0.9")
+    assert cluster.guard.MARK not in os.environ
 
 
 def test_a_local_ray_that_does_not_start_is_told(play):
@@ -151,16 +181,17 @@ def test_without_ray_there_is_no_connection(monkeypatch):
         ({"CPU": 0.3}, {"cpus": 0.1}, 3),
         ({"CPU": 8, "GPU": 2}, {"cpus": 1, "gpus": 0.4}, 4),
         ({"CPU": 8, "GPU": 8}, {"cpus": 1, "gpus": 1, "workers": 4}, 2),
+        ([{"CPU": 3}, {"CPU": 3}], {"cpus": 2}, 2),
     ],
 )
 def test_slots(play, there, resources, slots):
-    play(resources=there)
+    play(resources=there if isinstance(there, list) else [there])
     assert cluster.slots(Resources(**resources)) == slots
 
 
 def test_what_the_cluster_can_never_hold_is_refused(play):
-    play(resources={"CPU": 8})
-    with pytest.raises(UsageError, match=r"1 x \(1 CPUs, 1 GPUs\), and the cluster has 8 and 0"):
+    play(resources=[{"CPU": 8}])
+    with pytest.raises(UsageError, match="1 CPU and 1 GPU, and the cluster has 1 node of 8 CPUs"):
         cluster.slots(Resources(cpus=1, gpus=1))
 
 
@@ -184,3 +215,36 @@ def test_as_many_workers_as_are_needed_start_ahead_with_what_ships(
     spec = build_spec(given)
     training = ["tuner.training.classifier"] if trains else []
     assert cluster._ahead(spec) == (workers, ["ray.tune", *training])
+
+
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_the_nodes_of_another_cluster_are_asked_before_there_is_a_folder(
+    play, monkeypatch, elsewhere
+):
+    fake = play(resources=[{"CPU": 4}, {"CPU": 0}], connected=True)
+    fake.get_runtime_context = lambda: SimpleNamespace(get_node_id=lambda: "1")
+    monkeypatch.setattr(cluster, "is_elsewhere", lambda: elsewhere)
+    asked = []
+    monkeypatch.setattr(cluster.survey, "refuse_unfit", lambda *told: asked.append(told))
+    fields = {"name": "x", "search": {"space": {"x": "uniform(0, 1)"}}, "num_samples": 1}
+    storage = {"storage": "shared", "trainable": "mine:Mine"}
+    cluster.admit(build_spec({**fields, **storage}))
+    if not elsewhere:
+        assert asked == []
+        return
+    [(there, folder, trainable)] = asked
+    assert [node.cpus for node in there] == [4]
+    assert (folder, trainable) == (Path("shared"), "mine:Mine")
+
+
+def test_a_plan_says_what_the_cluster_holds_unless_it_is_too_small(play, monkeypatch):
+    play(resources=[{"CPU": 4}], connected=True)
+    monkeypatch.setattr(cluster, "is_elsewhere", lambda: False)
+    monkeypatch.setattr(cluster.growth, "autoscales", lambda there: False)
+    fields = {"name": "x", "search": {"space": {"x": "uniform(0, 1)"}}, "num_samples": 1}
+    assert cluster.plan_there(build_spec(fields))["at_once"] == 4
+    large = build_spec({**fields, "resources": {"cpus": 5}})
+    with pytest.raises(UsageError, match="reserves 5 CPUs"):
+        cluster.plan_there(large)
+    monkeypatch.setattr(cluster.growth, "autoscales", lambda there: True)
+    assert cluster.plan_there(large)["at_once"] == 0

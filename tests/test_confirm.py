@@ -96,7 +96,7 @@ def test_what_cannot_be_confirmed_is_told(tmp_path: Path, search: Results) -> No
 def test_what_was_retrained_is_read_and_not_trained_again(
     search: Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def no_ray(*_: Any) -> None:
+    def no_ray(*_: Any, **__: Any) -> None:
         raise AssertionError("starts Ray")
 
     monkeypatch.setattr(module.cluster, "connect", no_ray)

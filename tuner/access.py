@@ -23,6 +23,8 @@ TEMPORARY = "/tmp"  # Ray's sockets lie below it, and a socket's path has at mos
 PREFIX = "tuner-"  # of our folders there
 
 _TOKEN_FILE = "auth_token"
+_ASK = "`ray get-auth-token` on its head shows the right one"
+_GIVE = f"set {TOKEN_PATH} to its file, or {TOKEN}; {_ASK}"
 _INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")  # over which a trial's ranks meet
 
 
@@ -49,21 +51,45 @@ def has_token(folder: Path) -> bool:
 
 
 def for_others() -> dict[str, str | None]:
-    """The environment to join a running cluster: a token that the user has set is shown to it."""
-    told = _told() is not None and AUTH_MODE not in os.environ
-    return {AUTH_MODE: "token"} if told else {}
+    """The environment to join a running cluster: a token that this user has is shown to it."""
+    has = _told() is not None or _users_file().is_file()
+    return {AUTH_MODE: "token"} if has and AUTH_MODE not in os.environ else {}
 
 
-def shown() -> str:
-    """What a cluster that is joined gets to see, in words."""
-    if os.environ.get(AUTH_MODE) != "token":
-        return f"no token was shown: where it asks for one, set {TOKEN_PATH} to its file"
-    return f"the token of {_told() or '~/.ray/auth_token'} was shown"
+def token_fault() -> str | None:
+    """Why the token that the user has set cannot be shown, and what to do; None if it can."""
+    path = os.environ.get(TOKEN_PATH)
+    if os.environ.get(AUTH_MODE) != "token" or os.environ.get(TOKEN):
+        return None
+    if path:
+        try:
+            empty = not Path(path).read_bytes().strip()
+        except OSError as error:
+            return f"{TOKEN_PATH} names {path}, which cannot be read: {error.strerror}; {_ASK}"
+        return f"{TOKEN_PATH} names {path}, which is empty; {_ASK}" if empty else None
+    if _users_file().is_file():
+        return None
+    return f"{AUTH_MODE}=token, but there is no token: {_GIVE}"
+
+
+def refusal() -> str:
+    """What it means that a cluster has not let us in, and what to do, to be put behind its name."""
+    if os.environ.get(AUTH_MODE) == "token":
+        source = _told() or f"{_users_file()}"
+        return f"has another token than that of {source}: {_ASK}"
+    if _told() or _users_file().is_file():
+        return f"asks for a token, and {AUTH_MODE}={os.environ.get(AUTH_MODE)}: unset {AUTH_MODE}"
+    return f"asks for a token, and none was shown: {_GIVE}"
 
 
 def _told() -> str | None:
     """The variable with which the user has set a token."""
     return next((name for name in (TOKEN, TOKEN_PATH) if os.environ.get(name)), None)
+
+
+def _users_file() -> Path:
+    """Where Ray looks for a token if no variable tells."""
+    return Path.home() / ".ray" / "auth_token"
 
 
 @contextmanager

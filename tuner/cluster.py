@@ -13,9 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tuner import access, daemons, guard, lean_ray
 from tuner.errors import ExperimentError, UsageError
+from tuner.joined import growth, head, heartbeat, outpost, shipping, survey
+from tuner.joined.nodes import Node, nodes, places, too_large
+from tuner.joined.nodes import plan_there as of_nodes
 from tuner.plan import fit
 from tuner.spec import ExperimentSpec, Resources
 from tuner.training import machine_memory
@@ -61,8 +65,9 @@ def connect(address: str = LOCAL, *, spec: ExperimentSpec | None = None) -> Iter
 
     Where this process is connected already, that connection is used and left as it is. A local
     Ray gets the CPUs that this process may use, and none of it is left afterwards; for a `spec`
-    it gets its workers ready while the driver still prepares. Raises UsageError where no cluster
-    answers at `address`.
+    it gets its workers ready while the driver still prepares. To a running cluster the code of a
+    `spec` is sent, and this machine need not be one of its nodes. Raises UsageError where a
+    cluster cannot be joined, with what to do.
     """
     prepare_environment()
     import ray
@@ -71,7 +76,7 @@ def connect(address: str = LOCAL, *, spec: ExperimentSpec | None = None) -> Iter
         yield
         return
     _silence_daemons()
-    with _local(spec) if address == LOCAL else _joined(address):
+    with _local(spec) if address == LOCAL else _joined(address, spec):
         yield
 
 
@@ -94,15 +99,58 @@ def slots(resources: Resources) -> int:
 
     Raises UsageError where it cannot hold a single one: that would wait for ever.
     """
+    there = nodes()
+    fits = places(resources, there).trials
+    if fits < 1:
+        raise UsageError(too_large(resources, there))
+    return fits
+
+
+def admit(spec: ExperimentSpec) -> None:
+    """Make sure that the connected Ray can run the trials of `spec`, before there is a folder.
+
+    Of a cluster, each node must share the storage and find the trainable. Raises UsageError.
+    """
+    slots(spec.resources)
+    _refuse_unfit(spec, nodes())
+
+
+def await_room(resources: Resources, patience_s: float | None) -> None:
+    """Wait for the nodes of a joined cluster, as `growth.await_room` does; the wait is told."""
+    if is_elsewhere():
+        growth.await_room(resources, patience_s, lambda text: print(text, file=sys.stderr))
+
+
+def room(spec: ExperimentSpec) -> growth.Room:
+    """How many trials of `spec` may be live on the joined cluster, whose nodes come and go."""
+    grows = growth.autoscales(nodes())
+    return growth.Room(spec.resources, most=spec.max_concurrent, grows=grows)
+
+
+def plan_there(spec: ExperimentSpec) -> dict[str, Any]:
+    """What `nodes.plan_there` says of the joined cluster, on which `spec` is known to work.
+
+    Raises UsageError as `admit` does; where the cluster autoscales, none need fit on it yet.
+    """
+    there = nodes()
+    if not places(spec.resources, there).trials and not growth.autoscales(there):
+        raise UsageError(too_large(spec.resources, there))
+    _refuse_unfit(spec, there)
+    return of_nodes(spec, there)
+
+
+def _refuse_unfit(spec: ExperimentSpec, there: list[Node]) -> None:
+    there = [node for node in there if node.cpus]
+    if is_elsewhere() and _is_spread(there):
+        survey.refuse_unfit(there, Path(spec.storage), spec.trainable)
+
+
+def _is_spread(there: list[Node]) -> bool:
+    """Whether any trial may run on another machine than this one."""
     import ray
 
-    there = ray.cluster_resources()
-    cpus, gpus = there.get("CPU", 0), there.get("GPU", 0)
-    fits = fit(resources, Machine(cpus=cpus, gpus=gpus))
-    if fits < 1:
-        each = f"{resources.ranks} x ({resources.cpus:g} CPUs, {resources.gpus:g} GPUs)"
-        raise UsageError(f"a trial reserves {each}, and the cluster has {cpus:g} and {gpus:g}")
-    return fits
+    here = ray.get_runtime_context().get_node_id()
+    return any(node.node_id != here for node in there)
 
 
 def _silence_daemons() -> None:
@@ -121,8 +169,7 @@ def _local(spec: ExperimentSpec | None) -> Iterator[None]:
     global _scratch
     import ray
 
-    temporary = tempfile.mkdtemp(prefix=access.PREFIX, dir=access.TEMPORARY)
-    mark = uuid.uuid4().hex
+    mark, temporary = _mark(), _temporary()
     notes = Path(temporary) / "out-of-memory"
     ours = access.for_our_own(Path(temporary))
     ours |= {guard.MARK: mark, machine_memory.NOTES: str(notes)}
@@ -141,6 +188,14 @@ def _local(spec: ExperimentSpec | None) -> Iterator[None]:
             _scratch = None
             ray.shutdown()
             guard.end(mark, temporary)
+
+
+def _mark() -> str:
+    return uuid.uuid4().hex
+
+
+def _temporary() -> str:
+    return tempfile.mkdtemp(prefix=access.PREFIX, dir=access.TEMPORARY)
 
 
 def scratch_folder() -> str:
@@ -198,16 +253,42 @@ def _imports_meanwhile() -> Iterator[None]:
 
 
 @contextmanager
-def _joined(address: str) -> Iterator[None]:
+def _joined(address: str, spec: ExperimentSpec | None) -> Iterator[None]:
     import ray
 
+    there = head.head_of(address)
     with access.environment(access.for_others()):
-        try:
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-        except Exception as error:
-            what = f"no Ray cluster answers at {address!r} ({access.shown()})"
-            raise UsageError(f"{what}: {error}") from error
-        try:
-            yield
-        finally:
-            ray.shutdown()
+        ours = head.ask(there)
+        code = {}
+        if spec:
+            code = shipping.runtime_env(spec.trainable, Path.cwd(), Path(spec.storage))
+        with _node_here(there, ours):
+            try:
+                ray.init(
+                    address=there,
+                    runtime_env=code,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                )
+            except Exception as error:
+                raise UsageError(f"Ray cannot join the cluster at {there}: {error}") from error
+            try:
+                with heartbeat.watched(there):
+                    yield
+            finally:
+                ray.shutdown()
+
+
+@contextmanager
+def _node_here(there: str, ours: str) -> Iterator[None]:
+    """A node of the cluster on this machine; where there is none, one for this driver alone."""
+    if outpost.is_here(there):
+        yield
+        return
+    mark, temporary = _mark(), _temporary()
+    with (
+        guard.start(mark, temporary),
+        access.environment({guard.MARK: mark}),
+        outpost.of(there, ours, mark, temporary),
+    ):
+        yield

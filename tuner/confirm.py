@@ -32,7 +32,7 @@ def confirm(results: Results, *, top: int, seeds: int, address: str = "local") -
         return Confirmation(before)
     machine = Machine.here() if address == "local" else None
     validate(spec.model_dump(mode="json"), machine=machine)  # told before Ray starts
-    with cluster.connect(address):
+    with cluster.connect(address, spec=spec):
         if before is not None:
             return Confirmation(resume_experiment(before.folder))
         link(results, spec.name)

@@ -31,7 +31,9 @@ def watched() -> Iterator[None]:
     return. To be left before Ray is shut down.
     """
     over = threading.Event()
-    thread = threading.Thread(target=_watch, args=(over, _give_up), daemon=True)
+    thread = threading.Thread(
+        target=_watch, args=(over, lambda daemon: give_up(f"Ray's {daemon} has died")), daemon=True
+    )
     thread.start()
     try:
         yield
@@ -84,8 +86,9 @@ def _daemons() -> tuple[dict[int, str], list[str]]:
     return alive, dead
 
 
-def _give_up(daemon: str) -> NoReturn:
+def give_up(what: str) -> NoReturn:
+    """End this process as by a kill; `what` has happened is told, with what `last_words` adds."""
     words = "".join(f"; {say()}" for say in _last_words)
-    told = f"error: Ray's {daemon} has died, and the search with it{words}"
+    told = f"error: {what}, and the search with it{words}"
     print(told, file=sys.stderr, flush=True)
     os._exit(ExperimentError.exit_code)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shutil
 import signal
 import tempfile
 import threading
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_UNBOUNDED = 1_000_000
+_RAYS = ".tune-"  # what the folder that Ray Tune wants is called
+
 
 def run_experiment(spec: ExperimentSpec) -> Results:
     """Search as `spec` says and return the results; progress goes to stderr.
@@ -59,7 +63,7 @@ def run_experiment(spec: ExperimentSpec) -> Results:
     """
     spec = validate(spec.model_dump(mode="json"), machine=_machine())
     if cluster.is_connected():
-        cluster.slots(spec.resources)  # refuses what it cannot hold before there is a folder
+        cluster.admit(spec)  # refuses what it cannot run before there is a folder
     given_to(spec)  # refuses what cannot be given before there is a folder
     claim(spec.folder, describe(spec), empty=[JOURNAL])
     with Journal.open(spec.folder) as journal:
@@ -79,6 +83,8 @@ def resume_experiment(folder: Path, *, more: Extension | None = None) -> Results
     raw = more.applied_to({**document["spec"], **place})
     source = str(folder / EXPERIMENT)
     spec = validate(raw, source=source, machine=_machine())
+    if cluster.is_connected():
+        cluster.admit(spec)
     with Journal.open(folder) as journal:
         if more.changes_the_spec:
             write_document(folder / EXPERIMENT, {**document, "spec": spec.model_dump(mode="json")})
@@ -170,8 +176,10 @@ def _search(
     if scheduler:
         for trial_id, epoch, metrics in past.reports():
             scheduler.record(trial_id, epoch, metrics)
-    # Not one more than can run: Tune would reserve a place for it, and fill it with a new worker
-    os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(slots)
+    # Not one more than can run: Tune would reserve a place for it, and fill it with a new worker.
+    # Of a cluster, whose nodes come and go, the source alone knows how many that is.
+    there = cluster.is_elsewhere()
+    os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(_UNBOUNDED if there else slots)
     strategy = build_searcher(
         spec.search, spec.seed, objective=spec.objective, max_t=spec.epochs, slots=slots
     )
@@ -180,15 +188,15 @@ def _search(
     source = TrialSource(
         strategy,
         total=spec.trials,
-        limit=slots,
+        limit=cluster.room(spec) if there else lambda: slots,
         taken=past.history.trials,
         unfinished=_unfinished(spec, past, recorder, stopped),
     )
     status = FAILED
     try:
         with (
-            tempfile.TemporaryDirectory(dir=cluster.scratch_folder()) as ray_files,
-            workers_kept(here=not cluster.is_elsewhere()),
+            tempfile.TemporaryDirectory(dir=_files_of_ray(spec), prefix=_RAYS) as ray_files,
+            workers_kept(here=not there),
         ):
             tune.run(
                 tune_trainable(spec),
@@ -216,6 +224,17 @@ def _search(
         recorder.emit(EXPERIMENT_ENDED, status=status)
     if recorder.error is not None:
         raise type(recorder.error)(f"{recorder.error}; then {_go_on(spec)}") from recorder.error
+
+
+def _files_of_ray(spec: ExperimentSpec) -> str:
+    """Where Ray Tune may write: of a cluster, each node must see it; what a kill has left there
+    is removed.
+    """
+    if not cluster.is_elsewhere():
+        return cluster.scratch_folder()
+    for left in spec.folder.glob(f"{_RAYS}*"):
+        shutil.rmtree(left, ignore_errors=True)
+    return str(spec.folder.resolve())
 
 
 def _unfinished(

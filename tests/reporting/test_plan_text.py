@@ -52,6 +52,23 @@ def test_how_many_fit_and_why(monkeypatch):
     assert told(here=True, max_concurrent=3)["At once"] == "3, which is max_concurrent"
 
 
+def test_the_nodes_of_a_cluster_are_told_with_what_fits_on_each():
+    spec = build_spec(SPEC | {"resources": {"workers": 3}})
+    nodes = [
+        {"address": "10.0.0.1", "cpus": 4.0, "gpus": 0.0, "trials": 1},
+        {"address": "10.0.0.2", "cpus": 2.0, "gpus": 1.0, "trials": 0},
+    ]
+    plan = {**plan_of(spec, here=False), "at_once": 2, "nodes": nodes, "across_nodes": 1}
+    lines = plan_text(spec, plan, "mine.yaml").splitlines()
+    at = lines.index("  At once      2 on the cluster as it is now")
+    assert [line.strip() for line in lines[at + 1 : at + 4]] == [
+        "1 on 10.0.0.1 with 4 CPUs",
+        "0 on 10.0.0.2 with 2 CPUs and 1 GPU",
+        "1 whose workers lie on several nodes",
+    ]
+    assert lines[at + 4].startswith("  Stopping")
+
+
 def test_notes_fit_80_columns():
     spec = build_spec(SPEC | {"resources": {"workers": 2}})
     text = plan_text(spec, plan_of(spec, here=False), "mine.yaml")

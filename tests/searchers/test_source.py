@@ -31,7 +31,7 @@ class Strategy(Searcher):
 
 
 def test_trials_are_numbered_up_to_the_total() -> None:
-    source = TrialSource(Strategy(), total=3, limit=9)
+    source = TrialSource(Strategy(), total=3, limit=lambda: 9)
     given = [source.suggest(f"ray{i}") for i in range(4)]
     assert [g["trial_id"] for g in given[:3]] == ["00000", "00001", "00002"]
     assert given[1]["config"] == {"number": 1}
@@ -42,7 +42,7 @@ def test_trials_are_numbered_up_to_the_total() -> None:
 
 
 def test_at_most_the_limit_is_live() -> None:
-    source = TrialSource(Strategy(), total=None, limit=2)
+    source = TrialSource(Strategy(), total=None, limit=lambda: 2)
     assert source.suggest("a")
     assert source.suggest("b")
     assert source.suggest("c") is None
@@ -52,7 +52,7 @@ def test_at_most_the_limit_is_live() -> None:
 
 def test_a_strategy_that_has_nothing_yet_is_asked_for_the_same_number_again() -> None:
     strategy = Strategy()
-    source = TrialSource(strategy, total=None, limit=9)
+    source = TrialSource(strategy, total=None, limit=lambda: 9)
     strategy.busy = True
     assert all(source.suggest("a") is None for _ in range(5_000))  # Tune asks many times a second
     strategy.busy = False
@@ -62,7 +62,11 @@ def test_a_strategy_that_has_nothing_yet_is_asked_for_the_same_number_again() ->
 def test_unfinished_trials_come_first_and_taken_numbers_not_again() -> None:
     unfinished = Assignment("00001", {"number": 1}, epoch=4)
     source = TrialSource(
-        Strategy(), total=4, limit=9, taken=["00000", "00001", "00003"], unfinished=[unfinished]
+        Strategy(),
+        total=4,
+        limit=lambda: 9,
+        taken=["00000", "00001", "00003"],
+        unfinished=[unfinished],
     )
     first, second, end = (source.suggest(x) for x in "abc")
     assert (first["trial_id"], first["epoch"]) == ("00001", 4)
@@ -72,7 +76,7 @@ def test_unfinished_trials_come_first_and_taken_numbers_not_again() -> None:
 
 def test_the_strategy_hears_our_ids() -> None:
     strategy = Strategy()
-    source = TrialSource(strategy, total=None, limit=9)
+    source = TrialSource(strategy, total=None, limit=lambda: 9)
     for ray_id in "ab":
         source.suggest(ray_id)
     source.on_trial_result("b", {"loss": 1.0})
@@ -85,7 +89,7 @@ def test_the_strategy_hears_our_ids() -> None:
 
 def test_a_failure_is_told_when_it_is_settled() -> None:
     strategy = Strategy()
-    source = TrialSource(strategy, total=2, limit=9)
+    source = TrialSource(strategy, total=2, limit=lambda: 9)
     for ray_id in "ab":
         source.suggest(ray_id)
     source.on_trial_complete("a", {"tuner/failure/kind": "nan"})
@@ -103,7 +107,7 @@ def test_a_failure_is_told_when_it_is_settled() -> None:
 
 def test_a_lost_node_is_not_held_against_the_config() -> None:
     strategy = Strategy()
-    source = TrialSource(strategy, total=2, limit=9)
+    source = TrialSource(strategy, total=2, limit=lambda: 9)
     source.suggest("a")
     source.on_trial_complete("a", error=True)
     source.give_up("00000", "node_lost")
@@ -115,7 +119,7 @@ def test_a_strategy_at_its_end_is_not_the_end_while_a_trial_is_live() -> None:
         def suggest(self, trial_id: str) -> Any:
             return {} if int(trial_id) < 2 else Searcher.FINISHED
 
-    source = TrialSource(Two(), total=None, limit=9)
+    source = TrialSource(Two(), total=None, limit=lambda: 9)
     assert all(source.suggest(ray_id) for ray_id in "ab")
     assert source.suggest("c") is None
     source.on_trial_complete("a", {"loss": 1.0})
@@ -139,7 +143,7 @@ def test_a_trial_has_the_origin_and_the_seed_that_the_strategy_tells() -> None:
         def seed_of(self, trial_id: str) -> int:
             return 7
 
-    told = TrialSource(Telling(), total=1, limit=1).suggest("a")
+    told = TrialSource(Telling(), total=1, limit=lambda: 1).suggest("a")
     assert (told["origin"], told["seed"]) == ("origin of 00000", 7)
-    told = TrialSource(Strategy(), total=1, limit=1).suggest("a")
+    told = TrialSource(Strategy(), total=1, limit=lambda: 1).suggest("a")
     assert (told["origin"], told["seed"]) == (None, None)

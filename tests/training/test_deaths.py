@@ -1,9 +1,13 @@
 """What Ray says of a death, as a failure."""
 
+import socket
+
 import pytest
+from ray._private import state
 from ray.exceptions import NodeDiedError, OutOfMemoryError, RayActorError
 
 from tuner.errors import FAILURE_KINDS
+from tuner.training import deaths
 from tuner.training.deaths import death_of
 
 
@@ -28,3 +32,24 @@ def test_deaths_have_a_kind_and_one_line(error, kind, message):
     assert (death.kind, "\n" in death.message) == (kind, False)
     assert message in death.message
     assert kind in FAILURE_KINDS
+
+
+@pytest.mark.parametrize(
+    ("alive", "listens", "kind"),
+    [(True, True, "crash"), (True, False, "node_lost"), (False, True, "node_lost")],
+)
+def test_an_actor_that_is_gone_with_its_node_is_told_so(monkeypatch, alive, listens, kind):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        node = {"NodeID": "n", "Alive": alive, "NodeManagerAddress": "127.0.0.1"}
+        monkeypatch.setattr(deaths.ray, "is_initialized", lambda: True)
+        monkeypatch.setattr(deaths.ray, "nodes", lambda: [{**node, "NodeManagerPort": port}])
+        monkeypatch.setattr(state, "actors", lambda actor_id: {"Address": {"NodeID": "n"}})
+        if not listens:
+            server.close()
+        assert death_of(RayActorError("f00", "unavailable")).kind == kind
+
+
+def test_a_node_that_was_taken_back_is_lost(monkeypatch):
+    monkeypatch.setattr(deaths.ray, "is_initialized", lambda: True)
+    assert death_of(RayActorError("f00", "x", preempted=True)).kind == "node_lost"

@@ -26,8 +26,8 @@ def check(address: str) -> Iterator[Finding]:
             for node in ray.nodes():
                 yield _node(node)
     except UsageError as error:
-        advice = "check address, token, and that Ray and Python are of the cluster's versions"
-        yield Finding("cluster", "joined", " ".join(str(error).split()), "broken", advice)
+        found, _, advice = str(error).partition(": ")
+        yield Finding("cluster", "joined", found, "broken", advice)
         return
     if _lets_in_without_token(head):
         advice = (

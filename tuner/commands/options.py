@@ -41,6 +41,11 @@ storage = click.option("--storage", metavar="DIR", help="[default: $TUNER_STORAG
 address = click.option(
     "--address", default="local", metavar="local|auto|HOST:PORT", help="[default: local]"
 )
+wait_for_resources = click.option(
+    "--wait-for-resources",
+    type=Duration(),
+    help="For nodes, where none fits.  [default: 10m where the cluster autoscales, else 0s]",
+)
 evaluate = click.option(
     "--evaluate/--no-evaluate", default=True, help="Measure the best on the test split."
 )

@@ -22,6 +22,7 @@ _GRID_TO_CONFIRM = 10_000  # cells
 @click.option("--dry-run", is_flag=True, help="Only check: the same as `tuner validate`.")
 @options.evaluate
 @click.option("--yes", is_flag=True, help="Begin a grid of more than 10,000 trials unasked.")
+@options.wait_for_resources
 @options.as_json
 def run(
     experiment: str,
@@ -29,6 +30,7 @@ def run(
     dry_run: bool,
     evaluate: bool,
     yes: bool,
+    wait_for_resources: float | None,
     as_json: bool,
     address: str,
     **flags: Any,
@@ -49,6 +51,7 @@ def run(
     from tuner.driver import run_experiment
 
     with cluster.connect(address, spec=spec):
+        cluster.await_room(spec.resources, wait_for_resources)
         while True:
             try:
                 results = run_experiment(spec)
@@ -64,7 +67,11 @@ def run(
 def validate(
     experiment: str, assignments: tuple[str, ...], as_json: bool, address: str, **flags: Any
 ) -> int:
-    """Check EXPERIMENT and show what it comes to; starts nothing."""
+    """Check EXPERIMENT and show what it comes to; starts nothing.
+
+    With --address the cluster's nodes are asked, too: what fits on which, and whether they share
+    the storage.
+    """
     spec, source = _resolve(experiment, assignments, address, flags)
     _print_plan(spec, source, address, as_json)
     return 0
@@ -77,11 +84,13 @@ def validate(
 @click.option("--retry-failed", is_flag=True, help="Failed trials go on, too.")
 @click.option("--add-samples", type=click.IntRange(min=1), metavar="N", help="More trials.")
 @click.option("--time-budget", type=options.Duration(), help="A new one, counted from now.")
+@options.wait_for_resources
 @options.storage
 @options.as_json
 def resume(
     name: str,
     address: str,
+    wait_for_resources: float | None,
     evaluate: bool,
     retry_failed: bool,
     add_samples: int | None,
@@ -93,10 +102,13 @@ def resume(
     from tuner import cluster
     from tuner.continuation import Extension
     from tuner.driver import resume_experiment
+    from tuner.spec import build_spec
 
     before = load(name, storage)
     announce_code(before)
-    with cluster.connect(address):
+    spec = build_spec({**before.spec, "storage": str(before.folder.parent)}, str(before.folder))
+    with cluster.connect(address, spec=spec):
+        cluster.await_room(spec.resources, wait_for_resources)
         more = Extension(add_samples or 0, time_budget, retry_failed)
         results = resume_experiment(before.folder, more=more)
     return finish(results, evaluate=evaluate, as_json=as_json)
@@ -120,10 +132,15 @@ def _resolve(
 
 
 def _print_plan(spec: ExperimentSpec, source: str, address: str, as_json: bool) -> None:
+    from tuner import cluster
     from tuner.plan import plan_of
     from tuner.reporting.plan_text import plan_text
 
-    plan = plan_of(spec, here=address == "local")
+    here = address == cluster.LOCAL
+    plan = plan_of(spec, here=here)
+    if not here:
+        with cluster.connect(address, spec=spec):
+            plan |= cluster.plan_there(spec)
     if as_json:
         print_json({"spec": spec.model_dump(mode="json"), **plan})
         return

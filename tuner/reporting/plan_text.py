@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from textwrap import fill, indent
 from typing import Any
 
@@ -28,6 +28,8 @@ def plan_text(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str
     if spec.time_budget_s:
         lines["Time budget"] = duration(spec.time_budget_s)
     told = [f"  {name:<12} {printable(text)}" for name, text in lines.items()]
+    at = list(lines).index("At once") + 1
+    told[at:at] = [f"{'':15}{text}" for text in _nodes(plan)]
     told += [_note(text) for text in plan["notes"]]
     yaml = indent(spec.to_yaml().rstrip(), "  ")
     return "\n".join([f"{spec.name} would run", *told, "", "Its spec", yaml])
@@ -54,8 +56,22 @@ def _at_once(spec: ExperimentSpec, plan: Mapping[str, Any]) -> str:
         return "as many as fit"
     if plan["at_once"] == spec.max_concurrent:
         return f"{plan['at_once']}, which is max_concurrent"
-    has = " and ".join(amount_of(n, name.upper()[:-1]) for name, n in plan["machine"].items())
-    return f"{plan['at_once']} on this machine's {has}"
+    if "nodes" in plan:
+        return f"{plan['at_once']} on the cluster as it is now"
+    return f"{plan['at_once']} on this machine's {_has(plan['machine'])}"
+
+
+def _has(what: Mapping[str, float]) -> str:
+    return " and ".join(amount_of(count, name.upper()[:-1]) for name, count in what.items())
+
+
+def _nodes(plan: Mapping[str, Any]) -> Iterator[str]:
+    """How many trials fit on which nodes, a line each; of a plan that names none, nothing."""
+    for node in plan.get("nodes", ()):
+        has = {name: node[name] for name in ("cpus", "gpus") if node[name]}
+        yield f"{node['trials']} on {node['address']} with {_has(has)}"
+    if plan.get("across_nodes"):
+        yield f"{plan['across_nodes']} whose workers lie on several nodes"
 
 
 def _stopping(spec: ExperimentSpec) -> str:

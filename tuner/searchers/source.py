@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from itertools import count
 from typing import Any
@@ -20,7 +20,7 @@ def trial_id_of(number: int) -> str:
 
 
 class TrialSource(Searcher):
-    """Numbers the trials, keeps at most `limit` of them live, and speaks our ids to the strategy.
+    """Numbers the trials, keeps at most `limit()` of them live, speaks our ids to the strategy.
 
     First come the `unfinished` trials of an interrupted run, then new ones, with the lowest
     numbers that are not `taken`, up to `total` in all (None: no end). Of a trial that failed the
@@ -32,7 +32,7 @@ class TrialSource(Searcher):
         strategy: Searcher,
         *,
         total: int | None,
-        limit: int,
+        limit: Callable[[], int],
         taken: Iterable[str] = (),
         unfinished: Iterable[Assignment] = (),
     ) -> None:
@@ -48,7 +48,7 @@ class TrialSource(Searcher):
 
     def suggest(self, trial_id: str) -> Any:
         """The next assignment as a mapping; None while enough trials are live; else FINISHED."""
-        if len(self._live) >= self._limit:
+        if len(self._live) >= self._limit():
             return None
         assignment = self._next()
         if assignment is None or isinstance(assignment, str):

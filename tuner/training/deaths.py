@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from ray.exceptions import NodeDiedError, OutOfMemoryError
+import socket
+
+import ray
+from ray.exceptions import NodeDiedError, OutOfMemoryError, RayActorError
 
 from tuner.training.failures import Failure
 from tuner.training.machine_memory import why_ended
+
+_ANSWER_S = 3.0  # for the daemon of a node to take a connection
 
 
 class WorkerSpentError(RuntimeError):
@@ -31,7 +36,7 @@ def death_of(error: BaseException | None) -> Failure:
     if isinstance(cause, WorkerSpentError):
         return cause.failure
     text = " ".join(str(error or "").split())
-    if isinstance(error, NodeDiedError) or "its node has died" in text:
+    if isinstance(error, NodeDiedError) or "its node has died" in text or _lost_its_node(error):
         return Failure("node_lost", "the node that it ran on is gone")
     ended = why_ended(str(error or ""))
     if ended:
@@ -41,3 +46,31 @@ def death_of(error: BaseException | None) -> Failure:
     if error is None or "its worker process has died" in text:
         return Failure("crash", "its process is gone: it crashed, was killed, or ended itself")
     return Failure("crash", text[:500])
+
+
+def _lost_its_node(error: BaseException | None) -> bool:
+    """Whether an actor is gone, or cannot be reached, because its node is.
+
+    Ray says so only once it has given the node up, which takes longer than to miss the actor. So
+    the node is asked: where its daemon takes no connection, it is lost.
+    """
+    if not isinstance(error, RayActorError) or not ray.is_initialized():
+        return False
+    if error.preempted:
+        return True
+    from ray._private import state
+
+    actor = state.actors(error.actor_id) if error.actor_id else {}
+    node_id = actor.get("Address", {}).get("NodeID")
+    node = next((told for told in ray.nodes() if told["NodeID"] == node_id), None)
+    if node is None:  # it was never placed
+        return False
+    return not node["Alive"] or not _answers(node["NodeManagerAddress"], node["NodeManagerPort"])
+
+
+def _answers(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), _ANSWER_S).close()
+    except OSError:
+        return False
+    return True

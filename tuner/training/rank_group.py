@@ -16,6 +16,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from tuner.assignment import Assignment
 from tuner.training.checkpoint_store import Saved
+from tuner.training.interfaces import meet_by
 from tuner.training.recycling import why_not_again
 from tuner.training.trial_log import TrialLog
 from tuner.training.worker import Plan, Worker
@@ -59,6 +60,7 @@ class _Rank:
         return host, self._worker.open_rendezvous(host)
 
     def join(self, host: str, port: int) -> None:
+        meet_by(ray.util.get_node_ip_address())
         self._worker.join(host, port)
 
     @_stays

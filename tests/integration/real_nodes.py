@@ -1,0 +1,201 @@
+"""Ray clusters of several real nodes on this machine, for tests.
+
+As root on Linux each node has a network namespace and an address of its own, behind a bridge, so
+that a node can be cut off, and a private mount where one is asked for. Elsewhere the nodes have
+addresses of the loopback device.
+"""
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tuner import access, guard
+
+STORE = 80_000_000
+PATIENCE_S = 60
+
+
+def may_make_namespaces():
+    if os.geteuid() or not shutil.which("ip"):
+        return False
+    probe = f"tp{os.getpid()}"
+    made = subprocess.run(["ip", "netns", "add", probe], capture_output=True, check=False)
+    if made.returncode:
+        return False
+    subprocess.run(["ip", "netns", "del", probe], check=True)
+    return True
+
+
+def ip(*arguments):
+    subprocess.run(["ip", *map(str, arguments)], check=True, capture_output=True)
+
+
+class Node:
+    """One `ray start --block`, with whatever it has started."""
+
+    def __init__(self, cluster, number, *, head=False, cpus=2, private=None):
+        self.address = cluster.address_of(number)
+        self.inside = cluster.enter(number)
+        self.mark = secrets.token_hex(8)
+        self.log = cluster.folder / f"node{number}-{self.mark}.log"
+        where = ("--head", "--port", cluster.port, "--include-dashboard=false") if head else ()
+        command = [
+            *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block", *map(str, where)),
+            *(() if head else ("--address", cluster.head)),
+            *("--node-ip-address", self.address, "--num-cpus", str(cpus)),
+            *("--object-store-memory", str(STORE), "--disable-usage-stats"),
+            *(("--temp-dir", str(cluster.folder / self.mark)) if head else ()),
+        ]
+        if private:  # what is mounted there is this node's alone
+            mount = f'mount -t tmpfs none {private} && exec "$@"'
+            command = ["unshare", "--mount", "sh", "-c", mount, "sh", *command]
+        environment = {
+            **{k: v for k, v in os.environ.items() if not k.startswith(("RAY_", "TUNER_"))},
+            **cluster.environment,
+            guard.MARK: self.mark,
+        }
+        with self.log.open("wb") as output:
+            self.process = subprocess.Popen(
+                [*self.inside, *command],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,
+            )
+
+    def pids(self):
+        return guard.marked(self.mark, "/nowhere")
+
+    def kill(self):
+        """End it as a power cut would."""
+        while pids := self.pids():
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.05)
+        self.process.wait()
+
+
+class Cluster:
+    """Nodes by number; 1 is the head. `driver` is how to run a process on no node's machine."""
+
+    def __init__(self, folder, *, namespaces):
+        self.folder = folder
+        self.namespaces = namespaces
+        self.net = 16 + os.getpid() % 200
+        self.tag = f"t{os.getpid() % 100_000}"
+        self.port = 6379 if namespaces else free_port()
+        self.token = secrets.token_hex(32)
+        self.nodes = {}
+        self.made = []
+        if namespaces:
+            ip("link", "add", f"{self.tag}b", "type", "bridge")
+            ip("addr", "add", f"10.213.{self.net}.1/24", "dev", f"{self.tag}b")
+            ip("link", "set", f"{self.tag}b", "up")
+
+    @property
+    def head(self):
+        return f"{self.address_of(1)}:{self.port}"
+
+    @property
+    def environment(self):
+        """With which one may join it."""
+        return {
+            access.AUTH_MODE: "token",
+            access.TOKEN: self.token,
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "PYTHONPATH": os.pathsep.join(map(str, sys.path)),
+        }
+
+    def address_of(self, number):
+        return f"10.213.{self.net}.{10 + number}" if self.namespaces else f"127.0.0.{10 + number}"
+
+    def enter(self, number):
+        """The command that runs another one where node `number` is; made at the first time."""
+        if not self.namespaces:
+            return []
+        name = f"{self.tag}n{number}"
+        if name not in self.made:
+            ip("netns", "add", name)
+            self.made.append(name)
+            ip("link", "add", f"{self.tag}v{number}", "type", "veth", "peer", "eth0", "netns", name)
+            ip("link", "set", f"{self.tag}v{number}", "master", f"{self.tag}b")
+            ip("link", "set", f"{self.tag}v{number}", "up")
+            ip("-n", name, "addr", "add", f"{self.address_of(number)}/24", "dev", "eth0")
+            ip("-n", name, "link", "set", "eth0", "up")
+            ip("-n", name, "link", "set", "lo", "up")
+        return ["ip", "netns", "exec", name]
+
+    @contextmanager
+    def cut(self, number):
+        """Within it, nothing reaches node `number`, nor does it reach anything."""
+        ip("link", "set", f"{self.tag}v{number}", "down")
+        try:
+            yield
+        finally:
+            ip("link", "set", f"{self.tag}v{number}", "up")
+
+    def outside(self, number=9):
+        """The command that runs another one on a machine that is no node: it sees no daemon."""
+        return [*self.enter(number), "unshare", "--pid", "--fork", "--mount-proc"]
+
+    def start(self, number, **options):
+        self.nodes[number] = Node(self, number, head=number == 1, **options)
+        return self.nodes[number]
+
+    def await_nodes(self, count):
+        """Until so many are alive."""
+        deadline = time.monotonic() + PATIENCE_S
+        while self.alive() != count:
+            logs = [node.log.read_text()[-800:] for node in self.nodes.values()]
+            assert time.monotonic() < deadline, "\n".join(logs)
+            time.sleep(0.2)
+
+    def alive(self):
+        """How many nodes the head takes for alive."""
+        host, _, port = self.head.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), 1).close()
+        except OSError:
+            return 0
+        from tuner.joined.outpost import alive
+
+        with access.environment(
+            {name: self.environment[name] for name in (access.AUTH_MODE, access.TOKEN)}
+        ):
+            return len(alive(self.head))
+
+    def close(self):
+        for node in self.nodes.values():
+            node.kill()
+        for name in self.made:
+            ip("netns", "del", name)
+        if self.namespaces:
+            ip("link", "del", f"{self.tag}b")
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def free_port():
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return server.getsockname()[1]
+
+
+@contextmanager
+def cluster():
+    """A cluster without nodes; all that is started in it ends with it."""
+    made = Cluster(
+        Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp")), namespaces=may_make_namespaces()
+    )
+    try:
+        yield made
+    finally:
+        made.close()

@@ -1,0 +1,177 @@
+"""One search over several real Ray nodes: joining, nodes that come and go, a head that is lost."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import real_nodes
+
+from tuner import access
+from tuner.errors import UsageError
+from tuner.joined import head
+from tuner.journal import read
+
+HERE = Path(__file__).parent
+PATIENCE_S = 120
+JOINING = (access.AUTH_MODE, access.TOKEN, access.TOKEN_PATH)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A head and a node of 2 CPUs each; what lies in `private`, only the latter sees."""
+    with real_nodes.cluster() as made:
+        (made.folder / "private").mkdir()
+        made.start(1)
+        made.await_nodes(1)
+        made.start(2, private=made.folder / "private" if made.namespaces else None)
+        made.await_nodes(2)
+        yield made
+
+
+@pytest.fixture
+def working(tmp_path):
+    """A user's working directory, with the code of a Learner."""
+    shutil.copy(HERE / "travelling.py", tmp_path)
+    (tmp_path / "notes").touch()
+    return tmp_path
+
+
+def spec(folder, **fields):
+    return {
+        "name": "far",
+        "trainable": "travelling:Travelling",
+        "training": {"folder": str(folder), "epochs": 4},
+        "search": {"space": {"x": "uniform(0.1, 1)"}},
+        "objective": {"metric": "loss"},
+        "scheduler": "none",
+        "resources": {"workers": 3},
+        "num_samples": 1,
+        **fields,
+    }
+
+
+def tuner(cluster, working, *arguments, at=()):
+    """A process of `tuner` in the folder `working`, on the machine that `at` enters."""
+    (working / "far.json").write_text(json.dumps(spec(working)))
+    path = [entry for entry in sys.path if Path(entry) != HERE]  # the nodes get it from `working`
+    return subprocess.Popen(
+        [*at, sys.executable, "-m", "tuner", *map(str, arguments), "--address", cluster.head],
+        cwd=working,
+        env={**os.environ, **cluster.environment, "PYTHONPATH": os.pathsep.join(path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ended(process):
+    """Its exit code, what it printed and what it said."""
+    out, said = process.communicate(timeout=PATIENCE_S)
+    return process.returncode, out, said
+
+
+def until(condition, process):
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def reported(folder):
+    """(trial_id, epoch) of all reports so far."""
+    if not (folder / "journal.jsonl").exists():
+        return []
+    return [(e["trial_id"], e["epoch"]) for e in read(folder) if e["event"] == "result"]
+
+
+def refusal(address, **environment):
+    changes = {**dict.fromkeys(JOINING), **environment}
+    with access.environment(changes), access.environment(access.for_others()):
+        with pytest.raises(UsageError) as refused:
+            head.ask(address)
+        return str(refused.value)
+
+
+def test_what_keeps_one_from_joining_is_told_each_in_its_own_words(cluster, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))  # without a token of the user's own
+    right = {access.AUTH_MODE: "token", access.TOKEN: cluster.token}
+    assert "asks for a token, and none was shown" in refusal(cluster.head)
+    assert "another token than that of RAY_AUTH_TOKEN:" in refusal(
+        cluster.head, **{**right, access.TOKEN: "0" * 64}
+    )
+    unused = f"{cluster.address_of(1)}:{real_nodes.free_port()}"
+    assert "nothing listens on port" in refusal(unused, **right)
+    with access.environment(right):
+        assert head.ask(cluster.head)
+        from ray._raylet import GcsClient
+
+        client = GcsClient(cluster.head)
+        key, namespace = head._METADATA
+        told = client.internal_kv_get(key, namespace)
+        older = {**json.loads(told), "ray_version": "2.9.0"}
+        client.internal_kv_put(key, json.dumps(older).encode(), True, namespace)
+    try:
+        assert "runs Ray 2.9.0, and here is" in refusal(cluster.head, **right)
+    finally:
+        with access.environment(right):
+            client.internal_kv_put(key, told, True, namespace)
+
+
+def test_a_plan_says_what_fits_where(cluster, working):
+    code, out, said = ended(tuner(cluster, working, "validate", "far.json", "--json"))
+    assert code == 0, said
+    plan = json.loads(out)
+    assert [(n["address"], n["cpus"], n["trials"]) for n in plan["nodes"]] == [
+        (cluster.address_of(1), 2, 0),
+        (cluster.address_of(2), 2, 0),
+    ]
+    assert (plan["at_once"], plan["across_nodes"]) == (1, 1)
+
+
+def test_what_no_node_can_meet_and_a_storage_that_is_not_shared_are_refused(cluster, working):
+    too_large = ended(tuner(cluster, working, "run", "far.json", "--cpus", "3"))
+    assert too_large[0] == 2
+    assert (
+        "reserves 3 workers of 3 CPUs each, and the cluster has 2 nodes of 2 CPUs" in too_large[2]
+    )
+    if cluster.namespaces:
+        storage = ("--storage", cluster.folder / "private")
+        apart = ended(tuner(cluster, working, "run", "far.json", *storage))
+        assert apart[0] == 2
+        assert f"not shared by all nodes: 1 node, {cluster.address_of(2)}" in apart[2]
+    assert not (working / "results").exists()
+
+
+def test_a_search_outlives_a_node_and_its_head(cluster, working):
+    """Of a driver on a machine that is no node, and a trial of three workers on two nodes."""
+    at = cluster.outside() if cluster.namespaces else ()
+    search = tuner(cluster, working, "run", "far.json", at=at)
+    folder = working / "results" / "far"
+    until(lambda: ("00000", 2) in reported(folder), search)
+    cluster.nodes[2].kill()
+    cluster.start(3)
+    until(lambda: f"restored {cluster.address_of(3)}" in (working / "notes").read_text(), search)
+    cluster.nodes[1].kill()
+    code, _, said = ended(search)
+    assert code == 1
+    assert f"the cluster's head at {cluster.head} is gone" in said
+    assert "go on with:" in said
+    cluster.nodes[3].kill()
+    cluster.start(1, cpus=3)
+    cluster.await_nodes(1)
+    (working / "open").touch()
+    code, out, said = ended(tuner(cluster, working, "resume", "far", at=cluster.enter(1)))
+    assert code == 0, said
+    assert "1 trial: 1 completed" in out
+    events = list(read(folder))
+    assert [e for e in events if e.get("error")] == []
+    assert reported(folder) == [("00000", epoch) for epoch in (1, 2, 3, 4)]
+    assert {e["metrics"]["ranks"] for e in events if e["event"] == "result"} == {3}
+    first = {line.split()[1] for line in (working / "notes").read_text().splitlines()[:3]}
+    assert first == {cluster.address_of(1), cluster.address_of(2)}
