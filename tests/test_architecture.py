@@ -27,7 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("search_spaces",),
     ("tuner",),
     ("tuner.confirm",),
-    ("tuner.doctor", "tuner.driver"),
+    ("tuner.doctor", "tuner.driver", "tuner.jobs"),
     ("tuner.checks",),
     ("tuner.checks.disk", "tuner.checks.finding"),
     ("tuner.cluster", "tuner.continuation", "tuner.reporting", "tuner.retention"),

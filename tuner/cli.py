@@ -11,7 +11,15 @@ from typing import NoReturn
 
 import click
 
-from tuner.commands import checking, handing_over, judging, looking, searching, understanding
+from tuner.commands import (
+    checking,
+    handing_over,
+    judging,
+    looking,
+    searching,
+    sending,
+    understanding,
+)
 from tuner.errors import TunerError
 
 
@@ -48,6 +56,10 @@ for command in (
     judging.refine,
     looking.tensorboard,
     checking.doctor,
+    sending.submit,
+    sending.jobs,
+    sending.logs,
+    sending.stop,
 ):
     cli.add_command(command)
 

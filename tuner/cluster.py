@@ -261,7 +261,7 @@ def _joined(address: str, spec: ExperimentSpec | None) -> Iterator[None]:
         ours = head.ask(there)
         code = {}
         if spec:
-            code = shipping.runtime_env(spec.trainable, Path.cwd(), Path(spec.storage))
+            code = shipping.runtime_env(Path.cwd(), Path(spec.storage), code=not spec.ships)
         with _node_here(there, ours):
             try:
                 ray.init(

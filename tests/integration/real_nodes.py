@@ -41,12 +41,15 @@ def ip(*arguments):
 class Node:
     """One `ray start --block`, with whatever it has started."""
 
-    def __init__(self, cluster, number, *, head=False, cpus=2, private=None):
+    def __init__(self, cluster, number, *, head=False, cpus=2, private=None, dashboard=False):
         self.address = cluster.address_of(number)
         self.inside = cluster.enter(number)
         self.mark = secrets.token_hex(8)
         self.log = cluster.folder / f"node{number}-{self.mark}.log"
-        where = ("--head", "--port", cluster.port, "--include-dashboard=false") if head else ()
+        shown = ("--include-dashboard=true", "--dashboard-host", self.address)
+        shown += ("--dashboard-port", str(cluster.dashboard))
+        shown = shown if dashboard else ("--include-dashboard=false",)
+        where = ("--head", "--port", cluster.port, *shown) if head else ()
         command = [
             *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block", *map(str, where)),
             *(() if head else ("--address", cluster.head)),
@@ -58,7 +61,7 @@ class Node:
             mount = f'mount -t tmpfs none {private} && exec "$@"'
             command = ["unshare", "--mount", "sh", "-c", mount, "sh", *command]
         environment = {
-            **{k: v for k, v in os.environ.items() if not k.startswith(("RAY_", "TUNER_"))},
+            **cluster.foreign,
             **cluster.environment,
             guard.MARK: self.mark,
         }
@@ -93,6 +96,7 @@ class Cluster:
         self.net = 16 + os.getpid() % 200
         self.tag = f"t{os.getpid() % 100_000}"
         self.port = 6379 if namespaces else free_port()
+        self.dashboard = 8265 if namespaces else free_port()
         self.token = secrets.token_hex(32)
         self.nodes = {}
         self.made = []
@@ -104,6 +108,11 @@ class Cluster:
     @property
     def head(self):
         return f"{self.address_of(1)}:{self.port}"
+
+    @property
+    def foreign(self):
+        """This process's environment without what belongs to a Ray that it has started."""
+        return {k: v for k, v in os.environ.items() if not k.startswith(("RAY_", "TUNER_"))}
 
     @property
     def environment(self):

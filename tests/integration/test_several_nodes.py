@@ -26,7 +26,7 @@ def cluster():
     """A head and a node of 2 CPUs each; what lies in `private`, only the latter sees."""
     with real_nodes.cluster() as made:
         (made.folder / "private").mkdir()
-        made.start(1)
+        made.start(1, dashboard=True)
         made.await_nodes(1)
         made.start(2, private=made.folder / "private" if made.namespaces else None)
         made.await_nodes(2)
@@ -55,14 +55,22 @@ def spec(folder, **fields):
     }
 
 
-def tuner(cluster, working, *arguments, at=()):
+def tuner(cluster, working, *arguments, at=(), address=None):
     """A process of `tuner` in the folder `working`, on the machine that `at` enters."""
     (working / "far.json").write_text(json.dumps(spec(working)))
     path = [entry for entry in sys.path if Path(entry) != HERE]  # the nodes get it from `working`
     return subprocess.Popen(
-        [*at, sys.executable, "-m", "tuner", *map(str, arguments), "--address", cluster.head],
+        [
+            *at,
+            sys.executable,
+            "-m",
+            "tuner",
+            *map(str, arguments),
+            "--address",
+            address or cluster.head,
+        ],
         cwd=working,
-        env={**os.environ, **cluster.environment, "PYTHONPATH": os.pathsep.join(path)},
+        env={**cluster.foreign, **cluster.environment, "PYTHONPATH": os.pathsep.join(path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -146,6 +154,31 @@ def test_what_no_node_can_meet_and_a_storage_that_is_not_shared_are_refused(clus
         assert apart[0] == 2
         assert f"not shared by all nodes: 1 node, {cluster.address_of(2)}" in apart[2]
     assert not (working / "results").exists()
+
+
+def test_a_search_is_sent_as_a_job_stopped_and_gone_on_with(cluster, working):
+    def job(*arguments):
+        address = f"http://{cluster.address_of(1)}:{cluster.dashboard}"
+        return tuner(cluster, working, *arguments, address=address)
+
+    storage = ("--storage", working / "shared")
+    code, job_id, said = ended(
+        job("submit", "far.json", "resources.workers=1", "--no-wait", *storage)
+    )
+    assert code == 0, said
+    listing = job("jobs", "--json")
+    assert [each["job_id"] for each in json.loads(ended(listing)[1])] == [job_id.strip()]
+    folder = working / "shared" / "far"
+    deadline = time.monotonic() + PATIENCE_S
+    while ("00000", 2) not in reported(folder):
+        assert time.monotonic() < deadline, ended(job("logs", job_id.strip()))
+        time.sleep(0.2)
+    assert ended(job("stop", job_id.strip()))[:2][0] == 0
+    (working / "open").touch()
+    code, _, said = ended(job("submit", "--resume", "far", *storage))
+    assert code == 0, said
+    assert "1 trial: 1 completed" in said
+    assert reported(folder) == [("00000", epoch) for epoch in (1, 2, 3, 4)]
 
 
 def test_a_search_outlives_a_node_and_its_head(cluster, working):

@@ -6,7 +6,6 @@ import pytest
 
 from tuner.errors import UsageError
 from tuner.joined import shipping
-from tuner.spec import IMAGE_CLASSIFIER
 
 
 @pytest.fixture
@@ -21,8 +20,8 @@ def directory(tmp_path, monkeypatch):
 
 
 def env_of(directory, **changes):
-    given = {"trainable": "mine:Mine", "storage": directory / "results", **changes}
-    return shipping.runtime_env(given["trainable"], directory, given["storage"])
+    given = {"code": True, "storage": directory / "results", **changes}
+    return shipping.runtime_env(directory, given["storage"], code=given["code"])
 
 
 def test_the_folder_is_sent_without_the_results(directory):
@@ -38,7 +37,7 @@ def test_results_elsewhere_are_no_pattern(directory, tmp_path):
 
 
 def test_what_ships_needs_no_code_of_the_users(directory):
-    assert "working_dir" not in env_of(directory, trainable=IMAGE_CLASSIFIER)
+    assert "working_dir" not in env_of(directory, code=False)
 
 
 def test_a_job_has_its_files_already(directory, monkeypatch):
@@ -71,6 +70,4 @@ def test_modules_are_found_in_the_same_folders_below_it(directory, monkeypatch):
 
 def test_what_workers_read_goes_with_it(directory, monkeypatch):
     monkeypatch.setenv("RAY_CHDIR_TO_TRIAL_DIR", "0")
-    assert env_of(directory, trainable=IMAGE_CLASSIFIER) == {
-        "env_vars": {"RAY_CHDIR_TO_TRIAL_DIR": "0"}
-    }
+    assert env_of(directory, code=False) == {"env_vars": {"RAY_CHDIR_TO_TRIAL_DIR": "0"}}

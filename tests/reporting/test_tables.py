@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tuner.listing import Listed
-from tuner.reporting.tables import best_text, experiments_table
+from tuner.reporting.tables import best_text, experiments_table, jobs_table
 
 COUNTS = {"completed": 3, "stopped": 8, "failed": 1, "running": 0, "interrupted": 0}
 BEST = {
@@ -59,3 +59,16 @@ def test_the_best_trial():
 
 def test_a_best_epoch_without_a_checkpoint_says_so():
     assert best_text(BEST | {"checkpoint": None}).endswith("none kept at this epoch")
+
+
+def test_jobs_are_listed_with_their_commands():
+    from tuner.jobs import Job
+
+    ended = Job("a", "SUCCEEDED", "tuner run x", 1_000.0, 1_072.0, 0, "")
+    waits = Job("bc", "PENDING", "tuner run y", None, None, None, "")
+    head, first, second = jobs_table([ended, waits], now=2_000.0).splitlines()
+    assert head.split() == ["ID", "STATUS", "STARTED", "TOOK", "COMMAND"]
+    assert first.split()[:2] == ["a", "succeeded"]
+    assert first.endswith("1m 12s  tuner run x")
+    assert second.split() == ["bc", "pending", "tuner", "run", "y"]
+    assert jobs_table([], now=0.0).startswith("no jobs yet")

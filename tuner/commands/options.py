@@ -49,8 +49,7 @@ wait_for_resources = click.option(
 evaluate = click.option(
     "--evaluate/--no-evaluate", default=True, help="Measure the best on the test split."
 )
-spec = _all_of(
-    click.argument("experiment"),
+_search = _all_of(
     click.argument("assignments", nargs=-1, metavar="[KEY=VALUE ...]"),
     click.option(
         "--search", "strategy", metavar="NAME", help="random, grid, hyperopt, bayesopt or bohb."
@@ -67,8 +66,9 @@ spec = _all_of(
     storage,
     click.option("--log", multiple=True, metavar="NAME", help="Also to wandb or mlflow."),
     click.option("--data-dir", metavar="DIR", help="Where data sets lie (training.data_dir)."),
-    address,
 )
+spec = _all_of(click.argument("experiment"), _search, address)
+perhaps_spec = _all_of(click.argument("experiment", required=False), _search)
 as_json = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 trial = click.option("--trial", "trial_id", metavar="ID", help="This trial, not the best one.")
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import UsageError
-from tuner.spec import IMAGE_CLASSIFIER
 
 MOST_BYTES = 100 << 20  # of files: each node downloads them before its first trial
 
@@ -20,15 +19,15 @@ _IGNORES_GIT = "RAY_RUNTIME_ENV_IGNORE_GITIGNORE"  # "1" has Ray ship what .giti
 _FOR_WORKERS = ("PL_DISABLE_FORK", "RAY_CHDIR_TO_TRIAL_DIR", "TUNE_FUNCTION_THREAD_TIMEOUT_S")
 
 
-def runtime_env(trainable: str, directory: Path, storage: Path) -> dict[str, Any]:
-    """The runtime environment of a search's workers, for `ray.init`.
+def runtime_env(directory: Path, storage: Path, *, code: bool) -> dict[str, Any]:
+    """The runtime environment of a search's processes on a cluster.
 
-    The files of `directory` are in it where the trainable is the user's own: without what
-    .gitignore and .rayignore there name, and without the results in `storage`. Modules are found
-    in the same folders below it as here. Raises UsageError where they are too large to send.
+    With `code` the files of `directory` are in it: without what .gitignore and .rayignore there
+    name, and without the results in `storage`. Modules are found in the same folders below it as
+    here. Raises UsageError where they are too large to send.
     """
     settings = {name: os.environ[name] for name in _FOR_WORKERS if name in os.environ}
-    if trainable == IMAGE_CLASSIFIER or _IN_A_JOB in os.environ:
+    if not code or _IN_A_JOB in os.environ:
         return {"env_vars": settings}
     directory = directory.resolve()
     excludes = _below(storage.expanduser().resolve(), directory)

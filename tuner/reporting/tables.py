@@ -1,15 +1,19 @@
-"""Plain-text answers of `tuner ls` and `tuner best`: 80 columns, no colour."""
+"""Plain-text answers of `tuner ls`, `tuner jobs` and `tuner best`, no colour."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tuner.listing import Listed
 from tuner.reporting.confirmation_text import confirmed_lines
-from tuner.reporting.wording import aligned, number, printable
+from tuner.reporting.wording import aligned, duration, number, printable
 
+if TYPE_CHECKING:
+    from tuner.jobs import Job
+
+_JOBS_HEAD = ("ID", "STATUS", "STARTED", "TOOK", "COMMAND")
 _HEAD = ("NAME", "STATUS", "TRIALS", "FAILED", "BEST", "STARTED")
 
 
@@ -18,6 +22,21 @@ def experiments_table(listed: Sequence[Listed]) -> str:
     if not listed:
         return "no experiments yet; start with: tuner run digits"
     return "\n".join(aligned([_HEAD, *map(_row, listed)]))
+
+
+def jobs_table(listed: Sequence[Job], *, now: float) -> str:
+    """One line a job, columns aligned; says so where there is none. now: seconds."""
+    if not listed:
+        return "no jobs yet; start one with: tuner submit digits"
+    rows = [_JOBS_HEAD]
+    for job in listed:
+        took = "" if job.started is None else duration((job.ended or now) - job.started)
+        rows.append((job.job_id, job.status.lower(), _moment(job.started), took, job.command))
+    return "\n".join(aligned([tuple(map(printable, row)) for row in rows]))
+
+
+def _moment(seconds: float | None) -> str:
+    return "" if seconds is None else datetime.fromtimestamp(seconds).isoformat(" ", "minutes")
 
 
 def best_text(best: Mapping[str, Any]) -> str:
@@ -37,16 +56,11 @@ def best_text(best: Mapping[str, Any]) -> str:
 
 def _row(entry: Listed) -> tuple[str, ...]:
     best = "" if entry.best is None else f"{entry.metric} {number(entry.best)}"
-    started = (
-        ""
-        if entry.started is None
-        else datetime.fromtimestamp(entry.started).isoformat(" ", "minutes")
-    )
     return (
         printable(entry.name),
         entry.status,
         str(sum(entry.counts.values())),
         str(entry.counts["failed"]),
         best,
-        started,
+        _moment(entry.started),
     )
