@@ -29,6 +29,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tuner.confirm",),
     ("tuner.doctor", "tuner.driver", "tuner.jobs"),
     ("tuner.checks",),
+    ("tuner.checks.every_node",),
+    ("tuner.checks.machine",),
     ("tuner.checks.disk", "tuner.checks.finding"),
     ("tuner.cluster", "tuner.continuation", "tuner.reporting", "tuner.retention"),
     ("tuner.joined",),

@@ -26,7 +26,7 @@ def examine(storage: str | None = None, address: str | None = None) -> list[Find
         *machine.check(),
         *disk.check(storage_folder(storage)),
         *openness.check(),
-        *(joined.check(address) if address else ()),
+        *(joined.check(address, storage_folder(storage)) if address else ()),
         *_experiments(storage),
     ]
 

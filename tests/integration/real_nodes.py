@@ -44,7 +44,7 @@ class Node:
     def __init__(self, cluster, number, *, head=False, cpus=2, private=None, dashboard=False):
         self.address = cluster.address_of(number)
         self.inside = cluster.enter(number)
-        self.mark = secrets.token_hex(8)
+        self.mark = secrets.token_hex(4)
         self.log = cluster.folder / f"node{number}-{self.mark}.log"
         shown = ("--include-dashboard=true", "--dashboard-host", self.address)
         shown += ("--dashboard-port", str(cluster.dashboard))
@@ -55,7 +55,7 @@ class Node:
             *(() if head else ("--address", cluster.head)),
             *("--node-ip-address", self.address, "--num-cpus", str(cpus)),
             *("--object-store-memory", str(STORE), "--disable-usage-stats"),
-            *(("--temp-dir", str(cluster.folder / self.mark)) if head else ()),
+            *("--temp-dir", str(cluster.folder / self.mark)),  # or one removes another's files
         ]
         if private:  # what is mounted there is this node's alone
             mount = f'mount -t tmpfs none {private} && exec "$@"'

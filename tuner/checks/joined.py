@@ -6,17 +6,23 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from tuner import access, cluster
+from tuner.checks import every_node
 from tuner.checks.finding import Finding, size
 from tuner.errors import UsageError
+from tuner.joined.nodes import nodes
 
 _PROBE_S = 60  # how long a cluster may take to answer one who shows no token
 
 
-def check(address: str) -> Iterator[Finding]:
-    """The running cluster at `address`: whether it lets us in, whom else, and what it has."""
+def check(address: str, storage: Path) -> Iterator[Finding]:
+    """The running cluster at `address`: whether it lets us in, whom else, and what each node has.
+
+    storage: where experiments are to lie, which each node must share.
+    """
     try:
         with cluster.connect(address):
             import ray
@@ -25,6 +31,7 @@ def check(address: str) -> Iterator[Finding]:
             yield Finding("cluster", "joined", f"{head}, Ray {ray.__version__} as here")
             for node in ray.nodes():
                 yield _node(node)
+            yield from every_node.check([node for node in nodes() if node.cpus], storage)
     except UsageError as error:
         found, _, advice = str(error).partition(": ")
         yield Finding("cluster", "joined", found, "broken", advice)

@@ -1,0 +1,73 @@
+"""What the doctor says of each node, from what they tell."""
+
+import pytest
+
+from tuner.checks import every_node
+from tuner.checks.every_node import Told
+from tuner.checks.finding import Finding
+from tuner.joined.each import Reply
+from tuner.joined.nodes import Node
+from tuner.joined.survey import MISSING
+
+NODES = [Node(name, f"10.0.0.{name}", 4.0) for name in "123"]
+GPU = Finding("machine", "GPU 0", "A10, 24564 MiB, driver 550")
+
+
+@pytest.fixture
+def checked(monkeypatch, tmp_path):
+    """What is found where the nodes tell this: each differs from a good one as given."""
+    monkeypatch.setattr(every_node, "versions", lambda: {"tuner": "1", "torch": "2.13"})
+    good = {"versions": {"tuner": "1", "torch": "2.13"}, "clock": 100.0, "apart": ""}
+
+    def check(*changes):
+        replies = [
+            Reply(node, None, change)
+            if isinstance(change, str)
+            else Reply(node, Told(**{**good, "findings": (GPU,), **change}))
+            for node, change in zip(NODES, changes, strict=True)
+        ]
+        monkeypatch.setattr(every_node, "on_each", lambda *arguments: replies)
+        return list(every_node.check(NODES, tmp_path))
+
+    return check
+
+
+def test_a_good_node_is_one_line(checked):
+    findings = checked({}, {}, {})
+    assert [(f.name, f.level) for f in findings] == [(node.address, "ok") for node in NODES]
+    assert findings[0].found == "shares the storage; GPU 0: A10, 24564 MiB, driver 550"
+
+
+@pytest.mark.parametrize(
+    ("change", "level", "said"),
+    [
+        ("it did not answer", "broken", "it did not answer"),
+        ({"apart": MISSING}, "broken", "does not see what is written there from here: /"),
+        ({"versions": {"tuner": "2", "torch": "2.13"}}, "broken", "tuner 2, and here is 1"),
+        ({"versions": {"tuner": "1", "torch": ""}}, "broken", "torch is missing, and here is 2.13"),
+        ({"versions": {"tuner": "1", "torch": "2.12"}}, "warning", "torch 2.12, and here is 2.13"),
+        ({"clock": 160.0}, "warning", "its clock is 60 s off"),
+        (
+            {"findings": (Finding("machine", "memory", "0.1 GiB are free", "broken", "x"),)},
+            "broken",
+            "0.1 GiB are free",
+        ),
+    ],
+)
+def test_what_is_wrong_on_one_node_is_told_of_that_one(checked, change, level, said):
+    first = checked(change, {}, {})[0]
+    assert first.name.startswith("10.0.0.1")
+    assert (first.topic, first.level) == ("nodes", level)
+    assert said in first.found
+    assert first.advice
+
+
+def test_a_node_tells_of_its_machine_and_the_storage(tmp_path):
+    from tuner.joined.survey import token_in
+
+    with token_in(tmp_path) as token:
+        told = every_node.tell(str(token))
+    assert told.apart == ""
+    assert {"CPUs", "memory", "writable", "latency"} <= {f.name for f in told.findings}
+    assert told.versions["tuner"]
+    assert every_node.tell(str(tmp_path / "gone")).apart == MISSING

@@ -1,0 +1,167 @@
+"""The ready-made files in cluster/: each read by the parser of what it is for."""
+
+import os
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+CLUSTER = Path(__file__).parent.parent / "cluster"
+KUBERAY = ("raycluster.yaml", "rayjob.yaml")
+
+
+def documents(name):
+    return [each for each in yaml.safe_load_all((CLUSTER / name).read_text()) if each]
+
+
+def ray_cluster(name):
+    """The spec of the RayCluster in a manifest."""
+    [resource] = [each for each in documents(name) if each["apiVersion"] == "ray.io/v1"]
+    return resource["spec"].get("rayClusterSpec", resource["spec"])
+
+
+def pods(name):
+    spec = ray_cluster(name)
+    return [spec["headGroupSpec"], *spec["workerGroupSpecs"]]
+
+
+@pytest.mark.parametrize("name", ["on_prem.yaml", "aws.yaml"])
+def test_ray_up_takes_it(name):
+    from ray.autoscaler._private.util import prepare_config, validate_config
+
+    [config] = documents(name)
+    prepared = prepare_config(config)
+    validate_config(prepared)
+    starts = [*prepared["head_start_ray_commands"], *prepared["worker_start_ray_commands"]]
+    assert all("RAY_AUTH_MODE=token" in start for start in starts if "ray start" in start)
+    assert any(path.endswith(".ray/auth_token") for path in prepared["file_mounts"])
+
+
+@pytest.mark.parametrize("name", ["on_prem.yaml", "aws.yaml"])
+def test_every_start_of_ray_is_one_that_ray_takes(name):
+    [config] = documents(name)
+    for command in [*config["head_start_ray_commands"], *config["worker_start_ray_commands"]]:
+        _, found, options = command.partition("ray start ")
+        if found:
+            taken_by_ray(options.split())
+
+
+@pytest.mark.parametrize("name", KUBERAY)
+def test_a_pod_starts_ray_with_options_that_it_takes(name):
+    for pod in pods(name):
+        for key, value in pod["rayStartParams"].items():
+            taken_by_ray([f"--{key}={value}"])
+
+
+def taken_by_ray(options):
+    """Let Ray's own command line read them, without a start."""
+    from ray.scripts.scripts import start
+
+    start.make_context("start", list(options))
+
+
+@pytest.mark.parametrize("name", KUBERAY)
+def test_a_manifest_asks_for_a_token_and_shares_the_results(name):
+    spec = ray_cluster(name)
+    assert spec["authOptions"] == {"mode": "token"}
+    assert spec["rayVersion"] == version("ray")
+    for pod in pods(name):
+        [container] = pod["template"]["spec"]["containers"]
+        mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+        assert mounts == {"results": "/shared", "shm": "/dev/shm"}
+        volumes = {volume["name"]: volume for volume in pod["template"]["spec"]["volumes"]}
+        assert volumes["results"]["persistentVolumeClaim"] == {"claimName": "tuner-results"}
+        assert container["resources"]["requests"] == container["resources"]["limits"]
+    [claim] = [e for e in documents("raycluster.yaml") if e["kind"] == "PersistentVolumeClaim"]
+    assert claim["metadata"]["name"] == "tuner-results"
+    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
+
+
+def test_what_a_rayjob_runs_is_a_command_of_ours():
+    from tuner.cli import cli
+
+    [job] = documents("rayjob.yaml")
+    words = job["spec"]["entrypoint"].split()
+    assert words[:3] == ["python", "-m", "tuner"]
+    command = cli.commands[words[3]]
+    given = command.make_context(words[3], words[4:]).params
+    assert (given["experiment"], given["storage"]) == ("digits", "/shared/results")
+    assert given["address"] == "auto"
+
+
+def test_the_image_copies_what_is_there_and_installs_the_pinned_versions():
+    lines = (CLUSTER / "Dockerfile").read_text().splitlines()
+    copied = [line.split()[1:-1] for line in lines if line.startswith("COPY ")]
+    assert all((CLUSTER.parent / name).exists() for names in copied for name in names)
+    installs = [line for line in lines if "pip install" in line]
+    assert len(installs) == 2
+    assert all("--constraint constraints.txt" in line for line in installs)
+
+
+@pytest.fixture
+def slurm(tmp_path):
+    """Runs the batch script on two nodes that are played; what it would have run, in order."""
+    (tmp_path / "env" / "bin").mkdir(parents=True)
+    (tmp_path / "env" / "bin" / "activate").touch()
+    played = {
+        "scontrol": "printf 'one\\ntwo\\n'",
+        "srun": f'echo "srun $*" >> {tmp_path}/log; exec sleep 60',
+        "python": 'case "$*" in *token*) echo secret;; esac',
+        "tuner": f'sleep 0.5; echo "tuner $*" >> {tmp_path}/log; exit 3',
+    }
+    for name, body in played.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+
+    def run(*arguments, **environment):
+        done = subprocess.run(
+            ["bash", str(CLUSTER / "slurm.sh"), *arguments],
+            env={
+                "PATH": f"{tmp_path}:{os.environ['PATH']}",
+                "HOME": str(tmp_path),
+                "ENVIRONMENT": str(tmp_path / "env"),
+                "SLURM_JOB_ID": "7",
+                "SLURM_JOB_NODELIST": "one,two",
+                **environment,
+            },
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return done.returncode, sorted((tmp_path / "log").read_text().splitlines())
+
+    return run
+
+
+def test_a_slurm_job_starts_a_head_and_nodes_and_exits_as_the_search(slurm, tmp_path):
+    code, ran = slurm("digits", "--gpus", "1")
+    assert code == 3
+    assert ran == [
+        "srun --nodes=1 --ntasks=1 --nodelist=one ray start --block --disable-usage-stats "
+        "--head --port=6379 --include-dashboard=false",
+        "srun --nodes=1 --ntasks=1 --nodelist=two ray start --block --disable-usage-stats "
+        "--address=one:6379",
+        f"tuner run digits --gpus 1 --storage {tmp_path}/tuner-results --address one:6379 "
+        "--wait-for-resources 5m",
+    ]
+    assert not list(tmp_path.glob(".tuner-token*"))
+
+
+def test_a_slurm_job_resumes(slurm, tmp_path):
+    code, ran = slurm(RESUME="digits")
+    assert code == 3
+    assert ran[-1].startswith("tuner resume digits --storage")
+
+
+def test_what_the_files_say_of_our_commands_exists():
+    from tuner.cli import cli
+
+    for line in "".join(path.read_text() for path in CLUSTER.iterdir()).splitlines():
+        _, found, rest = line.partition("tuner submit ")
+        if found:
+            done = CliRunner().invoke(cli, ["submit", "--help"])
+            assert all(word in done.stdout for word in rest.split() if word.startswith("--"))
