@@ -98,3 +98,9 @@ def test_what_a_users_module_raises_is_one_message_that_says_where(
         load_experiment("sweep3.py", tmp_path)
     assert message in str(refused.value)
     assert str(refused.value).startswith(str(tmp_path / "sweep3.py"))
+
+
+def test_a_file_that_is_not_utf_8_is_told(tmp_path):
+    (tmp_path / "x.yaml").write_bytes(b"name: \xff")
+    with pytest.raises(UsageError, match=r"cannot read .*x\.yaml: it is not UTF-8"):
+        load_experiment("x.yaml", tmp_path)

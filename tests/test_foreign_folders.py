@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from synthetic import Writer
 
-from tuner import cli, cluster, driver, trials
+from tuner import cli, cluster, driver, load_model, trials
 from tuner.digest import sha256_of
 from tuner.errors import CheckpointError, TunerError
 from tuner.journal import Journal
@@ -156,6 +156,29 @@ def test_whatever_its_journal_holds(made, data):
 @pytest.mark.parametrize("command", [*READING, *SLOWER, *RESUMING], ids=" ".join)
 def test_as_it_was_made_it_is_read_and_resumed(folder, command):
     assert call(*command)
+
+
+@FEW
+@given(data=st.data())
+def test_whatever_an_export_holds(made, data):
+    with untouched(made):
+        call("export", "x", "--to", "out")
+        config = json.loads((made / "out" / "config.json").read_text())
+        (made / "out" / "config.json").write_text(json.dumps(data.draw(hostile.mutated(config))))
+        with contextlib.suppress(TunerError):
+            assert load_model("out")
+        told_or_read("evaluate", "out")
+
+
+def test_no_escape_sequence_comes_through_an_error(folder, monkeypatch, capsys):
+    document = json.loads((folder / "experiment.json").read_text())
+    document["spec"]["name"] = "\x1b[2Jx"
+    (folder / "experiment.json").write_text(json.dumps(document))
+    (folder / "journal.jsonl").write_text("")
+    monkeypatch.setattr(sys, "argv", ["tuner", "best", "x"])
+    with pytest.raises(SystemExit, match="1"):
+        cli.main()
+    assert capsys.readouterr().err == "error:  [2Jx has no usable trial: no trial has started\n"
 
 
 MEASURING = ["evaluate", "x", "--trial", "3"]

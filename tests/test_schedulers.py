@@ -128,10 +128,10 @@ def test_stop_all_ends_all_trials_or_none():
 @pytest.mark.parametrize("make", [InOrder, lambda: Asha(AshaSettings(), Objective())])
 def test_rays_patience_with_its_workers_at_the_end_is_ours(make):
     """The attribute that is set is the one that Ray reads."""
-    from ray.tune.execution.tune_controller import TuneController
+    from ray.tune.execution.tune_controller import TrialRunnerWrapper, TuneController
 
     controller = SimpleNamespace()
-    make().on_trial_add(controller, None)
+    make().on_trial_add(TrialRunnerWrapper(controller, None), None)
     [name] = vars(controller)
     assert f"self.{name}: int = 10\n" in inspect.getsource(TuneController.__init__)
     assert getattr(controller, name) < 10

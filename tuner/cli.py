@@ -21,6 +21,7 @@ from tuner.commands import (
     understanding,
 )
 from tuner.errors import TunerError
+from tuner.reporting.wording import printable
 
 
 class _InOrder(click.Group):
@@ -75,7 +76,8 @@ def main() -> NoReturn:
         error.show()
         code = error.exit_code
     except TunerError as error:
-        click.echo(f"error: {error}", err=True)
+        told = "\n".join(map(printable, str(error).splitlines()))  # it may quote a foreign file
+        click.echo(f"error: {told}", err=True)
         code = error.exit_code
     except SystemExit:  # click ends so where our reader has gone: `tuner ls | head -1`
         code = 141

@@ -126,6 +126,8 @@ def _from_text(path: Path) -> Experiment:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"cannot read {path}: it is not UTF-8") from error
     raw = read_mapping(text, str(path))
     return Experiment(raw, str(raw.get("name", path.stem)), str(path))
 

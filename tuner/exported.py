@@ -9,10 +9,10 @@ models that ship with tuner are built.
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from reprlib import repr as shown  # short, and safe on what is nested deep
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ConfigDict, Field
@@ -20,7 +20,8 @@ from pydantic import ConfigDict, Field
 from tuner.digest import sha256_of
 from tuner.errors import CheckpointError, SpecError, UsageError
 from tuner.parts import Part, parse
-from tuner.storage import EXPERIMENT
+from tuner.plain_values import fault_of_values
+from tuner.storage import EXPERIMENT, read_json
 from tuner.training.blueprint import Blueprint
 from tuner.training.transfer import EXPORTED
 
@@ -164,19 +165,20 @@ def read_export(folder: Path | str) -> Export:
             f"{folder} is an experiment; export its best model: tuner export {folder} --to DIR"
         )
     try:
-        raw = json.loads(path.read_bytes())
+        raw = read_json(path)
     except OSError as error:
         raise UsageError(
             f"{folder} is no exported model: cannot read {path} ({error.strerror})"
         ) from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise UsageError(f"{path} is damaged: not JSON") from error
     if not isinstance(raw, dict):
         raise UsageError(f"{path} is damaged: it must hold one object")
+    if fault := fault_of_values(raw):
+        raise UsageError(f"{path} is damaged: it {fault}")
     if raw.get("format") != FORMAT:
-        raise UsageError(
-            f"{path} has format {raw.get('format')!r}; this version reads {FORMAT}: export it again"
-        )
+        has = shown(raw.get("format"))
+        raise UsageError(f"{path} has format {has}; this version reads {FORMAT}: export it again")
     config, faults = parse(ExportConfig, raw)
     if config is None:
         raise SpecError(faults, str(path))

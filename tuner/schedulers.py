@@ -12,7 +12,7 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from tuner.rungs import Brackets
 from tuner.spec import AshaSettings, Objective
 
-_PATIENCE_S = 3
+_PATIENCE_S = 5
 
 
 class InOrder(FIFOScheduler):
@@ -24,10 +24,12 @@ class InOrder(FIFOScheduler):
     def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
         """Take in a trial; when the search ends, its worker is not waited for as long as Ray would.
 
-        Ray's 10 s are fixed in its code, and one Ctrl-C in a long epoch takes them all. What the
-        worker has reported is safe by then, and what it has not is run again.
+        Ray gives the workers 5 s to end by themselves, then those that have not until 10 s have
+        passed, and one Ctrl-C in a long epoch takes them all. What a worker has reported is safe by
+        then, and what it has not is run again. A scheduler is shown a wrapper of Ray's controller.
         """
-        tune_controller._actor_force_cleanup_timeout = _PATIENCE_S
+        controller = getattr(tune_controller, "_tune_controller", tune_controller)
+        controller._actor_force_cleanup_timeout = _PATIENCE_S
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
         """None: Tune itself takes the next trial.

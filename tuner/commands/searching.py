@@ -10,6 +10,7 @@ import click
 from tuner.commands import options
 from tuner.commands.outcome import announce_code, finish, load, print_json
 from tuner.errors import NameTakenError, UsageError
+from tuner.reporting.wording import printable
 
 if TYPE_CHECKING:
     from tuner.spec import ExperimentSpec
@@ -127,7 +128,7 @@ def _resolve(
         from tuner.searchers.warm import given_to
 
         for note in given.notes if (given := given_to(spec)) else ():
-            click.echo(f"warm start: {note}", err=True)
+            click.echo(printable(f"warm start: {note}"), err=True)
     return spec, source
 
 
