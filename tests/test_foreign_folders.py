@@ -204,6 +204,7 @@ def with_code(folder):
     document = json.loads((folder / "experiment.json").read_text())
     document["spec"]["trainable"] = "their_module:Learner"
     document["spec"]["training"]["data_dir"] = "their\x1b[2Jdata"
+    document["spec"]["log"] = ["mlflow"]
     (folder / "experiment.json").write_text(json.dumps(document))
     code = pickle.dumps(Code(), protocol=2)
     for name in ("tuner.pkl", "experiment_state-1.json", "searcher-state-1.pkl", "__init__.py"):
@@ -237,8 +238,9 @@ def test_what_imports_it_says_so_before(with_code, command):
         cli.cli.main(command, standalone_mode=False)
     lines = said.getvalue().splitlines()
     assert lines[0] == "importing their_module:Learner, which x names"
-    assert lines[1] == "using training.data_dir their [2Jdata, which x names"
-    assert "imported" in lines[2:]
+    assert lines[1] == "using log ['mlflow'], which x names"
+    assert lines[2] == "using training.data_dir their [2Jdata, which x names"
+    assert "imported" in lines[3:]
 
 
 @pytest.mark.parametrize("command", [["export", "x", "--to", "out"], MEASURING], ids=" ".join)

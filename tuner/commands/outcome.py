@@ -26,14 +26,15 @@ def load(name: str, storage: str | None) -> Results:
 
 
 def announce_code(results: Results) -> None:
-    """Say whose code an experiment is about to import, and which paths of its own it reads."""
+    """Say whose code an experiment is about to import, and what else of its spec reaches out."""
     announce_import(results.spec.get("trainable"), results.name)
     training = results.spec.get("training")
-    named = training if isinstance(training, dict) else {}
-    for name in ("data_dir", "start_from"):
-        if path := named.get(name):
-            told = f"using training.{name} {path}, which {results.name} names"
-            click.echo(printable(told), err=True)
+    named = {"log": results.spec.get("log")}
+    if isinstance(training, dict):
+        named |= {f"training.{name}": training.get(name) for name in ("data_dir", "start_from")}
+    for name, value in named.items():
+        if value:
+            click.echo(printable(f"using {name} {value}, which {results.name} names"), err=True)
 
 
 def announce_import(trainable: object, source: str) -> None:
