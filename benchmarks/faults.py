@@ -8,7 +8,8 @@ Each round runs a small search on digits with `--max-concurrent 1` and, at one t
 sends SIGKILL to the driver, a worker, a rank (with --workers above 1), the raylet, the GCS, or
 everything at once. A moment is a random line of the journal and up to half a second more; one that
 has passed when the search is resumed is a random time while it starts. Whenever the driver is gone
-it is resumed. A round is clean when
+it is resumed. A search that is over before its moment comes is run again with other moments. A
+round is clean when
 
 - every trial is there once, with the reference's config, status, stop epoch and values to the bit;
 - so is the best trial;
@@ -34,7 +35,7 @@ import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 
 TARGETS = {  # of SIGKILL -> what its command line has in it
@@ -45,6 +46,7 @@ TARGETS = {  # of SIGKILL -> what its command line has in it
     "gcs": "gcs_server",
     "everything": "",
 }
+OF_TRIALS = ("worker", "rank")  # one that dies twice in an epoch fails: not before the next one
 LIMIT_S = 300  # a search that is not done by then is stuck
 GONE_S = 15
 EPOCHS = 4
@@ -90,17 +92,19 @@ def rounds(search: str, folder: Path, options: argparse.Namespace) -> int:
     for number in range(options.first, options.first + options.rounds):
         started = time.monotonic()
         rng = random.Random(f"{options.seed}-{search}-{number}")
-        killed = Round(Search(search, folder / f"round-{number}", options.workers), rng)
-        killed.run(options.targets.split(","), lines)
+        for attempt in count():
+            storage = folder / f"round-{number}-{attempt}"
+            killed = Round(Search(search, storage, options.workers), rng)
+            killed.run(options.targets.split(","), lines)
+            if killed.hit or killed.faults:
+                break  # else the search was over before its moment came
         faults = [*killed.faults, *killed.search.differences(expected)]
         faults += killed.search.went_back(len(killed.hit))
         kills.update(killed.hit)
         clean += not faults
         told = "; ".join(faults) or "clean"
         took = time.monotonic() - started
-        say(
-            f"{search} {number}: {', '.join(killed.hit) or 'nothing'} killed, {told} ({took:.0f} s)"
-        )
+        say(f"{search} {number}: {', '.join(killed.hit)} killed, {told} ({took:.0f} s)")
     told = ", ".join(f"{target} {kills[target]}" for target in TARGETS if kills[target])
     print(f"{search:9} {clean} of {options.rounds} rounds clean; killed: {told}", flush=True)
     return options.rounds - clean
@@ -162,6 +166,13 @@ class Search:
         except OSError:
             return 0
 
+    def reports(self) -> int:
+        """How many epochs the journal has."""
+        try:
+            return (self.folder / "journal.jsonl").read_bytes().count(b'"event":"result"')
+        except OSError:
+            return 0
+
     def outcome(self) -> dict[str, object]:
         """What the search came to: the same for a killed and for an unkilled one."""
         from tuner.errors import TunerError
@@ -214,6 +225,7 @@ class Round:
         self.hit: list[str] = []
         self.faults: list[str] = []
         self._rng = rng
+        self._reports = -1  # when a trial's process was last killed
 
     def run(self, targets: list[str], lines: int) -> None:
         """Kill one to three of `targets` over the course of a search of so many `lines`."""
@@ -233,6 +245,10 @@ class Round:
             time.sleep(self._rng.uniform(0, 5))
         while search.lines() < moment and not search.is_over():
             time.sleep(0.01)
+        if target in OF_TRIALS:
+            while search.reports() == self._reports and not search.is_over():
+                time.sleep(0.01)
+            self._reports = search.reports()
         time.sleep(self._rng.uniform(0, 0.5))
         assert search.driver is not None
         marks: set[bytes] = set()
@@ -244,7 +260,7 @@ class Round:
             time.sleep(0.02)  # it is not there yet
         else:
             return
-        if target in ("worker", "rank"):
+        if target in OF_TRIALS:
             return  # the search goes on by itself
         ended = time.monotonic() + GONE_S
         while not search.is_over() and time.monotonic() < ended:

@@ -39,7 +39,7 @@ from tuner.reporting.trackers import Tracker
 from tuner.reporting.wording import program
 from tuner.results import Results
 from tuner.retention import Retention
-from tuner.searchers.warm import given_to
+from tuner.searchers.warm import given_to, keep
 from tuner.spec import ExperimentSpec
 from tuner.storage import EXPERIMENT, claim, read_document, write_document
 from tuner.validation import Machine, validate
@@ -64,8 +64,10 @@ def run_experiment(spec: ExperimentSpec) -> Results:
     spec = validate(spec.model_dump(mode="json"), machine=_machine())
     if cluster.is_connected():
         cluster.admit(spec)  # refuses what it cannot run before there is a folder
-    given_to(spec)  # refuses what cannot be given before there is a folder
+    given = given_to(spec)  # refuses what cannot be given before there is a folder
     claim(spec.folder, describe(spec), empty=[JOURNAL])
+    if given:
+        keep(spec, given)
     with Journal.open(spec.folder) as journal:
         return _run(spec, journal, Past())
 

@@ -127,7 +127,8 @@ def _resolve(
     if spec.warm_start:
         from tuner.searchers.warm import given_to
 
-        for note in given.notes if (given := given_to(spec)) else ():
+        given = given_to(spec)  # or refused, before anything starts
+        for note in given.notes if given else ():
             click.echo(printable(f"warm start: {note}"), err=True)
     return spec, source
 

@@ -76,6 +76,11 @@ def given_to(spec: ExperimentSpec) -> Given | None:
     return Given(earlier.name, given, (head, *notes))
 
 
+def keep(spec: ExperimentSpec, given: Given) -> None:
+    """Let the folder of `spec` have what its search is given."""
+    write_document(spec.folder / GIVEN, asdict(given))
+
+
 def kept(spec: ExperimentSpec) -> Given | None:
     """What the search of `spec` is given: as its folder has it, else from now on will.
 
@@ -85,7 +90,7 @@ def kept(spec: ExperimentSpec) -> Given | None:
         return None
     path = spec.folder / GIVEN
     if not os.path.lexists(path) and (given := given_to(spec)):
-        write_document(path, asdict(given))
+        keep(spec, given)
     return _read(path, spec)
 
 
