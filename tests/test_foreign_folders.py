@@ -9,6 +9,7 @@ import os
 import pickle
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import hostile
@@ -25,6 +26,8 @@ from tuner.digest import sha256_of
 from tuner.errors import CheckpointError, TunerError
 from tuner.journal import Journal
 from tuner.reporting import board
+from tuner.reporting.follow import standing
+from tuner.results import Results
 from tuner.spec import IMAGE_CLASSIFIER, build_spec
 from tuner.training.checkpoint_store import CheckpointStore
 from tuner.training.classifier import ImageClassifier
@@ -148,6 +151,8 @@ def test_whatever_its_journal_holds(made, data):
         at = data.draw(st.integers(0, len(lines) - 1))
         lines[at] = json.dumps(data.draw(hostile.mutated(json.loads(lines[at]))))
         (made / name).write_text("".join(f"{line}\n" for line in lines))
+        with contextlib.suppress(TunerError):
+            assert standing(Results(made / "x"), now=time.time())
         told_or_read(*data.draw(st.sampled_from(SLOWER)))
         for command in (*READING, *RESUMING):
             told_or_read(*command)
