@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+from typing import Any, ClassVar
 
 from ray.tune.search import Searcher
 
 from tuner.assignment import Assignment
+from tuner.searchers.ahead import AheadSearch
+from tuner.searchers.bohb import BOHBSearch
 from tuner.searchers.source import TrialSource, trial_id_of
 
 
@@ -147,3 +150,42 @@ def test_a_trial_has_the_origin_and_the_seed_that_the_strategy_tells() -> None:
     assert (told["origin"], told["seed"]) == ("origin of 00000", 7)
     told = TrialSource(Strategy(), total=1, limit=lambda: 1).suggest("a")
     assert (told["origin"], told["seed"]) == (None, None)
+
+
+def test_while_no_trial_is_live_a_suggestion_is_waited_for() -> None:
+    strategy = AheadSearch(BOHBSearch({"x": "uniform(0, 1)"}, "loss", "min", seed=1, startup=2))
+    source = TrialSource(strategy, total=6, limit=lambda: 2)
+    for number in range(6):
+        assert source.suggest(f"ray{number}")["trial_id"] == trial_id_of(number)
+        source.on_trial_complete(f"ray{number}", {"loss": number, "training_iteration": 1})
+    assert source.suggest("ray6") == Searcher.FINISHED
+
+
+def test_while_one_is_live_nothing_is_waited_for() -> None:
+    release = threading.Event()
+
+    class Slow(BOHBSearch):
+        def suggest(self, trial_id: str) -> Any:
+            if self.slow_for:
+                release.wait(60)
+            return super().suggest(trial_id)
+
+        slow_for: ClassVar[list[str]] = []
+
+    strategy = AheadSearch(Slow({"x": "uniform(0, 1)"}, "loss", "min", seed=1))
+    source = TrialSource(strategy, total=None, limit=lambda: 2)
+    assert source.suggest("a")
+    Slow.slow_for.append("a reason")
+    assert source.suggest("b") is None  # and has not waited for the release
+    release.set()
+    strategy.settle()
+    assert source.suggest("b")["trial_id"] == "00001"
+
+
+def test_a_space_that_is_used_up_ends_what_waits() -> None:
+    strategy = AheadSearch(BOHBSearch({"x": "choice([1, 2])"}, "loss", "min", seed=1))
+    source = TrialSource(strategy, total=None, limit=lambda: 1)
+    for name in "ab":
+        assert source.suggest(name)
+        source.on_trial_complete(name, {"loss": 1.0, "training_iteration": 1})
+    assert source.suggest("c") == Searcher.FINISHED

@@ -69,6 +69,11 @@ class AheadSearch(Searcher):
             self._wake()
             return config
 
+    def wait(self, timeout_s: float) -> None:
+        """Return when a suggestion that was asked for is ready, or none will be, or it is late."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._ready or self._thread is None, timeout_s)
+
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Pass it on, before the next suggestion."""
         name, result = self._name(trial_id), dict(result)
@@ -182,6 +187,7 @@ class AheadSearch(Searcher):
                     self._finished = True
                     return
                 self._ready.append((name, config))
+                self._changed.notify_all()
 
     def __getstate__(self) -> dict[str, Any]:
         self.settle()

@@ -10,8 +10,10 @@ from typing import Any
 from ray.tune.search import Searcher
 
 from tuner.assignment import Assignment
+from tuner.searchers.ahead import AheadSearch
 
 _DIGITS = 5
+_PATIENCE_S = 60.0  # with a strategy; it mostly takes less than one
 
 
 def trial_id_of(number: int) -> str:
@@ -62,7 +64,7 @@ class TrialSource(Searcher):
         if self._number is None:
             return self._at_end()
         trial_id = trial_id_of(self._number)
-        config = self._strategy.suggest(trial_id)
+        config = self._suggestion(trial_id)
         if config is None:
             return None
         if isinstance(config, str):
@@ -74,6 +76,18 @@ class TrialSource(Searcher):
             origin=self._told("origin", trial_id),
             seed=self._told("seed_of", trial_id),
         )
+
+    def _suggestion(self, trial_id: str) -> Any:
+        """What the strategy suggests; None: not yet.
+
+        While no trial is live that is waited for: there is nothing else to do, and Tune would come
+        back only after 2 s.
+        """
+        config = self._strategy.suggest(trial_id)
+        if config is None and not self._live and isinstance(self._strategy, AheadSearch):
+            self._strategy.wait(_PATIENCE_S)
+            config = self._strategy.suggest(trial_id)
+        return config
 
     def _told(self, what: str, trial_id: str) -> Any:
         """What the strategy says of the trial; Ray's own searchers say nothing."""
