@@ -61,6 +61,21 @@ def test_what_is_submitted_runs_there_with_the_files_of_the_folder(tmp_path):
     assert told.get("new").command == "tuner run mine.yaml search.space.lr=uniform(0, 1)"
 
 
+def test_a_head_that_is_still_starting_is_waited_for(tmp_path, monkeypatch):
+    client = FakeClient()
+    answers = iter([RuntimeError("500: No available agent to submit job"), "new"])
+
+    def submit(**options):
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(client, "submit_job", submit)
+    monkeypatch.setattr(jobs, "_LOOK_EVERY_S", 0)
+    assert jobs.Jobs(URL, client).submit(["run"], directory=tmp_path, storage=tmp_path) == "new"
+
+
 def test_a_log_is_followed_to_the_jobs_end():
     said = []
     job = those(details("a", "SUCCEEDED", code=0)).follow("a", said.append)

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -30,6 +31,13 @@ _SEARCH = "tuner_search"  # in the metadata of a job that is one
 _PORTS = {"http": 80, "https": 443}
 _ANSWER_S = 10.0
 _LOOK_EVERY_S = 0.5
+_NOT_YET = "No available agent"  # what a head says of a job while it is still starting
+_START_S = 30.0
+_TELLS_EVERY_STEP = (
+    "ray.dashboard.modules.dashboard_sdk",
+    "ray.dashboard.modules.job.sdk",
+    "ray._private.runtime_env.packaging",
+)
 _FINISH_S = 30.0  # for a job's state to follow its log's end
 
 
@@ -76,13 +84,21 @@ class Jobs:
     def submit(self, arguments: Sequence[str], *, directory: Path, storage: Path) -> str:
         """Start `tuner ARGUMENTS` there with the files of `directory`; the job's id."""
         command = shlex.join(["python", "-m", "tuner", *arguments, "--address", "auto"])
+        submit = partial(
+            self._client.submit_job,
+            entrypoint=f"exec {command}",  # so that a stop reaches the search itself
+            metadata={_SEARCH: " ".join(arguments)},
+        )
+        deadline = time.monotonic() + _START_S
         with self._told():
-            job_id: str = self._client.submit_job(
-                entrypoint=f"exec {command}",  # so that a stop reaches the search itself
-                runtime_env=shipping.runtime_env(directory, storage, code=True),
-                metadata={_SEARCH: " ".join(arguments)},
-            )
-        return job_id
+            while True:
+                try:
+                    env = shipping.runtime_env(directory, storage, code=True)
+                    return str(submit(runtime_env=env))
+                except RuntimeError as error:
+                    if _NOT_YET not in str(error) or time.monotonic() > deadline:
+                        raise
+                time.sleep(_LOOK_EVERY_S)
 
     def all(self) -> list[Job]:
         """The searches among the cluster's jobs, newest first."""
@@ -169,7 +185,8 @@ def connected(address: str) -> Iterator[Jobs]:
             from ray.job_submission import JobSubmissionClient
 
             _reach(parts.hostname, parts.port or _PORTS[parts.scheme])
-            logging.getLogger("ray").setLevel(logging.WARNING)  # it tells of every step
+            for name in _TELLS_EVERY_STEP:
+                logging.getLogger(name).setLevel(logging.WARNING)
             client = JobSubmissionClient(address)
         yield Jobs(address, client)
 

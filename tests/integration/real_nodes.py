@@ -55,6 +55,7 @@ class Node:
             *(() if head else ("--address", cluster.head)),
             *("--node-ip-address", self.address, "--num-cpus", str(cpus)),
             *("--object-store-memory", str(STORE), "--disable-usage-stats"),
+            *("--dashboard-agent-listen-port", str(52365 if cluster.namespaces else free_port())),
             *("--temp-dir", str(cluster.folder / self.mark)),  # or one removes another's files
         ]
         if private:  # what is mounted there is this node's alone

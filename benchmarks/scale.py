@@ -1,0 +1,181 @@
+"""What one driver carries: trials that report once, at once, so that all that is left is driving.
+
+    python -m benchmarks.scale [--trials 10000] [--plain-trials 1500] [--in-flight 16]
+
+Runs the same random search by tuner and by plain `tune.run` with reuse_actors, one after the other,
+each in a process of its own with a Ray of its own, whose CPUs are shared out so that so many trials
+run at a time. Tells the driver's CPU time a trial, of all, of the first thousand and of the last
+one; what its memory grows by a trial after the first thousand; and trials a second. Plain
+`tune.run` is as its defaults are, but for its output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import psutil
+
+BLOCK = 1000  # trials, of which the first and the last are compared
+SIDES = ("tuner", "tune.run")
+
+
+def instantly(config):
+    """A trial that has nothing to do."""
+    from ray import tune
+
+    tune.report({"loss": config["x"]})
+
+
+class Meter:
+    """Notes at each trial's end what the driver has taken so far."""
+
+    def __init__(self):
+        self._process = psutil.Process()
+        self.notes = [self._note()]
+
+    def _note(self):
+        return time.process_time(), self._process.memory_info().rss, time.monotonic()
+
+    def tick(self):
+        self.notes.append(self._note())
+
+    def figures(self):
+        """Milliseconds of CPU a trial, bytes of memory a trial, trials a second."""
+        cpu, memory, clock = zip(*self.notes, strict=True)
+        count = len(cpu) - 1
+        block = min(BLOCK, count // 3)
+
+        def a_trial(first, last):
+            return 1000 * (cpu[last] - cpu[first]) / (last - first)
+
+        return {
+            "trials": count,
+            "cpu_ms": a_trial(1, count),
+            "first_ms": a_trial(1, block),
+            "last_ms": a_trial(count - block, count),
+            "bytes": (memory[count] - memory[block]) / (count - block),
+            "trials_a_second": (count - 1) / (clock[count] - clock[1]),
+        }
+
+
+def by_tuner(trials, in_flight, folder):
+    """The figures of a search by tuner."""
+    from tuner import cluster, recorder
+    from tuner.driver import run_experiment
+    from tuner.spec import build_spec
+
+    spec = build_spec(
+        {
+            "name": "scale",
+            "trainable": "benchmarks.scale:instantly",
+            "search": {"space": {"x": "uniform(0, 1)"}},
+            "objective": {"metric": "loss", "mode": "min"},
+            "scheduler": "none",
+            "num_samples": trials,
+            "resources": {"cpus": share(in_flight)},
+            "storage": str(folder),
+        }
+    )
+    with cluster.connect(spec=spec):
+        meter = Meter()
+        end = recorder.Recorder.end
+
+        def timed(self, *arguments, **named):
+            end(self, *arguments, **named)
+            meter.tick()
+
+        recorder.Recorder.end = timed
+        run_experiment(spec)
+    return meter.figures()
+
+
+def by_tune(trials, in_flight, folder):
+    """The figures of plain `tune.run`."""
+    import ray
+    from ray import tune
+
+    ray.init(
+        address="local",
+        num_cpus=len(os.sched_getaffinity(0)),
+        object_store_memory=256 << 20,
+        include_dashboard=False,
+        log_to_driver=False,
+    )
+    meter = Meter()
+
+    class Ticking(tune.Callback):
+        def on_trial_complete(self, *arguments, **named):
+            meter.tick()
+
+    tune.run(
+        instantly,
+        config={"x": tune.uniform(0, 1)},
+        metric="loss",
+        mode="min",
+        num_samples=trials,
+        resources_per_trial={"cpu": share(in_flight)},
+        max_concurrent_trials=in_flight,
+        reuse_actors=True,
+        storage_path=str(folder),
+        callbacks=[Ticking()],
+        verbose=0,
+    )
+    ray.shutdown()
+    return meter.figures()
+
+
+def share(in_flight):
+    """The CPUs of a trial with which so many run at a time here."""
+    return int(1000 * len(os.sched_getaffinity(0)) / in_flight) / 1000
+
+
+def measured(side, trials, in_flight):
+    """The figures of one side, from a process of its own."""
+    with tempfile.TemporaryDirectory(prefix="scale-", dir=".") as folder:
+        command = [sys.executable, "-m", "benchmarks.scale", "--side", side, "--folder", folder]
+        command += ["--trials", str(trials), "--in-flight", str(in_flight)]
+        said = subprocess.check_output(command, stderr=subprocess.DEVNULL, text=True)
+    return json.loads(said.splitlines()[-1])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--trials", type=int, default=10_000)
+    parser.add_argument("--plain-trials", type=int, default=1500, help="of tune.run, which is slow")
+    parser.add_argument("--in-flight", type=int, default=16)
+    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.side:
+        run = by_tuner if options.side == "tuner" else by_tune
+        folder = options.folder.resolve()
+        print(json.dumps(run(options.trials, options.in_flight, folder)))
+        return
+    print(f"Python {platform.python_version()}, Ray {version('ray')}, {os.cpu_count()} cores")
+    print(f"{options.in_flight} trials at a time")
+    heads = ("trials", "CPU ms", "first", "last", "last/first", "KB", "a second")
+    print(f"{'':10}", *(f"{head:>10}" for head in heads))
+    for side, trials in zip(SIDES, (options.trials, options.plain_trials), strict=True):
+        if not trials:
+            continue
+        got = measured(side, trials, options.in_flight)
+        ratio = got["last_ms"] / got["first_ms"]
+        print(
+            f"{side:10} {got['trials']:10} {got['cpu_ms']:10.1f} {got['first_ms']:10.1f} "
+            f"{got['last_ms']:10.1f} {ratio:10.2f} {got['bytes'] / 1000:10.1f} "
+            f"{got['trials_a_second']:10.1f}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
