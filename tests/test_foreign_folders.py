@@ -23,7 +23,7 @@ from synthetic import Writer
 
 from tuner import cli, cluster, driver, load_model, trials
 from tuner.digest import sha256_of
-from tuner.errors import CheckpointError, TunerError
+from tuner.errors import CheckpointError, TunerError, UsageError
 from tuner.journal import Journal
 from tuner.reporting import board
 from tuner.reporting.follow import standing
@@ -184,6 +184,13 @@ def test_no_escape_sequence_comes_through_an_error(folder, monkeypatch, capsys):
     with pytest.raises(SystemExit, match="1"):
         cli.main()
     assert capsys.readouterr().err == "error:  [2Jx has no usable trial: no trial has started\n"
+
+
+def test_no_report_is_written_where_links_lie(folder):
+    (folder / "anything").symlink_to(folder.parent)
+    with pytest.raises(UsageError, match="anything is a symbolic link"):
+        call("report", "x")
+    assert not (folder / "report.html").exists()
 
 
 MEASURING = ["evaluate", "x", "--trial", "3"]

@@ -22,7 +22,6 @@ GIB = 1 << 30
 GOOD = "good"
 REPORT_S = 15  # the longest that an epoch may take, where one hangs
 KINDS = {
-    "hangs": ("timeout", f"no report in {REPORT_S} s; its log shows where it hung"),
     "raises": ("exception", "ValueError: wrong shape: 3 x 32"),
     "exits": ("exception", "SystemExit: gave up"),
     "exits_in_peace": ("exception", "SystemExit: 0"),
@@ -42,14 +41,8 @@ KINDS = {
 }
 OF_A_LEARNER = list(KINDS)
 DEATHS = ("dies", "is_killed", "segfaults")  # of its process, which tell nothing themselves
-SAME_OF_A_FUNCTION = (
-    "hangs",
-    "is_killed",
-    "segfaults",
-    "reports_no_mapping",
-    "reports_none_at_all",
-)
-OF_A_FUNCTION = [does for does in KINDS if does not in SAME_OF_A_FUNCTION]
+OF_A_LEARNER_ALONE = ("is_killed", "segfaults", "reports_no_mapping", "reports_none_at_all")
+OF_A_FUNCTION = [does for does in KINDS if does not in OF_A_LEARNER_ALONE]
 AT_THE_START = ("raises", "exits_in_peace", "dies", "gpu_memory")
 
 
@@ -64,8 +57,7 @@ def spec(trainable, does, **fields):
 
 @pytest.fixture(scope="module")
 def learners(searched):
-    does = [GOOD, *OF_A_LEARNER, "tells_its_process"]
-    return searched(**spec("Learner", does), timeouts={"report_s": REPORT_S})
+    return searched(**spec("Learner", [GOOD, *OF_A_LEARNER, "tells_its_process"]))
 
 
 @pytest.fixture(scope="module")
@@ -200,6 +192,16 @@ def test_a_trial_that_takes_all_memory_is_ended_and_no_other(searched, tmp_path,
     error = trial_that(results, "leaks").error
     assert error.kind == "oom"
     assert re.fullmatch(r"ended at \d{4} MiB, .*: memory ran out", error.message)
+
+
+def test_what_hangs_is_ended_in_time_and_its_log_shows_where(searched):
+    results = searched(**spec("Learner", ["hangs"]), timeouts={"report_s": REPORT_S})
+    [trial] = results.trials.values()
+    told = ("timeout", f"no report in {REPORT_S} s; its log shows where it hung")
+    assert (trial.status, trial.error, trial.last_epoch) == ("failed", told, 1)
+    log = log_of(results, trial)
+    assert "in hangs" in log
+    assert log.count(f"{SAID} hangs 2\n") == 1  # it is not tried again
 
 
 def story_of_a_trial(results, trial_id):

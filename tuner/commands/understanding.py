@@ -47,6 +47,7 @@ def report(name: str, kind: str, to: str | None, storage: str | None) -> int:
         write_study(study, to)
         click.echo(f"study {study.study_name!r} of {len(results.trials)} trials")
         return 0
+    from tuner.plain_files import check_folder
     from tuner.reporting.page import write_page
     from tuner.reporting.report import Report
 
@@ -55,6 +56,8 @@ def report(name: str, kind: str, to: str | None, storage: str | None) -> int:
         from tuner.reporting.report_page import report_page
 
         path = Path(to).expanduser() if to else results.folder / "report.html"
+        if not to:
+            check_folder(results.folder)
         write_page(path, report_page(told))
         click.echo(str(path))
     elif to is None:
