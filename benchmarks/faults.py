@@ -248,7 +248,6 @@ class Round:
         if target in OF_TRIALS:
             while search.reports() == self._reports and not search.is_over():
                 time.sleep(0.01)
-            self._reports = search.reports()
         time.sleep(self._rng.uniform(0, 0.5))
         assert search.driver is not None
         marks: set[bytes] = set()
@@ -261,6 +260,7 @@ class Round:
         else:
             return
         if target in OF_TRIALS:
+            self._reports = search.reports()
             return  # the search goes on by itself
         ended = time.monotonic() + GONE_S
         while not search.is_over() and time.monotonic() < ended:
