@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from ray.exceptions import OutOfMemoryError
+from ray.tune.trainable.metadata import _TrainingRunMetadata
 from synthetic import Clock, make_folder
 
 from tuner.errors import JournalError, StorageError
@@ -55,12 +56,23 @@ class Trials:
 
 def trial(number, error_file=None):
     config = {"trial_id": f"{number:05}", "config": {"lr": 0.1}}
-    return SimpleNamespace(config=config, pickled_error_file=error_file)
+    kept = _TrainingRunMetadata()
+    kept.update_metric("loss", 0.5)
+    return SimpleNamespace(config=config, pickled_error_file=error_file, run_metadata=kept)
 
 
 @pytest.fixture
 def trials(tmp_path):
     return Trials(make_folder(tmp_path / "digits"))
+
+
+def test_what_tune_keeps_of_a_trials_metrics_is_dropped_at_its_end(trials):
+    one = trial(0)
+    trials.recorder.on_trial_start(1, [], one)
+    assert one.run_metadata.metric_analysis
+    trials.recorder.on_trial_complete(1, [], one)
+    assert not one.run_metadata.metric_analysis
+    assert not one.run_metadata.metric_n_steps
 
 
 def test_a_trial_is_told_in_order(trials):

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from ray import tune
 
-from tuner import driver
+from tuner import driver, recorder
 from tuner.digest import sha256_of
 from tuner.driver import resume_experiment, run_experiment
 from tuner.errors import UsageError
@@ -33,13 +33,14 @@ GATELESS = {"strategy": "grid", "space": {"does": "grid_search(['good', 'good'])
 
 @pytest.fixture(scope="module")
 def search(searched):
-    """A search on digits, and what its `tune.run` returned."""
-    kept, run = [], tune.run
+    """A search on digits, and what its `tune.run` returned, with all that Tune knows of trials."""
+    kept, run, forget = [], tune.run, recorder._forget
     tune.run = lambda *args, **kwargs: kept.append(run(*args, **kwargs)) or kept[-1]
+    recorder._forget = lambda trial: None
     try:
         results = searched(**DIGITS)
     finally:
-        tune.run = run
+        tune.run, recorder._forget = run, forget
     return results, kept[0]
 
 
