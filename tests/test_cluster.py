@@ -11,6 +11,7 @@ import pytest
 
 from tuner import access, cluster
 from tuner.errors import ExperimentError, UsageError
+from tuner.joined.nodes import Node
 from tuner.spec import Resources, build_spec
 
 
@@ -187,6 +188,13 @@ def test_without_ray_there_is_no_connection(monkeypatch):
 def test_slots(play, there, resources, slots):
     play(resources=there if isinstance(there, list) else [there])
     assert cluster.slots(Resources(**resources)) == slots
+
+
+def test_our_own_ray_may_not_know_of_its_node_at_once(monkeypatch):
+    answers = iter([[], [Node("a", "a", 0.0)], [Node("a", "a", 2.0)]])
+    monkeypatch.setattr(cluster, "nodes", lambda: next(answers))
+    monkeypatch.setattr(cluster, "is_elsewhere", lambda: False)
+    assert cluster.slots(Resources()) == 2
 
 
 def test_what_the_cluster_can_never_hold_is_refused(play):

@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +29,8 @@ from tuner.validation import Machine
 LOCAL = "local"
 
 _scratch: str | None = None  # the temporary folder of the Ray that this process has started
+
+_OWN_NODE_S = 20.0
 
 OBJECT_STORE_BYTES = 256 << 20  # nothing large travels through it: data sets are memory-mapped
 
@@ -99,11 +102,21 @@ def slots(resources: Resources) -> int:
 
     Raises UsageError where it cannot hold a single one: that would wait for ever.
     """
-    there = nodes()
+    there = _there()
     fits = places(resources, there).trials
     if fits < 1:
         raise UsageError(too_large(resources, there))
     return fits
+
+
+def _there() -> list[Node]:
+    """The nodes; a Ray of our own that has just begun may not know of its node yet."""
+    deadline = time.monotonic() + _OWN_NODE_S
+    while True:
+        there = nodes()
+        if is_elsewhere() or any(n.cpus for n in there) or time.monotonic() > deadline:
+            return there
+        time.sleep(0.02)
 
 
 def admit(spec: ExperimentSpec) -> None:
