@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import ray._private.ray_constants  # noqa: F401 - a Ray that is played has no modules
 
 from tuner import access, cluster
 from tuner.errors import ExperimentError, UsageError
