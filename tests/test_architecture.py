@@ -33,6 +33,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tuner.checks.machine",),
     ("tuner.checks.disk", "tuner.checks.finding"),
     ("tuner.cluster", "tuner.continuation", "tuner.reporting", "tuner.retention"),
+    ("tuner.own_ray",),
     ("tuner.joined",),
     ("tuner.joined.each",),
     ("tuner.joined.nodes",),

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 import ray._private.ray_constants  # noqa: F401 - a Ray that is played has no modules
 
-from tuner import access, cluster
+from tuner import access, cluster, own_ray
 from tuner.errors import ExperimentError, UsageError
 from tuner.joined.nodes import Node
 from tuner.spec import Resources, build_spec
@@ -60,7 +60,7 @@ def play(monkeypatch):
         fake = FakeRay(**options)
         monkeypatch.setitem(sys.modules, "ray", fake)
         monkeypatch.delenv(cluster.guard.MARK, raising=False)  # of the integration tests' own Ray
-        monkeypatch.setattr(cluster, "_FOR_THE_DRIVER", ("json",))
+        monkeypatch.setattr(own_ray, "_FOR_THE_DRIVER", ("json",))
         monkeypatch.setattr(cluster, "_silence_daemons", lambda: None)
         monkeypatch.setattr(cluster.access, "_tell_ray", lambda: None)
         monkeypatch.setattr(cluster.head, "ask", lambda head: "10.0.0.9")
@@ -202,28 +202,6 @@ def test_what_the_cluster_can_never_hold_is_refused(play):
     play(resources=[{"CPU": 8}])
     with pytest.raises(UsageError, match="1 CPU and 1 GPU, and the cluster has 1 node of 8 CPUs"):
         cluster.slots(Resources(cpus=1, gpus=1))
-
-
-@pytest.mark.parametrize(
-    ("fields", "workers", "trains"),
-    [
-        ({}, 4, True),
-        ({"max_concurrent": 2}, 2, True),
-        ({"num_samples": 1}, 1, True),
-        ({"resources": {"cpus": 2}}, 2, True),
-        ({"resources": {"workers": 2}, "training": {"norm": "group"}}, 6, False),
-        ({"trainable": "mine:Learner"}, 4, False),
-    ],
-)
-def test_as_many_workers_as_are_needed_start_ahead_with_what_ships(
-    monkeypatch, fields, workers, trains
-):
-    monkeypatch.setattr(cluster.Machine, "here", lambda: cluster.Machine(cpus=4, gpus=0))
-    space = {"lr": "uniform(0, 1)"}
-    given = {"name": "x", "search": {"space": space}, "num_samples": 9, **fields}
-    spec = build_spec(given)
-    training = ["tuner.training.classifier"] if trains else []
-    assert cluster._ahead(spec) == (workers, ["ray.tune", *training])
 
 
 @pytest.mark.parametrize("elsewhere", [True, False])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,11 @@ _TOKEN_FILE = "auth_token"
 _ASK = "`ray get-auth-token` on its head shows the right one"
 _GIVE = f"set {TOKEN_PATH} to its file, or {TOKEN}; {_ASK}"
 _INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")  # over which a trial's ranks meet
+
+
+def new_folder() -> str:
+    """A new folder of ours for what a Ray has, that only this user can enter."""
+    return tempfile.mkdtemp(prefix=PREFIX, dir=TEMPORARY)
 
 
 def for_our_own(folder: Path) -> dict[str, str | None]:

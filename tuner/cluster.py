@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 import os
 import sys
 import tempfile
-import threading
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tuner import access, daemons, guard, lean_ray
-from tuner.errors import ExperimentError, UsageError
+from tuner import access, guard, own_ray
+from tuner.errors import UsageError
 from tuner.joined import growth, head, heartbeat, outpost, shipping, survey
 from tuner.joined.nodes import Node, nodes, places, too_large
 from tuner.joined.nodes import plan_there as of_nodes
-from tuner.plan import fit
 from tuner.spec import ExperimentSpec, Resources
-from tuner.training import machine_memory
-from tuner.validation import Machine
 
 LOCAL = "local"
 
 _scratch: str | None = None  # the temporary folder of the Ray that this process has started
 
 _OWN_NODE_S = 20.0
-
-OBJECT_STORE_BYTES = 256 << 20  # nothing large travels through it: data sets are memory-mapped
-
-_FOR_THE_DRIVER = ("pandas", "pyarrow.fs", "rich.console")  # Ray Tune imports them all
 
 # Ray reads these when it is imported, and hands them to its workers. A user's own setting wins.
 _ENVIRONMENT = {
@@ -180,89 +169,17 @@ def _silence_daemons() -> None:
 @contextmanager
 def _local(spec: ExperimentSpec | None) -> Iterator[None]:
     global _scratch
-    import ray
-
-    mark, temporary = _mark(), _temporary()
-    notes = Path(temporary) / "out-of-memory"
-    ours = access.for_our_own(Path(temporary))
-    ours |= {guard.MARK: mark, machine_memory.NOTES: str(notes)}
-    marked = partial(guard.marked, mark, temporary)
-    with (
-        guard.start(mark, temporary),
-        access.environment(ours),
-        lean_ray.free_port() as port,
-    ):
+    with own_ray.started(spec) as folder:
+        _scratch = folder
         try:
-            with daemons.watched(), machine_memory.watched(notes, marked):
-                _start_ray(temporary, port, spec)
-                _scratch = temporary
-                yield
+            yield
         finally:
             _scratch = None
-            ray.shutdown()
-            guard.end(mark, temporary)
-
-
-def _mark() -> str:
-    return uuid.uuid4().hex
-
-
-def _temporary() -> str:
-    return tempfile.mkdtemp(prefix=access.PREFIX, dir=access.TEMPORARY)
 
 
 def scratch_folder() -> str:
     """Where to put what only this run needs: it is removed even if this process is killed."""
     return _scratch or tempfile.gettempdir()
-
-
-def _start_ray(temporary: str, runtime_env_port: int, spec: ExperimentSpec | None) -> None:
-    import ray
-
-    cpus = len(os.sched_getaffinity(0))
-    workers, modules = _ahead(spec) if spec else (cpus, [])
-    try:
-        with _imports_meanwhile(), lean_ray.few_services(runtime_env_port, workers=workers):
-            ray.init(
-                address=LOCAL,
-                num_cpus=cpus,
-                object_store_memory=OBJECT_STORE_BYTES,
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                _temp_dir=f"{temporary}/ray",  # which Ray opens to all, but not what it lies in
-                _system_config={"preload_python_modules": modules} if modules else None,
-            )
-    except Exception as error:
-        raise ExperimentError(f"Ray did not start on this machine: {error}") from error
-
-
-def _ahead(spec: ExperimentSpec) -> tuple[int, list[str]]:
-    """How many workers `spec` needs at once, and what they can import before there is a trial.
-
-    A user's own module is imported within the trial, whose log then has what that says.
-    """
-    trials = fit(spec.resources, Machine.here())
-    trials = min(trials, spec.max_concurrent or trials, spec.trials or trials)
-    ranks = spec.resources.ranks
-    training = [spec.trainable.partition(":")[0]] if spec.ships and ranks == 1 else []
-    return trials * (ranks + (ranks > 1)), ["ray.tune", *training]
-
-
-@contextmanager
-def _imports_meanwhile() -> Iterator[None]:
-    """Import what the driver will need and Ray's start does not."""
-
-    def import_all() -> None:
-        for module in _FOR_THE_DRIVER:
-            importlib.import_module(module)
-
-    thread = threading.Thread(target=import_all)
-    thread.start()
-    try:
-        yield
-    finally:
-        thread.join()
 
 
 @contextmanager
@@ -298,7 +215,7 @@ def _node_here(there: str, ours: str) -> Iterator[None]:
     if outpost.is_here(there):
         yield
         return
-    mark, temporary = _mark(), _temporary()
+    mark, temporary = guard.new_mark(), access.new_folder()
     with (
         guard.start(mark, temporary),
         access.environment({guard.MARK: mark}),

@@ -22,6 +22,11 @@ MARK = "TUNER_SESSION"  # in the environment of Ray's daemons and, through them,
 _PATIENCE_S = 3.0  # between SIGTERM and SIGKILL
 
 
+def new_mark() -> str:
+    """A mark that no other driver has."""
+    return os.urandom(16).hex()
+
+
 def start(mark: str, temporary: str) -> subprocess.Popen[bytes]:
     """Start the guard; the end of its context, or this process's death, sets it off."""
     return subprocess.Popen(

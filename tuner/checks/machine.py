@@ -11,13 +11,13 @@ from pathlib import Path
 
 import psutil
 
-from tuner import access, cluster
+from tuner import access, own_ray
 from tuner.checks import disk
 from tuner.checks.finding import GIB, Finding, size
 from tuner.training import machine_memory
 
 _LEAST_MEMORY = 1 * GIB  # Ray's daemons, its object store, the driver and one worker take as much
-_OBJECT_STORE = cluster.OBJECT_STORE_BYTES
+_OBJECT_STORE = own_ray.OBJECT_STORE_BYTES
 
 
 def check() -> Iterator[Finding]:
