@@ -20,6 +20,10 @@ from tuner.validation import Machine
 
 OBJECT_STORE_BYTES = 256 << 20  # nothing large travels through it: data sets are memory-mapped
 
+# Without its GCS a raylet waits for another, for a minute. While a driver joins it, nothing else of
+# the driver runs, so that it is the raylet's end that tells it.
+_GIVE_UP, _GIVE_UP_AFTER_S = "RAY_gcs_rpc_server_reconnect_timeout_s", "10"
+
 _FOR_THE_DRIVER = ("pandas", "pyarrow.fs", "rich.console")  # Ray Tune imports them all
 
 
@@ -35,6 +39,7 @@ def started(spec: ExperimentSpec | None) -> Iterator[str]:
     notes = Path(folder) / "out-of-memory"
     ours = access.for_our_own(Path(folder))
     ours |= {guard.MARK: mark, machine_memory.NOTES: str(notes)}
+    ours |= {_GIVE_UP: os.environ.get(_GIVE_UP, _GIVE_UP_AFTER_S)}
     marked = partial(guard.marked, mark, folder)
     with (
         guard.start(mark, folder),
