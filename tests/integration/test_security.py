@@ -84,7 +84,9 @@ def test_the_doctor_looks_at_it(ray_here, tmp_path):
     code, by_name, told = doctor(tmp_path)
     assert code == 0
     assert by_name["cluster", "authentication"]["found"] == "with a token"
-    assert by_name["cluster", "127.0.0.1"]["found"].startswith(f"{len(os.sched_getaffinity(0))} CPUs")
+    assert by_name["cluster", "127.0.0.1"]["found"].startswith(
+        f"{len(os.sched_getaffinity(0))} CPUs"
+    )
     assert any(f"of the driver {os.getpid()}" in f["found"] for f in told)
     assert by_name["open", "127.0.0.1"]["level"] == "ok"
 
