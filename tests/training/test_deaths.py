@@ -27,7 +27,8 @@ def died(text):
         (RuntimeError("could not\n  unpickle"), "crash", "could not unpickle"),
     ],
 )
-def test_deaths_have_a_kind_and_one_line(error, kind, message):
+def test_deaths_have_a_kind_and_one_line(monkeypatch, error, kind, message):
+    monkeypatch.setattr(deaths.ray, "is_initialized", lambda: False)
     death = death_of(error)
     assert (death.kind, "\n" in death.message) == (kind, False)
     assert message in death.message

@@ -62,8 +62,10 @@ def _lost_its_node(error: BaseException | None) -> bool:
 
     actor = state.actors(error.actor_id) if error.actor_id else {}
     node_id = actor.get("Address", {}).get("NodeID")
+    if not node_id:  # it was never placed
+        return False
     node = next((told for told in ray.nodes() if told["NodeID"] == node_id), None)
-    if node is None:  # it was never placed
+    if node is None:
         return False
     return not node["Alive"] or not _answers(node["NodeManagerAddress"], node["NodeManagerPort"])
 
