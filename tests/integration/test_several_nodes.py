@@ -16,6 +16,8 @@ from tuner.errors import UsageError
 from tuner.joined import head
 from tuner.journal import read
 
+pytestmark = pytest.mark.nodes
+
 HERE = Path(__file__).parent
 PATIENCE_S = 120
 JOINING = (access.AUTH_MODE, access.TOKEN, access.TOKEN_PATH)
@@ -156,7 +158,6 @@ def test_what_no_node_can_meet_and_a_storage_that_is_not_shared_are_refused(clus
     assert not (working / "results").exists()
 
 
-@pytest.mark.nodes
 def test_a_search_is_sent_as_a_job_stopped_and_gone_on_with(cluster, working):
     def job(*arguments):
         address = f"http://{cluster.address_of(1)}:{cluster.dashboard}"
@@ -182,7 +183,6 @@ def test_a_search_is_sent_as_a_job_stopped_and_gone_on_with(cluster, working):
     assert reported(folder) == [("00000", epoch) for epoch in (1, 2, 3, 4)]
 
 
-@pytest.mark.nodes
 def test_a_search_outlives_a_node_and_its_head(cluster, working):
     """Of a driver on a machine that is no node, and a trial of three workers on two nodes."""
     at = cluster.outside() if cluster.namespaces else ()
