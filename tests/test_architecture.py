@@ -63,6 +63,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tuner.domains",),
     ("tuner.owner", "tuner.parts", "tuner.plain_files"),
     (
+        "tuner.background",
         "tuner.clock",
         "tuner.errors",
         "tuner.plain_values",

@@ -11,10 +11,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from tuner import ray_internals
+from tuner import background, ray_internals
 from tuner.errors import ExperimentError
 
 _LOOK_EVERY_S = 0.5
@@ -30,16 +31,8 @@ def watched() -> Iterator[None]:
     It ends as by a kill, with the exit code of an ExperimentError: nothing that asks Ray would
     return. To be left before Ray is shut down.
     """
-    over = threading.Event()
-    thread = threading.Thread(
-        target=_watch, args=(over, lambda daemon: give_up(f"Ray's {daemon} has died")), daemon=True
-    )
-    thread.start()
-    try:
+    with background.running(partial(_watch, lambda daemon: give_up(f"Ray's {daemon} has died"))):
         yield
-    finally:
-        over.set()
-        thread.join()
 
 
 @contextmanager
@@ -52,7 +45,7 @@ def last_words(say: Callable[[], str]) -> Iterator[None]:
         _last_words.remove(say)
 
 
-def _watch(over: threading.Event, on_death: Callable[[str], object]) -> None:
+def _watch(on_death: Callable[[str], object], over: threading.Event) -> None:
     seen: dict[int, str] = {}
     while not over.wait(_LOOK_EVERY_S):
         alive, dead = _daemons()
@@ -77,11 +70,11 @@ def _daemons() -> tuple[dict[int, str], list[str]]:
             except OSError:
                 continue
             name, _, rest = stat.partition("(")[2].rpartition(")")
-            if name in ray_internals.DAEMONS and rest.startswith(
-                " Z"
-            ):  # nobody has asked how it ended
+            if name not in ray_internals.DAEMONS:
+                continue
+            if rest.startswith(" Z"):  # nobody has asked how it ended
                 dead.append(name)
-            elif name in ray_internals.DAEMONS:
+            else:
                 alive[int(pid)] = name
     return alive, dead
 

@@ -28,5 +28,5 @@ def test_the_loss_is_told_once(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as server:
         head = f"127.0.0.1:{server.getsockname()[1]}"
         assert heartbeat._error_of(head) is None
-    heartbeat._watch(head, threading.Event(), lambda: lost.append(head))
+    heartbeat._watch(head, lambda: lost.append(head), threading.Event())
     assert lost == [head]

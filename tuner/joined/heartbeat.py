@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
-from tuner import daemons
+from tuner import background, daemons
 
 _LOOK_EVERY_S = 1.0
 _ANSWER_S = 5.0
@@ -40,21 +41,15 @@ class Missing:
 @contextmanager
 def watched(head: str) -> Iterator[None]:
     """Within it, the loss of the head at HOST:PORT is told on stderr and ends this process."""
-    over = threading.Event()
 
     def give_up() -> None:
         daemons.give_up(f"the cluster's head at {head} is gone")
 
-    thread = threading.Thread(target=_watch, args=(head, over, give_up), daemon=True)
-    thread.start()
-    try:
+    with background.running(partial(_watch, head, give_up)):
         yield
-    finally:
-        over.set()
-        thread.join()
 
 
-def _watch(head: str, over: threading.Event, on_loss: Callable[[], object]) -> None:
+def _watch(head: str, on_loss: Callable[[], object], over: threading.Event) -> None:
     missing = Missing()
     while not over.wait(_LOOK_EVERY_S):
         if missing.is_lost(_error_of(head), time.monotonic()):

@@ -13,11 +13,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import psutil
 
-from tuner import ray_internals
+from tuner import background, ray_internals
 
 NOTES = "TUNER_OUT_OF_MEMORY"  # in the environment of drivers and workers: the folder of notes
 
@@ -39,16 +40,8 @@ def watched(
     `notes` is a new folder for what was ended; `memory` tells what is there, as `free_and_all`.
     """
     notes.mkdir()
-    over = threading.Event()
-    thread = threading.Thread(
-        target=_watch, args=(over, notes, pids, memory or free_and_all), daemon=True
-    )
-    thread.start()
-    try:
+    with background.running(partial(_watch, notes, pids, memory or free_and_all)):
         yield
-    finally:
-        over.set()
-        thread.join()
 
 
 def why_ended(death: str) -> str | None:
@@ -78,7 +71,7 @@ def is_short(free: int, total: int) -> bool:
 
 
 def _watch(
-    over: threading.Event, notes: Path, pids: Callable[[], Iterable[int]], memory: Memory
+    notes: Path, pids: Callable[[], Iterable[int]], memory: Memory, over: threading.Event
 ) -> None:
     while not over.wait(_LOOK_EVERY_S):
         if is_short(*memory()):
