@@ -65,6 +65,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "tuner.background",
         "tuner.clock",
+        "tuner.ending",
         "tuner.errors",
         "tuner.plain_values",
         "tuner.ray_internals",

@@ -1,16 +1,13 @@
 """The driver without Ray: what it refuses, claims, and knows of its end; see integration/."""
 
 import json
-import os
-import signal
-import threading
 
 import pytest
 from synthetic import Writer, make_folder
 
 from tuner import driver
 from tuner.driver import resume_experiment, run_experiment
-from tuner.errors import InterruptedSearchError, JournalError, SpecError, UsageError
+from tuner.errors import JournalError, SpecError, UsageError
 from tuner.spec import build_spec
 
 
@@ -91,44 +88,3 @@ def test_a_damaged_journal_is_not_built_upon(tmp_path, no_search):
     with pytest.raises(JournalError, match="line 1"):
         resume_experiment(folder)
     assert not no_search
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_is_the_end_and_a_second_one_is_not_held_back(number):
-    before = signal.getsignal(number)
-    with driver._Ending(None) as ending:
-        assert not ending.has_come()
-        os.kill(os.getpid(), number)
-        assert (ending.has_come(), ending.signal) == (True, number)
-        assert signal.getsignal(number) is before
-    assert InterruptedSearchError("m", ending.signal).exit_code == 128 + number
-
-
-def test_handlers_are_given_back():
-    before = signal.getsignal(signal.SIGTERM)
-    with driver._Ending(None):
-        assert signal.getsignal(signal.SIGTERM) is not before
-    assert signal.getsignal(signal.SIGTERM) is before
-
-
-def test_in_another_thread_signals_are_left_alone():
-    before = signal.getsignal(signal.SIGTERM)
-    seen = []
-
-    def run():
-        with driver._Ending(None):
-            seen.append(signal.getsignal(signal.SIGTERM))
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    assert seen == [before]
-
-
-def test_time_runs_out(monkeypatch):
-    now = 100.0
-    monkeypatch.setattr(driver.time, "monotonic", lambda: now)
-    ending = driver._Ending(60)
-    assert not ending.has_come()
-    now = 160.0
-    assert (ending.has_come(), ending.signal) == (True, None)

@@ -8,14 +8,13 @@ import os
 import shutil
 import signal
 import tempfile
-import threading
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
 from tuner import cluster, daemons
 from tuner.assignment import Assignment
 from tuner.continuation import Extension, Past, assignment_of
+from tuner.ending import Ending
 from tuner.errors import ExperimentError, InterruptedSearchError
 from tuner.events import (
     COMPLETED,
@@ -102,7 +101,7 @@ def _run(spec: ExperimentSpec, journal: Journal, past: Past) -> Results:
     tensorboard = TensorBoardWriter(spec, earlier=trials)
     retention = Retention(spec.folder, metric=metric, mode=mode, earlier=trials)
     trackers = [Tracker(name, spec, earlier=past.history) for name in spec.log]
-    ending = _Ending(spec.time_budget_s)
+    ending = Ending(spec.time_budget_s)
     try:
         with ending, cluster.connect(spec=spec):
             slots = cluster.slots(spec.resources)
@@ -140,7 +139,7 @@ def _search(
     spec: ExperimentSpec,
     journal: Journal,
     past: Past,
-    ending: _Ending,
+    ending: Ending,
     observers: list[Observer],
     slots: int,
 ) -> None:
@@ -260,41 +259,6 @@ def _continued(spec: ExperimentSpec, trial: TrialRecord) -> Assignment:
     for warning in warnings:
         _log.warning("%s; going back to the one before", warning)
     return assignment
-
-
-class _Ending:
-    """Knows when the search is to end before its trials do: on a signal, or out of time.
-
-    As a context it takes over SIGINT, SIGTERM and SIGHUP; a second one is not held back.
-    """
-
-    _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-    def __init__(self, time_budget_s: float | None) -> None:
-        self.signal: int | None = None
-        self._deadline = None if time_budget_s is None else time.monotonic() + time_budget_s
-        self._handlers: dict[int, Any] = {}
-
-    def has_come(self) -> bool:
-        late = self._deadline is not None and time.monotonic() >= self._deadline
-        return late or self.signal is not None
-
-    def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():
-            self._handlers = {s: signal.signal(s, self._on_signal) for s in self._SIGNALS}
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._restore()
-
-    def _on_signal(self, number: int, frame: object) -> None:
-        self.signal = number
-        self._restore()
-
-    def _restore(self) -> None:
-        for number, handler in self._handlers.items():
-            signal.signal(number, handler)
-        self._handlers = {}
 
 
 def _machine() -> Machine | None:

@@ -20,8 +20,7 @@ from pydantic import ConfigDict, Field
 from tuner.digest import sha256_of
 from tuner.errors import CheckpointError, SpecError, UsageError
 from tuner.parts import Part, parse
-from tuner.plain_values import fault_of_values
-from tuner.storage import EXPERIMENT, read_json
+from tuner.storage import EXPERIMENT, read_object
 from tuner.training.blueprint import Blueprint
 from tuner.training.transfer import EXPORTED
 
@@ -165,17 +164,11 @@ def read_export(folder: Path | str) -> Export:
             f"{folder} is an experiment; export its best model: tuner export {folder} --to DIR"
         )
     try:
-        raw = read_json(path)
+        raw = read_object(path)
     except OSError as error:
         raise UsageError(
             f"{folder} is no exported model: cannot read {path} ({error.strerror})"
         ) from error
-    except ValueError as error:
-        raise UsageError(f"{path} is damaged: not JSON") from error
-    if not isinstance(raw, dict):
-        raise UsageError(f"{path} is damaged: it must hold one object")
-    if fault := fault_of_values(raw):
-        raise UsageError(f"{path} is damaged: it {fault}")
     if raw.get("format") != FORMAT:
         has = shown(raw.get("format"))
         raise UsageError(f"{path} has format {has}; this version reads {FORMAT}: export it again")

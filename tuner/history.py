@@ -134,8 +134,8 @@ def fold(events: Iterable[Event]) -> History:
         take = _TAKERS.get(event["event"])
         if take is not None:
             take(state, event)
-            state.seen = event["time"]
-    state.close_run()
+            state.runs.seen = event["time"]
+    state.runs.close()
     return History(
         status=state.status,
         trials={
@@ -144,8 +144,26 @@ def fold(events: Iterable[Event]) -> History:
         started=state.started,
         ended=state.ended,
         resumed=state.resumed,
-        runs=tuple(state.runs),
+        runs=tuple(state.runs.ended),
     )
+
+
+@dataclass(slots=True)
+class _Runs:
+    """The times in which something ran, as its events show them."""
+
+    ended: list[Run] = field(default_factory=list)
+    started: float | None = None  # of the current one
+    seen: float = 0.0  # the time of its last event
+
+    def close(self) -> None:
+        if self.started is not None:
+            self.ended.append(Run(self.started, self.seen))
+            self.started = None
+
+    def open(self, at: float) -> None:
+        self.close()
+        self.started = self.seen = at
 
 
 @dataclass(slots=True)
@@ -160,17 +178,10 @@ class _Trial:
     checkpoints: list[CheckpointRecord] = field(default_factory=list)
     error: TrialError | None = None
     ended: float | None = None
-    runs: list[Run] = field(default_factory=list)  # before the current one
-    run_started: float | None = None
-    seen: float = 0.0  # the time of its last event
-
-    def close_run(self) -> None:
-        if self.run_started is not None:
-            self.runs.append(Run(self.run_started, self.seen))
-            self.run_started = None
+    runs: _Runs = field(default_factory=_Runs)
 
     def record(self) -> TrialRecord:
-        self.close_run()
+        self.runs.close()
         return TrialRecord(
             trial_id=self.trial_id,
             config=self.config,
@@ -180,7 +191,7 @@ class _Trial:
             error=self.error,
             started=self.started,
             ended=self.ended,
-            runs=tuple(self.runs),
+            runs=tuple(self.runs.ended),
             origin=self.origin,
             seed=self.seed,
         )
@@ -193,43 +204,35 @@ class _State:
     started: float | None = None
     ended: float | None = None
     resumed: int = 0
-    runs: list[Run] = field(default_factory=list)  # before the current one
-    run_started: float | None = None
-    seen: float = 0.0  # the time of the last event
-
-    def close_run(self) -> None:
-        if self.run_started is not None:
-            self.runs.append(Run(self.run_started, self.seen))
-            self.run_started = None
+    runs: _Runs = field(default_factory=_Runs)
 
     def trial(self, event: Event) -> _Trial:
         trial_id = event["trial_id"]
         trial = self.trials.get(trial_id)
         if trial is None:
             trial = self.trials[trial_id] = _Trial(trial_id, event["time"])
-        trial.seen = event["time"]
+        trial.runs.seen = event["time"]
         return trial
 
 
 def _experiment_started(state: _State, event: Event) -> None:
-    state.close_run()
-    state.run_started = event["time"]
+    state.runs.open(event["time"])
     if state.started is None:
         state.started = event["time"]
     state.resumed += event["resumed"]
     state.status, state.ended = RUNNING, None
     for trial in state.trials.values():
         if trial.status == RUNNING:  # the driver that ran it is gone
-            trial.close_run()
+            trial.runs.close()
             trial.status = INTERRUPTED
 
 
 def _trial_started(state: _State, event: Event) -> None:
     known = event["trial_id"] in state.trials
     if known:
-        state.trials[event["trial_id"]].close_run()
+        state.trials[event["trial_id"]].runs.close()
     trial = state.trial(event)
-    trial.run_started = event["time"]
+    trial.runs.open(event["time"])
     trial.status, trial.error, trial.ended = RUNNING, None, None
     if not known:
         trial.config = event["config"]
@@ -251,7 +254,7 @@ def _checkpoint(state: _State, event: Event) -> None:
 
 def _trial_ended(state: _State, event: Event) -> None:
     trial = state.trial(event)
-    trial.close_run()
+    trial.runs.close()
     trial.status, trial.ended = event["status"], event["time"]
     trial.error = None
     if trial.status == FAILED:

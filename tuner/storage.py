@@ -59,17 +59,11 @@ def read_document(path: Path) -> dict[str, Any]:
     Raises UsageError for a file that is missing, damaged, or of another format.
     """
     try:
-        document = read_json(path)
+        document = read_object(path)
     except OSError as error:
         raise UsageError(
             f"{path.parent} is no experiment: cannot read {path}: {error.strerror}"
         ) from error
-    except ValueError as error:
-        raise UsageError(f"{path} is damaged: not JSON") from error
-    if not isinstance(document, dict):
-        raise UsageError(f"{path} is damaged: it must hold one object")
-    if fault := fault_of_values(document):
-        raise UsageError(f"{path} is damaged: it {fault}")
     if document.get("format") != FORMAT:
         raise UsageError(
             f"{path} has format {shown(document.get('format'))}; this version reads {FORMAT}"
@@ -79,6 +73,22 @@ def read_document(path: Path) -> dict[str, Any]:
             return document
         case _:
             raise UsageError(f"{path} is damaged: its spec has no objective of metric and mode")
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object that a file of someone's folder holds.
+
+    Raises OSError where it cannot be read or is no plain file, UsageError where it is damaged.
+    """
+    try:
+        found = read_json(path)
+    except ValueError as error:
+        raise UsageError(f"{path} is damaged: not JSON") from error
+    if not isinstance(found, dict):
+        raise UsageError(f"{path} is damaged: it must hold one object")
+    if fault := fault_of_values(found):
+        raise UsageError(f"{path} is damaged: it {fault}")
+    return found
 
 
 def read_json(path: Path) -> Any:

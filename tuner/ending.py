@@ -1,0 +1,43 @@
+"""What ends a search before its trials do: a signal, or a budget that is spent."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from typing import Any, Self
+
+
+class Ending:
+    """Knows when the search is to end before its trials do: on a signal, or out of time.
+
+    As a context it takes over SIGINT, SIGTERM and SIGHUP; a second one is not held back.
+    """
+
+    _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def __init__(self, time_budget_s: float | None) -> None:
+        self.signal: int | None = None
+        self._deadline = None if time_budget_s is None else time.monotonic() + time_budget_s
+        self._handlers: dict[int, Any] = {}
+
+    def has_come(self) -> bool:
+        late = self._deadline is not None and time.monotonic() >= self._deadline
+        return late or self.signal is not None
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._handlers = {s: signal.signal(s, self._on_signal) for s in self._SIGNALS}
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._restore()
+
+    def _on_signal(self, number: int, frame: object) -> None:
+        self.signal = number
+        self._restore()
+
+    def _restore(self) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        self._handlers = {}
