@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from ray import tune
 
-from tuner import driver, recorder
+from tuner import ending, recorder
 from tuner.digest import sha256_of
 from tuner.driver import resume_experiment, run_experiment
 from tuner.errors import UsageError
@@ -216,7 +216,7 @@ def test_a_time_budget_ends_the_search_and_interrupts_what_runs(ray_here, tmp_pa
         journal = tmp_path / "x" / "journal.jsonl"
         return 61.0 if journal.exists() and '"result"' in journal.read_text() else 0.0
 
-    monkeypatch.setattr(driver, "time", SimpleNamespace(monotonic=clock))
+    monkeypatch.setattr(ending, "time", SimpleNamespace(monotonic=clock))
     spec = build_spec(
         {
             "name": "x",
