@@ -34,6 +34,8 @@ from tuner.sections import AshaSettings, Objective, Resources, Timeouts
             {"split": 3, "workers": 2},
             "split: cannot be combined with workers above 1, got 3 and 2",
         ),
+        (Resources, {"cpus": 1e-320}, "cpus: must be greater than or equal to 0.0001, got 1e-320"),
+        (Resources, {"gpus": 1e-5}, "gpus: must be 0 or at least 0.0001, got 1e-05"),
         (Resources, {"split": 0}, "split: must be greater than or equal to 1, got 0"),
         (Resources, {"cpus": float("inf")}, "cpus: must be a finite number, got inf"),
         (Timeouts, {"report_s": 0}, "report_s: must be greater than 0, got 0"),

@@ -95,7 +95,7 @@ def test_all_faults_come_at_once_with_key_rule_value_and_choices() -> None:
         "search.space.lr: loguniform: lower must be at most upper, got 1 and 0",
         "objective.mode: unknown mode 'mx' (did you mean 'max'?); available: max, min",
         "scheduler.grace_period: must be at most max_t, got 30 and 10",
-        "resources.cpus: must be greater than 0, got -1",
+        "resources.cpus: must be greater than or equal to 0.0001, got -1",
         "resources.gpus: must be a finite number, got nan",
         "num_samples: must be greater than or equal to 1, got 0",
         "sede: unknown key 'sede' (did you mean 'seed'?)",

@@ -71,14 +71,18 @@ def read_scheduler(raw: object) -> object:
     return None if name == "none" else {"name": raw} if isinstance(raw, str) else raw
 
 
+LEAST_SHARE = 0.0001  # of a CPU or a GPU
+
+
 class Resources(Part):
     """What one trial reserves: CPUs and GPUs of each worker, and how many workers.
 
     workers: processes that each train the whole model on their share of a batch (DDP ranks).
-    split: stages of a model that does not fit one device, each in a process of its own.
+    split: stages of a model that does not fit one device, each in a process of its own. Ray counts
+    in ten thousandths: less of a CPU or GPU would be none.
     """
 
-    cpus: float = Field(1, gt=0)
+    cpus: float = Field(1, ge=LEAST_SHARE)
     gpus: float = Field(0, ge=0)
     workers: int = Field(1, ge=1, le=MOST)
     split: int = Field(1, ge=1, le=MOST)
@@ -96,6 +100,8 @@ class Resources(Part):
     @model_validator(mode="after")
     def _gpu_shares(self) -> Self:
         whole = self.gpus == int(self.gpus)
+        if 0 < self.gpus < LEAST_SHARE:
+            raise Rule(Fault("gpus", f"must be 0 or at least {LEAST_SHARE}", self.gpus))
         if self.split > 1 and self.workers > 1:
             rule = f"cannot be combined with workers above 1, got {self.split} and {self.workers}"
             raise Rule(Fault("split", rule))
