@@ -31,7 +31,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tuner.checks",),
     ("tuner.checks.every_node",),
     ("tuner.checks.machine",),
-    ("tuner.checks.disk", "tuner.checks.finding"),
+    ("tuner.checks.disk", "tuner.checks.finding", "tuner.checks.store"),
     ("tuner.cluster", "tuner.continuation", "tuner.reporting", "tuner.retention"),
     ("tuner.own_ray",),
     ("tuner.joined",),
@@ -57,6 +57,11 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tuner.training",),
     ("tuner.occupancy", "tuner.savings"),
     ("tuner.assignment", "tuner.history", "tuner.spec"),
+    ("tuner.remote.upkeep",),
+    ("tuner.remote.mirror",),
+    ("tuner.remote",),
+    ("tuner.remote.lease",),
+    ("tuner.remote.objects", "tuner.remote.places"),
     ("tuner.sections", "tuner.spec_text", "tuner.strategies"),
     ("tuner.constraints", "tuner.digest", "tuner.events", "tuner.grid"),
     ("tuner.rungs", "tuner.spread"),
@@ -83,7 +88,7 @@ UNTESTED_BY_NAME = {
     },
     **{
         f"tuner/checks/{name}.py": "test_doctor plays the machine that they look at"
-        for name in ("disk", "finding", "joined", "machine", "openness", "versions")
+        for name in ("disk", "finding", "joined", "machine", "openness", "store", "versions")
     },
     "tuner/commands/__init__.py": "a docstring",
     "tuner/domains/__init__.py": "names only; its modules' tests import through it",

@@ -221,7 +221,7 @@ def test_the_nodes_of_another_cluster_are_asked_before_there_is_a_folder(
         return
     [(there, folder, trainable)] = asked
     assert [node.cpus for node in there] == [4]
-    assert (folder, trainable) == (Path("shared"), "mine:Mine")
+    assert (folder, trainable) == ("shared", "mine:Mine")
 
 
 def test_a_plan_says_what_the_cluster_holds_unless_it_is_too_small(play, monkeypatch):

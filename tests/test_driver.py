@@ -34,7 +34,9 @@ def spec(tmp_path):
 def no_search(monkeypatch):
     """Everything but the search itself; the specs that would be searched."""
     searched = []
-    monkeypatch.setattr(driver, "_run", lambda spec, journal, past: searched.append((spec, past)))
+    monkeypatch.setattr(
+        driver, "_run", lambda spec, journal, past, upkeep: searched.append((spec, past))
+    )
     return searched
 
 

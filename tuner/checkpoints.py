@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from tuner.digest import sha256_of
 from tuner.errors import CheckpointError
 from tuner.history import CheckpointRecord
+from tuner.remote import mirror
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,10 @@ def verified(folder: Path, record: CheckpointRecord, trial_id: str) -> Checkpoin
     """
     what = f"checkpoint of trial {trial_id}, epoch {record.epoch}"
     path = inside(folder, record.path)
+    try:
+        mirror.bring(path)
+    except OSError as error:
+        raise CheckpointError(f"{what} cannot be fetched: {error.strerror}") from error
     if not os.path.exists(path):
         raise CheckpointError(f"{what} is missing: {path}")
     found = sha256_of(path)

@@ -17,6 +17,7 @@ from tuner.errors import UsageError
 from tuner.joined import growth, head, heartbeat, outpost, shipping, survey
 from tuner.joined.nodes import Node, nodes, places, too_large
 from tuner.joined.nodes import plan_there as of_nodes
+from tuner.remote.places import local
 from tuner.spec import ExperimentSpec, Resources
 
 LOCAL = "local"
@@ -144,7 +145,7 @@ def plan_there(spec: ExperimentSpec) -> dict[str, Any]:
 def _refuse_unfit(spec: ExperimentSpec, there: list[Node]) -> None:
     there = [node for node in there if node.cpus]
     if is_elsewhere() and _is_spread(there):
-        survey.refuse_unfit(there, Path(spec.storage), spec.trainable)
+        survey.refuse_unfit(there, spec.storage, spec.trainable)
 
 
 def _is_spread(there: list[Node]) -> bool:
@@ -191,7 +192,7 @@ def _joined(address: str, spec: ExperimentSpec | None) -> Iterator[None]:
         ours = head.ask(there)
         code = {}
         if spec:
-            code = shipping.runtime_env(Path.cwd(), Path(spec.storage), code=not spec.ships)
+            code = shipping.runtime_env(Path.cwd(), local(spec.storage), code=not spec.ships)
         with _node_here(there, ours):
             try:
                 ray.init(

@@ -8,6 +8,7 @@ from tuner.confirmations import leaders, link, linked, without_seed
 from tuner.driver import resume_experiment, run_experiment
 from tuner.errors import TunerError, UsageError
 from tuner.events import COMPLETED, RUNNING
+from tuner.remote.places import storage_of
 from tuner.results import Results
 from tuner.selection import score
 from tuner.spec import ExperimentSpec, build_spec
@@ -63,9 +64,10 @@ def confirming_spec(results: Results, *, top: int, seeds: int) -> ExperimentSpec
         score([v for _, v in trial.values(results.metric)], mode=results.mode, scope="best")
         for trial in found
     )
+    storage = storage_of(results.folder)
     return search.replace(
-        name=free_name(f"{results.name[:_LONGEST]}-{_ENDING}", results.folder.parent),
-        storage=str(results.folder.parent),
+        name=free_name(f"{results.name[:_LONGEST]}-{_ENDING}", storage),
+        storage=storage,
         search={
             "strategy": "grid",
             "space": space,

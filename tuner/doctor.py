@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tuner.checks import disk, joined, machine, openness, versions
+from tuner.checks import disk, joined, machine, openness, store, versions
 from tuner.checks.finding import Finding
 from tuner.events import COMPLETED, INTERRUPTED
 from tuner.listing import list_experiments
+from tuner.remote.places import is_url
 from tuner.reporting.wording import program
+from tuner.spec import default_storage
 from tuner.storage import storage_folder
 
 
@@ -21,12 +23,13 @@ def examine(storage: str | None = None, address: str | None = None) -> list[Find
 
     `storage` defaults to $TUNER_STORAGE, else ./results. Starts no Ray.
     """
+    place = storage or default_storage()
     return [
         *versions.check(),
         *machine.check(),
-        *disk.check(storage_folder(storage)),
+        *(store.check(place) if is_url(place) else disk.check(storage_folder(storage))),
         *openness.check(),
-        *(joined.check(address, storage_folder(storage)) if address else ()),
+        *(joined.check(address, place) if address else ()),
         *_experiments(storage),
     ]
 

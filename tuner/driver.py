@@ -8,6 +8,8 @@ import os
 import shutil
 import signal
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +30,8 @@ from tuner.history import TrialRecord, fold
 from tuner.journal import JOURNAL, Journal, read
 from tuner.owner import this_owner
 from tuner.provenance import describe
+from tuner.remote.places import storage_of, url_of
+from tuner.remote.upkeep import InPlace, InStore, held
 from tuner.reporting import silence
 from tuner.reporting.plan_text import reserves
 from tuner.reporting.tally import Tally
@@ -67,8 +71,8 @@ def run_experiment(spec: ExperimentSpec) -> Results:
     claim(spec.folder, describe(spec), empty=[JOURNAL])
     if given:
         keep(spec, given)
-    with Journal.open(spec.folder) as journal:
-        return _run(spec, journal, Past())
+    with _held(spec.folder) as (journal, upkeep):
+        return _run(spec, journal, Past(), upkeep)
 
 
 def resume_experiment(folder: Path, *, more: Extension | None = None) -> Results:
@@ -80,30 +84,39 @@ def resume_experiment(folder: Path, *, more: Extension | None = None) -> Results
     """
     more = more or Extension()
     document = read_document(folder / EXPERIMENT)
-    place = {"name": folder.resolve().name, "storage": str(folder.resolve().parent)}
+    place = {"name": folder.resolve().name, "storage": storage_of(folder)}
     raw = more.applied_to({**document["spec"], **place})
     source = str(folder / EXPERIMENT)
     spec = validate(raw, source=source, machine=_machine())
     if cluster.is_connected():
         cluster.admit(spec)
-    with Journal.open(folder) as journal:
+    with _held(folder) as (journal, upkeep):
         if more.changes_the_spec:
             write_document(folder / EXPERIMENT, {**document, "spec": spec.model_dump(mode="json")})
         past = Past.of(read(folder), metric=spec.objective.metric, retry_failed=more.retry_failed)
-        return _run(spec, journal, past)
+        return _run(spec, journal, past, upkeep)
 
 
-def _run(spec: ExperimentSpec, journal: Journal, past: Past) -> Results:
+@contextmanager
+def _held(folder: Path) -> Iterator[tuple[Journal, InPlace | InStore]]:
+    """The journal and the upkeep of an experiment that no other driver has."""
+    with held(folder, say=_log.warning) as upkeep, Journal.open(folder) as journal:
+        yield journal, upkeep
+
+
+def _run(spec: ExperimentSpec, journal: Journal, past: Past, upkeep: InPlace | InStore) -> Results:
     """Set up what watches the search, search, and tell how it ended."""
     silence.without_widgets()
     metric, mode = spec.objective.metric, spec.objective.mode
     trials = past.history.trials
     tensorboard = TensorBoardWriter(spec, earlier=trials)
-    retention = Retention(spec.folder, metric=metric, mode=mode, earlier=trials)
+    retention = Retention(
+        spec.folder, metric=metric, mode=mode, earlier=trials, remove=upkeep.remove
+    )
     trackers = [Tracker(name, spec, earlier=past.history) for name in spec.log]
     ending = Ending(spec.time_budget_s)
     try:
-        with ending, cluster.connect(spec=spec):
+        with ending, upkeep.during(ending.because), cluster.connect(spec=spec):
             slots = cluster.slots(spec.resources)
             slots = min(slots, spec.max_concurrent or slots)
             tally = Tally.of(spec, slots=slots)
@@ -125,6 +138,8 @@ def _run(spec: ExperimentSpec, journal: Journal, past: Past) -> Results:
     except KeyboardInterrupt:  # the second one
         if ending.signal is None:
             raise
+    if ending.error is not None:
+        raise type(ending.error)(f"{ending.error}; then {_go_on(spec)}") from ending.error
     if ending.signal is not None:
         name = signal.Signals(ending.signal).name
         raise InterruptedSearchError(f"{name} ended the search; {_go_on(spec)}", ending.signal)
@@ -215,7 +230,7 @@ def _search(
                 raise_on_failed_trial=False,
                 verbose=0,
             )
-        status = COMPLETED
+        status = COMPLETED if ending.error is None else FAILED
     except tune.TuneError as error:
         raise ExperimentError(f"Ray Tune failed: {error}") from error
     finally:
@@ -228,10 +243,10 @@ def _search(
 
 
 def _files_of_ray(spec: ExperimentSpec) -> str:
-    """Where Ray Tune may write: of a cluster, each node must see it; what a kill has left there
-    is removed.
+    """Where Ray Tune may write: of a cluster whose nodes share a folder, each must see it; what a
+    kill has left there is removed.
     """
-    if not cluster.is_elsewhere():
+    if not cluster.is_elsewhere() or url_of(spec.folder):
         return cluster.scratch_folder()
     for left in spec.folder.glob(f"{_RAYS}*"):
         shutil.rmtree(left, ignore_errors=True)

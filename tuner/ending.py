@@ -1,4 +1,4 @@
-"""What ends a search before its trials do: a signal, or a budget that is spent."""
+"""What ends a search before its trials do: a signal, a budget that is spent, or an error."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import threading
 import time
 from typing import Any, Self
 
+from tuner.errors import TunerError
+
 
 class Ending:
-    """Knows when the search is to end before its trials do: on a signal, or out of time.
+    """Knows when the search is to end before its trials do: a signal, no time left, or an `error`.
 
     As a context it takes over SIGINT, SIGTERM and SIGHUP; a second one is not held back.
     """
@@ -18,12 +20,17 @@ class Ending:
 
     def __init__(self, time_budget_s: float | None) -> None:
         self.signal: int | None = None
+        self.error: TunerError | None = None
         self._deadline = None if time_budget_s is None else time.monotonic() + time_budget_s
         self._handlers: dict[int, Any] = {}
 
     def has_come(self) -> bool:
         late = self._deadline is not None and time.monotonic() >= self._deadline
-        return late or self.signal is not None
+        return late or self.signal is not None or self.error is not None
+
+    def because(self, error: TunerError) -> None:
+        """End the search for `error`; from any thread."""
+        self.error = error
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():

@@ -100,7 +100,8 @@ def _is_error(value: object) -> bool:
     )
 
 
-def _is_owner(value: object) -> bool:
+def is_owner(value: object) -> bool:
+    """Whether `value` is an `owner` as `tuner.owner.this_owner` gives it."""
     return (
         isinstance(value, dict)
         and isinstance(value.get("host"), str)
@@ -118,7 +119,7 @@ _EPOCH: _Rule = ("epoch", _is_epoch, "a whole number from 0 on")
 _RULES: dict[str, tuple[_Rule, ...]] = {
     EXPERIMENT_STARTED: (
         ("resumed", lambda value: isinstance(value, bool), "true or false"),
-        ("owner", _is_owner, "{host, pid, started}"),
+        ("owner", is_owner, "{host, pid, started}"),
     ),
     TRIAL_STARTED: (
         _TRIAL,

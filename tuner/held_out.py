@@ -7,6 +7,7 @@ from typing import Any
 
 from tuner.checkpoints import Checkpoint
 from tuner.plain_files import check_folder
+from tuner.remote import mirror
 from tuner.storage import read_json, write_document
 
 _RECORD = "test.json"  # in the trial's folder
@@ -18,6 +19,7 @@ def recorded(folder: Path, trial_id: str, checkpoint: Checkpoint) -> dict[str, A
     folder: the experiment's.
     """
     try:
+        mirror.bring(_record(folder, trial_id))
         known = read_json(_record(folder, trial_id))
     except (OSError, ValueError):
         return None

@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 from tuner import access
 from tuner.errors import ExperimentError, UsageError, did_you_mean
 from tuner.joined import shipping
+from tuner.remote.places import is_url
 from tuner.reporting.wording import program
 
 STOPPED_CODE = 143  # of a job that was stopped: as of a search that SIGTERM has ended
@@ -230,7 +231,7 @@ def entry(experiment: str, directory: Path) -> str:
 
 def refuse_relative(storage: str) -> None:
     """Make sure that a job's results outlive it: raises UsageError for a relative storage."""
-    if not Path(storage).is_absolute():
+    if not is_url(storage) and not Path(storage).is_absolute():
         raise UsageError(
             "a job runs in a copy of this folder, so its storage must be a path that all nodes of "
             f"the cluster share, from the root: --storage /shared/results, got {storage!r}"

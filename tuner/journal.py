@@ -23,6 +23,7 @@ from tuner.errors import JournalError, UsageError
 from tuner.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, RESULT, Event, fault_of
 from tuner.owner import owner_in_words
 from tuner.plain_files import check_folder, open_plain
+from tuner.remote import mirror
 
 JOURNAL = "journal.jsonl"
 
@@ -150,6 +151,17 @@ def is_locked(folder: Path) -> bool:
     except OSError:
         return False
     return False
+
+
+def is_driven(folder: Path) -> bool:
+    """Whether a live driver has the experiment in `folder`: here, or at the store's other side."""
+    return is_locked(folder) or mirror.is_held_elsewhere(folder)
+
+
+def renew(folder: Path) -> None:
+    """Bring what a driver elsewhere has written; raises UsageError as `mirror.refresh` does."""
+    if not is_locked(folder):
+        mirror.refresh(folder)
 
 
 def read(folder: Path) -> Iterator[Event]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import TunerError
+from tuner.remote.places import shown
 from tuner.results import COUNTED, Results
 from tuner.selection import ranked
 from tuner.storage import experiment_folders
@@ -31,7 +32,7 @@ class Listed:
 
     def as_dict(self) -> dict[str, Any]:
         """As plain values: what `ls --json` says of it."""
-        return asdict(self) | {"folder": str(self.folder)}
+        return asdict(self) | {"folder": shown(self.folder)}
 
 
 def list_experiments(storage: Path | str | None = None) -> list[Listed]:

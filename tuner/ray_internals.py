@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +21,18 @@ def is_known() -> bool:
     import ray
 
     return ray.__version__.startswith(TESTED)
+
+
+def admit_storage(storage: Any) -> None:
+    """Let Ray keep a function's checkpoint in the folder of its `storage` on this machine.
+
+    It looks there for a mark that the driver has set, in what it takes for a shared folder.
+    """
+    from ray.train._internal.storage import _VALIDATE_STORAGE_MARKER_FILENAME
+
+    folder = Path(storage.experiment_fs_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / _VALIDATE_STORAGE_MARKER_FILENAME).touch()
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from tuner.domains import Choice, Domain, Normal, Numeric, Space, Value, names_o
 from tuner.errors import UsageError
 from tuner.history import TrialRecord
 from tuner.parts import Rule
+from tuner.remote.places import local, storage_of
 from tuner.results import Results
 from tuner.searchers.encoding import Array, Encoding
 from tuner.selection import score
@@ -65,8 +66,8 @@ def refine(results: Results, *, points: int) -> Refinement:
         space = narrowed(search.search.space, [trial.config for trial in leading])
     except Rule as rule:
         raise UsageError(f"{results.name}: a leader's config is not of its space: {rule}") from rule
-    storage = str(results.folder.resolve().parent)
-    usual = Path(default_storage()).expanduser().resolve() == Path(storage)
+    storage = storage_of(results.folder)
+    usual = local(default_storage()).resolve() == local(storage)
     values = [_value(results, trial) for trial in (best, leading[-1])]
     spec = search.replace(
         name=f"{results.name[:90]}-refined",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 from tuner.experiments import load_experiment
+from tuner.remote.mirror import is_taken
 from tuner.spec import ExperimentSpec
 from tuner.spec_text import override, with_strategy
 from tuner.storage import already_there, free_name
@@ -34,6 +34,6 @@ def resolve(
     if not named and isinstance(name, str) and isinstance(storage, str | None):
         raw["name"] = free_name(name, storage)
     spec = validate(raw, source=found.source, machine=machine)
-    if os.path.lexists(spec.folder):  # told before anything starts
+    if is_taken(spec.folder):  # told before anything starts
         raise already_there(spec.folder)
     return spec, found.source

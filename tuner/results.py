@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,9 @@ from tuner.checkpoints import Checkpoint, inside, verified
 from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
 from tuner.events import FAILED, INTERRUPTED, RUNNING, TRIAL_STATUSES
 from tuner.history import TrialRecord, fold
-from tuner.journal import is_locked, read
+from tuner.journal import is_driven, read, renew
+from tuner.remote import mirror
+from tuner.remote.places import shown, url_of
 from tuner.reporting.wording import amount_of
 from tuner.selection import MODES, best_epoch, check, mode_of, ranked
 from tuner.storage import EXPERIMENT, find_experiment, read_document
@@ -41,13 +44,14 @@ class Results:
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
+        # Looked up first: a driver that ends meanwhile has then journaled its end.
+        live = is_driven(self.folder)
+        renew(self.folder)
         self.document = read_document(self.folder / EXPERIMENT)
         self.spec: dict[str, Any] = self.document["spec"]
         self.metric: str = self.spec["objective"]["metric"]
         self.mode: str = self.spec["objective"]["mode"]
         self.name = str(self.spec.get("name", self.folder.resolve().name))
-        # Looked up first: a driver that ends meanwhile has then journaled its end.
-        live = is_locked(self.folder)
         history = fold(read(self.folder))
         if not live:
             ended = {
@@ -112,7 +116,10 @@ class Results:
 
     def log_path(self, trial: TrialRecord) -> Path:
         """Where the trial's own output is kept; it may be missing."""
-        return self.folder / "trials" / trial.trial_id / "log.txt"
+        path = self.folder / "trials" / trial.trial_id / "log.txt"
+        with suppress(OSError):  # as good as missing
+            mirror.bring(path)
+        return path
 
     def top(
         self,
@@ -274,7 +281,7 @@ class Results:
                     path = inside(self.folder, record.path)
                 except CheckpointError:
                     return None
-                return str(path) if os.path.exists(path) else None
+                return shown(path) if os.path.exists(path) or url_of(path) else None
         return None
 
 

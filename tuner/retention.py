@@ -7,7 +7,7 @@ written but not yet journaled is never touched, whenever the search is killed.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tuner.checkpoints import inside
@@ -17,19 +17,31 @@ from tuner.history import TrialRecord
 from tuner.selection import best_epoch
 
 
+def remove_folder(folder: Path) -> None:
+    """Remove a checkpoint's `folder`; that it cannot be removed is no reason to end a search."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 class Retention:
     """Removes checkpoints in `folder` as newer and better ones are journaled.
 
     metric, mode: the objective that decides which is the best. `earlier` are the trials of the
-    runs before a resume.
+    runs before a resume. remove: removes a checkpoint's folder for good.
     """
 
     def __init__(
-        self, folder: Path, *, metric: str, mode: str, earlier: Mapping[str, TrialRecord]
+        self,
+        folder: Path,
+        *,
+        metric: str,
+        mode: str,
+        earlier: Mapping[str, TrialRecord],
+        remove: Callable[[Path], object] = remove_folder,
     ) -> None:
         self._folder = folder
         self._metric = metric
         self._mode = mode
+        self._remove_folder = remove
         self._values: dict[str, dict[int, float]] = {}
         self._kept: dict[str, dict[int, str]] = {}  # trial_id -> epoch -> path
         for trial in earlier.values():
@@ -59,4 +71,4 @@ class Retention:
         # trials/ID/checkpoints/EPOCH, whether the path names it or the file in it
         names = target.relative_to(self._folder).parts
         if names[0] == "trials" and names[2:4] == ("checkpoints", str(epoch)):
-            shutil.rmtree(self._folder.joinpath(*names[:4]), ignore_errors=True)
+            self._remove_folder(self._folder.joinpath(*names[:4]))

@@ -25,6 +25,7 @@ from pydantic import (
 
 from tuner.errors import Fault, SpecError
 from tuner.parts import MOST, Part, Rule, parse
+from tuner.remote.places import local, url_of
 from tuner.sections import (
     SCHEDULERS,
     AshaSettings,
@@ -121,7 +122,8 @@ class ExperimentSpec(Part):
     function. training: the trainable's constants. num_samples: trials, 1 or more; only a grid or a
     time budget may leave it out. max_concurrent: trials at a time; None: as many as fit.
     time_budget_s: seconds after which no epoch is begun. seed: decides every config and every
-    trial's initial weights. storage: a folder; relative to where the run is started. confirms: what
+    trial's initial weights. storage: a folder, relative to where the run is started, or a URL of
+    an object store (s3://bucket/folder). confirms: what
     `tuner confirm` says of the search that it retrains the leaders of. warm_start: an earlier
     experiment, by name or folder, whose finished trials the searcher is given.
     """
@@ -181,8 +183,13 @@ class ExperimentSpec(Part):
 
     @property
     def folder(self) -> Path:
-        """The experiment's folder, STORAGE/NAME."""
-        return Path(self.storage).expanduser() / self.name
+        """The experiment's folder, STORAGE/NAME; of a storage that is a URL, its mirror here."""
+        return local(self.storage) / self.name
+
+    @property
+    def place(self) -> str:
+        """The experiment's folder for every machine: an absolute path, or a URL."""
+        return url_of(self.folder) or str(self.folder.resolve())
 
     @property
     def ships(self) -> bool:

@@ -1,4 +1,7 @@
-"""Where experiments lie, and the experiment.json of each: plain JSON, never run."""
+"""Where experiments lie, and the experiment.json of each: plain JSON, never run.
+
+A storage is a folder or a URL; of a URL all paths are those of its mirror (`tuner.remote`).
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,10 @@ from uuid import uuid4
 from tuner.errors import NameTakenError, UsageError, did_you_mean
 from tuner.plain_files import read_plain
 from tuner.plain_values import fault_of_values
+from tuner.remote import mirror
+from tuner.remote.mirror import is_taken
+from tuner.remote.places import is_url, local, storage_of, url_of
+from tuner.remote.places import shown as shown_place
 from tuner.reporting.wording import program
 
 EXPERIMENT = "experiment.json"
@@ -23,6 +30,8 @@ FORMAT = 1  # of experiment.json
 
 def find_experiment(name: str | Path, storage: Path | str | None = None) -> Path:
     """The folder of an experiment, by the rules and errors of `tuner.results.load_results`."""
+    if is_url(name):
+        storage, _, name = str(name).rstrip("/").rpartition("/")
     root = storage_folder(storage)
     for folder in (root / name, Path(name).expanduser()):
         if _is_experiment(folder):
@@ -30,26 +39,30 @@ def find_experiment(name: str | Path, storage: Path | str | None = None) -> Path
     names = sorted(folder.name for folder in experiment_folders(root))
     there = f"available: {', '.join(names[:20])}" if names else "there are none yet"
     hint = did_you_mean(str(name), names)
-    raise UsageError(f"no experiment {str(name)!r} in {root}{hint}; {there}")
+    raise UsageError(f"no experiment {str(name)!r} in {shown_place(root)}{hint}; {there}")
 
 
 def storage_folder(storage: Path | str | None) -> Path:
-    """`storage`, by default $TUNER_STORAGE, else ./results."""
+    """The folder of `storage`, by default $TUNER_STORAGE, else ./results; of a URL its mirror."""
     if storage is None:
         from tuner.spec import default_storage
 
         storage = default_storage()
-    return Path(storage).expanduser()
+    return local(storage)
 
 
 def experiment_folders(storage: Path | str | None = None) -> Iterator[Path]:
     """The folders right under `storage` that hold an experiment.json."""
     root = storage_folder(storage)
-    if root.is_dir():
+    if (names := mirror.names_in(root)) is not None:
+        yield from (root / name for name in names)
+    elif root.is_dir():
         yield from (f for f in root.iterdir() if f.name[0] != "." and _is_experiment(f))
 
 
 def _is_experiment(folder: Path) -> bool:
+    if url_of(folder.parent):
+        return mirror.is_taken(folder)
     return os.path.isfile(folder / EXPERIMENT)  # unlike Path.is_file, False where it may not look
 
 
@@ -104,8 +117,12 @@ def read_json(path: Path) -> Any:
 
 def write_document(path: Path, document: dict[str, Any]) -> None:
     """Write a JSON file, whole or not at all. Raises OSError where it cannot be written."""
-    text = json.dumps(document, indent=2) + "\n"
-    _replace(path, lambda partial: partial.write_text(text, encoding="utf-8"))
+    data = _encoded(document)
+    _replace(path, lambda partial: partial.write_bytes(data))
+
+
+def _encoded(document: dict[str, Any]) -> bytes:
+    return (json.dumps(document, indent=2) + "\n").encode()
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
@@ -125,6 +142,7 @@ def _replace(path: Path, write: Callable[[Path], object]) -> None:
     try:
         write(partial)
         partial.replace(path)
+        mirror.hand_over(path)
     finally:
         partial.unlink(missing_ok=True)
 
@@ -135,15 +153,21 @@ def claim(folder: Path, document: dict[str, Any], *, empty: Iterable[str] = ()) 
     It appears whole or not at all, whatever is killed, and of two that claim it one gets it. Raises
     NameTakenError where it exists, UsageError where it cannot be made.
     """
-    if os.path.lexists(folder):
+    if is_taken(folder):
         raise already_there(folder)
+    data = _encoded(document)
     partial = folder.with_name(f".{folder.name}.{uuid4().hex}")
     try:
         partial.mkdir(parents=True)
-        write_document(partial / EXPERIMENT, document)
+        (partial / EXPERIMENT).write_bytes(data)
         for name in empty:
             (partial / name).touch()
+        if not mirror.create(folder, data):
+            raise already_there(folder)
         partial.rename(folder)
+    except UsageError:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
     except OSError as error:
         shutil.rmtree(partial, ignore_errors=True)
         if os.path.lexists(folder):
@@ -153,9 +177,10 @@ def claim(folder: Path, document: dict[str, Any], *, empty: Iterable[str] = ()) 
 
 def already_there(folder: Path) -> NameTakenError:
     """The error for a new experiment whose folder exists."""
+    name = url_of(folder) or folder.name
     return NameTakenError(
-        f"experiment {folder.name!r} exists in {folder.parent}; "
-        f"go on with it by: {program()} resume {folder.name}, or give another name"
+        f"experiment {folder.name!r} exists in {storage_of(folder)}; "
+        f"go on with it by: {program()} resume {name}, or give another name"
     )
 
 
@@ -163,4 +188,4 @@ def free_name(name: str, storage: Path | str | None = None) -> str:
     """`name`, or the first of NAME-2, NAME-3, ... that nothing under `storage` has yet."""
     root = storage_folder(storage)
     numbered = (f"{name}-{number}" for number in count(2))
-    return next(free for free in chain([name], numbered) if not os.path.lexists(root / free))
+    return next(free for free in chain([name], numbered) if not is_taken(root / free))

@@ -18,7 +18,7 @@ def tune_trainable(spec: ExperimentSpec) -> Any:
     """The trainable for `tune.run`: it knows the plan and reserves what a trial may use."""
     learner = spec.ships or is_learner(load_trainable(spec.trainable))
     plan = Plan(
-        folder=str(spec.folder.resolve()),
+        place=spec.place,
         trainable=spec.trainable,
         constants=spec.constants,
         metric=spec.objective.metric,

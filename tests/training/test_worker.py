@@ -31,7 +31,7 @@ class Counter:
 
 def plan(folder, **changes):
     fields = {
-        "folder": str(folder),
+        "place": str(folder),
         "trainable": "test_worker:Counter",
         "constants": {"seed": 1, "epochs": 3},
         "metric": "steps",

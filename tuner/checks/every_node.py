@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from tuner.checks import disk, machine
+from tuner.checks import disk, machine, store
 from tuner.checks.finding import Finding, Level
 from tuner.joined.each import Reply, on_each
 from tuner.joined.nodes import Node
 from tuner.joined.survey import look, token_in
+from tuner.remote.places import is_url
 
 _COMPARED = ("tuner", "torch", "numpy")  # of Ray and Python the head is asked before one joins
 _CLOCKS_S = 5.0  # more apart, and the times of a journal and its files contradict each other
@@ -29,7 +30,7 @@ class Told:
     findings: tuple[Finding, ...]
 
 
-def check(nodes: Sequence[Node], storage: Path) -> Iterator[Finding]:
+def check(nodes: Sequence[Node], storage: str | Path) -> Iterator[Finding]:
     """Versions, clock, storage, GPUs, memory and disks of each of `nodes`, as seen from here.
 
     Of what is in order a line a node is told.
@@ -45,7 +46,7 @@ def check(nodes: Sequence[Node], storage: Path) -> Iterator[Finding]:
 
 
 def _of_node(
-    reply: Reply[Told], ours: dict[str, str], storage: Path, clock: float, took_s: float
+    reply: Reply[Told], ours: dict[str, str], storage: str | Path, clock: float, took_s: float
 ) -> Iterator[Finding]:
     name = reply.node.address
     told = reply.value
@@ -82,7 +83,7 @@ def tell(token: str) -> Told:
     findings = [*machine.check()]
     apart, _ = look(token, "tuner")
     if not apart:
-        findings += disk.check(Path(token))
+        findings += store.check(token) if is_url(token) else disk.check(Path(token))
     return Told(versions(), time.time(), apart, tuple(findings))
 
 

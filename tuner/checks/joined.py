@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from tuner import access, cluster
@@ -18,7 +17,7 @@ from tuner.joined.nodes import nodes
 _PROBE_S = 60  # how long a cluster may take to answer one who shows no token
 
 
-def check(address: str, storage: Path) -> Iterator[Finding]:
+def check(address: str, storage: str) -> Iterator[Finding]:
     """The running cluster at `address`: whether it lets us in, whom else, and what each node has.
 
     storage: where experiments are to lie, which each node must share.

@@ -88,6 +88,9 @@ def best(
 @options.storage
 def tensorboard(name: str, port: int, storage: str | None) -> int:
     """Open TensorBoard on experiment NAME, on this machine only."""
+    from tuner.remote.mirror import curves_followed
     from tuner.reporting.board import serve
 
-    return serve(load(name, storage).folder, port=port)
+    results = load(name, storage)
+    with curves_followed(results.folder):
+        return serve(results.folder, port=port)

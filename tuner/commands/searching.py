@@ -103,11 +103,12 @@ def resume(
     from tuner import cluster
     from tuner.continuation import Extension
     from tuner.driver import resume_experiment
+    from tuner.remote.places import storage_of
     from tuner.spec import build_spec
 
     before = load(name, storage)
     announce_code(before)
-    spec = build_spec({**before.spec, "storage": str(before.folder.parent)}, str(before.folder))
+    spec = build_spec({**before.spec, "storage": storage_of(before.folder)}, str(before.folder))
     with cluster.connect(address, spec=spec):
         cluster.await_room(spec.resources, wait_for_resources)
         more = Extension(add_samples or 0, time_budget, retry_failed)

@@ -46,13 +46,15 @@ def submit(
     has ended, and exits with the search's code; with Ctrl-C the job goes on.
     """
     from tuner.jobs import connected, entry, refuse_relative
-    from tuner.storage import storage_folder
+    from tuner.remote.places import is_url, local
+    from tuner.spec import default_storage
 
     directory = Path.cwd()
     if (resume is None) == (experiment is None):
         raise UsageError("give either EXPERIMENT or --resume NAME")
     wait = [] if wait_for_resources is None else [f"--wait-for-resources={wait_for_resources:g}s"]
-    storage = str(storage_folder(flags["storage"]))
+    given_storage = flags["storage"] or default_storage()
+    storage = given_storage if is_url(given_storage) else str(Path(given_storage).expanduser())
     refuse_relative(storage)
     if resume is not None:
         arguments = ["resume", resume, "--storage", storage]
@@ -63,7 +65,7 @@ def submit(
         chosen = [f"--search={flags['strategy']}"] if flags["strategy"] else []
         arguments = ["run", entry(experiment, directory), *given, *assignments, *chosen]
     with connected(address) as there:
-        job_id = there.submit([*arguments, *wait], directory=directory, storage=Path(storage))
+        job_id = there.submit([*arguments, *wait], directory=directory, storage=local(storage))
         click.echo(job_id)
         return 0 if no_wait else _follow(there, job_id, address)
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import IO
 
-from tuner.journal import Tail, is_locked
+from tuner.journal import Tail, is_driven, renew
 from tuner.reporting.plan_text import reserves
 from tuner.reporting.tally import Tally
 from tuner.reporting.terminal import Progress, live_view
@@ -45,8 +45,9 @@ def follow(
         Tally.of(spec), each=reserves(spec.resources), stream=stream, earlier=tail.read()
     )
     try:
-        while is_locked(results.folder):
+        while is_driven(results.folder):
             sleep(_EVERY_S)
+            renew(results.folder)
             for event in tail.read():
                 progress(event)
         for event in tail.read():

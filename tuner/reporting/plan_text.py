@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from textwrap import fill, indent
 from typing import Any
 
+from tuner.remote.places import shown
 from tuner.reporting.wording import amount_of, duration, number, printable
 from tuner.rungs import milestones, shares
 from tuner.spec import ExperimentSpec, Resources
@@ -19,7 +20,7 @@ def plan_text(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str
         "Each trial": f"{_length(spec)}, {reserves(spec.resources)}",
         "At once": _at_once(spec, plan),
         "Stopping": _stopping(spec),
-        "Results": str(spec.folder),
+        "Results": shown(spec.folder),
     }
     if spec.brackets > 1:
         lines["Brackets"] = _brackets(spec)

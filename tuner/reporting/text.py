@@ -11,6 +11,7 @@ from typing import Any
 from tuner.errors import NoUsableTrialError
 from tuner.events import COMPLETED, INTERRUPTED
 from tuner.history import TrialRecord
+from tuner.remote.places import shown
 from tuner.reporting.wording import (
     amount_of,
     duration,
@@ -59,7 +60,9 @@ def command_name(results: Results) -> str:
 def folder_name(folder: Path) -> str:
     """What to give a command as NAME for the experiment in `folder`."""
     usual = storage_folder(None) / folder.name
-    return shlex.quote(folder.name if folder.resolve() == usual.resolve() else str(folder))
+    if folder.resolve() == usual.resolve():
+        return shlex.quote(folder.name)
+    return shlex.quote(shown(folder))
 
 
 def _head(results: Results) -> list[str]:
@@ -159,4 +162,4 @@ def _ways_on(results: Results) -> list[str]:
 
 
 def _shown(path: Path) -> str:
-    return printable(str(path))
+    return printable(shown(path))

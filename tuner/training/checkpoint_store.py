@@ -13,6 +13,8 @@ from typing import Any
 
 from tuner.digest import sha256_of
 from tuner.errors import CheckpointError, StorageError
+from tuner.remote import mirror
+from tuner.remote.places import shown
 from tuner.training.state_limits import fault_of_archive, fault_of_state
 
 STATE_FILE = "state.pt"
@@ -35,11 +37,13 @@ class CheckpointStore:
 
     A learner's state is one file, EPOCH/state.pt; what a plain function saved is the directory
     EPOCH. Neither is synced to the disk: one that a power cut tears does not match its sha256.
+    Of an experiment in an object store it is handed over to that as it is written, and not kept.
     """
 
     def __init__(self, experiment: Path, trial_id: str) -> None:
         self._experiment = experiment
         self._folder = experiment / "trials" / trial_id / "checkpoints"
+        self._brought: list[Path] = []
 
     def save(self, epoch: int, state: dict[str, Any]) -> Saved:
         """Write a learner's `state`; it appears under its name only when it is whole.
@@ -61,6 +65,8 @@ class CheckpointStore:
                     raise
             digest = sha256_of(partial)
             os.replace(partial, path)
+            mirror.hand_over(path)
+        mirror.give_up(path)
         return Saved(epoch, path.relative_to(self._experiment).as_posix(), digest)
 
     def adopt(self, epoch: int, directory: Path) -> Saved:
@@ -73,7 +79,27 @@ class CheckpointStore:
             shutil.copytree(directory, partial)
             digest = sha256_of(partial)
             os.replace(partial, path)
+            mirror.hand_over(path)
+        mirror.give_up(path)
         return Saved(epoch, path.relative_to(self._experiment).as_posix(), digest)
+
+    def bring(self, path: str) -> Path:
+        """Where a checkpoint's `path` of the journal is here, until `let_go`; it may be missing.
+
+        Raises CheckpointError where it lies in a store that fails.
+        """
+        here = self._experiment / path
+        self._brought.append(here)
+        try:
+            mirror.bring(here)
+        except OSError as error:
+            raise CheckpointError(f"cannot fetch {shown(here)}: {error.strerror}") from error
+        return here
+
+    def let_go(self) -> None:
+        """What was brought is not needed any more."""
+        while self._brought:
+            mirror.give_up(self._brought.pop())
 
 
 @contextmanager
@@ -81,9 +107,9 @@ def _storing(path: Path) -> Iterator[None]:
     try:
         yield
     except shutil.Error as error:  # of several files: source, target and reason of each
-        raise StorageError(f"cannot write {path}: {error.args[0][0][2]}") from error
+        raise StorageError(f"cannot write {shown(path)}: {error.args[0][0][2]}") from error
     except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror}") from error
+        raise StorageError(f"cannot write {shown(path)}: {error.strerror}") from error
 
 
 def load_state(path: Path, sha256: str | None, *, what: str = "checkpoint") -> dict[str, Any]:

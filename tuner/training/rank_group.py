@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
-from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import ray
@@ -66,7 +65,7 @@ class _Rank:
     @_stays
     def begin(self, assignment: Assignment) -> None:
         name = "log.txt" if self._rank == 0 else f"log.rank{self._rank}.txt"
-        self._log = TrialLog(Path(self._plan.folder) / "trials" / assignment.trial_id / name)
+        self._log = TrialLog(self._plan.folder / "trials" / assignment.trial_id / name)
         self._log.__enter__()
         self._worker.begin(assignment)
 

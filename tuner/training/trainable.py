@@ -8,6 +8,8 @@ the worker's process lives on for the next trial; only a process that dies is Ra
 from __future__ import annotations
 
 import faulthandler
+import logging
+import shutil
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -26,6 +28,8 @@ from ray.tune.trainable.function_trainable import FunctionTrainable
 
 from tuner.assignment import Assignment
 from tuner.errors import StorageError
+from tuner.ray_internals import admit_storage
+from tuner.remote.places import url_of
 from tuner.training.checkpoint_store import CheckpointStore, Saved
 from tuner.training.deaths import WorkerGrownError, WorkerSpentError, death_of
 from tuner.training.failures import Failure, check_report, failure_of
@@ -47,6 +51,8 @@ class _Trial(Trainable):
 
     def setup(self, config: dict[str, Any], plan: Plan | None = None) -> None:
         assert plan is not None
+        # Of a start that takes long it would say in the trial's log to reuse actors, as is done
+        logging.getLogger("ray.tune.trainable.trainable").setLevel(logging.WARNING)
         self._plan = plan
         self._begin(config)
 
@@ -102,10 +108,9 @@ class _Trial(Trainable):
     def _begin(self, config: dict[str, Any]) -> None:
         self._plan.enter()  # the trial before may have gone elsewhere
         assignment = Assignment(**config)
-        folder = Path(self._plan.folder)
         self._failure: Failure | None = None
         self._epoch = assignment.epoch
-        self._log = TrialLog(folder / "trials" / assignment.trial_id / "log.txt")
+        self._log = TrialLog(self._plan.folder / "trials" / assignment.trial_id / "log.txt")
         try:
             self._log.__enter__()
         except StorageError as error:
@@ -209,17 +214,19 @@ class FunctionTrial(_Trial, FunctionTrainable):
 
     def _prepare(self, assignment: Assignment) -> None:
         self._leftovers = self._leftovers or Leftovers()
-        self._store = CheckpointStore(Path(self._plan.folder), assignment.trial_id)
+        self._store = CheckpointStore(self._plan.folder, assignment.trial_id)
         if get_session() is None:
             FunctionTrainable.setup(self, self.config)
         elif not FunctionTrainable.reset_config(self, self.config):
             raise RuntimeError("the trial before did not end its thread")
+        session = get_session()
+        assert session is not None
+        if url_of(self._plan.folder):
+            admit_storage(session.storage)
         if assignment.checkpoint is not None:
             from ray.tune import Checkpoint
 
-            path = Path(self._plan.folder) / assignment.checkpoint["path"]
-            session = get_session()
-            assert session is not None
+            path = self._store.bring(assignment.checkpoint["path"])
             session.loaded_checkpoint = Checkpoint.from_directory(path)
 
     def _trainable_func(self, config: dict[str, Any]) -> Any:
@@ -248,9 +255,12 @@ class FunctionTrial(_Trial, FunctionTrainable):
         last = self._last_training_result
         checkpoint = last.checkpoint if last else None
         saved = self._store.adopt(self._epoch, Path(checkpoint.path)) if checkpoint else None
+        if checkpoint and url_of(self._plan.folder):
+            shutil.rmtree(checkpoint.path, ignore_errors=True)  # Ray's copy, of this machine alone
         return self._success(metrics, saved)
 
     def _release(self) -> float:
+        self._store.let_go()
         return self._leftovers.clear() if self._leftovers else 0.0
 
     def _fail(self, error: BaseException) -> None:

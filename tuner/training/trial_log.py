@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Self, TextIO
 
 from tuner.errors import StorageError
+from tuner.remote import mirror
+from tuner.remote.places import shown
 from tuner.training import log_keeper
 
 _PATIENCE_S = 60.0  # with the keeper; it answers in milliseconds
@@ -25,8 +27,8 @@ class TrialLog:
     """Within it, all that reaches file descriptors 1 and 2 goes to the file `path`.
 
     That is what Python, C code and child processes print, and the traceback of a crash. The file
-    is appended to and capped; see `tuner.training.log_keeper`. Raises StorageError where it cannot
-    be opened.
+    is appended to and capped; see `tuner.training.log_keeper`. Of an experiment in an object store
+    it follows there when the trial fails or ends. Raises StorageError where it cannot be opened.
     """
 
     def __init__(self, path: Path) -> None:
@@ -40,13 +42,15 @@ class TrialLog:
         """Return when what was written so far is in the file."""
         _flush()
         _catch_up()
+        self._hand_over()
 
     def __enter__(self) -> Self:
         try:
+            mirror.bring(self._path)  # what it said before, on whichever machine
             self._path.parent.mkdir(parents=True, exist_ok=True)
             file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
-            raise StorageError(f"cannot write {self._path}: {error.strerror}") from error
+            raise StorageError(f"cannot write {shown(self._path)}: {error.strerror}") from error
         end, self._pipe = os.pipe()
         if hasattr(fcntl, "F_SETPIPE_SZ"):
             fcntl.fcntl(self._pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
@@ -73,6 +77,13 @@ class TrialLog:
         faulthandler.enable(2)
         os.close(self._pipe)
         _catch_up()
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        try:
+            mirror.hand_over(self._path)
+        except OSError as error:  # a log is not worth a trial
+            print(f"this log stays in {self._path}: {error.strerror}")
 
 
 class _Keeper:

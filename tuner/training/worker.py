@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.assignment import Assignment
+from tuner.remote.places import experiment_here
 from tuner.training.checkpoint_store import CheckpointStore, Saved, load_state
 from tuner.training.learner import Learner
 from tuner.training.loading import load_trainable
@@ -28,15 +29,15 @@ if TYPE_CHECKING:
 class Plan:
     """What all trials of an experiment share, sent to each worker once.
 
-    folder: the experiment's. trainable: its dotted path. constants: what every Learner is built
-    with, `seed` and `epochs` among them. epochs: the length of a whole trial, None for a function
-    that ends by itself. cpus, gpus: what each rank reserved. ranks: the processes that a trial
-    trains in; split: 1, or how many stages of one model they are. report_timeout_s: the longest
-    that an epoch may take; ranks_timeout_s: the longest that one rank waits for another.
-    sys_path: where modules are found. directory: where the user stands.
+    place: the experiment's folder, or its URL. trainable: its dotted path. constants: what every
+    Learner is built with, `seed` and `epochs` among them. epochs: the length of a whole trial, None
+    for a function that ends by itself. cpus, gpus: what each rank reserved. ranks: the processes
+    that a trial trains in; split: 1, or how many stages of one model they are. report_timeout_s:
+    the longest that an epoch may take; ranks_timeout_s: the longest that one rank waits for
+    another. sys_path: where modules are found. directory: where the user stands.
     """
 
-    folder: str
+    place: str
     trainable: str
     constants: dict[str, Any]
     metric: str
@@ -49,6 +50,11 @@ class Plan:
     ranks_timeout_s: float
     sys_path: tuple[str, ...]
     directory: str
+
+    @property
+    def folder(self) -> Path:
+        """The experiment's folder on this machine."""
+        return experiment_here(self.place)
 
     def enter(self) -> None:
         """Let this process find the user's modules, and files by their relative paths."""
@@ -84,10 +90,9 @@ class Worker:
         """
         from tuner.training.memory import MemoryWatch
 
-        folder = Path(self._plan.folder)
         build = load_trainable(self._plan.trainable)
         self._watch = MemoryWatch(self._device())
-        self._store = CheckpointStore(folder, assignment.trial_id)
+        self._store = CheckpointStore(self._plan.folder, assignment.trial_id)
         self._learner = build(
             assignment.config,
             self._plan.constants | own_seed(assignment.seed),
@@ -97,8 +102,9 @@ class Worker:
             **({"split": self._plan.split} if self._plan.split > 1 else {}),
         )
         if assignment.checkpoint is not None:
-            path = folder / assignment.checkpoint["path"]
-            self._learner.load_state_dict(load_state(path, assignment.checkpoint["sha256"]))
+            path, sha256 = assignment.checkpoint["path"], assignment.checkpoint["sha256"]
+            self._learner.load_state_dict(load_state(self._store.bring(path), sha256))
+            self._store.let_go()
 
     def step(self) -> tuple[object, dict[str, float]]:
         """Train one epoch; what the Learner reports, and what memory it took."""

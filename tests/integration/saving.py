@@ -1,0 +1,49 @@
+"""Trainables that take their time and save where they are, as a Learner and as a function."""
+
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+from ray import tune
+
+EPOCH_S = 0.3
+
+
+class Slow:
+    """Reports the epoch that its state says, and how many epochs this object has trained."""
+
+    metrics = ("loss", "counted", "trained")
+
+    def __init__(self, config, constants, *, device, rank, world_size):
+        self.x, self.counted, self.trained = config["x"], 0, 0
+
+    def step(self):
+        time.sleep(EPOCH_S)
+        self.counted += 1
+        self.trained += 1
+        print("epoch", self.counted)
+        return {"loss": self.x / self.counted, "counted": self.counted, "trained": self.trained}
+
+    def state_dict(self):
+        return {"counted": torch.tensor(self.counted)}
+
+    def load_state_dict(self, state):
+        self.counted = int(state["counted"])
+
+
+def files(config):
+    """The same as a function: its checkpoint is a folder with a folder in it."""
+    counted, trained = 0, 0
+    if before := tune.get_checkpoint():
+        counted = int((Path(before.path) / "inner" / "counted").read_text())
+    while counted < 5:
+        time.sleep(EPOCH_S)
+        counted, trained = counted + 1, trained + 1
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "inner").mkdir()
+            (Path(folder) / "inner" / "counted").write_text(str(counted))
+            tune.report(
+                {"loss": config["x"] / counted, "counted": counted, "trained": trained},
+                checkpoint=tune.Checkpoint.from_directory(folder),
+            )

@@ -1,0 +1,164 @@
+"""Searches whose storage is an S3: what is killed is resumed on another machine, from it alone."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from stores import needs_s3
+
+from tuner.remote.objects import Objects
+from tuner.remote.places import ROOT
+from tuner.remote.segments import fetch
+from tuner.results import load_results
+
+pytestmark = [pytest.mark.integration, needs_s3]
+
+HERE = Path(__file__).parent
+PATIENCE_S = 180
+TRIALS = ("00000", "00001", "00002")
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """Makes this machine another one, where nothing of the storage has been yet."""
+    count = iter(range(100))
+
+    def move():
+        monkeypatch.setenv(ROOT, str(tmp_path / f"machine{next(count)}"))
+
+    move()
+    return move
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "tuner", *arguments]
+
+
+def tuner(*arguments, code=0):
+    done = subprocess.run(
+        command(*arguments), capture_output=True, text=True, timeout=PATIENCE_S, cwd=HERE
+    )
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def events_in(url):
+    return [json.loads(line) for line in fetch(Objects(url)).data.splitlines()]
+
+
+def reports_in(url):
+    return [event for event in events_in(url) if event["event"] == "result"]
+
+
+@pytest.fixture
+def spec(tmp_path):
+    """The file of a spec for a trainable."""
+
+    def write(trainable):
+        fields = {
+            "trainable": trainable,
+            "search": {"space": {"x": "uniform(0.1, 1)"}},
+            "objective": {"metric": "loss"},
+            "scheduler": "none",
+            "num_samples": 3,
+        }
+        (tmp_path / "spec.json").write_text(json.dumps(fields))
+        return str(tmp_path / "spec.json")
+
+    return write
+
+
+@pytest.fixture
+def begun(s3, elsewhere, tmp_path, spec):
+    """Starts a search of three trials and returns its driver once it has reported four times."""
+    drivers = []
+
+    def begin(trainable, *more):
+        search = ["run", spec(trainable), "--storage", s3, "--name", "far"]
+        with (tmp_path / "said").open("w") as said:
+            driver = subprocess.Popen(command(*search, *more), cwd=HERE, stderr=said)
+        drivers.append(driver)
+        deadline = time.monotonic() + PATIENCE_S
+        while len(reports_in(f"{s3}/far")) < 4:
+            assert time.monotonic() < deadline
+            assert driver.poll() is None, (tmp_path / "said").read_text()
+            time.sleep(0.2)
+        return driver
+
+    yield begin
+    for driver in drivers:
+        driver.kill()
+        driver.wait()
+
+
+@pytest.mark.parametrize("trainable", ["saving:Slow", "saving:files"])
+def test_a_killed_search_goes_on_elsewhere_from_the_store_alone(s3, elsewhere, begun, trainable):
+    driver = begun(trainable, *(["training.epochs=5"] if trainable == "saving:Slow" else []))
+    driver.kill()
+    driver.wait()
+    before = reports_in(f"{s3}/far")
+    assert load_results("far", s3).status == "interrupted"
+
+    elsewhere()
+    tuner("resume", "far", "--storage", s3)
+    reports = reports_in(f"{s3}/far")
+    assert reports[: len(before)] == before
+    told = [(e["trial_id"], e["epoch"]) for e in reports]
+    assert sorted(told) == [(t, epoch) for t in TRIALS for epoch in range(1, 6)]
+    assert all(e["metrics"]["counted"] == e["epoch"] for e in reports)
+    for trial_id in TRIALS:  # each process has gone on from what the one before had saved
+        had = [e["epoch"] for e in before if e["trial_id"] == trial_id]
+        after = [e for e in reports[len(before) :] if e["trial_id"] == trial_id]
+        for event in after:
+            assert event["metrics"]["trained"] <= event["epoch"] - max(had[-1:], default=1) + 2
+
+    elsewhere()
+    results = load_results("far", s3)
+    assert results.status == "completed"
+    assert results.best_checkpoint().path.exists()
+    best = json.loads(tuner("best", "far", "--storage", s3, "--json").stdout)
+    assert best["checkpoint"].startswith(f"{s3}/far/trials/")
+    listed = json.loads(tuner("ls", "--storage", s3, "--json").stdout)
+    assert [(e["name"], e["folder"], e["status"]) for e in listed] == [
+        ("far", f"{s3}/far", "completed")
+    ]
+    names = Objects(f"{s3}/far").names("trials")
+    for trial_id in TRIALS:
+        own = [name.split("/")[2:] for name in names if name.split("/")[1] == trial_id]
+        assert len({parts[1] for parts in own if parts[0] == "checkpoints"}) in (1, 2)
+        assert any(parts[0].startswith("events.") for parts in own)
+    if trainable == "saving:Slow":
+        assert b"epoch 5" in Objects(f"{s3}/far").read("trials/00002/log.txt")
+
+
+def test_a_live_driver_is_not_followed_and_what_it_does_is_seen_elsewhere(
+    s3, elsewhere, begun, spec
+):
+    driver = begun("saving:Slow", "training.epochs=60")
+    elsewhere()
+    shown = json.loads(tuner("show", "far", "--storage", s3, "--json").stdout)
+    assert shown["status"] == "running"
+    assert shown["counts"]["running"] >= 1
+    refused = tuner("resume", "far", "--storage", s3, code=2).stderr
+    assert f"{s3}/far is held by another driver: pid {driver.pid} on " in refused
+    again = ["run", spec("saving:Slow"), "--storage", s3, "--name", "far", "training.epochs=60"]
+    taken = tuner(*again, code=2).stderr
+    assert f"go on with it by: tuner resume {s3}/far" in taken
+
+    driver.send_signal(signal.SIGINT)
+    assert driver.wait(timeout=PATIENCE_S) == 130
+    assert load_results("far", s3).status == "interrupted"
+    ended = [e for e in events_in(f"{s3}/far") if e["event"] == "trial_ended"]
+    assert {e["status"] for e in ended} == {"interrupted"}
+
+
+def test_a_store_that_nobody_can_reach_is_told_before_anything_starts(elsewhere, monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "x")
+    told = tuner("run", "digits", "--storage", "s3://nowhere/x", code=2).stderr
+    assert "cannot reach s3://nowhere/x/digits: Could not connect" in told

@@ -1,0 +1,196 @@
+"""The objects below one URL, by fsspec: S3, Google Cloud Storage, Azure and whatever else it knows.
+
+An object appears whole or not at all, and `create` lets one of several writers win. Whatever goes
+wrong is an OSError that says what the store said.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from tuner.errors import UsageError
+
+T = TypeVar("T")
+
+PATIENCE_S = 60.0  # with a store that fails
+_PAUSE_S = 0.5  # before the next try; doubled each time
+_FOLDERS = ("file", "local")  # of which fsspec cannot create a file atomically
+_INSTALL = {"s3": "tuner[s3]", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs"}
+
+
+class Objects:
+    """What lies below `url`, named by POSIX paths relative to it.
+
+    Raises UsageError where nothing that is installed knows such URLs.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
+        self._system, self._base = _opened(self.url)
+
+    def read(self, name: str) -> bytes:
+        """The bytes of an object; FileNotFoundError where there is none."""
+        with _told():
+            data: bytes = self._system.cat_file(self._path(name))
+        return data
+
+    def write(self, name: str, data: bytes) -> None:
+        """Put an object in the place of what is there."""
+        with _told():
+            self._system.pipe_file(self._path(name), data)
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Put an object where there is none; False, and nothing changed, where there is one.
+
+        The store decides (S3: a conditional put), so of several that ask at once one gets True.
+        """
+        with _told():
+            try:
+                self._system.pipe_file(self._path(name), data, mode="create")
+            except FileExistsError:
+                return False
+            except OSError:  # not each store says of a failed condition that it was one
+                if self._is_there(name):
+                    return False
+                raise
+        return True
+
+    def has(self, name: str) -> bool:
+        """Whether there is an object of this name."""
+        with _told():
+            return self._is_there(name)
+
+    def names(self, prefix: str = "") -> list[str]:
+        """The names of all objects below the folder `prefix`, in order."""
+        return sorted(self.sizes(prefix))
+
+    def sizes(self, prefix: str = "") -> dict[str, int]:
+        """The size in bytes of each object below the folder `prefix`, by name."""
+        with _told():
+            try:
+                found = self._system.find(self._path(prefix), detail=True)
+            except FileNotFoundError:
+                return {}
+        start = len(self._path("")) + 1
+        return {path[start:]: entry["size"] for path, entry in found.items() if path[start:]}
+
+    def folders(self) -> list[str]:
+        """The names of the folders right below the URL, in order."""
+        with _told():
+            try:
+                found = self._system.ls(self._path(""), detail=True)
+            except FileNotFoundError:
+                self.check_bucket()
+                return []
+        kinds = [entry for entry in found if entry["type"] == "directory"]
+        return sorted(entry["name"].rstrip("/").rpartition("/")[2] for entry in kinds)
+
+    def check_bucket(self) -> None:
+        """Raise FileNotFoundError where what the URL begins with, a bucket, is not there at all."""
+        bucket = self._base.partition("/")[0]
+        with _told():
+            try:
+                self._system.ls(bucket)
+            except PermissionError:  # who may see a folder of it need not see all
+                return
+            except FileNotFoundError:
+                raise FileNotFoundError(0, f"there is no bucket {bucket!r}") from None
+
+    def upload(self, path: Path, name: str) -> None:
+        """Put the file at `path` in the place of what is there."""
+        with _told():
+            self._system.put_file(str(path), self._path(name))
+
+    def download(self, name: str, path: Path) -> None:
+        """Bring an object to `path`, whole or not at all; FileNotFoundError where there is none."""
+        partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with _told():
+                self._system.get_file(self._path(name), str(partial))
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def remove(self, name: str) -> None:
+        """Remove an object, or all below a folder of that name; none there is no error."""
+        with _told():
+            try:
+                self._system.rm(self._path(name), recursive=True)
+            except FileNotFoundError:
+                return
+
+    def _is_there(self, name: str) -> bool:
+        try:  # fsspec's own `isfile` is False where the store fails, too
+            return bool(self._system.info(self._path(name))["type"] == "file")
+        except FileNotFoundError:
+            return False
+
+    def _path(self, name: str) -> str:
+        return f"{self._base}/{name}" if name else self._base
+
+
+def patiently(
+    ask: Callable[[], T],
+    *,
+    patience_s: float = PATIENCE_S,
+    sleep: Callable[[float], object] = time.sleep,
+) -> T:
+    """What `ask` returns, asked again for `patience_s` where the store fails; the last OSError.
+
+    That something is missing or not allowed does not pass, and is raised at once.
+    """
+    pause, deadline = _PAUSE_S, time.monotonic() + patience_s
+    while True:
+        try:
+            return ask()
+        except (FileNotFoundError, PermissionError):
+            raise
+        except OSError:
+            if time.monotonic() + pause > deadline:
+                raise
+        sleep(pause)
+        pause *= 2
+
+
+@lru_cache(maxsize=64)
+def _opened(url: str) -> tuple[Any, str]:
+    import fsspec
+
+    scheme = url.partition(":")[0]
+    if scheme in _FOLDERS:
+        raise UsageError(f"a storage that is a folder is given by its path, got {url!r}")
+    try:
+        system, base = fsspec.core.url_to_fs(url, use_listings_cache=False)
+    except ImportError as error:
+        package = _INSTALL.get(scheme)
+        do = f"pip install '{package}'" if package else str(error)
+        raise UsageError(f"for a storage of {scheme}:// something is not installed: {do}") from None
+    except ValueError as error:
+        known = "a folder, s3://bucket/folder, gs://..., az://..."
+        raise UsageError(f"no storage {url!r}: {error}; known: {known}") from None
+    return system, base.rstrip("/")
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Every error as an OSError with a `strerror`: a store's own errors are of many kinds."""
+    try:
+        yield
+    except OSError as error:
+        if error.strerror:
+            raise
+        raise type(error)(error.errno or 0, _in_a_line(error)) from error
+    except Exception as error:
+        raise OSError(0, _in_a_line(error)) from error
+
+
+def _in_a_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
