@@ -64,17 +64,27 @@ def taken_by_ray(options):
 
 
 @pytest.mark.parametrize("name", KUBERAY)
-def test_a_manifest_asks_for_a_token_and_shares_the_results(name):
+def test_a_manifest_asks_for_a_token_and_lets_each_pod_use_the_bucket(name):
     spec = ray_cluster(name)
     assert spec["authOptions"] == {"mode": "token"}
     assert spec["rayVersion"] == version("ray")
     for pod in pods(name):
         [container] = pod["template"]["spec"]["containers"]
         mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
-        assert mounts == {"results": "/shared", "shm": "/dev/shm"}
+        assert mounts["shm"] == "/dev/shm"
+        volumes = {volume["name"] for volume in pod["template"]["spec"]["volumes"]}
+        assert volumes == set(mounts)
+        assert container["envFrom"] == [{"secretRef": {"name": "tuner-s3", "optional": True}}]
+        assert container["resources"]["requests"] == container["resources"]["limits"]
+
+
+def test_a_lasting_cluster_has_a_folder_that_its_pods_share():
+    for pod in pods("raycluster.yaml"):
+        [container] = pod["template"]["spec"]["containers"]
+        mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+        assert mounts["results"] == "/shared"
         volumes = {volume["name"]: volume for volume in pod["template"]["spec"]["volumes"]}
         assert volumes["results"]["persistentVolumeClaim"] == {"claimName": "tuner-results"}
-        assert container["resources"]["requests"] == container["resources"]["limits"]
     [claim] = [e for e in documents("raycluster.yaml") if e["kind"] == "PersistentVolumeClaim"]
     assert claim["metadata"]["name"] == "tuner-results"
     assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
@@ -88,7 +98,7 @@ def test_what_a_rayjob_runs_is_a_command_of_ours():
     assert words[:3] == ["python", "-m", "tuner"]
     command = cli.commands[words[3]]
     given = command.make_context(words[3], words[4:]).params
-    assert (given["experiment"], given["storage"]) == ("digits", "/shared/results")
+    assert (given["experiment"], given["storage"]) == ("digits", "s3://BUCKET/results")
     assert given["address"] == "auto"
 
 

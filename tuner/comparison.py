@@ -16,6 +16,7 @@ from typing import Any
 from tuner.best_so_far import AXES, Curve, curves_of
 from tuner.errors import NoUsableTrialError, UsageError
 from tuner.events import RUNNING
+from tuner.remote.places import shown
 from tuner.reporting.wording import listed
 from tuner.results import Results
 from tuner.spec import ExperimentSpec, build_spec
@@ -149,7 +150,7 @@ def _mean(values: Sequence[float | None]) -> Mean | None:
 
 def _entrant(results: Results, names: Sequence[str]) -> Entrant:
     """Of several experiments of one name in different places each has its folder's path."""
-    name = results.name if names.count(results.name) == 1 else str(results.folder)
+    name = results.name if names.count(results.name) == 1 else shown(results.folder)
     spec = build_spec(results.spec, str(results.folder))
     curves = curves_of(results.history, metric=results.metric, mode=results.mode)
     return Entrant(name, spec, curves)

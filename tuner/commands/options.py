@@ -37,7 +37,11 @@ def _all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return apply
 
 
-storage = click.option("--storage", metavar="DIR", help="[default: $TUNER_STORAGE, else ./results]")
+storage = click.option(
+    "--storage",
+    metavar="DIR",
+    help="A folder, or s3://BUCKET/FOLDER.  [default: $TUNER_STORAGE, else ./results]",
+)
 address = click.option(
     "--address", default="local", metavar="local|auto|HOST:PORT", help="[default: local]"
 )

@@ -7,6 +7,7 @@ from textwrap import fill
 from typing import Any
 
 from tuner.confirmation import Confirmation, Leader
+from tuner.remote.places import shown
 from tuner.reporting.text import folder_name
 from tuner.reporting.wording import aligned, listed, number, printable, program, with_error
 from tuner.spread import Mean
@@ -111,7 +112,7 @@ def _model(confirmation: Confirmation, test: Mapping[str, Any]) -> Iterator[str]
     yield "Its config"
     yield from (f"  {name:<{width}}  {value}" for name, value in config.items())
     yield ""
-    yield f"Results      {printable(str(confirmation.results.folder))}"
+    yield f"Results      {printable(shown(confirmation.results.folder))}"
     yield f"Hand over    {program()} export {_search_name(confirmation)} --to DIR"
 
 

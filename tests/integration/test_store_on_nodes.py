@@ -1,0 +1,109 @@
+"""A search over nodes that share nothing but an S3: what one has saved there, another goes on from."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import real_nodes
+import stores
+
+from tuner.remote.objects import Objects
+from tuner.remote.places import ROOT
+from tuner.remote.segments import fetch
+from tuner.results import load_results
+
+pytestmark = [pytest.mark.nodes, stores.needs_s3]
+
+HERE = Path(__file__).parent
+PATIENCE_S = 180
+URL = f"{stores.BUCKET}/nodes"
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A head and a node of 2 CPUs each, with an S3 that both reach; each has a HOME of its own."""
+    with real_nodes.cluster() as made, pytest.MonkeyPatch.context() as patch:
+        if not made.namespaces:
+            pytest.skip("nodes that share no folder need network namespaces: not permitted here")
+        server = stores.serve("0.0.0.0")
+        for name, value in stores.environment(server, host=f"10.213.{made.net}.1").items():
+            patch.setenv(name, value)
+        stores.make_bucket()
+        home = made.folder / "home"
+        home.mkdir()
+        patch.setenv("HOME", str(home))
+        patch.setenv(ROOT, str(made.folder / "mirror"))  # of this process
+        made.start(1)
+        made.await_nodes(1)
+        made.start(2, private=home)
+        made.await_nodes(2)
+        yield made
+        server.stop()
+
+
+def begin(cluster, working, trainable, name):
+    shutil.copy(HERE / "saving.py", working)
+    fields = {
+        "trainable": trainable,
+        "training": {"epochs": 12} if trainable == "saving:Slow" else {},
+        "search": {"space": {"x": "uniform(0.1, 1)"}},
+        "objective": {"metric": "loss"},
+        "scheduler": "none",
+        "num_samples": 4,
+        "storage": URL,
+    }
+    (working / "far.json").write_text(json.dumps(fields))
+    path = [entry for entry in sys.path if Path(entry) != HERE]  # the nodes get it from `working`
+    command = [sys.executable, "-m", "tuner", "run", "far.json", "--name", name, "--json"]
+    return subprocess.Popen(
+        [*cluster.enter(1), *command, "--address", cluster.head],
+        cwd=working,
+        env={**cluster.foreign, **cluster.environment, "PYTHONPATH": os.pathsep.join(path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def reports(name):
+    lines = fetch(Objects(f"{URL}/{name}")).data.splitlines()
+    return [e for e in map(json.loads, lines) if e["event"] == "result"]
+
+
+def test_a_function_on_two_nodes_saves_in_the_store(cluster, tmp_path):
+    driver = begin(cluster, tmp_path, "saving:files", "files")
+    out, said = driver.communicate(timeout=PATIENCE_S)
+    assert driver.returncode == 0, said
+    assert json.loads(out)["counts"]["completed"] == 4
+    found = reports("files")
+    assert sorted((e["trial_id"], e["epoch"]) for e in found) == [
+        (f"{trial:05}", epoch) for trial in range(4) for epoch in range(1, 6)
+    ]
+    best = load_results("files", URL).best_checkpoint()
+    assert (best.path / "inner" / "counted").read_text() == "5"
+
+
+def test_what_a_lost_node_has_saved_is_gone_on_from_on_another(cluster, tmp_path):
+    driver = begin(cluster, tmp_path, "saving:Slow", "lost")
+    deadline = time.monotonic() + PATIENCE_S
+    while not all(any(e["trial_id"] == f"{t:05}" for e in reports("lost")) for t in range(4)):
+        assert driver.poll() is None, driver.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    cluster.nodes[2].kill()
+    out, said = driver.communicate(timeout=PATIENCE_S)
+    assert driver.returncode == 0, said
+    assert json.loads(out)["counts"]["completed"] == 4
+    found = reports("lost")
+    assert sorted((e["trial_id"], e["epoch"]) for e in found) == [
+        (f"{trial:05}", epoch) for trial in range(4) for epoch in range(1, 13)
+    ]
+    assert all(e["metrics"]["counted"] == e["epoch"] for e in found)
+    last = [e["metrics"]["trained"] for e in found if e["epoch"] == 12]
+    assert len([trained for trained in last if trained < 12]) == 2  # those of the lost node
+    assert min(last) >= 1
