@@ -1,4 +1,4 @@
-"""A search over nodes that share nothing but an S3: what one has saved there, another goes on from."""
+"""A search over nodes that share nothing but an S3: what one has saved, another goes on from."""
 
 import json
 import os
