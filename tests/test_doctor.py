@@ -1,5 +1,6 @@
 """What the doctor finds, with the machine played; a real Ray is looked at in integration/."""
 
+import math
 import os
 from importlib.metadata import PackageNotFoundError
 from ipaddress import ip_address
@@ -9,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from tuner import access
-from tuner.checks import disk, machine, openness, versions
+from tuner.checks import disk, joined, machine, openness, versions
 from tuner.doctor import examine, is_broken
 from tuner.sessions import Listener, Session
 from tuner.training import machine_memory
@@ -125,6 +126,21 @@ def test_on_a_node_what_asks_for_a_token_is_counted_and_what_does_not_is_named(m
     assert (named.level, named.found) == ("warning", "gcs_server, without a token: 6379")
     assert counted.found == "2 of Ray open to its network, with a token"
     assert counted.level == "ok"
+
+
+@pytest.mark.parametrize(
+    ("alive", "leaves", "said", "level"),
+    [
+        (True, None, "4 CPUs, 1 GPUs, 2.0 GiB of memory", "ok"),
+        (True, math.inf, "4 CPUs, 1 GPUs, 2.0 GiB of memory; leaves", "warning"),
+        (False, None, "gone", "warning"),
+    ],
+)
+def test_a_node_of_a_cluster_is_told_with_what_it_has(alive, leaves, said, level):
+    has = {"CPU": 4.0, "GPU": 1.0, "memory": 2.0 * GIB}
+    told = {"NodeID": "f00", "NodeManagerAddress": "10.0.0.1", "Resources": has, "Alive": alive}
+    finding = joined._node(told, leaves)
+    assert (finding.name, finding.found, finding.level) == ("10.0.0.1", said, level)
 
 
 def test_ours_would_be_open_where_the_user_has_said_so(tmp_path, monkeypatch):

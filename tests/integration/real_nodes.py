@@ -21,7 +21,9 @@ from pathlib import Path
 from tuner import access, guard
 
 STORE = 80_000_000
-PATIENCE_S = 60
+PATIENCE_S = 180
+NOTICE_S = 15
+_NOTICE = "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"  # between SIGTERM and the end of a node
 _NETS = range(16, 250)
 
 
@@ -64,6 +66,7 @@ class Node:
             mount = f'mount -t tmpfs none {private} && exec "$@"'
             command = ["unshare", "--mount", "sh", "-c", mount, "sh", *command]
         environment = {
+            _NOTICE: str(NOTICE_S),
             **cluster.foreign,
             **cluster.environment,
             guard.MARK: self.mark,
@@ -79,6 +82,10 @@ class Node:
 
     def pids(self):
         return guard.marked(self.mark, "/nowhere")
+
+    def shut_down(self):
+        """Ask it to end, as a system does that shuts down: it gives notice, of NOTICE_S."""
+        self.process.terminate()
 
     def kill(self):
         """End it as a power cut would."""

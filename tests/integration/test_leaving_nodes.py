@@ -1,11 +1,11 @@
-"""Nodes that leave a search while it runs: one that is cut off for a while."""
+"""Nodes that leave a search while it runs: one is cut off for a while, one gives notice."""
 
 import time
 from collections import Counter
 
 import pytest
 import real_nodes
-from far_search import ended, reported, tuner, until, working_folder
+from far_search import PATIENCE_S, ended, reported, tuner, until, working_folder
 
 from tuner.journal import read
 
@@ -54,5 +54,27 @@ def test_a_node_that_is_cut_off_for_a_while_costs_no_trial_and_no_report(cluster
     events = list(read(folder))
     assert Counter(e["status"] for e in events if e["event"] == "trial_ended") == {"completed": 3}
     for trial_id in ("00000", "00001", "00002"):
+        epochs = [epoch for reporting, epoch in reported(folder) if reporting == trial_id]
+        assert epochs == list(range(1, 9))
+
+
+def test_a_node_that_gives_notice_is_told_and_its_trial_goes_on_elsewhere(cluster, tmp_path):
+    """From what it has reported; it trains on until the node is gone, and no other begins there."""
+    working = working_folder(tmp_path)
+    folder = working / "results" / "far"
+    search = tuner(cluster, working, *SEARCH, "--num-samples", "2", at=cluster.enter(1))
+    until(lambda: {("00000", 2), ("00001", 2)} <= set(reported(folder)), search)
+    cluster.nodes[2].shut_down()
+    cluster.nodes[2].process.wait(timeout=PATIENCE_S)
+    before = notes(working)
+    assert {address for _, address, _ in before} == {cluster.address_of(1), cluster.address_of(2)}
+    cluster.start(3)
+    until(lambda: ("restored", cluster.address_of(3), 2) in notes(working), search)
+    (working / "open").touch()
+    code, out, said = ended(search)
+    assert code == 0, said
+    assert said.count(f"warning: node {cluster.address_of(2)} leaves in ") == 1, said
+    assert "2 trials: 2 completed" in out
+    for trial_id in ("00000", "00001"):
         epochs = [epoch for reporting, epoch in reported(folder) if reporting == trial_id]
         assert epochs == list(range(1, 9))

@@ -14,6 +14,7 @@ from tuner.journal import read
 
 pytestmark = pytest.mark.nodes
 
+OPEN = " of Ray open to its network, with a token"
 JOINING = (access.AUTH_MODE, access.TOKEN, access.TOKEN_PATH)
 
 
@@ -76,6 +77,28 @@ def test_a_plan_says_what_fits_where(cluster, working):
         (cluster.address_of(2), 2, 0),
     ]
     assert (plan["at_once"], plan["across_nodes"]) == (1, 1)
+
+
+def test_the_doctor_asks_every_node(cluster, working):
+    code, out, said = ended(tuner(cluster, working, "doctor", "--json", "--storage", working))
+    assert code == 0, said
+    findings = json.loads(out)["findings"]
+    assert ("authentication", "with a token") in {(f["name"], f["found"]) for f in findings}
+    fine = {f["name"]: f["found"] for f in findings if (f["topic"], f["level"]) == ("nodes", "ok")}
+    assert set(fine) == {cluster.address_of(1), cluster.address_of(2)}
+    for line in fine.values():
+        ports, *others = sorted(line.split("; "), key=lambda told: not told.startswith("ports: "))
+        open_to_others = int(ports.removeprefix("ports: ").removesuffix(OPEN))
+        assert (open_to_others > 0) == cluster.namespaces
+        assert "shares the storage" in others
+        assert {told.partition(":")[0] for told in others} >= {"latency", "disk", "/dev/shm"}
+    if cluster.namespaces:
+        storage = ("--storage", cluster.folder / "private")
+        code, out, _ = ended(tuner(cluster, working, "doctor", "--json", *storage))
+        assert code == 1
+        [apart] = [f for f in json.loads(out)["findings"] if f["level"] == "broken"]
+        assert (apart["topic"], apart["name"]) == ("nodes", cluster.address_of(2))
+        assert apart["found"].startswith("does not see what is written there from here")
 
 
 def test_what_no_node_can_meet_and_a_storage_that_is_not_shared_are_refused(cluster, working):
