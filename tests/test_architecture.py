@@ -30,7 +30,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tuner.doctor", "tuner.driver", "tuner.jobs"),
     ("tuner.checks",),
     ("tuner.checks.every_node",),
-    ("tuner.checks.machine",),
+    ("tuner.checks.machine", "tuner.checks.openness"),
     ("tuner.checks.disk", "tuner.checks.finding", "tuner.checks.store"),
     ("tuner.cluster", "tuner.continuation", "tuner.reporting", "tuner.retention"),
     ("tuner.own_ray",),

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 import ray._private.ray_constants  # noqa: F401 - a Ray that is played has no modules
+from ray._private.state import state
 
 from tuner import access, cluster, own_ray
 from tuner.errors import ExperimentError, UsageError
@@ -59,6 +60,7 @@ def play(monkeypatch):
     def put(**options):
         fake = FakeRay(**options)
         monkeypatch.setitem(sys.modules, "ray", fake)
+        monkeypatch.setattr(state, "get_draining_nodes", dict)
         monkeypatch.delenv(cluster.guard.MARK, raising=False)  # of the integration tests' own Ray
         monkeypatch.setattr(own_ray, "_FOR_THE_DRIVER", ("json",))
         monkeypatch.setattr(cluster, "_silence_daemons", lambda: None)

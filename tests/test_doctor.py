@@ -1,5 +1,6 @@
 """What the doctor finds, with the machine played; a real Ray is looked at in integration/."""
 
+import math
 import os
 from importlib.metadata import PackageNotFoundError
 from ipaddress import ip_address
@@ -9,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from tuner import access
-from tuner.checks import disk, machine, openness, versions
+from tuner.checks import disk, joined, machine, openness, versions
 from tuner.doctor import examine, is_broken
 from tuner.sessions import Listener, Session
 from tuner.training import machine_memory
@@ -24,7 +25,7 @@ def good_machine(monkeypatch):
     monkeypatch.setattr(openness, "sessions", list)
     monkeypatch.setattr(openness, "forgotten_folders", lambda known: [])
     monkeypatch.setattr(openness, "listeners", lambda known: [])
-    monkeypatch.setattr(disk, "_write_latency_ms", lambda folder: 0.5)
+    monkeypatch.setattr(disk, "_latencies_ms", lambda folder: (0.5, 0.1))
     monkeypatch.setattr(machine.psutil, "virtual_memory", lambda: room)
     monkeypatch.setattr(machine.psutil, "disk_usage", lambda folder: room)
     monkeypatch.setattr(machine_memory, "_GROUP", Path("/nowhere"))
@@ -79,9 +80,10 @@ def test_a_full_disk_breaks_and_little_shared_memory_is_told(tmp_path, monkeypat
 
 
 def test_a_storage_that_cannot_be_written_breaks_and_a_slow_one_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(disk, "_write_latency_ms", lambda folder: 250.0)
+    monkeypatch.setattr(disk, "_latencies_ms", lambda folder: (1.0, 250.0))
     slow = found(tmp_path / "not" / "there", "storage", "latency")
-    assert (slow.level, slow.found) == ("warning", "250.0 ms to write and sync 4 KiB")
+    told = "1.0 ms to write and sync 4 KiB, 250.0 ms to read them"
+    assert (slow.level, slow.found) == ("warning", told)
     assert list(tmp_path.iterdir()) == []
     monkeypatch.undo()
     (tmp_path / "file").touch()
@@ -114,6 +116,31 @@ def test_what_is_open_to_whom(tmp_path, monkeypatch, address, token, level, who)
     told = found(tmp_path, "open", "all addresses" if address == "::" else address)
     assert told.found == f"raylet, with{'' if token else 'out'} a token: 70, 71"
     assert (told.level, told.advice.startswith(who)) == (level, True)
+
+
+def test_on_a_node_what_asks_for_a_token_is_counted_and_what_does_not_is_named(monkeypatch):
+    asking = [Listener("raylet", ip_address(on), 70, True) for on in ("::", "10.0.0.1", "::1")]
+    open_to_all = Listener("gcs_server", ip_address("::"), 6379, False)
+    monkeypatch.setattr(openness, "listeners", lambda known: [*asking, open_to_all])
+    named, counted = openness.on_a_node()
+    assert (named.level, named.found) == ("warning", "gcs_server, without a token: 6379")
+    assert counted.found == "2 of Ray open to its network, with a token"
+    assert counted.level == "ok"
+
+
+@pytest.mark.parametrize(
+    ("alive", "leaves", "said", "level"),
+    [
+        (True, None, "4 CPUs, 1 GPUs, 2.0 GiB of memory", "ok"),
+        (True, math.inf, "4 CPUs, 1 GPUs, 2.0 GiB of memory; leaves", "warning"),
+        (False, None, "gone", "warning"),
+    ],
+)
+def test_a_node_of_a_cluster_is_told_with_what_it_has(alive, leaves, said, level):
+    has = {"CPU": 4.0, "GPU": 1.0, "memory": 2.0 * GIB}
+    told = {"NodeID": "f00", "NodeManagerAddress": "10.0.0.1", "Resources": has, "Alive": alive}
+    finding = joined._node(told, leaves)
+    assert (finding.name, finding.found, finding.level) == ("10.0.0.1", said, level)
 
 
 def test_ours_would_be_open_where_the_user_has_said_so(tmp_path, monkeypatch):

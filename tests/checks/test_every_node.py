@@ -11,6 +11,8 @@ from tuner.joined.survey import MISSING
 
 NODES = [Node(name, f"10.0.0.{name}", 4.0) for name in "123"]
 GPU = Finding("machine", "GPU 0", "A10, 24564 MiB, driver 550")
+SHM = Finding("machine", "/dev/shm", "8.0 GiB are free")
+OPEN = Finding("open", "all addresses", "raylet, without a token: 70", "warning", "x")
 
 
 @pytest.fixture
@@ -23,7 +25,7 @@ def checked(monkeypatch, tmp_path):
         replies = [
             Reply(node, None, change)
             if isinstance(change, str)
-            else Reply(node, Told(**{**good, "findings": (GPU,), **change}))
+            else Reply(node, Told(**{**good, "findings": (GPU, SHM), **change}))
             for node, change in zip(NODES, changes, strict=True)
         ]
         monkeypatch.setattr(every_node, "on_each", lambda *arguments: replies)
@@ -35,7 +37,17 @@ def checked(monkeypatch, tmp_path):
 def test_a_good_node_is_one_line(checked):
     findings = checked({}, {}, {})
     assert [(f.name, f.level) for f in findings] == [(node.address, "ok") for node in NODES]
-    assert findings[0].found == "shares the storage; GPU 0: A10, 24564 MiB, driver 550"
+    assert findings[0].found == (
+        "shares the storage; GPU 0: A10, 24564 MiB, driver 550; /dev/shm: 8.0 GiB are free"
+    )
+
+
+def test_what_is_in_order_is_told_beside_what_is_wrong(checked):
+    wrong, right, *others = checked({"findings": (OPEN, SHM)}, {"apart": MISSING}, "gone")
+    assert (wrong.name, wrong.level) == ("10.0.0.1 all addresses", "warning")
+    assert (right.name, right.level) == ("10.0.0.1", "ok")
+    assert right.found == "shares the storage; /dev/shm: 8.0 GiB are free"
+    assert [f.level for f in others] == ["broken", "broken"]
 
 
 @pytest.mark.parametrize(
@@ -52,6 +64,7 @@ def test_a_good_node_is_one_line(checked):
             "broken",
             "0.1 GiB are free",
         ),
+        ({"findings": (OPEN,)}, "warning", "raylet, without a token: 70"),
     ],
 )
 def test_what_is_wrong_on_one_node_is_told_of_that_one(checked, change, level, said):
@@ -68,6 +81,8 @@ def test_a_node_tells_of_its_machine_and_the_storage(tmp_path):
     with token_in(tmp_path) as token:
         told = every_node.tell(str(token))
     assert told.apart == ""
-    assert {"CPUs", "memory", "writable", "latency"} <= {f.name for f in told.findings}
+    names = {"CPUs", "memory", "/dev/shm", "writable", "latency", "disk", "ports"}
+    assert names <= {f.name for f in told.findings}
+    assert [f.found for f in told.findings if f.name == "writable"] == [str(tmp_path)]
     assert told.versions["tuner"]
     assert every_node.tell(str(tmp_path / "gone")).apart == MISSING

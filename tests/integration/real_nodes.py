@@ -6,6 +6,7 @@ addresses of the loopback device.
 """
 
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -20,7 +21,10 @@ from pathlib import Path
 from tuner import access, guard
 
 STORE = 80_000_000
-PATIENCE_S = 60
+PATIENCE_S = 180
+NOTICE_S = 15
+_NOTICE = "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"  # between SIGTERM and the end of a node
+_NETS = range(16, 250)
 
 
 def may_make_namespaces():
@@ -62,6 +66,7 @@ class Node:
             mount = f'mount -t tmpfs none {private} && exec "$@"'
             command = ["unshare", "--mount", "sh", "-c", mount, "sh", *command]
         environment = {
+            _NOTICE: str(NOTICE_S),
             **cluster.foreign,
             **cluster.environment,
             guard.MARK: self.mark,
@@ -78,6 +83,10 @@ class Node:
     def pids(self):
         return guard.marked(self.mark, "/nowhere")
 
+    def shut_down(self):
+        """Ask it to end, as a system does that shuts down: it gives notice, of NOTICE_S."""
+        self.process.terminate()
+
     def kill(self):
         """End it as a power cut would."""
         while pids := self.pids():
@@ -88,14 +97,20 @@ class Node:
         self.process.wait()
 
 
+def taken_nets():
+    """Which 10.213.N.0/24 this machine has: those of other clusters."""
+    told = subprocess.run(["ip", "-o", "addr"], check=True, capture_output=True, text=True)
+    return {int(number) for number in re.findall(r" 10\.213\.(\d+)\.", told.stdout)}
+
+
 class Cluster:
     """Nodes by number; 1 is the head. `driver` is how to run a process on no node's machine."""
 
     def __init__(self, folder, *, namespaces):
         self.folder = folder
         self.namespaces = namespaces
-        self.net = 16 + os.getpid() % 200
-        self.tag = f"t{os.getpid() % 100_000}"
+        self.net = next(n for n in _NETS if not namespaces or n not in taken_nets())
+        self.tag = f"t{os.getpid() % 100_000}{self.net:02x}"
         self.port = 6379 if namespaces else free_port()
         self.dashboard = 8265 if namespaces else free_port()
         self.token = secrets.token_hex(32)
@@ -133,9 +148,9 @@ class Cluster:
         if not self.namespaces:
             return []
         name = f"{self.tag}n{number}"
-        if name not in self.made:
+        if number not in self.made:
             ip("netns", "add", name)
-            self.made.append(name)
+            self.made.append(number)
             ip("link", "add", f"{self.tag}v{number}", "type", "veth", "peer", "eth0", "netns", name)
             ip("link", "set", f"{self.tag}v{number}", "master", f"{self.tag}b")
             ip("link", "set", f"{self.tag}v{number}", "up")
@@ -186,8 +201,9 @@ class Cluster:
     def close(self):
         for node in self.nodes.values():
             node.kill()
-        for name in self.made:
-            ip("netns", "del", name)
+        for number in self.made:
+            ip("link", "del", f"{self.tag}v{number}")  # it would outlive its namespace for a while
+            ip("netns", "del", f"{self.tag}n{number}")
         if self.namespaces:
             ip("link", "del", f"{self.tag}b")
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,15 +1,11 @@
 """One search over several real Ray nodes: joining, nodes that come and go, a head that is lost."""
 
 import json
-import os
-import shutil
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 import real_nodes
+from far_search import PATIENCE_S, ended, reported, tuner, until, working_folder
 
 from tuner import access
 from tuner.errors import UsageError
@@ -18,8 +14,7 @@ from tuner.journal import read
 
 pytestmark = pytest.mark.nodes
 
-HERE = Path(__file__).parent
-PATIENCE_S = 120
+OPEN = " of Ray open to its network, with a token"
 JOINING = (access.AUTH_MODE, access.TOKEN, access.TOKEN_PATH)
 
 
@@ -37,67 +32,7 @@ def cluster():
 
 @pytest.fixture
 def working(tmp_path):
-    """A user's working directory, with the code of a Learner."""
-    shutil.copy(HERE / "travelling.py", tmp_path)
-    (tmp_path / "notes").touch()
-    return tmp_path
-
-
-def spec(folder, **fields):
-    return {
-        "name": "far",
-        "trainable": "travelling:Travelling",
-        "training": {"folder": str(folder), "epochs": 4},
-        "search": {"space": {"x": "uniform(0.1, 1)"}},
-        "objective": {"metric": "loss"},
-        "scheduler": "none",
-        "resources": {"workers": 3},
-        "num_samples": 1,
-        **fields,
-    }
-
-
-def tuner(cluster, working, *arguments, at=(), address=None):
-    """A process of `tuner` in the folder `working`, on the machine that `at` enters."""
-    (working / "far.json").write_text(json.dumps(spec(working)))
-    path = [entry for entry in sys.path if Path(entry) != HERE]  # the nodes get it from `working`
-    return subprocess.Popen(
-        [
-            *at,
-            sys.executable,
-            "-m",
-            "tuner",
-            *map(str, arguments),
-            "--address",
-            address or cluster.head,
-        ],
-        cwd=working,
-        env={**cluster.foreign, **cluster.environment, "PYTHONPATH": os.pathsep.join(path)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def ended(process):
-    """Its exit code, what it printed and what it said."""
-    out, said = process.communicate(timeout=PATIENCE_S)
-    return process.returncode, out, said
-
-
-def until(condition, process):
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
-def reported(folder):
-    """(trial_id, epoch) of all reports so far."""
-    if not (folder / "journal.jsonl").exists():
-        return []
-    return [(e["trial_id"], e["epoch"]) for e in read(folder) if e["event"] == "result"]
+    return working_folder(tmp_path)
 
 
 def refusal(address, **environment):
@@ -142,6 +77,28 @@ def test_a_plan_says_what_fits_where(cluster, working):
         (cluster.address_of(2), 2, 0),
     ]
     assert (plan["at_once"], plan["across_nodes"]) == (1, 1)
+
+
+def test_the_doctor_asks_every_node(cluster, working):
+    code, out, said = ended(tuner(cluster, working, "doctor", "--json", "--storage", working))
+    assert code == 0, said
+    findings = json.loads(out)["findings"]
+    assert ("authentication", "with a token") in {(f["name"], f["found"]) for f in findings}
+    fine = {f["name"]: f["found"] for f in findings if (f["topic"], f["level"]) == ("nodes", "ok")}
+    assert set(fine) == {cluster.address_of(1), cluster.address_of(2)}
+    for line in fine.values():
+        ports, *others = sorted(line.split("; "), key=lambda told: not told.startswith("ports: "))
+        open_to_others = int(ports.removeprefix("ports: ").removesuffix(OPEN))
+        assert (open_to_others > 0) == cluster.namespaces
+        assert "shares the storage" in others
+        assert {told.partition(":")[0] for told in others} >= {"latency", "disk", "/dev/shm"}
+    if cluster.namespaces:
+        storage = ("--storage", cluster.folder / "private")
+        code, out, _ = ended(tuner(cluster, working, "doctor", "--json", *storage))
+        assert code == 1
+        [apart] = [f for f in json.loads(out)["findings"] if f["level"] == "broken"]
+        assert (apart["topic"], apart["name"]) == ("nodes", cluster.address_of(2))
+        assert apart["found"].startswith("does not see what is written there from here")
 
 
 def test_what_no_node_can_meet_and_a_storage_that_is_not_shared_are_refused(cluster, working):

@@ -1,8 +1,11 @@
 """Waiting for room on a cluster that is played."""
 
+import math
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
+from ray._private import state
 
 from tuner.errors import UsageError
 from tuner.joined import growth
@@ -19,7 +22,8 @@ def play(monkeypatch):
 
     def put(*looks, grows):
         looks = list(looks)
-        monkeypatch.setattr(growth, "nodes", lambda: looks.pop(0) if len(looks) > 1 else looks[0])
+        for look in ("nodes", "all_nodes"):
+            monkeypatch.setattr(growth, look, lambda: looks.pop(0) if len(looks) > 1 else looks[0])
         monkeypatch.setattr(growth, "autoscales", lambda there: grows)
         monkeypatch.setattr(growth, "_asked_for", lambda resources: nullcontext())
         monkeypatch.setattr(growth, "_LOOK_EVERY_S", 0.01)
@@ -73,6 +77,19 @@ def test_the_nodes_are_looked_at_now_and_then_only(play, monkeypatch):
     monkeypatch.setattr(growth, "_LOOK_EVERY_S", 60)
     room = growth.Room(ASKED, most=None, grows=False)
     assert [room(), room()] == [2, 2]
+
+
+def test_a_node_that_leaves_is_told_and_counts_with_what_is_in_use_there(play, monkeypatch, caplog):
+    going = replace(LARGE, leaves=math.inf)
+    play([LARGE], [going], [going], grows=False)
+    monkeypatch.setattr(growth, "_LOOK_EVERY_S", 0)
+    free = {"b": {"CPU": 4.0}}
+    monkeypatch.setattr(state, "available_resources_per_node", lambda: free)
+    room = growth.Room(ASKED, most=None, grows=False)
+    assert [room(), room(), room()] == [2, 1, 1]
+    assert [record.getMessage() for record in caplog.records] == [
+        "node b leaves; its trials go on elsewhere then"
+    ]
 
 
 def test_an_autoscaler_is_known_by_its_process_or_by_kuberays_command(monkeypatch, tmp_path):

@@ -1,8 +1,20 @@
 """How many trials fit on which nodes."""
 
+import math
+
 import pytest
 
-from tuner.joined.nodes import Node, Places, inventory, node_of, places, plan_there, too_large
+from tuner.joined.nodes import (
+    Node,
+    Places,
+    all_nodes,
+    inventory,
+    node_of,
+    nodes,
+    places,
+    plan_there,
+    too_large,
+)
 from tuner.spec import Resources, build_spec
 
 TWO = [Node("a", "10.0.0.1", 4.0, 1.0), Node("b", "10.0.0.2", 4.0)]
@@ -37,7 +49,23 @@ def test_a_node_is_what_ray_tells_of_it():
         "NodeManagerAddress": "10.0.0.3",
         "Resources": {"CPU": 8.0, "node:__internal_head__": 1.0},
     }
-    assert node_of(told) == Node("f00", "10.0.0.3", 8.0, 0.0, is_head=True)
+    assert node_of(told, {}) == Node("f00", "10.0.0.3", 8.0, 0.0, is_head=True)
+    assert node_of(told, {"f00": 1500, "f01": 0}).leaves == 1.5
+    assert node_of({**told, "NodeID": "f01"}, {"f01": 0}).leaves == math.inf
+
+
+def test_only_nodes_that_stay_are_counted_on(monkeypatch):
+    import ray
+    from ray._private.state import state
+
+    told = [
+        {"NodeID": name, "NodeManagerAddress": name, "Resources": {"CPU": 2.0}, "Alive": alive}
+        for name, alive in (("c", True), ("b", True), ("a", False))
+    ]
+    monkeypatch.setattr(ray, "nodes", lambda: told)
+    monkeypatch.setattr(state, "get_draining_nodes", lambda: {"b": 7000})
+    assert all_nodes() == [Node("b", "b", 2.0, leaves=7.0), Node("c", "c", 2.0)]
+    assert nodes() == [Node("c", "c", 2.0)]
 
 
 def test_what_there_is_is_told_with_alike_nodes_counted():

@@ -1,10 +1,12 @@
 """What Ray says of a death, as a failure."""
 
 import socket
+from types import SimpleNamespace
 
 import pytest
 from ray._private import state
-from ray.exceptions import NodeDiedError, OutOfMemoryError, RayActorError
+from ray.core.generated.common_pb2 import ActorDeathCause, ActorDiedErrorContext
+from ray.exceptions import ActorUnavailableError, NodeDiedError, OutOfMemoryError, RayActorError
 
 from tuner.errors import FAILURE_KINDS
 from tuner.training import deaths
@@ -49,6 +51,30 @@ def test_an_actor_that_is_gone_with_its_node_is_told_so(monkeypatch, alive, list
         if not listens:
             server.close()
         assert death_of(RayActorError("f00", "unavailable")).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("reason", "here", "kind"),
+    [
+        ("UNSPECIFIED", "another", "node_lost"),  # Ray does not know of its end
+        ("OUT_OF_SCOPE", "another", "node_lost"),  # ended since its trial goes on elsewhere
+        ("WORKER_DIED", "another", "crash"),
+        ("UNSPECIFIED", "n", "crash"),  # nothing comes between two processes of a machine
+    ],
+)
+def test_an_actor_whose_node_can_be_reached_again_was_cut_off(monkeypatch, reason, here, kind):
+    context = ActorDiedErrorContext(reason=ActorDiedErrorContext.Reason.Value(reason))
+    cause = ActorDeathCause(actor_died_error_context=context)
+    actor = {"Address": {"NodeID": "n"}, "DeathCause": cause}
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        node = {"NodeID": "n", "Alive": True, "NodeManagerAddress": "127.0.0.1"}
+        node |= {"NodeManagerPort": server.getsockname()[1]}
+        process = SimpleNamespace(get_node_id=lambda: here)
+        monkeypatch.setattr(deaths.ray, "is_initialized", lambda: True)
+        monkeypatch.setattr(deaths.ray, "nodes", lambda: [node])
+        monkeypatch.setattr(deaths.ray, "get_runtime_context", lambda: process)
+        monkeypatch.setattr(state, "actors", lambda actor_id: actor)
+        assert death_of(ActorUnavailableError("reset by peer", b"f" * 16)).kind == kind
 
 
 def test_a_node_that_was_taken_back_is_lost(monkeypatch):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from tuner.checks import disk, machine, store
+from tuner.checks import disk, machine, openness, store
 from tuner.checks.finding import Finding, Level
 from tuner.joined.each import Reply, on_each
 from tuner.joined.nodes import Node
@@ -17,6 +17,7 @@ from tuner.joined.survey import look, token_in
 from tuner.remote.places import is_url
 
 _COMPARED = ("tuner", "torch", "numpy")  # of Ray and Python the head is asked before one joins
+_SHOWN = ("latency", "disk", "temporary files", "/dev/shm", "GPU", "ports")  # begin so
 _CLOCKS_S = 5.0  # more apart, and the times of a journal and its files contradict each other
 
 
@@ -31,9 +32,9 @@ class Told:
 
 
 def check(nodes: Sequence[Node], storage: str | Path) -> Iterator[Finding]:
-    """Versions, clock, storage, GPUs, memory and disks of each of `nodes`, as seen from here.
+    """Versions, clock, storage, GPUs, memory, disks and open ports of each of `nodes`.
 
-    Of what is in order a line a node is told.
+    A line a node has what is in order; what is wrong there has one of its own.
     """
     ours = versions()
     with token_in(storage) as token:
@@ -64,9 +65,13 @@ def _of_node(
         yield Finding("nodes", name, f"its clock is {skew:.0f} s off", "warning", advice)
     wrong = [finding for finding in told.findings if finding.level != "ok"]
     yield from (replace(f, topic="nodes", name=f"{name} {f.name}") for f in wrong)
-    if not wrong and not told.apart:
-        has = "; ".join(f"{f.name}: {f.found}" for f in told.findings if f.name.startswith("GPU"))
-        yield Finding("nodes", name, f"shares the storage; {has}")
+    if not told.apart:
+        fine = (f for f in told.findings if f.level == "ok" and f.name.startswith(_SHOWN))
+        yield Finding("nodes", name, "; ".join(["shares the storage", *map(_in_short, fine)]))
+
+
+def _in_short(finding: Finding) -> str:
+    return f"{finding.name}: {finding.found}"
 
 
 def _versions(name: str, theirs: dict[str, str], ours: dict[str, str]) -> Iterator[Finding]:
@@ -80,10 +85,10 @@ def _versions(name: str, theirs: dict[str, str], ours: dict[str, str]) -> Iterat
 
 def tell(token: str) -> Told:
     """On a node: what it tells of itself."""
-    findings = [*machine.check()]
+    findings = [*machine.check(), *openness.on_a_node()]
     apart, _ = look(token, "tuner")
     if not apart:
-        findings += store.check(token) if is_url(token) else disk.check(Path(token))
+        findings += store.check(token) if is_url(token) else disk.check(Path(token).parent)
     return Told(versions(), time.time(), apart, tuple(findings))
 
 

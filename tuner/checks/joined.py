@@ -12,7 +12,8 @@ from tuner import access, cluster
 from tuner.checks import every_node
 from tuner.checks.finding import Finding, size
 from tuner.errors import UsageError
-from tuner.joined.nodes import nodes
+from tuner.joined.leaving import how_soon
+from tuner.joined.nodes import all_nodes, nodes
 
 _PROBE_S = 60  # how long a cluster may take to answer one who shows no token
 
@@ -28,8 +29,9 @@ def check(address: str, storage: str) -> Iterator[Finding]:
 
             head = ray.get_runtime_context().gcs_address
             yield Finding("cluster", "joined", f"{head}, Ray {ray.__version__} as here")
+            leaves = {node.node_id: node.leaves for node in all_nodes()}
             for node in ray.nodes():
-                yield _node(node)
+                yield _node(node, leaves.get(node["NodeID"]))
             yield from every_node.check([node for node in nodes() if node.cpus], storage)
     except UsageError as error:
         found, _, advice = str(error).partition(": ")
@@ -44,10 +46,14 @@ def check(address: str, storage: str) -> Iterator[Finding]:
         yield Finding("cluster", "authentication", "with a token")
 
 
-def _node(node: dict[str, Any]) -> Finding:
+def _node(node: dict[str, Any], leaves: float | None) -> Finding:
     has = node["Resources"]
     found = f"{has.get('CPU', 0):g} CPUs, {has.get('GPU', 0):g} GPUs"
     found += f", {size(has['memory'])} of memory" if "memory" in has else ""
+    if leaves is not None:
+        advice = "what runs there goes on elsewhere then; add a node if its room is needed"
+        found = f"{found}; leaves{how_soon(leaves)}"
+        return Finding("cluster", node["NodeManagerAddress"], found, "warning", advice)
     if node["Alive"]:
         return Finding("cluster", node["NodeManagerAddress"], found)
     return Finding("cluster", node["NodeManagerAddress"], "gone", "warning", "restart it")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tuner import access
 from tuner.checks.finding import Finding
@@ -44,12 +44,27 @@ def _open_ports(known: list[Session]) -> Iterator[Finding]:
     else:
         advice = f"unset {access.AUTH_MODE}, so that each Ray of ours has a token of its own"
         yield Finding("open", "our Ray", found, "warning", advice)
-    by_process: dict[tuple[str, str, bool], list[Listener]] = {}
-    for listener in listeners(known):
+    yield from map(_open_to, _by_process(listeners(known)))
+
+
+def on_a_node() -> Iterator[Finding]:
+    """What of Ray listens on this machine, a node of a cluster.
+
+    Ports that ask for a token are counted; of those that do not, the processes are named.
+    """
+    found = listeners(sessions())
+    yield from map(_open_to, _by_process([each for each in found if not each.token]))
+    reached = sum(each.token and each.is_open for each in found)
+    yield Finding("open", "ports", f"{reached} of Ray open to its network, with a token")
+
+
+def _by_process(found: list[Listener]) -> Iterable[list[Listener]]:
+    """`found`, those of one kind of process on one address together."""
+    alike: dict[tuple[str, str, bool], list[Listener]] = {}
+    for listener in found:
         key = listener.reach, listener.process, listener.token
-        by_process.setdefault(key, []).append(listener)
-    for those in by_process.values():
-        yield _open_to(those)
+        alike.setdefault(key, []).append(listener)
+    return alike.values()
 
 
 def _open_to(alike: list[Listener]) -> Finding:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from tuner.errors import UsageError
 from tuner.joined.each import on_each
-from tuner.joined.nodes import Node, nodes, places, too_large
+from tuner.joined.leaving import Farewell, usable
+from tuner.joined.nodes import Node, all_nodes, nodes, places, too_large
 from tuner.reporting.wording import duration
 from tuner.spec import Resources
 
@@ -58,8 +59,8 @@ def await_room(
 class Room:
     """How many trials may be live on the joined cluster at the moment, at most `most` (None: any).
 
-    Those that fit on its nodes. Where it autoscales, as many again, at least one: it brings nodes
-    only for what waits.
+    Those that fit on its nodes; of a node that is about to leave, which is told, only what is in
+    use. Where it autoscales, as many again, at least one: it brings nodes only for what waits.
     """
 
     def __init__(self, resources: Resources, *, most: int | None, grows: bool) -> None:
@@ -68,10 +69,13 @@ class Room:
         self._grows = grows
         self._looked = -math.inf
         self._limit = 0
+        self._farewell = Farewell()
 
     def __call__(self) -> int:
         if time.monotonic() - self._looked >= _LOOK_EVERY_S:
-            fits = places(self._resources, nodes()).trials
+            there = all_nodes()
+            self._farewell(there)
+            fits = places(self._resources, usable(there)).trials
             self._looked = time.monotonic()
             wanted = fits + max(1, fits) if self._grows else fits
             self._limit = min(wanted, self._most or wanted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,13 +15,18 @@ from tuner.validation import Machine
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A machine of the cluster, with all that it offers to trials, in use or not."""
+    """A machine of the cluster, with all that it offers to trials, in use or not.
+
+    leaves: when it will be gone, in seconds since the epoch; inf where that was not told, None
+    where it stays.
+    """
 
     node_id: str
     address: str
     cpus: float
     gpus: float = 0.0
     is_head: bool = False
+    leaves: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,25 +44,36 @@ class Places:
 
 
 def nodes() -> list[Node]:
-    """The nodes of the connected cluster that are alive, by address."""
+    """The nodes of the connected cluster that are alive and stay, by address."""
+    return [node for node in all_nodes() if node.leaves is None]
+
+
+def all_nodes() -> list[Node]:
+    """The nodes of the connected cluster that are alive, those that are about to leave included.
+
+    Ray starts nothing more on those; it calls them draining.
+    """
     import ray
+    from ray._private.state import state
 
-    return sorted(map(node_of, filter(_is_alive, ray.nodes())), key=lambda node: node.address)
+    draining = state.get_draining_nodes()
+    told = (node_of(node, draining) for node in ray.nodes() if node["Alive"])
+    return sorted(told, key=lambda node: node.address)
 
 
-def _is_alive(told: Mapping[str, Any]) -> bool:
-    return bool(told["Alive"])
+def node_of(told: Mapping[str, Any], draining: Mapping[str, int]) -> Node:
+    """A node from what `ray.nodes()` tells of it, and from when, in ms, which nodes will be gone.
 
-
-def node_of(told: Mapping[str, Any]) -> Node:
-    """A node from what `ray.nodes()` tells of it."""
-    has = told["Resources"]
+    draining: 0 where no time was told.
+    """
+    has, node_id = told["Resources"], told["NodeID"]
     return Node(
-        told["NodeID"],
+        node_id,
         told["NodeManagerAddress"],
         has.get("CPU", 0.0),
         has.get("GPU", 0.0),
         "node:__internal_head__" in has,
+        (draining[node_id] / 1000 or math.inf) if node_id in draining else None,
     )
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Mapping
+from typing import Any
 
 import ray
-from ray.exceptions import NodeDiedError, OutOfMemoryError, RayActorError
+from ray.exceptions import ActorUnavailableError, NodeDiedError, OutOfMemoryError, RayActorError
 
 from tuner.training.failures import Failure
 from tuner.training.machine_memory import why_ended
@@ -37,7 +39,7 @@ def death_of(error: BaseException | None) -> Failure:
         return cause.failure
     text = " ".join(str(error or "").split())
     if isinstance(error, NodeDiedError) or "its node has died" in text or _lost_its_node(error):
-        return Failure("node_lost", "the node that it ran on is gone")
+        return Failure("node_lost", "the node that it ran on is gone, or was cut off")
     ended = why_ended(str(error or ""))
     if ended:
         return Failure("oom", ended)
@@ -49,10 +51,11 @@ def death_of(error: BaseException | None) -> Failure:
 
 
 def _lost_its_node(error: BaseException | None) -> bool:
-    """Whether an actor is gone, or cannot be reached, because its node is.
+    """Whether an actor is gone, or cannot be reached, because its node is, or was for a while.
 
     Ray says so only once it has given the node up, which takes longer than to miss the actor. So
-    the node is asked: where its daemon takes no connection, it is lost.
+    the node is asked: where its daemon takes no connection, it is lost. Where it takes one, the
+    network may be back; the actor was cut off unless Ray knows that its process has died.
     """
     if not isinstance(error, RayActorError) or not ray.is_initialized():
         return False
@@ -67,7 +70,21 @@ def _lost_its_node(error: BaseException | None) -> bool:
     node = next((told for told in ray.nodes() if told["NodeID"] == node_id), None)
     if node is None:
         return False
-    return not node["Alive"] or not _answers(node["NodeManagerAddress"], node["NodeManagerPort"])
+    if not node["Alive"] or not _answers(node["NodeManagerAddress"], node["NodeManagerPort"]):
+        return True
+    if not isinstance(error, ActorUnavailableError) or _has_died(actor):
+        return False
+    return bool(node_id != ray.get_runtime_context().get_node_id())  # nothing cuts off our own
+
+
+def _has_died(actor: Mapping[str, Any]) -> bool:
+    """Whether an actor's process has died; not one that Ray has ended since nobody wanted it."""
+    from ray.core.generated.common_pb2 import (  # type: ignore[attr-defined]
+        ActorDiedErrorContext,
+    )
+
+    reason = actor["DeathCause"].actor_died_error_context.reason
+    return bool(reason == ActorDiedErrorContext.WORKER_DIED)
 
 
 def _answers(host: str, port: int) -> bool:
