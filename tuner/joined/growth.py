@@ -59,23 +59,41 @@ class Room:
     """How many trials may be live on the joined cluster at the moment, at most `most` (None: any).
 
     Those that fit on its nodes. Where it autoscales, as many again, at least one: it brings nodes
-    only for what waits.
+    only for what waits. `greet(new, others)` is told of nodes that have joined since the last look.
     """
 
-    def __init__(self, resources: Resources, *, most: int | None, grows: bool) -> None:
+    def __init__(
+        self,
+        resources: Resources,
+        *,
+        most: int | None,
+        grows: bool,
+        greet: Callable[[list[Node], list[Node]], object] = lambda new, others: None,
+    ) -> None:
         self._resources = resources
         self._most = most
         self._grows = grows
+        self._greet = greet
+        self._known: set[str] | None = None
         self._looked = -math.inf
         self._limit = 0
 
     def __call__(self) -> int:
         if time.monotonic() - self._looked >= _LOOK_EVERY_S:
-            fits = places(self._resources, nodes()).trials
+            there = nodes()
+            self._welcome(there)
+            fits = places(self._resources, there).trials
             self._looked = time.monotonic()
             wanted = fits + max(1, fits) if self._grows else fits
             self._limit = min(wanted, self._most or wanted)
         return self._limit
+
+    def _welcome(self, there: list[Node]) -> None:
+        known = {node.node_id for node in there} if self._known is None else self._known
+        new = [node for node in there if node.node_id not in known]
+        if new:
+            self._greet(new, [node for node in there if node.node_id in known])
+        self._known = known.union(node.node_id for node in new)
 
 
 @contextmanager
