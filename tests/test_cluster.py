@@ -12,6 +12,7 @@ import ray._private.ray_constants  # noqa: F401 - a Ray that is played has no mo
 
 from tuner import access, cluster, own_ray
 from tuner.errors import ExperimentError, UsageError
+from tuner.joined import supply
 from tuner.joined.nodes import Node
 from tuner.spec import Resources, build_spec
 
@@ -250,7 +251,7 @@ def test_the_nodes_of_another_cluster_get_the_data_set(
         asked.append((len(there), need.archive.title, need.data_dir, here))
         say("copied")
 
-    monkeypatch.setattr(cluster.supply, "bring", bring)
+    monkeypatch.setattr(supply, "bring", bring)
     cluster.admit(cifar10())
     assert asked == [(2, "CIFAR-10", "/data", "1")] * brought
     assert capsys.readouterr().err == "copied\n" * brought
@@ -261,7 +262,7 @@ def test_nodes_that_join_get_the_data_set_too(play, monkeypatch):
     monkeypatch.setattr(cluster.growth, "autoscales", lambda there: False)
     monkeypatch.setattr(cluster.growth, "_LOOK_EVERY_S", 0)
     greeted = []
-    monkeypatch.setattr(cluster.supply, "greet", lambda *told: greeted.append(told))
+    monkeypatch.setattr(supply, "greet", lambda *told: greeted.append(told))
     room = cluster.room(cifar10())
     assert room() == 4
     fake.resources.append({"CPU": 2})

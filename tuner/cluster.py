@@ -14,7 +14,7 @@ from typing import Any
 
 from tuner import access, guard, own_ray
 from tuner.errors import UsageError
-from tuner.joined import growth, head, heartbeat, outpost, shipping, supply, survey
+from tuner.joined import growth, head, heartbeat, outpost, shipping, survey
 from tuner.joined.nodes import Node, nodes, places, too_large
 from tuner.joined.nodes import plan_there as of_nodes
 from tuner.spec import ExperimentSpec, Resources
@@ -118,6 +118,8 @@ def admit(spec: ExperimentSpec) -> None:
     there = nodes()
     _refuse_unfit(spec, there)
     if is_elsewhere() and _is_spread(there):
+        from tuner.joined import supply  # with numpy, which a search on this machine has no use for
+
         for need in supply.needs_of(spec):
             supply.bring(there, need, here=_node_id(), say=_tell)
 
@@ -134,6 +136,8 @@ def _tell(text: str) -> None:
 
 def room(spec: ExperimentSpec) -> growth.Room:
     """How many trials of `spec` may be live on the joined cluster, whose nodes come and go."""
+    from tuner.joined import supply
+
     needs, grows = supply.needs_of(spec), growth.autoscales(nodes())
 
     def greet(new: list[Node], others: list[Node]) -> None:
