@@ -38,9 +38,10 @@ from tuner.errors import DataError
 from tuner.training.catalog import DATASETS
 from tuner.training.classifier import ImageClassifier
 from tuner.training.data import cifar10
+from tuner.training.data.arrays import ImageArrays, data_folder
 from tuner.training.data.augment import Augmentation
 from tuner.training.data.batches import Batcher, plan_epoch, shards
-from tuner.training.data.image_set import ImageArrays, data_folder, image_set
+from tuner.training.data.image_set import image_set
 from tuner.training.models.build import build_model
 from tuner.training.settings import ClassifierSettings
 

@@ -25,7 +25,7 @@ import torch.multiprocessing as mp
 from benchmarks.figures import options, spread
 from tuner.training.catalog import DATASETS
 from tuner.training.classifier import ImageClassifier
-from tuner.training.data.image_set import ImageArrays
+from tuner.training.data.arrays import ImageArrays
 
 NAME = "cifar-shaped"
 TOGETHER = (1, 2, 4, 8)

@@ -1,12 +1,14 @@
-"""What one driver carries: trials that report once, at once, so that all that is left is driving.
+"""What one driver carries: trials that report at once, so that all that is left is driving.
 
-    python -m benchmarks.scale [--trials 10000] [--plain-trials 1500] [--in-flight 16]
+    python -m benchmarks.scale [--trials 10000] [--plain-trials 1500] [--in-flight 16] [--epochs 1]
 
 Runs the same random search by tuner and by plain `tune.run` with reuse_actors, one after the other,
 each in a process of its own with a Ray of its own, whose CPUs are shared out so that so many trials
-run at a time. Tells the driver's CPU time a trial, of all, of the first thousand and of the last
-one; what its memory grows by a trial after the first thousand; and trials a second. Plain
-`tune.run` is as its defaults are, but for its output.
+run at a time; each reports once an epoch. Tells the driver's CPU time a trial, of all, of the first
+thousand and of the last one; the same a report; what its memory grows by a trial after the first
+thousand; trials a second; and the most processes that there were for trials, with the memory of one
+(PSS). Plain `tune.run` is as its defaults are, but for its output. A run ends early, without
+figures, where the machine has less than --keep GiB left.
 """
 
 from __future__ import annotations
@@ -26,13 +28,15 @@ import psutil
 
 BLOCK = 1000  # trials, of which the first and the last are compared
 SIDES = ("tuner", "tune.run")
+WATCH_EVERY_S = 10
 
 
 def instantly(config):
     """A trial that has nothing to do."""
     from ray import tune
 
-    tune.report({"loss": config["x"]})
+    for epoch in range(config["epochs"]):
+        tune.report({"loss": config["x"] / (1 + epoch)})
 
 
 class Meter:
@@ -67,7 +71,7 @@ class Meter:
         }
 
 
-def by_tuner(trials, in_flight, folder):
+def by_tuner(trials, in_flight, epochs, folder):
     """The figures of a search by tuner."""
     from tuner import cluster, recorder
     from tuner.driver import run_experiment
@@ -77,7 +81,7 @@ def by_tuner(trials, in_flight, folder):
         {
             "name": "scale",
             "trainable": "benchmarks.scale:instantly",
-            "search": {"space": {"x": "uniform(0, 1)"}},
+            "search": {"space": {"x": "uniform(0, 1)", "epochs": epochs}},
             "objective": {"metric": "loss", "mode": "min"},
             "scheduler": "none",
             "num_samples": trials,
@@ -98,7 +102,7 @@ def by_tuner(trials, in_flight, folder):
     return meter.figures()
 
 
-def by_tune(trials, in_flight, folder):
+def by_tune(trials, in_flight, epochs, folder):
     """The figures of plain `tune.run`."""
     import ray
     from ray import tune
@@ -118,7 +122,7 @@ def by_tune(trials, in_flight, folder):
 
     tune.run(
         instantly,
-        config={"x": tune.uniform(0, 1)},
+        config={"x": tune.uniform(0, 1), "epochs": epochs},
         metric="loss",
         mode="min",
         num_samples=trials,
@@ -138,13 +142,61 @@ def share(in_flight):
     return int(1000 * len(os.sched_getaffinity(0)) / in_flight) / 1000
 
 
-def measured(side, trials, in_flight):
-    """The figures of one side, from a process of its own."""
+def measured(side, trials, options):
+    """The figures of one side, from a process of its own; None where memory became scarce."""
     with tempfile.TemporaryDirectory(prefix="scale-", dir=".") as folder:
         command = [sys.executable, "-m", "benchmarks.scale", "--side", side, "--folder", folder]
-        command += ["--trials", str(trials), "--in-flight", str(in_flight)]
-        said = subprocess.check_output(command, stderr=subprocess.DEVNULL, text=True)
-    return json.loads(said.splitlines()[-1])
+        command += ["--trials", str(trials), "--in-flight", str(options.in_flight)]
+        command += ["--epochs", str(options.epochs)]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        most, scarce = watch(process, options.keep << 30)
+        said, _ = process.communicate()
+    if scarce or process.returncode:
+        print(f"{side:10} ended early, {'short of memory' if scarce else process.returncode}")
+        return None
+    return {**json.loads(said.splitlines()[-1]), **most}
+
+
+def watch(process, keep):
+    """How many workers of `process` had most memory at a time, their mean PSS; was it ended.
+
+    It is ended where the machine has less than `keep` bytes left.
+    """
+    most = {"workers": 0, "pss": 0.0}
+    while process.poll() is None:
+        if psutil.virtual_memory().available < keep:
+            process.terminate()  # the search ends its trials and its Ray
+            return most, True
+        sizes = [pss for each in workers_of(process.pid) if (pss := pss_of(each))]
+        if sum(sizes) > most["workers"] * most["pss"]:
+            most = {"workers": len(sizes), "pss": sum(sizes) / len(sizes)}
+        time.sleep(WATCH_EVERY_S)
+    return most, False
+
+
+def workers_of(pid):
+    """The processes below `pid` that run trials."""
+    try:
+        below = psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+    return [each for each in below if told(each.name, "").startswith("ray::")]
+
+
+def pss_of(process):
+    """The bytes of memory of `process`, shared ones in proportion."""
+    memory = told(process.memory_full_info, None)
+    return memory.pss if memory else 0
+
+
+def told(ask, otherwise):
+    """What a process tells of itself; `otherwise` where it has ended."""
+    try:
+        return ask()
+    except psutil.Error:
+        return otherwise
 
 
 def main():
@@ -152,27 +204,32 @@ def main():
     parser.add_argument("--trials", type=int, default=10_000)
     parser.add_argument("--plain-trials", type=int, default=1500, help="of tune.run, which is slow")
     parser.add_argument("--in-flight", type=int, default=16)
+    parser.add_argument("--epochs", type=int, default=1, help="reports of each trial")
+    parser.add_argument("--keep", type=int, default=6, metavar="GIB", help="of memory to leave")
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.side:
         run = by_tuner if options.side == "tuner" else by_tune
         folder = options.folder.resolve()
-        print(json.dumps(run(options.trials, options.in_flight, folder)))
+        print(json.dumps(run(options.trials, options.in_flight, options.epochs, folder)))
         return
     print(f"Python {platform.python_version()}, Ray {version('ray')}, {os.cpu_count()} cores")
-    print(f"{options.in_flight} trials at a time")
-    heads = ("trials", "CPU ms", "first", "last", "last/first", "KB", "a second")
-    print(f"{'':10}", *(f"{head:>10}" for head in heads))
+    print(f"{options.in_flight} trials at a time, {options.epochs} reports each")
+    heads = ("trials", "CPU ms", "first", "last", "last/first", "a report", "KB", "a second")
+    print(f"{'':10}", *(f"{head:>10}" for head in (*heads, "processes", "MB each")))
     for side, trials in zip(SIDES, (options.trials, options.plain_trials), strict=True):
         if not trials:
             continue
-        got = measured(side, trials, options.in_flight)
+        got = measured(side, trials, options)
+        if got is None:
+            continue
         ratio = got["last_ms"] / got["first_ms"]
         print(
             f"{side:10} {got['trials']:10} {got['cpu_ms']:10.1f} {got['first_ms']:10.1f} "
-            f"{got['last_ms']:10.1f} {ratio:10.2f} {got['bytes'] / 1000:10.1f} "
-            f"{got['trials_a_second']:10.1f}",
+            f"{got['last_ms']:10.1f} {ratio:10.2f} "
+            f"{got['cpu_ms'] / options.epochs:10.2f} {got['bytes'] / 1000:10.1f} "
+            f"{got['trials_a_second']:10.1f} {got['workers']:10} {got['pss'] / 1e6:10.0f}",
             flush=True,
         )
 

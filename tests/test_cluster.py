@@ -13,6 +13,7 @@ from ray._private.state import state
 
 from tuner import access, cluster, own_ray
 from tuner.errors import ExperimentError, UsageError
+from tuner.joined import supply
 from tuner.joined.nodes import Node
 from tuner.spec import Resources, build_spec
 
@@ -224,6 +225,54 @@ def test_the_nodes_of_another_cluster_are_asked_before_there_is_a_folder(
     [(there, folder, trainable)] = asked
     assert [node.cpus for node in there] == [4]
     assert (folder, trainable) == ("shared", "mine:Mine")
+
+
+def cifar10():
+    fields = {"name": "x", "search": {"space": {"lr": "uniform(0.1, 1)"}}, "num_samples": 1}
+    return build_spec({**fields, "training": {"dataset": "cifar10", "data_dir": "/data"}})
+
+
+@pytest.mark.parametrize(
+    ("nodes", "elsewhere", "brought"),
+    [
+        ([{"CPU": 4}, {"CPU": 0}], True, 1),
+        ([{"CPU": 0}, {"CPU": 4}], True, 0),  # all that trains is here
+        ([{"CPU": 4}, {"CPU": 4}], False, 0),
+    ],
+)
+def test_the_nodes_of_another_cluster_get_the_data_set(
+    play, monkeypatch, capsys, nodes, elsewhere, brought
+):
+    fake = play(resources=nodes, connected=True)
+    fake.get_runtime_context = lambda: SimpleNamespace(get_node_id=lambda: "1")
+    monkeypatch.setattr(cluster, "is_elsewhere", lambda: elsewhere)
+    monkeypatch.setattr(cluster.survey, "refuse_unfit", lambda *told: None)
+    asked = []
+
+    def bring(there, need, *, here, say):
+        asked.append((len(there), need.archive.title, need.data_dir, here))
+        say("copied")
+
+    monkeypatch.setattr(supply, "bring", bring)
+    cluster.admit(cifar10())
+    assert asked == [(2, "CIFAR-10", "/data", "1")] * brought
+    assert capsys.readouterr().err == "copied\n" * brought
+
+
+def test_nodes_that_join_get_the_data_set_too(play, monkeypatch):
+    fake = play(resources=[{"CPU": 4}], connected=True)
+    monkeypatch.setattr(cluster.growth, "autoscales", lambda there: False)
+    monkeypatch.setattr(cluster.growth, "_LOOK_EVERY_S", 0)
+    greeted = []
+    monkeypatch.setattr(supply, "greet", lambda *told: greeted.append(told))
+    room = cluster.room(cifar10())
+    assert room() == 4
+    fake.resources.append({"CPU": 2})
+    assert room() == 6
+    [(new, others, need)] = greeted
+    assert [node.node_id for node in new] == ["1"]
+    assert [node.node_id for node in others] == ["0"]
+    assert need.archive.title == "CIFAR-10"
 
 
 def test_a_plan_says_what_the_cluster_holds_unless_it_is_too_small(play, monkeypatch):

@@ -112,22 +112,40 @@ def _there() -> list[Node]:
 def admit(spec: ExperimentSpec) -> None:
     """Make sure that the connected Ray can run the trials of `spec`, before there is a folder.
 
-    Of a cluster, each node must share the storage and find the trainable. Raises UsageError.
+    Of a cluster, each node must share the storage and find the trainable, and gets the data set
+    where it lacks it. Raises UsageError, and DataError where the data set cannot be had.
     """
     slots(spec.resources)
-    _refuse_unfit(spec, nodes())
+    there = nodes()
+    _refuse_unfit(spec, there)
+    if is_elsewhere() and _is_spread(there):
+        from tuner.joined import supply  # with numpy, which a search on this machine has no use for
+
+        for need in supply.needs_of(spec):
+            supply.bring(there, need, here=_node_id(), say=_tell)
 
 
 def await_room(resources: Resources, patience_s: float | None) -> None:
     """Wait for the nodes of a joined cluster, as `growth.await_room` does; the wait is told."""
     if is_elsewhere():
-        growth.await_room(resources, patience_s, lambda text: print(text, file=sys.stderr))
+        growth.await_room(resources, patience_s, _tell)
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr)
 
 
 def room(spec: ExperimentSpec) -> growth.Room:
     """How many trials of `spec` may be live on the joined cluster, whose nodes come and go."""
-    grows = growth.autoscales(nodes())
-    return growth.Room(spec.resources, most=spec.max_concurrent, grows=grows)
+    from tuner.joined import supply
+
+    needs, grows = supply.needs_of(spec), growth.autoscales(nodes())
+
+    def greet(new: list[Node], others: list[Node]) -> None:
+        for need in needs:
+            supply.greet(new, others, need)
+
+    return growth.Room(spec.resources, most=spec.max_concurrent, grows=grows, greet=greet)
 
 
 def plan_there(spec: ExperimentSpec) -> dict[str, Any]:
@@ -150,10 +168,15 @@ def _refuse_unfit(spec: ExperimentSpec, there: list[Node]) -> None:
 
 def _is_spread(there: list[Node]) -> bool:
     """Whether any trial may run on another machine than this one."""
+    here = _node_id()
+    return any(node.node_id != here for node in there if node.cpus)
+
+
+def _node_id() -> str:
+    """Of the node on this machine."""
     import ray
 
-    here = ray.get_runtime_context().get_node_id()
-    return any(node.node_id != here for node in there)
+    return str(ray.get_runtime_context().get_node_id())
 
 
 def _silence_daemons() -> None:

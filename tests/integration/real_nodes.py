@@ -45,7 +45,9 @@ def ip(*arguments):
 class Node:
     """One `ray start --block`, with whatever it has started."""
 
-    def __init__(self, cluster, number, *, head=False, cpus=2, private=None, dashboard=False):
+    def __init__(
+        self, cluster, number, *, head=False, cpus=2, private=None, dashboard=False, data=None
+    ):
         self.address = cluster.address_of(number)
         self.inside = cluster.enter(number)
         self.mark = secrets.token_hex(4)
@@ -69,6 +71,7 @@ class Node:
             _NOTICE: str(NOTICE_S),
             **cluster.foreign,
             **cluster.environment,
+            **({"TUNER_DATA": str(data)} if data else {}),
             guard.MARK: self.mark,
         }
         with self.log.open("wb") as output:
@@ -124,6 +127,11 @@ class Cluster:
     @property
     def head(self):
         return f"{self.address_of(1)}:{self.port}"
+
+    @property
+    def here(self):
+        """Where the nodes reach this process."""
+        return f"10.213.{self.net}.1" if self.namespaces else "127.0.0.1"
 
     @property
     def foreign(self):

@@ -92,6 +92,15 @@ def test_a_node_that_leaves_is_told_and_counts_with_what_is_in_use_there(play, m
     ]
 
 
+def test_nodes_that_join_are_greeted_once_each(play, monkeypatch):
+    play([SMALL], [SMALL, LARGE], [LARGE], [SMALL, LARGE], grows=False)
+    monkeypatch.setattr(growth, "_LOOK_EVERY_S", 0)
+    told = []
+    room = growth.Room(ASKED, most=None, grows=False, greet=lambda *nodes: told.append(nodes))
+    assert [room() for _ in range(4)] == [0, 2, 2, 2]
+    assert told == [([LARGE], [SMALL])]
+
+
 def test_an_autoscaler_is_known_by_its_process_or_by_kuberays_command(monkeypatch, tmp_path):
     monkeypatch.delenv(growth._KUBERAY, raising=False)
     monkeypatch.setattr(growth, "Path", lambda path: tmp_path)

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from tiny_images import arrays, info, size
 
-from tuner.training.data.image_set import ImageArrays
+from tuner.training.data.arrays import ImageArrays
 
 INFO = info("textures:load", train=320, validation=100, test=100)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from tuner.training.catalog import DatasetInfo
-from tuner.training.data.image_set import ImageArrays
+from tuner.training.data.arrays import ImageArrays
 
 
 def info(builder: str, *, train: int, validation: int, test: int) -> DatasetInfo:

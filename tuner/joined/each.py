@@ -22,34 +22,42 @@ class Reply(Generic[T]):
     problem: str = ""
 
 
-def on_each(nodes: Sequence[Node], function: Callable[..., T], *arguments: Any) -> list[Reply[T]]:
+def on_each(
+    nodes: Sequence[Node],
+    function: Callable[..., T],
+    *arguments: Any,
+    patience_s: float = _ANSWER_S,
+) -> list[Reply[T]]:
     """The replies of all `nodes`, in their order.
 
-    It runs where every CPU is in use, too, for it reserves none. A node that does not reply in 90 s
-    is told so; `function` must be importable there, or so its reply says.
+    It runs where every CPU is in use, too, for it reserves none. A node that does not reply in
+    `patience_s` is told so; `function` must be importable there, or so its reply says.
     """
+    import ray
+
+    calls = [remote_on(node, function).remote(*arguments) for node in nodes]
+    ray.wait(calls, num_returns=len(calls), timeout=patience_s)
+    return [_reply_of(call, node, patience_s) for call, node in zip(calls, nodes, strict=True)]
+
+
+def remote_on(node: Node, function: Callable[..., Any], **options: Any) -> Any:
+    """`function` as a task of Ray on `node`, once and there alone, which reserves nothing."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+    there = NodeAffinitySchedulingStrategy(node.node_id, soft=False)
     remote = ray.remote(num_cpus=0, max_retries=0)(function)
-    calls = [
-        remote.options(
-            scheduling_strategy=NodeAffinitySchedulingStrategy(node.node_id, soft=False)
-        ).remote(*arguments)
-        for node in nodes
-    ]
-    ray.wait(calls, num_returns=len(calls), timeout=_ANSWER_S)
-    return [_reply_of(call, node) for call, node in zip(calls, nodes, strict=True)]
+    return remote.options(scheduling_strategy=there, **options)
 
 
-def _reply_of(call: Any, node: Node) -> Reply[Any]:
+def _reply_of(call: Any, node: Node, patience_s: float) -> Reply[Any]:
     import ray
     from ray.exceptions import GetTimeoutError
 
     try:
         return Reply(node, ray.get(call, timeout=0))
     except GetTimeoutError:
-        return Reply(node, None, f"it did not answer within {_ANSWER_S:g} s")
+        return Reply(node, None, f"it did not answer within {patience_s:g} s")
     except Exception as error:  # whatever keeps it from running there
         return Reply(node, None, problem_of(error))
 

@@ -61,12 +61,22 @@ class Room:
 
     Those that fit on its nodes; of a node that is about to leave, which is told, only what is in
     use. Where it autoscales, as many again, at least one: it brings nodes only for what waits.
+    `greet(new, others)` is told of nodes that have joined since the last look.
     """
 
-    def __init__(self, resources: Resources, *, most: int | None, grows: bool) -> None:
+    def __init__(
+        self,
+        resources: Resources,
+        *,
+        most: int | None,
+        grows: bool,
+        greet: Callable[[list[Node], list[Node]], object] = lambda new, others: None,
+    ) -> None:
         self._resources = resources
         self._most = most
         self._grows = grows
+        self._greet = greet
+        self._known: set[str] | None = None
         self._looked = -math.inf
         self._limit = 0
         self._farewell = Farewell()
@@ -75,11 +85,19 @@ class Room:
         if time.monotonic() - self._looked >= _LOOK_EVERY_S:
             there = all_nodes()
             self._farewell(there)
+            self._welcome([node for node in there if node.leaves is None])
             fits = places(self._resources, usable(there)).trials
             self._looked = time.monotonic()
             wanted = fits + max(1, fits) if self._grows else fits
             self._limit = min(wanted, self._most or wanted)
         return self._limit
+
+    def _welcome(self, there: list[Node]) -> None:
+        known = {node.node_id for node in there} if self._known is None else self._known
+        new = [node for node in there if node.node_id not in known]
+        if new:
+            self._greet(new, [node for node in there if node.node_id in known])
+        self._known = known.union(node.node_id for node in new)
 
 
 @contextmanager

@@ -55,8 +55,9 @@ class DatasetInfo:
     """A data set that ships: where it is loaded, its shape, its splits, its pixel statistics.
 
     `train`, `validation` and `test` count images; `mean` and `std` hold one value a channel, of
-    pixels scaled to [0, 1]; `files` says whether it is read from `data_dir`. `classes` are the
-    labels' names in their order. `title`, `origin` and `licence` are for who is handed a model.
+    pixels scaled to [0, 1]; `files` says whether it is read from `data_dir`, and `archive` what it
+    is downloaded as, if anything. `classes` are the labels' names in their order. `title`, `origin`
+    and `licence` are for who is handed a model.
     """
 
     builder: str
@@ -72,6 +73,7 @@ class DatasetInfo:
     title: str
     origin: str
     licence: str
+    archive: str | None = None
 
     @property
     def num_classes(self) -> int:
@@ -136,6 +138,7 @@ DATASETS: dict[str, DatasetInfo] = {
         origin="Krizhevsky, Learning Multiple Layers of Features from Tiny Images (2009), "
         "https://www.cs.toronto.edu/~kriz/cifar.html",
         licence="none stated; its author asks to cite the report above",
+        archive="tuner.training.data.cifar10:OFFICIAL",
     ),
 }
 

@@ -1,48 +1,16 @@
 import hashlib
-import io
 import multiprocessing
 import tarfile
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from cifar10_archives import IMAGES_A_FILE, NAMES, records, write_archive
 
 from tuner.errors import DataError
 from tuner.training.catalog import DATASETS
 from tuner.training.data import cifar10
 from tuner.training.data.cifar10 import ARCHIVE, DECODED, EXTRACTED, OFFICIAL, load
-
-IMAGES_A_FILE = 40
-NAMES = (*cifar10.TRAIN_FILES, cifar10.TEST_FILE)
-
-
-def records(number):
-    """One file of the archive: label byte, then 1024 red, 1024 green and 1024 blue bytes."""
-    rng = np.random.default_rng(number)
-    images = rng.integers(0, 256, (IMAGES_A_FILE, 3, 32, 32), dtype=np.uint8)
-    labels = np.arange(IMAGES_A_FILE, dtype=np.uint8) % 10
-    rows = (bytes([label]) + image.tobytes() for label, image in zip(labels, images, strict=True))
-    return images, labels, b"".join(rows)
-
-
-def write_archive(path, *, files=None, extra=()):
-    """An archive in CIFAR-10's layout; `files` replaces contents by name, `extra` adds members."""
-    contents = {name: records(number)[2] for number, name in enumerate(NAMES)} | (files or {})
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(path, "w:gz") as tar:
-        for name, content in contents.items():
-            member = tarfile.TarInfo(f"{EXTRACTED}/{name}")
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
-        for member in extra:
-            tar.addfile(member, io.BytesIO(b"x" * member.size))
-    return replace(
-        OFFICIAL,
-        url="file:///nowhere/cifar",
-        md5=hashlib.md5(path.read_bytes()).hexdigest(),
-        images_a_file=IMAGES_A_FILE,
-        validation=20,
-    )
 
 
 def check(arrays):
@@ -208,4 +176,5 @@ def test_several_processes_at_once_download_and_decode_once(tmp_path):
         worker.join()
     assert [worker.exitcode for worker in workers] == [0] * 6
     names = {path.name for path in (tmp_path / "data").iterdir()}
-    assert names - {f".{DECODED}.lock"} == {ARCHIVE, DECODED}
+    locks = {f".{DECODED}.lock", f".{ARCHIVE}.lock"}
+    assert names - locks == {ARCHIVE, DECODED}

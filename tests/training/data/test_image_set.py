@@ -5,7 +5,7 @@ import pytest
 import tiny_images
 import torch
 
-from tuner.training.data.image_set import _free_bytes, _home, data_folder, image_set
+from tuner.training.data.image_set import _free_bytes, _home, image_set
 
 CPU = torch.device("cpu")
 
@@ -47,21 +47,6 @@ def test_a_read_only_array_gives_no_warning(recwarn):
     array.flags.writeable = False
     assert torch.equal(_as_tensor(array), torch.tensor(array))
     assert not recwarn.list
-
-
-@pytest.mark.parametrize(
-    ("data_dir", "variable", "expected"),
-    [
-        ("/given", "/variable", "/given"),
-        (None, "/variable", "/variable"),
-        (None, "", "/home/me/.cache/tuner"),
-        ("~/mine", None, "/home/me/mine"),
-    ],
-)
-def test_data_folder(data_dir, variable, expected, monkeypatch):
-    monkeypatch.setenv("HOME", "/home/me")
-    monkeypatch.setenv("TUNER_DATA", variable or "")
-    assert data_folder(data_dir) == Path(expected)
 
 
 CUDA = torch.device("cuda")

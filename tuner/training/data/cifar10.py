@@ -26,8 +26,8 @@ import numpy as np
 from filelock import FileLock
 
 from tuner.errors import DataError
-from tuner.training.data.download import download, file_md5
-from tuner.training.data.image_set import ImageArrays, data_folder
+from tuner.training.data.archive import Archive
+from tuner.training.data.arrays import ImageArrays, data_folder
 from tuner.training.data.splits import stratified_sample
 
 ARCHIVE = "cifar-10-binary.tar.gz"
@@ -41,16 +41,18 @@ RECORD_BYTES = 1 + 3 * 32 * 32
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Where the archive comes from and what it must hold."""
+class Source(Archive):
+    """The archive, where it comes from, and how many images it must hold."""
 
-    url: str
-    md5: str
     images_a_file: int
     validation: int
 
 
 OFFICIAL = Source(
+    title="CIFAR-10",
+    name=ARCHIVE,
+    extracted=EXTRACTED,
+    decoded=DECODED,
     url="https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
     md5="c32a1d4ab5d03f1284b67883e8d87530",
     images_a_file=10_000,
@@ -119,35 +121,13 @@ def _decode(folder: Path, decoded: Path, source: Source) -> None:
 @contextmanager
 def _opener(folder: Path, source: Source) -> Iterator[Callable[[str], IO[bytes]]]:
     """A function that opens one of the archive's files by its name."""
-    extracted, archive = folder / EXTRACTED, folder / ARCHIVE
+    extracted = folder / EXTRACTED
     if extracted.is_dir():
         yield lambda name: (extracted / name).open("rb")
         return
-    if archive.is_file():
-        _verify(archive, source)
-    else:
-        _fetch(archive, source)
+    archive = source.had(folder)
     with tarfile.open(archive, "r:gz") as tar:
         yield lambda name: _member(tar, archive, name)
-
-
-def _verify(archive: Path, source: Source) -> None:
-    got = file_md5(archive)
-    if got != source.md5:
-        raise DataError(
-            f"{archive} has MD5 {got}, published is {source.md5}: delete it, and it is "
-            f"downloaded from {source.url}"
-        )
-
-
-def _fetch(archive: Path, source: Source) -> None:
-    try:
-        download(source.url, to=archive, md5=source.md5)
-    except OSError as error:
-        raise DataError(
-            f"CIFAR-10 is not in {archive.parent} and cannot be downloaded from {source.url} "
-            f"({error}); put {ARCHIVE} or its extracted folder {EXTRACTED} there"
-        ) from error
 
 
 def _member(tar: tarfile.TarFile, archive: Path, name: str) -> IO[bytes]:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tuner.training.catalog import DATASETS
-from tuner.training.data.image_set import ImageArrays
+from tuner.training.data.arrays import ImageArrays
 from tuner.training.data.splits import split_train_validation_test
 
 # The pixels are 0 to 16; as a multiple of 15 they fill uint8 and lose nothing.

@@ -6,8 +6,8 @@ import hashlib
 import os
 import tempfile
 import urllib.request
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
@@ -24,15 +24,23 @@ def download(url: str, *, to: Path, md5: str) -> None:
     `to` appears only when it is complete and its MD5 is `md5`; otherwise nothing is left behind.
     Raises DataError for a wrong MD5 and OSError for the network and the disk.
     """
+    keep(_received(url, to.name), to=to, md5=md5, origin=url)
+
+
+def keep(chunks: Iterable[bytes], *, to: Path, md5: str, origin: str) -> None:
+    """Write `chunks` to the file `to`, as `download` does what it gets; `origin` names them."""
     handle, name = tempfile.mkstemp(dir=to.parent, prefix=f".{to.name}.")
     partial = Path(name)
+    digest = _md5()
     try:
         with os.fdopen(handle, "wb") as out:
-            got = _copy(url, out, to.name)
+            for chunk in chunks:
+                out.write(chunk)
+                digest.update(chunk)
             out.flush()
             os.fsync(out.fileno())
-        if got != md5:
-            raise DataError(f"{url} has MD5 {got}, published is {md5}: nothing was kept")
+        if (got := digest.hexdigest()) != md5:
+            raise DataError(f"{origin} has MD5 {got}, published is {md5}: nothing was kept")
         partial.replace(to)
     finally:
         partial.unlink(missing_ok=True)
@@ -49,9 +57,8 @@ def _md5() -> hashlib._Hash:
     return hashlib.md5(usedforsecurity=False)
 
 
-def _copy(url: str, out: IO[bytes], label: str) -> str:
-    """Copy `url` to `out`; returns the MD5 of what was written."""
-    digest = _md5()
+def _received(url: str, label: str) -> Iterator[bytes]:
+    """What comes from `url`, in chunks."""
     console = Console(stderr=True)
     bar = Progress(
         TextColumn("{task.description}"),
@@ -65,7 +72,5 @@ def _copy(url: str, out: IO[bytes], label: str) -> str:
         length = response.headers.get("Content-Length")
         task = bar.add_task(f"Downloading {label}", total=int(length) if length else None)
         while chunk := response.read(CHUNK_BYTES):
-            out.write(chunk)
-            digest.update(chunk)
+            yield chunk
             bar.advance(task, len(chunk))
-    return digest.hexdigest()

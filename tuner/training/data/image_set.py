@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,18 +15,9 @@ import torch
 from torch import Tensor
 
 from tuner.training.catalog import DATASETS, DatasetInfo, load_builder
-from tuner.training.data.splits import IntArray
+from tuner.training.data.arrays import ImageArrays, data_folder
 
 LARGEST_SHARE = 0.5  # of a GPU's free memory that the images may take
-
-
-@dataclass(frozen=True, eq=False)
-class ImageArrays:
-    """What a data set's module loads: arrays on the host, and the positions of each split."""
-
-    images_NHWC: npt.NDArray[np.uint8]
-    labels_N: IntArray
-    splits: dict[str, IntArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +31,6 @@ class ImageSet:
     rows_NP: Tensor
     labels_N: Tensor
     splits: dict[str, Tensor]
-
-
-def data_folder(data_dir: str | None) -> Path:
-    """Where data sets lie: `data_dir`, else $TUNER_DATA, else ~/.cache/tuner."""
-    return Path(data_dir or os.environ.get("TUNER_DATA") or "~/.cache/tuner").expanduser()
 
 
 def image_set(
