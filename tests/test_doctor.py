@@ -6,12 +6,14 @@ from importlib.metadata import PackageNotFoundError
 from ipaddress import ip_address
 from pathlib import Path
 from types import SimpleNamespace
+from uuid import uuid4
 
 import pytest
 
 from tuner import access
-from tuner.checks import disk, joined, machine, openness, versions
+from tuner.checks import disk, joined, machine, openness, store, versions
 from tuner.doctor import examine, is_broken
+from tuner.remote.objects import Objects
 from tuner.sessions import Listener, Session
 from tuner.training import machine_memory
 
@@ -172,3 +174,30 @@ def test_gpus_as_their_driver_tells_them(tmp_path, monkeypatch):
 
     if not torch.cuda.is_available():
         assert found(tmp_path / "results", "machine", "GPUs").level == "warning"
+
+
+def test_a_bucket_is_written_and_read(monkeypatch):
+    url = f"memory://{uuid4().hex}/runs"
+    assert found(url, "storage", "writable").found == url
+    assert found(url, "storage", "latency").level == "ok"
+    assert Objects(url).names() == []
+    monkeypatch.setattr(store, "_SLOW_MS", -1)
+    assert found(url, "storage", "latency").level == "warning"
+
+    def refuse(self, name, data):
+        raise PermissionError(0, "Access Denied")
+
+    monkeypatch.setattr(Objects, "write", refuse)
+    broken = found(url, "storage", "writable")
+    assert (broken.level, broken.found) == ("broken", f"{url}: Access Denied")
+
+    def unreachable(self):
+        raise OSError(0, "no route")
+
+    monkeypatch.setattr(Objects, "folders", unreachable)
+    assert found(url, "experiments", "listed").found == f"cannot reach {url}: no route"
+
+
+def test_a_bucket_for_which_something_is_not_installed_breaks():
+    broken = [f for f in store.check("zz://x") if f.level == "broken"]
+    assert [finding.found[:20] for finding in broken] == ["no storage 'zz://x':"]

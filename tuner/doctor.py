@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from tuner.checks import disk, joined, machine, openness, store, versions
 from tuner.checks.finding import Finding
+from tuner.errors import UsageError
 from tuner.events import COMPLETED, INTERRUPTED
 from tuner.listing import list_experiments
 from tuner.remote.places import is_url
@@ -41,7 +42,11 @@ def is_broken(findings: list[Finding]) -> bool:
 
 def _experiments(storage: str | None) -> Iterator[Finding]:
     """Those that are not simply completed, and how many are."""
-    listed = list_experiments(storage)
+    try:
+        listed = list_experiments(storage)
+    except UsageError as error:  # of a store that cannot be read
+        yield Finding("experiments", "listed", str(error), "broken", "see what storage says above")
+        return
     completed = sum(entry.status == COMPLETED for entry in listed)
     yield Finding("experiments", "completed", str(completed))
     for entry in listed:

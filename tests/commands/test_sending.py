@@ -46,6 +46,22 @@ def test_what_was_asked_for_is_what_the_job_runs(monkeypatch, tmp_path):
     assert client.asked[1]["metadata"]["tuner_search"] == "resume x --storage /s"
 
 
+def test_a_url_is_a_storage_that_only_the_cluster_need_reach(monkeypatch, tmp_path):
+    client = FakeClient()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(jobs, "_reach", lambda *place: None)
+    monkeypatch.setattr("ray.job_submission.JobSubmissionClient", lambda address: client)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    for asked in (["digits"], ["--resume", "x"]):
+        call = ["submit", *asked, "--storage", "s3://b/runs", "--no-wait", "--address", URL]
+        done = CliRunner().invoke(cli, call, standalone_mode=False)
+        assert (done.exception, done.stdout) == (None, "new\n")
+    assert [job["metadata"]["tuner_search"] for job in client.asked] == [
+        'run digits storage="s3://b/runs"',
+        "resume x --storage s3://b/runs",
+    ]
+
+
 @pytest.fixture
 def told(monkeypatch):
     """What a command returns and prints of a cluster with one job, which has failed to start."""

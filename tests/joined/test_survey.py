@@ -1,6 +1,7 @@
 """What a node is asked before a search, and what its answers come to."""
 
 import os
+from uuid import uuid4
 
 import pytest
 
@@ -8,6 +9,7 @@ from tuner.errors import UsageError
 from tuner.joined import survey
 from tuner.joined.each import Reply
 from tuner.joined.nodes import Node
+from tuner.remote.objects import Objects
 
 NODES = [Node(name, f"10.0.0.{name}", 4.0) for name in "12"]
 
@@ -78,3 +80,40 @@ def test_a_storage_that_cannot_be_written_here_is_told(tmp_path):
     with pytest.raises(UsageError, match=f"cannot write to {tmp_path / 'file'}: Not a dir"), token:
         pass
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_node_answers_in_an_object_store():
+    url = f"memory://{uuid4().hex}/runs"
+    with survey.token_in(url) as token:
+        assert token.startswith(f"{url}/.tuner-shared-")
+        assert survey.look(token, "json") == ("", True)
+        assert len(Objects(token).names()) == 2
+        Objects(token).write("driver", b"another")
+        assert survey.look(token, "json")[0] == survey.MISSING
+    assert Objects(url).names() == []
+    assert survey.look(token, "json")[0].startswith(f"{survey.MISSING}: ")
+
+
+def test_a_store_that_a_node_cannot_use_is_told(monkeypatch):
+    url = f"memory://{uuid4().hex}/runs"
+    with survey.token_in(url) as token:
+        monkeypatch.setattr(Objects, "write", refuse)
+        assert survey.look(token, "json")[0] == f"{survey.NOT_WRITABLE}: Access Denied"
+        with pytest.raises(UsageError, match=f"cannot write to {url}: Access Denied"):
+            survey.token_in(url).__enter__()
+
+    def uninstalled(url):
+        raise UsageError("pip install 'tuner[s3]'")
+
+    monkeypatch.setattr(survey, "Objects", uninstalled)
+    assert survey.look("s3://b/x", "json")[0] == "pip install 'tuner[s3]'"
+
+
+def refuse(self, name, data):
+    raise PermissionError(0, "Access Denied")
+
+
+def test_what_to_do_about_a_bucket_is_not_to_mount_it(monkeypatch):
+    play(monkeypatch, (survey.MISSING, True), (survey.MISSING, True))
+    with pytest.raises(UsageError, match=r"shared by all nodes.*what it needs to read and write"):
+        survey.refuse_unfit(NODES, f"memory://{uuid4().hex}", "mine:Mine")

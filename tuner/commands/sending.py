@@ -74,7 +74,7 @@ def _check(experiment: str, assignments: tuple[str, ...], flags: dict[str, Any])
     """Refuse here what the cluster would refuse, but for what only it knows."""
     from tuner.resolution import resolve
 
-    changes = [*options.assignments_of({**flags, "name": None}), *assignments]
+    changes = [*options.assignments_of({**flags, "name": None, "storage": None}), *assignments]
     resolve(experiment, changes, strategy=flags["strategy"])
 
 
