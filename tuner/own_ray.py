@@ -16,6 +16,7 @@ from tuner.errors import ExperimentError
 from tuner.plan import fit
 from tuner.spec import ExperimentSpec
 from tuner.training import machine_memory
+from tuner.training.notes import FOLDER
 from tuner.validation import Machine
 
 OBJECT_STORE_BYTES = 256 << 20  # nothing large travels through it: data sets are memory-mapped
@@ -36,9 +37,10 @@ def started(spec: ExperimentSpec | None) -> Iterator[str]:
     import ray
 
     mark, folder = guard.new_mark(), access.new_folder()
-    notes = Path(folder) / "out-of-memory"
+    notes = Path(folder) / "notes"
+    notes.mkdir()
     ours = access.for_our_own(Path(folder))
-    ours |= {guard.MARK: mark, machine_memory.NOTES: str(notes)}
+    ours |= {guard.MARK: mark, FOLDER: str(notes)}
     ours |= {_GIVE_UP: os.environ.get(_GIVE_UP, _GIVE_UP_AFTER_S)}
     marked = partial(guard.marked, mark, folder)
     with (

@@ -230,3 +230,22 @@ class Endless(Learner):
     def step(self):
         self.epoch += 1
         return {"val_loss": 1 / self.epoch}
+
+
+class HangsAtStart:
+    """Is never built."""
+
+    metrics = ("val_loss",)
+
+    def __init__(self, config, constants, *, device, rank, world_size):
+        print("this is its start", flush=True)
+        hangs()
+
+    def step(self):
+        raise NotImplementedError
+
+    def state_dict(self):
+        raise NotImplementedError
+
+    def load_state_dict(self, state):
+        raise NotImplementedError

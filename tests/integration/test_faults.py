@@ -15,7 +15,7 @@ from faulty import SAID
 from tuner import cli, cluster, guard
 from tuner.driver import resume_experiment
 from tuner.journal import read
-from tuner.training import machine_memory
+from tuner.training import machine_memory, notes
 
 GIB = 1 << 30
 
@@ -183,15 +183,22 @@ def test_a_trial_that_takes_all_memory_is_ended_and_no_other(searched, tmp_path,
     def free_and_all():
         return 4 * GIB - sum(map(machine_memory._held, pids())), 4 * GIB
 
-    notes = tmp_path / "notes"
-    monkeypatch.setenv(machine_memory.NOTES, str(notes))
-    with machine_memory.watched(notes, pids, free_and_all):
+    monkeypatch.setenv(notes.FOLDER, str(tmp_path))
+    with machine_memory.watched(tmp_path, pids, free_and_all):
         results = searched(**spec("Leaky", ["leaks", *["tells_its_process"] * 3]), max_concurrent=3)
     outcome = {t.config["does"]: (t.status, t.last_epoch) for t in results.trials.values()}
     assert outcome == {"leaks": ("failed", 1), "tells_its_process": ("completed", 3)}
     error = trial_that(results, "leaks").error
     assert error.kind == "oom"
     assert re.fullmatch(r"ended at \d{4} MiB, .*: memory ran out", error.message)
+
+
+def test_a_start_that_hangs_is_a_timeout_and_is_not_tried_again(searched):
+    results = searched(**spec("HangsAtStart", ["x"]), timeouts={"report_s": REPORT_S / 2})
+    [trial] = results.trials.values()
+    told = ("timeout", f"did not start in {REPORT_S / 2:g} s; its log shows where it hung")
+    assert (trial.status, trial.error) == ("failed", told)
+    assert results.log_path(trial).read_text().count("this is its start") == 1
 
 
 def test_what_hangs_is_ended_in_time_and_its_log_shows_where(searched):

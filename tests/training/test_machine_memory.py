@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tuner.training import machine_memory
+from tuner.training import machine_memory, notes
 from tuner.training.deaths import death_of
 
 GIB = 1 << 30
@@ -65,9 +65,8 @@ def test_the_worker_that_holds_the_most_is_ended_and_its_death_is_told(
     other, small = worker("python", 400), worker("ray::LearnerTrial.step", 20)
     pids = [process.pid for process in (idle, agent, large, other, small)]
     free = [2 * GIB]
-    notes = tmp_path / "notes"
-    monkeypatch.setenv(machine_memory.NOTES, str(notes))
-    with machine_memory.watched(notes, lambda: pids, lambda: (free[0], 32 * GIB)):
+    monkeypatch.setenv(notes.FOLDER, str(tmp_path))
+    with machine_memory.watched(tmp_path, lambda: pids, lambda: (free[0], 32 * GIB)):
         time.sleep(1)
         assert large.poll() is None
         free[0] = GIB // 2
@@ -75,8 +74,8 @@ def test_the_worker_that_holds_the_most_is_ended_and_its_death_is_told(
         free[0] = 2 * GIB
     assert pids_seen == -9
     assert [process.poll() for process in (idle, agent, other, small)] == [None] * 4
-    [note] = notes.iterdir()
-    assert note.name == str(large.pid)
+    [note] = tmp_path.iterdir()
+    assert note.name == f"{large.pid}-oom"
     death = death_of(RuntimeError(f"its worker process has died. pid: {large.pid} namespace: x"))
     assert death.kind == "oom"
     assert death.message.endswith(" MiB, the most of all workers: memory ran out")
@@ -85,16 +84,9 @@ def test_the_worker_that_holds_the_most_is_ended_and_its_death_is_told(
 
 def test_with_nobody_to_end_nothing_happens(tmp_path):
     nobody, nothing_free = (lambda: [1, 2**22 + 1]), (lambda: (0, 32 * GIB))
-    with machine_memory.watched(tmp_path / "notes", nobody, nothing_free):
+    with machine_memory.watched(tmp_path, nobody, nothing_free):
         time.sleep(0.5)
-    assert list((tmp_path / "notes").iterdir()) == []
-
-
-def test_of_what_was_not_ended_here_nothing_is_told(tmp_path, monkeypatch):
-    monkeypatch.delenv(machine_memory.NOTES, raising=False)
-    assert machine_memory.why_ended("pid: 1") is None
-    monkeypatch.setenv(machine_memory.NOTES, str(tmp_path))
-    assert machine_memory.why_ended("pid: 1") is None
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

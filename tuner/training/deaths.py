@@ -9,8 +9,8 @@ from typing import Any
 import ray
 from ray.exceptions import ActorUnavailableError, NodeDiedError, OutOfMemoryError, RayActorError
 
+from tuner.training import notes
 from tuner.training.failures import Failure
-from tuner.training.machine_memory import why_ended
 
 _ANSWER_S = 3.0  # for the daemon of a node to take a connection
 
@@ -40,9 +40,9 @@ def death_of(error: BaseException | None) -> Failure:
     text = " ".join(str(error or "").split())
     if isinstance(error, NodeDiedError) or "its node has died" in text or _lost_its_node(error):
         return Failure("node_lost", "the node that it ran on is gone, or was cut off")
-    ended = why_ended(str(error or ""))
-    if ended:
-        return Failure("oom", ended)
+    noted = notes.of(str(error or ""))
+    if noted:
+        return noted
     if isinstance(error, OutOfMemoryError):
         return Failure("oom", text[:500])
     if error is None or "its worker process has died" in text:

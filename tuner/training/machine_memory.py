@@ -7,7 +7,6 @@ of anybody, or hangs first. What is ended here is noted, so that its trial's fai
 from __future__ import annotations
 
 import os
-import re
 import signal
 import threading
 import time
@@ -19,15 +18,14 @@ from pathlib import Path
 import psutil
 
 from tuner import background, ray_internals
-
-NOTES = "TUNER_OUT_OF_MEMORY"  # in the environment of drivers and workers: the folder of notes
+from tuner.training.failures import Failure
+from tuner.training.notes import write
 
 Memory = Callable[[], tuple[int, int]]  # bytes that may still be taken, bytes in all
 
 _LOOK_EVERY_S = 0.2
 _KEPT_SHARE, _MOST_KEPT = 0.05, 1 << 30  # of the machine's memory, and bytes: what stays free
 _GONE_S = 5.0
-_PID = re.compile(r"\bpid: (\d+)")
 _GROUP = Path("/sys/fs/cgroup")
 
 
@@ -37,20 +35,10 @@ def watched(
 ) -> Iterator[None]:
     """Within it, one of the workers among the processes `pids` is ended when memory gets short.
 
-    `notes` is a new folder for what was ended; `memory` tells what is there, as `free_and_all`.
+    `notes` is the folder of the notes; `memory` tells what is there, as `free_and_all`.
     """
-    notes.mkdir()
     with background.running(partial(_watch, notes, pids, memory or free_and_all)):
         yield
-
-
-def why_ended(death: str) -> str | None:
-    """Of what Ray says of a process's death: that it was ended here, and why; else None."""
-    folder, pid = os.environ.get(NOTES), _PID.search(death)
-    if folder and pid:
-        with suppress(OSError):
-            return Path(folder, pid[1]).read_text()
-    return None
 
 
 def free_and_all() -> tuple[int, int]:
@@ -85,7 +73,7 @@ def _end_largest(notes: Path, pids: Iterable[int]) -> None:
         return
     pid = max(held, key=lambda worker: held[worker])
     told = f"ended at {held[pid] / 2**20:.0f} MiB, the most of all workers: memory ran out"
-    (notes / str(pid)).write_text(told)
+    write(notes, pid, Failure("oom", told))
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
     deadline = time.monotonic() + _GONE_S

@@ -30,6 +30,7 @@ from tuner.assignment import Assignment
 from tuner.errors import StorageError
 from tuner.ray_internals import admit_storage
 from tuner.remote.places import url_of
+from tuner.training import notes
 from tuner.training.checkpoint_store import CheckpointStore, Saved
 from tuner.training.deaths import WorkerGrownError, WorkerSpentError, death_of
 from tuner.training.failures import Failure, check_report, failure_of
@@ -86,12 +87,19 @@ class _Trial(Trainable):
         Ray then tells the driver of its death, and the log shows where every thread was. Ranks
         are told by their group first.
         """
-        patience = self._plan.report_timeout_s * (1 if self._plan.ranks == 1 else 1.5)
-        faulthandler.dump_traceback_later(patience, exit=True, file=self._log.fileno())
+        faulthandler.dump_traceback_later(self._patience_s, exit=True, file=self._log.fileno())
         try:
             yield
         finally:
             faulthandler.cancel_dump_traceback_later()
+
+    @property
+    def _patience_s(self) -> float:
+        return self._plan.report_timeout_s * (1 if self._plan.ranks == 1 else 1.5)
+
+    def _hung(self) -> Failure:
+        told = f"did not start in {self._patience_s:g} s; its log shows where it hung"
+        return Failure("timeout", told)
 
     def _report(self) -> dict[str, Any]:
         """Train one epoch; the result for Ray. Raises whatever the trainable raises."""
@@ -117,7 +125,7 @@ class _Trial(Trainable):
             self._failure = failure_of(error)
             return
         self._live = True
-        with self._in_time():
+        with self._in_time(), notes.unless_done(self._hung(), self._patience_s):
             try:
                 self._prepare(assignment)
             except (Exception, SystemExit, KeyboardInterrupt) as error:
