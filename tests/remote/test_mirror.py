@@ -194,7 +194,13 @@ def test_folders_go_and_come_whole(experiment, elsewhere, url):
 def test_an_object_that_would_leave_the_mirror_is_not_brought(experiment, monkeypatch):
     monkeypatch.setattr(Objects, "names", lambda self, prefix="": ["../../out", "in"])
     brought = []
-    monkeypatch.setattr(Objects, "download", lambda self, name, path: brought.append(name))
+
+    def download(self, name, path):
+        brought.append(name)
+        path.parent.mkdir(parents=True)
+        path.touch()
+
+    monkeypatch.setattr(Objects, "download", download)
     mirror.bring(experiment / "trials" / "00000" / "checkpoints" / "9")
     assert brought == ["in"]
 
@@ -225,3 +231,23 @@ def test_a_store_that_cannot_be_reached_is_the_users_to_mend(experiment, monkeyp
     experiment.mkdir(parents=True, exist_ok=True)
     with pytest.raises(OSError, match="no route"):
         write_document(experiment / "x.json", {})
+
+
+def test_a_folder_that_came_in_part_is_not_there(experiment, monkeypatch):
+    path = experiment / "trials" / "00000" / "checkpoints" / "7"
+    for name in ("a", "b"):
+        Objects(url_of(path)).write(name, b"1")
+    download = Objects.download
+
+    def break_off(self, name, path):
+        if name == "b":
+            raise PermissionError(0, "expired")
+        download(self, name, path)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Objects, "download", break_off)
+        with pytest.raises(PermissionError):
+            mirror.bring(path)
+    assert list(path.parent.iterdir()) == []
+    mirror.bring(path)
+    assert sorted(p.name for p in path.iterdir()) == ["a", "b"]

@@ -200,3 +200,24 @@ def test_a_mirror_is_kept(folder):
     with held(folder, say=print) as keep:
         assert isinstance(keep, InStore)
     assert Objects(keep._objects.url).has("lock/000001.json")
+
+
+def test_an_upload_that_takes_long_holds_up_neither_beats_nor_the_journal(
+    folder, store, monkeypatch
+):
+    monkeypatch.setattr(upkeep, "_SWEEP_S", 0)
+    go_on, began = threading.Event(), threading.Event()
+
+    def slow(path):
+        began.set()
+        go_on.wait(PATIENCE_S)
+
+    monkeypatch.setattr(mirror, "hand_over", slow)
+    with held(folder, say=print) as keep, Journal.open(folder) as journal, keep.during(print):
+        begin(journal)
+        assert began.wait(PATIENCE_S)
+        beat = store.read("lock/000001.beat")
+        begin(journal)
+        until(lambda: fetch(store).data.count(b"\n") == 2)
+        until(lambda: store.read("lock/000001.beat") != beat)
+        go_on.set()

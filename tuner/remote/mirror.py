@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
 from threading import Event
+from uuid import uuid4
 
 from tuner import background
 from tuner.errors import JournalError, UsageError
@@ -149,7 +150,8 @@ def _known(note: Path) -> tuple[int, int]:
 def bring(path: Path) -> None:
     """Bring the file or folder at `path` from the store, where it is missing and a mirror's.
 
-    What the store does not have stays missing. Raises OSError where the store fails for a minute.
+    It appears whole or not at all. What the store does not have stays missing. Raises OSError where
+    the store fails for a minute.
     """
     if os.path.exists(path) or (objects := objects_of(path)) is None:
         return
@@ -158,9 +160,15 @@ def bring(path: Path) -> None:
     if patiently(lambda: one.has(name)):
         patiently(lambda: one.download(name, path))
         return
-    for inner in patiently(objects.names):
-        if not {"..", "/"} & set(PurePosixPath(inner).parts):
-            patiently(partial(objects.download, inner, path / inner))
+    names = [n for n in patiently(objects.names) if not {"..", "/"} & set(PurePosixPath(n).parts)]
+    partly = path.with_name(f".{path.name}.{uuid4().hex}")
+    try:
+        for inner in names:
+            patiently(partial(objects.download, inner, partly / inner))
+        if names and not path.exists():  # brought by another process meanwhile
+            partly.rename(path)
+    finally:
+        shutil.rmtree(partly, ignore_errors=True)
 
 
 def hand_over(path: Path) -> None:

@@ -12,12 +12,12 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Event
+from threading import Event, Lock
 
 from tuner import background
 from tuner.errors import StorageError, TunerError
@@ -58,7 +58,9 @@ class InStore:
         self._uploader = Uploader(lease.objects, folder / mirror.JOURNAL, lease.generation)
         self._removed: SimpleQueue[Path] = SimpleQueue()
         self._brought: dict[Path, tuple[int, int]] = {}  # size and time of change, of other files
-        self._beat_at = self._swept_at = time.monotonic()
+        self._swept_at = time.monotonic()
+        self._sweeping: Future[None] | None = None
+        self._telling, self._told = Lock(), False
         self.is_lost = False
 
     @contextmanager
@@ -71,8 +73,12 @@ class InStore:
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="store") as self._threads:
             self._now(self._uploader.bring)
             self._now(self._uploader.remove_older)
+            told = partial(self._tell, on_error)
+            beats = partial(self._keep_on, self._lease.renew, BEAT_S, told)
+            follows = partial(self._keep_on, self._follow, _EVERY_S, told)
             try:
-                with background.running(partial(self._watch, on_error)):
+                # Apart, for a beat must not wait for an upload that takes long
+                with background.running(beats), background.running(follows):
                     yield
             except BaseException:
                 try:
@@ -87,46 +93,51 @@ class InStore:
         shutil.rmtree(folder, ignore_errors=True)
         self._removed.put(folder)
 
-    def _watch(self, on_error: OnError, over: Event) -> None:
+    def _keep_on(
+        self, do: Callable[[], object], every_s: float, tell: OnError, over: Event
+    ) -> None:
+        """Do it again and again until `over`; tell where it fails for good, and end."""
         failing_since: float | None = None
-        while not over.wait(_EVERY_S):
+        while not over.wait(every_s):
             try:
-                self._turn()
+                do()
                 failing_since = None
             except LeaseLostError as error:
                 self.is_lost = True
-                on_error(error)
+                tell(error)
                 return
             except OSError as error:
                 now = time.monotonic()
                 failing_since = now if failing_since is None else failing_since
                 if now - failing_since >= PATIENCE_S:
-                    on_error(self._failed(error))
+                    tell(self._failed(error))
                     return
 
-    def _turn(self) -> None:
-        now = time.monotonic()
-        if now - self._beat_at >= BEAT_S:
-            self._lease.renew()
-            self._beat_at = now
+    def _tell(self, on_error: OnError, error: TunerError) -> None:
+        with self._telling:
+            if not self._told:
+                self._told = True
+                on_error(error)
+
+    def _follow(self) -> None:
         older = self._removed.qsize()  # than what is brought now
         self._uploader.bring()
         for _ in range(older):
             self._threads.submit(self._remove, self._removed.get())
-        if now - self._swept_at >= _SWEEP_S:
-            self._sweep()
+        idle = self._sweeping is None or self._sweeping.done()
+        if idle and time.monotonic() - self._swept_at >= _SWEEP_S:
             self._swept_at = time.monotonic()
+            self._sweeping = self._threads.submit(self._sweep)
 
     def _remove(self, folder: Path) -> None:
         name = folder.relative_to(self._folder).as_posix()
         try:
-            patiently(lambda: self._objects.remove(name))
+            self._objects.remove(name)
         except OSError as error:
             _log.warning("%s/%s stays: %s", self._objects.url, name, error.strerror)
 
     def _sweep(self) -> None:
         """Bring the files that are new or have changed, but for those that trials bring."""
-        changed = {}
         for path in _others(self._folder):
             try:
                 status = path.stat()
@@ -134,16 +145,16 @@ class InStore:
                 continue
             state = status.st_size, status.st_mtime_ns
             if self._brought.get(path) != state:
-                changed[path] = state
-        brought = {p: self._threads.submit(mirror.hand_over, p) for p in changed}
-        for path, done in brought.items():
-            done.result()
-            self._brought[path] = changed[path]
+                mirror.hand_over(path)
+                self._brought[path] = state
 
     def _end(self) -> None:
         if self.is_lost:
             return
-        self._now(self._turn)
+        if self._sweeping:
+            wait([self._sweeping])
+        self._now(self._lease.renew)
+        self._now(self._follow)
         self._now(self._sweep)
 
     def _now(self, do: Callable[[], object]) -> None:
@@ -172,9 +183,9 @@ def held(folder: Path, *, say: Callable[[str], object]) -> Iterator[InPlace | In
         return
     with mirror.asking(objects):
         lease = take(objects, lambda: fetch(objects).end, say=say)
-    mirror.refresh(folder)
     upkeep = InStore(folder, lease)
     try:
+        mirror.refresh(folder)
         yield upkeep
     finally:
         if not upkeep.is_lost:
