@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from stores import needs_s3
 
+from tuner.listing import list_experiments
 from tuner.remote.objects import Objects
 from tuner.remote.places import ROOT
 from tuner.remote.segments import fetch
@@ -95,15 +96,18 @@ def begun(s3, elsewhere, tmp_path, spec):
         driver.wait()
 
 
-@pytest.mark.parametrize("trainable", ["saving:Slow", "saving:files"])
+@pytest.mark.parametrize(
+    "trainable", ["saving:Slow", pytest.param("saving:files", marks=pytest.mark.nodes)]
+)
 def test_a_killed_search_goes_on_elsewhere_from_the_store_alone(s3, elsewhere, begun, trainable):
     driver = begun(trainable, *(["training.epochs=5"] if trainable == "saving:Slow" else []))
+    elsewhere()
+    assert load_results("far", s3).status == "running"
     driver.kill()
     driver.wait()
     before = reports_in(f"{s3}/far")
     assert load_results("far", s3).status == "interrupted"
 
-    elsewhere()
     tuner("resume", "far", "--storage", s3)
     reports = reports_in(f"{s3}/far")
     assert reports[: len(before)] == before
@@ -120,9 +124,7 @@ def test_a_killed_search_goes_on_elsewhere_from_the_store_alone(s3, elsewhere, b
     results = load_results("far", s3)
     assert results.status == "completed"
     assert results.best_checkpoint().path.exists()
-    best = json.loads(tuner("best", "far", "--storage", s3, "--json").stdout)
-    assert best["checkpoint"].startswith(f"{s3}/far/trials/")
-    listed = json.loads(tuner("ls", "--storage", s3, "--json").stdout)
+    listed = [entry.as_dict() for entry in list_experiments(s3)]
     assert [(e["name"], e["folder"], e["status"]) for e in listed] == [
         ("far", f"{s3}/far", "completed")
     ]
@@ -135,6 +137,7 @@ def test_a_killed_search_goes_on_elsewhere_from_the_store_alone(s3, elsewhere, b
         assert b"epoch 5" in Objects(f"{s3}/far").read("trials/00002/log.txt")
 
 
+@pytest.mark.nodes
 def test_a_live_driver_is_not_followed_and_what_it_does_is_seen_elsewhere(
     s3, elsewhere, begun, spec
 ):
@@ -154,6 +157,24 @@ def test_a_live_driver_is_not_followed_and_what_it_does_is_seen_elsewhere(
     assert load_results("far", s3).status == "interrupted"
     ended = [e for e in events_in(f"{s3}/far") if e["event"] == "trial_ended"]
     assert {e["status"] for e in ended} == {"interrupted"}
+
+
+@pytest.mark.nodes
+def test_a_driver_that_was_held_up_for_long_ends_when_it_finds_another_in_its_place(
+    s3, elsewhere, begun
+):
+    driver = begun("saving:Slow", "training.epochs=40")
+    driver.send_signal(signal.SIGSTOP)
+    elsewhere()
+    try:
+        said = tuner("resume", "far", "--storage", s3).stderr
+    finally:
+        driver.send_signal(signal.SIGCONT)
+    assert "looking for 15 s whether it lives" in said
+    assert driver.wait(timeout=PATIENCE_S) == 1
+    told = [(e["trial_id"], e["epoch"]) for e in reports_in(f"{s3}/far")]
+    assert sorted(told) == [(t, epoch) for t in TRIALS for epoch in range(1, 41)]
+    assert load_results("far", s3).status == "completed"
 
 
 def test_a_store_that_nobody_can_reach_is_told_before_anything_starts(elsewhere, monkeypatch):
