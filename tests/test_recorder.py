@@ -11,7 +11,7 @@ from synthetic import Clock, make_folder
 from tuner.errors import JournalError, StorageError
 from tuner.journal import Journal, read
 from tuner.recorder import Recorder
-from tuner.training.deaths import WorkerGrownError
+from tuner.training.deaths import WorkerReplacedError
 from tuner.training.failures import STORAGE
 from tuner.training.trainable import REPORT
 
@@ -159,7 +159,7 @@ def test_a_trial_that_goes_on_after_a_crash_is_one_trial_in_the_journal(trials):
 
 
 def test_a_trial_whose_process_was_not_to_be_used_again_begins_in_another(trials, tmp_path):
-    (tmp_path / "error.pkl").write_bytes(pickle.dumps(WorkerGrownError("it has kept 600 MiB")))
+    (tmp_path / "error.pkl").write_bytes(pickle.dumps(WorkerReplacedError("it has kept 600 MiB")))
     for _ in range(9):  # and as often as it takes: it is not the trial's fault
         trials.recorder.on_trial_error(0, [], trial(0, str(tmp_path / "error.pkl")))
     assert trials.settled == [("00000", "crash", True)] * 9

@@ -59,22 +59,39 @@ def test_a_node_that_is_cut_off_for_a_while_costs_no_trial_and_no_report(cluster
 
 
 def test_a_node_that_gives_notice_is_told_and_its_trial_goes_on_elsewhere(cluster, tmp_path):
-    """From what it has reported; it trains on until the node is gone, and no other begins there."""
+    """From what it has reported; it trains on until the node is gone."""
     working = working_folder(tmp_path)
     folder = working / "results" / "far"
     search = tuner(cluster, working, *SEARCH, "--num-samples", "2", at=cluster.enter(1))
     until(lambda: {("00000", 2), ("00001", 2)} <= set(reported(folder)), search)
     cluster.nodes[2].shut_down()
     cluster.nodes[2].process.wait(timeout=PATIENCE_S)
-    before = notes(working)
-    assert {address for _, address, _ in before} == {cluster.address_of(1), cluster.address_of(2)}
     cluster.start(3)
     until(lambda: ("restored", cluster.address_of(3), 2) in notes(working), search)
     (working / "open").touch()
+    completed(search, trials=2, folder=folder, leaves=cluster.address_of(2))
+
+
+def test_no_trial_begins_on_a_node_that_has_given_notice(cluster, tmp_path):
+    """Once its last one has ended, so does the node, long before the search."""
+    working = working_folder(tmp_path)
+    folder = working / "results" / "far"
+    search = tuner(cluster, working, *SEARCH, "--num-samples", "6", at=cluster.enter(1))
+    until(lambda: {("00000", 2), ("00001", 2)} <= set(reported(folder)), search)
+    before = notes(working)
+    cluster.drain(2)
+    (working / "open").touch()
+    completed(search, trials=6, folder=folder, leaves=cluster.address_of(2))
+    assert cluster.address_of(2) in {address for _, address, _ in before}
+    assert {address for _, address, _ in notes(working)[len(before) :]} == {cluster.address_of(1)}
+
+
+def completed(search, *, trials, folder, leaves):
+    """Make sure that the search ends with every trial, and has told of the node that leaves."""
     code, out, said = ended(search)
     assert code == 0, said
-    assert said.count(f"warning: node {cluster.address_of(2)} leaves in ") == 1, said
-    assert "2 trials: 2 completed" in out
-    for trial_id in ("00000", "00001"):
-        epochs = [epoch for reporting, epoch in reported(folder) if reporting == trial_id]
+    assert said.count(f"warning: node {leaves} leaves") == 1, said
+    assert f"{trials} trials: {trials} completed" in out
+    for number in range(trials):
+        epochs = [epoch for trial_id, epoch in reported(folder) if int(trial_id) == number]
         assert epochs == list(range(1, 9))

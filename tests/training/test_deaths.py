@@ -4,7 +4,7 @@ import socket
 from types import SimpleNamespace
 
 import pytest
-from ray._private import state
+from ray._private import state, worker
 from ray.core.generated.common_pb2 import ActorDeathCause, ActorDiedErrorContext
 from ray.exceptions import ActorUnavailableError, NodeDiedError, OutOfMemoryError, RayActorError
 
@@ -80,3 +80,19 @@ def test_an_actor_whose_node_can_be_reached_again_was_cut_off(monkeypatch, reaso
 def test_a_node_that_was_taken_back_is_lost(monkeypatch):
     monkeypatch.setattr(deaths.ray, "is_initialized", lambda: True)
     assert death_of(RayActorError("f00", "x", preempted=True)).kind == "node_lost"
+
+
+@pytest.mark.parametrize(
+    ("leaving", "moves"),
+    [({}, False), ({"other": 0}, False), ({"mine": 0}, True), ({"other": 0, "ranks": 5}, True)],
+)
+def test_a_trial_moves_where_one_of_its_nodes_leaves(monkeypatch, leaving, moves):
+    client = SimpleNamespace(get_draining_nodes=lambda: leaving)
+    process = SimpleNamespace(get_node_id=lambda: "mine")
+    placed = {"bundles_to_node_id": {0: "mine", 1: "ranks"}}
+    monkeypatch.setattr(deaths.ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(deaths.ray, "get_runtime_context", lambda: process)
+    monkeypatch.setattr(worker, "global_worker", SimpleNamespace(gcs_client=client))
+    monkeypatch.setattr(deaths, "get_current_placement_group", lambda: None)
+    monkeypatch.setattr(deaths, "placement_group_table", lambda group: placed)
+    assert deaths.must_move() == moves

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 from test_worker import Counter, plan
 
-from tuner.training import trial_log
-from tuner.training.deaths import WorkerGrownError, WorkerSpentError, death_of, is_recycled
+from tuner.training import trainable, trial_log
+from tuner.training.deaths import WorkerReplacedError, WorkerSpentError, death_of, is_recycled
 from tuner.training.failures import STORAGE, Failure
 from tuner.training.recycling import Leftovers
 from tuner.training.trainable import REPORT, LearnerTrial
@@ -136,10 +136,21 @@ def test_a_process_that_has_kept_too_much_does_not_begin_another_trial(make, tmp
     trial = make()
     trial.train()
     monkeypatch.setattr(Leftovers, "clear", lambda self: 513.0)
-    with pytest.raises(WorkerGrownError) as grown:
+    with pytest.raises(WorkerReplacedError) as grown:
         trial.reset(assignment(trial_id="00001"))
     assert is_recycled(SimpleNamespace(cause=pickle.loads(pickle.dumps(grown.value))))
     assert log(tmp_path).endswith("it has kept 513 MiB of earlier trials\n")
+    assert not (tmp_path / "trials" / "00001").exists()
+
+
+def test_a_process_whose_node_is_about_to_leave_does_not_begin_another_trial(
+    make, tmp_path, monkeypatch
+):
+    trial = make()
+    trial.train()
+    monkeypatch.setattr(trainable, "must_move", lambda: True)
+    with pytest.raises(WorkerReplacedError, match="its node is about to leave"):
+        trial.reset(assignment(trial_id="00001"))
     assert not (tmp_path / "trials" / "00001").exists()
 
 

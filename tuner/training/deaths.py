@@ -8,6 +8,7 @@ from typing import Any
 
 import ray
 from ray.exceptions import ActorUnavailableError, NodeDiedError, OutOfMemoryError, RayActorError
+from ray.util.placement_group import get_current_placement_group, placement_group_table
 
 from tuner.training import notes
 from tuner.training.failures import Failure
@@ -23,13 +24,26 @@ class WorkerSpentError(RuntimeError):
         self.failure = Failure(kind, message, poisoned)
 
 
-class WorkerGrownError(RuntimeError):
-    """Ends a worker's process that has kept too much of its trials; the next one is not begun."""
+class WorkerReplacedError(RuntimeError):
+    """Ends a worker's process that is not to begin the next trial, which goes elsewhere."""
 
 
 def is_recycled(error: BaseException | None) -> bool:
     """Whether a trial ended only because its process was not to be used again."""
-    return isinstance(getattr(error, "cause", error), WorkerGrownError)
+    return isinstance(getattr(error, "cause", error), WorkerReplacedError)
+
+
+def must_move() -> bool:
+    """Whether a node is about to leave on which this process or a worker of its trial runs."""
+    if not ray.is_initialized():
+        return False
+    from ray._private.worker import global_worker
+
+    leaving = global_worker.gcs_client.get_draining_nodes()  # type: ignore[attr-defined]
+    if not leaving:
+        return False
+    placed = placement_group_table(get_current_placement_group())["bundles_to_node_id"]
+    return not {ray.get_runtime_context().get_node_id(), *placed.values()}.isdisjoint(leaving)
 
 
 def death_of(error: BaseException | None) -> Failure:

@@ -32,7 +32,7 @@ from tuner.ray_internals import admit_storage
 from tuner.remote.places import url_of
 from tuner.training import notes
 from tuner.training.checkpoint_store import CheckpointStore, Saved
-from tuner.training.deaths import WorkerGrownError, WorkerSpentError, death_of
+from tuner.training.deaths import WorkerReplacedError, WorkerSpentError, death_of, must_move
 from tuner.training.failures import Failure, check_report, failure_of
 from tuner.training.loading import load_trainable
 from tuner.training.rank_group import RankGroup, RankTimeoutError
@@ -58,13 +58,13 @@ class _Trial(Trainable):
         self._begin(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Go on with another trial. Raises WorkerGrownError where this process had better not.
+        """Go on with another trial. Raises WorkerReplacedError where this process had better not.
 
         To return False would lose the trial: Tune then tells nobody that it has ended.
         """
-        reason = self._end()
+        reason = self._end() or ("its node is about to leave" if must_move() else None)
         if reason:
-            raise WorkerGrownError(reason)
+            raise WorkerReplacedError(reason)
         self._begin(new_config)
         return True
 
