@@ -44,7 +44,7 @@ types: $(INSTALLED_DEV)
 pytest: $(INSTALLED_DEV)
 	$(BIN)/pytest -m 'not nodes'
 
-# clusters of several nodes, jobs, a node and a head lost: two minutes on 4 cores
+# clusters of several nodes, jobs, a node and a head lost, data: three minutes on 4 cores
 nodes: $(INSTALLED_DEV)
 	$(BIN)/pytest -m nodes
 
