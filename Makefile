@@ -1,6 +1,6 @@
 # make sweep: from a fresh clone to a good classifier of handwritten digits
 # make test:  lint, types and tests
-# make nodes: the longest tests, of clusters
+# make nodes: the longest tests, of clusters and of buckets
 # make faults: searches that are killed come to the same as one that is not
 
 PYTHON ?= $(shell command -v python3.11 || echo python3)
@@ -44,7 +44,7 @@ types: $(INSTALLED_DEV)
 pytest: $(INSTALLED_DEV)
 	$(BIN)/pytest -m 'not nodes'
 
-# clusters of several nodes, jobs, nodes that are cut off, leave or die, a head lost: minutes
+# clusters of several nodes, jobs, nodes that are cut off, leave or die, data, buckets: ten minutes
 nodes: $(INSTALLED_DEV)
 	$(BIN)/pytest -m nodes
 
