@@ -286,3 +286,16 @@ def test_a_plan_says_what_the_cluster_holds_unless_it_is_too_small(play, monkeyp
         cluster.plan_there(large)
     monkeypatch.setattr(cluster.growth, "autoscales", lambda there: True)
     assert cluster.plan_there(large)["at_once"] == 0
+
+
+def test_a_trial_whose_node_is_taken_back_is_ours_to_try_again_not_tunes(monkeypatch):
+    from ray.exceptions import RayActorError
+    from ray.tune.experiment import Trial
+
+    for name in cluster._ENVIRONMENT:
+        monkeypatch.setenv(name, "0")  # so that it is as before afterwards
+        monkeypatch.delenv(name)
+    cluster.prepare_environment()
+    trial = Trial("x", stub=True)
+    trial._handle_ray_actor_error(RayActorError(preempted=True))
+    assert not trial.should_recover()

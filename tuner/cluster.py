@@ -34,6 +34,7 @@ _ENVIRONMENT = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # its future default; without it Ray warns
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # a trial's relative paths mean what they mean to the user
     "RAY_memory_monitor_refresh_ms": "0",  # machine_memory ends whom it should
+    "RAY_TRAIN_COUNT_PREEMPTION_AS_FAILURE": "1",  # else Tune itself starts a trial from its start
     "PL_DISABLE_FORK": "1",  # what Tune sets for its workers
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the journal and our TensorBoard writer do it
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",  # a bad report fails its trial, not the search

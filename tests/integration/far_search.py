@@ -35,7 +35,7 @@ def spec(folder, **fields):
     }
 
 
-def tuner(cluster, working, *arguments, at=(), address=None):
+def tuner(cluster, working, *arguments, at=(), address=None, stderr=subprocess.PIPE):
     """A process of `tuner` in the folder `working`, on the machine that `at` enters."""
     (working / "far.json").write_text(json.dumps(spec(working)))
     path = [entry for entry in sys.path if Path(entry) != HERE]  # the nodes get it from `working`
@@ -52,7 +52,7 @@ def tuner(cluster, working, *arguments, at=(), address=None):
         cwd=working,
         env={**cluster.foreign, **cluster.environment, "PYTHONPATH": os.pathsep.join(path)},
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=stderr,
         text=True,
     )
 

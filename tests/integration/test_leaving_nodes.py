@@ -33,65 +33,75 @@ def notes(working):
     return [(what, address, int(epoch)) for what, address, _, epoch in lines]
 
 
-def test_a_node_that_is_cut_off_for_a_while_costs_no_trial_and_no_report(cluster, tmp_path):
-    """Its trial trains on meanwhile, and cannot report."""
-    if not cluster.namespaces:
-        pytest.skip("a node is cut off by its network namespace, which only root can make")
+@pytest.fixture
+def searching(cluster, tmp_path):
+    """Starts a search of so many trials; what it says is in the file `said` of its folder."""
     working = working_folder(tmp_path)
-    folder = working / "results" / "far"
-    search = tuner(cluster, working, *SEARCH, "--num-samples", "3", at=cluster.enter(1))
-    until(lambda: {("00000", 2), ("00001", 2)} <= set(reported(folder)), search)
-    assert {address for _, address, _ in notes(working)} == {
-        cluster.address_of(1),
-        cluster.address_of(2),
-    }
-    with cluster.cut(2):
-        (working / "open").touch()
-        time.sleep(CUT_S)
-    code, out, said = ended(search)
-    assert code == 0, said
-    assert "3 trials: 3 completed" in out, said
-    events = list(read(folder))
-    assert Counter(e["status"] for e in events if e["event"] == "trial_ended") == {"completed": 3}
-    for trial_id in ("00000", "00001", "00002"):
-        epochs = [epoch for reporting, epoch in reported(folder) if reporting == trial_id]
+
+    def start(trials):
+        command = (*SEARCH, "--num-samples", str(trials))
+        with (working / "said").open("w") as said:
+            search = tuner(cluster, working, *command, at=cluster.enter(1), stderr=said)
+        until(lambda: {("00000", 2), ("00001", 2)} <= set(reported(results(working))), search)
+        addresses = {address for _, address, _ in notes(working)}
+        assert addresses == {cluster.address_of(1), cluster.address_of(2)}
+        return working, search
+
+    return start
+
+
+def results(working):
+    return working / "results" / "far"
+
+
+def said(working):
+    return (working / "said").read_text()
+
+
+def completed(working, search, trials):
+    """Make sure that the search ends with every trial, and no epoch lost or told twice."""
+    code, out, _ = ended(search)
+    assert code == 0, said(working)
+    assert f"{trials} trials: {trials} completed" in out
+    events = list(read(results(working)))
+    statuses = Counter(e["status"] for e in events if e["event"] == "trial_ended")
+    assert statuses == {"completed": trials}
+    for number in range(trials):
+        epochs = [e for trial_id, e in reported(results(working)) if int(trial_id) == number]
         assert epochs == list(range(1, 9))
 
 
-def test_a_node_that_gives_notice_is_told_and_its_trial_goes_on_elsewhere(cluster, tmp_path):
+def test_a_node_that_is_cut_off_for_a_while_costs_no_trial_and_no_report(cluster, searching):
+    """Its trial trains on meanwhile, and cannot report."""
+    if not cluster.namespaces:
+        pytest.skip("a node is cut off by its network namespace, which only root can make")
+    working, search = searching(3)
+    with cluster.cut(2):
+        (working / "open").touch()
+        time.sleep(CUT_S)
+    completed(working, search, 3)
+
+
+def test_a_node_that_gives_notice_is_told_and_its_trial_goes_on_elsewhere(cluster, searching):
     """From what it has reported; it trains on until the node is gone."""
-    working = working_folder(tmp_path)
-    folder = working / "results" / "far"
-    search = tuner(cluster, working, *SEARCH, "--num-samples", "2", at=cluster.enter(1))
-    until(lambda: {("00000", 2), ("00001", 2)} <= set(reported(folder)), search)
+    working, search = searching(2)
     cluster.nodes[2].shut_down()
     cluster.nodes[2].process.wait(timeout=PATIENCE_S)
     cluster.start(3)
     until(lambda: ("restored", cluster.address_of(3), 2) in notes(working), search)
     (working / "open").touch()
-    completed(search, trials=2, folder=folder, leaves=cluster.address_of(2))
+    completed(working, search, 2)
+    assert said(working).count(f"warning: node {cluster.address_of(2)} leaves in ") == 1
 
 
-def test_no_trial_begins_on_a_node_that_has_given_notice(cluster, tmp_path):
-    """Once its last one has ended, so does the node, long before the search."""
-    working = working_folder(tmp_path)
-    folder = working / "results" / "far"
-    search = tuner(cluster, working, *SEARCH, "--num-samples", "6", at=cluster.enter(1))
-    until(lambda: {("00000", 2), ("00001", 2)} <= set(reported(folder)), search)
+def test_no_trial_begins_on_a_node_that_has_given_notice(cluster, searching):
+    """Nor is a worker used again that runs there."""
+    working, search = searching(6)
     before = notes(working)
     cluster.drain(2)
+    told = f"warning: node {cluster.address_of(2)} leaves; "
+    until(lambda: told in said(working), search)
     (working / "open").touch()
-    completed(search, trials=6, folder=folder, leaves=cluster.address_of(2))
-    assert cluster.address_of(2) in {address for _, address, _ in before}
+    completed(working, search, 6)
     assert {address for _, address, _ in notes(working)[len(before) :]} == {cluster.address_of(1)}
-
-
-def completed(search, *, trials, folder, leaves):
-    """Make sure that the search ends with every trial, and has told of the node that leaves."""
-    code, out, said = ended(search)
-    assert code == 0, said
-    assert said.count(f"warning: node {leaves} leaves") == 1, said
-    assert f"{trials} trials: {trials} completed" in out
-    for number in range(trials):
-        epochs = [epoch for trial_id, epoch in reported(folder) if int(trial_id) == number]
-        assert epochs == list(range(1, 9))
+    assert said(working).count(told) == 1
