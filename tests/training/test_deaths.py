@@ -6,10 +6,16 @@ from types import SimpleNamespace
 import pytest
 from ray._private import state, worker
 from ray.core.generated.common_pb2 import ActorDeathCause, ActorDiedErrorContext
-from ray.exceptions import ActorUnavailableError, NodeDiedError, OutOfMemoryError, RayActorError
+from ray.exceptions import (
+    ActorUnavailableError,
+    NodeDiedError,
+    OutOfMemoryError,
+    RayActorError,
+    RpcError,
+)
 
 from tuner.errors import FAILURE_KINDS
-from tuner.training import deaths
+from tuner.training import deaths, notes
 from tuner.training.deaths import death_of
 
 
@@ -90,9 +96,28 @@ def test_a_trial_moves_where_one_of_its_nodes_leaves(monkeypatch, leaving, moves
     client = SimpleNamespace(get_draining_nodes=lambda: leaving)
     process = SimpleNamespace(get_node_id=lambda: "mine")
     placed = {"bundles_to_node_id": {0: "mine", 1: "ranks"}}
+    monkeypatch.delenv(notes.FOLDER, raising=False)
     monkeypatch.setattr(deaths.ray, "is_initialized", lambda: True)
     monkeypatch.setattr(deaths.ray, "get_runtime_context", lambda: process)
     monkeypatch.setattr(worker, "global_worker", SimpleNamespace(gcs_client=client))
     monkeypatch.setattr(deaths, "get_current_placement_group", lambda: None)
     monkeypatch.setattr(deaths, "placement_group_table", lambda group: placed)
     assert deaths.must_move() == moves
+
+
+def test_where_nobody_answers_or_there_is_one_node_a_trial_stays(monkeypatch, tmp_path):
+    asked = []
+
+    def fail():
+        asked.append(1)
+        raise RpcError("unavailable", rpc_code=14)
+
+    client = SimpleNamespace(get_draining_nodes=fail)
+    monkeypatch.delenv(notes.FOLDER, raising=False)
+    monkeypatch.setattr(deaths.ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(worker, "global_worker", SimpleNamespace(gcs_client=client))
+    assert not deaths.must_move()
+    assert asked == [1]
+    monkeypatch.setenv(notes.FOLDER, str(tmp_path))
+    assert not deaths.must_move()
+    assert asked == [1]

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Mapping
 from typing import Any
 
 import ray
-from ray.exceptions import ActorUnavailableError, NodeDiedError, OutOfMemoryError, RayActorError
+from ray.exceptions import (
+    ActorUnavailableError,
+    NodeDiedError,
+    OutOfMemoryError,
+    RayActorError,
+    RayError,
+)
 from ray.util.placement_group import get_current_placement_group, placement_group_table
 
 from tuner.training import notes
@@ -35,11 +42,14 @@ def is_recycled(error: BaseException | None) -> bool:
 
 def must_move() -> bool:
     """Whether a node is about to leave on which this process or a worker of its trial runs."""
-    if not ray.is_initialized():
+    if notes.FOLDER in os.environ or not ray.is_initialized():  # a Ray of our own is one node
         return False
     from ray._private.worker import global_worker
 
-    leaving = global_worker.gcs_client.get_draining_nodes()  # type: ignore[attr-defined]
+    try:
+        leaving = global_worker.gcs_client.get_draining_nodes()  # type: ignore[attr-defined]
+    except RayError:  # a trial is not to fail of a question that nobody answers
+        return False
     if not leaving:
         return False
     placed = placement_group_table(get_current_placement_group())["bundles_to_node_id"]
