@@ -1,6 +1,11 @@
 """One Ray for all integration tests; `searched` runs an experiment on it."""
 
+import time
+from contextlib import ExitStack
+
 import pytest
+
+SETTLE_S = 10  # for Ray to count what the test before has given back
 
 
 def pytest_collection_modifyitems(items):
@@ -9,13 +14,68 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.integration)
 
 
-@pytest.fixture(scope="session")
-def ray_here():
-    """This process is connected to a Ray of its own, which the driver then uses."""
-    from tuner import cluster
+class OurRay:
+    """A Ray of this process's own, begun anew where it has lost CPUs.
 
-    with cluster.connect():
-        yield
+    Ray 2.60 loses those of a placement group that is removed while a worker starts in it, as at the
+    end of a search that is interrupted. A search that needs them all would then wait for ever.
+    """
+
+    def __init__(self):
+        self._connection = ExitStack()
+
+    def connect(self):
+        from tuner import cluster
+
+        self._connection.enter_context(cluster.connect())
+
+    def close(self):
+        self._connection.close()
+
+    def heal(self):
+        """Return when nothing is missing that nobody holds."""
+        deadline = time.monotonic() + SETTLE_S
+        while _is_short() and not _is_in_use():
+            if time.monotonic() > deadline:
+                self.close()
+                self.connect()
+                return
+            time.sleep(0.05)
+
+
+def _is_short():
+    import ray
+
+    return ray.available_resources().get("CPU", 0) < ray.cluster_resources()["CPU"]
+
+
+def _is_in_use():
+    """Whether anything lives that may hold CPUs."""
+    from ray._private import state
+    from ray.util import placement_group_table
+
+    groups = (group["state"] for group in placement_group_table().values())
+    actors = (actor["State"] for actor in state.actors().values())
+    return any(s != "REMOVED" for s in groups) or any(s != "DEAD" for s in actors)
+
+
+@pytest.fixture(scope="session")
+def ray_here(request):
+    """This process is connected to a Ray of its own, which the driver then uses."""
+    ours = request.config.stash[RAY] = OurRay()
+    ours.connect()
+    yield
+    del request.config.stash[RAY]
+    ours.close()
+
+
+RAY = pytest.StashKey()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    if RAY in item.config.stash and "ray_here" in item.fixturenames:
+        item.config.stash[RAY].heal()
 
 
 @pytest.fixture(scope="session")
