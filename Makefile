@@ -1,5 +1,6 @@
 # make sweep: from a fresh clone to a good classifier of handwritten digits
 # make test:  lint, types and tests
+# make docs:  every command that the README and the docs show
 # make nodes: the longest tests, of clusters and of buckets
 # make faults: searches that are killed come to the same as one that is not
 
@@ -12,7 +13,7 @@ INSTALLED_DEV := $(VENV)/.installed-dev
 # What the tests need beside tuner; `make test EXTRAS=dev,wandb,mlflow,onnx` tests those too
 EXTRAS ?= dev
 
-.PHONY: sweep install test lint types pytest nodes faults format clean
+.PHONY: sweep install test lint types pytest docs nodes faults format clean
 
 sweep: $(INSTALLED)
 	@$(BIN)/tuner run digits
@@ -42,7 +43,11 @@ types: $(INSTALLED_DEV)
 	$(BIN)/mypy
 
 pytest: $(INSTALLED_DEV)
-	$(BIN)/pytest -m 'not nodes'
+	$(BIN)/pytest -m 'not nodes and not docs'
+
+# four minutes on 2 cores
+docs: $(INSTALLED_DEV)
+	$(BIN)/pytest -m docs
 
 # clusters of several nodes, jobs, nodes that are cut off, leave or die, data, buckets: ten minutes
 nodes: $(INSTALLED_DEV)

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
-SETTLE_S = 10  # for Ray to count what the test before has given back
+SETTLE_S = 4  # for Ray to count what the test before has given back
 
 
 def pytest_collection_modifyitems(items):

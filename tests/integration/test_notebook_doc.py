@@ -26,6 +26,7 @@ def shown(cell: Any) -> list[str]:
     return re.findall(r"[A-Za-z_<>/]+", "\n".join(texts))
 
 
+@pytest.mark.docs
 def test_it_runs_and_shows_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reason = "no test of it: pip install 'tuner[dev]'"
     nbclient = pytest.importorskip("nbclient", reason=reason)

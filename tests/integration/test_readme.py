@@ -46,6 +46,7 @@ def environment() -> dict[str, str]:
 
 
 @pytest.mark.integration
+@pytest.mark.docs
 def test_every_command_works(folder: Path) -> None:
     for command in commands():
         if command.startswith("make "):

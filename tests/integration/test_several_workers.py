@@ -43,7 +43,10 @@ def digits(storage: Path, dtype: str, **resources: int) -> Results:
     return run_experiment(build_spec(spec))
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-9), ("float32", 1e-3)])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"),
+    [("float64", 1e-9), pytest.param("float32", 1e-3, marks=pytest.mark.nodes)],
+)
 def test_two_workers_and_two_stages_learn_as_one(
     dtype: str, tolerance: float, tmp_path: Path
 ) -> None:

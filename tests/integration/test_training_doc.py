@@ -20,6 +20,7 @@ from tuner.training.stage import PARTS_A_STAGE
 TEXT = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.docs
 def test_every_command_works(
     ray_here: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
