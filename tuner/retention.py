@@ -6,7 +6,6 @@ written but not yet journaled is never touched, whenever the search is killed.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -14,12 +13,8 @@ from tuner.checkpoints import inside
 from tuner.errors import CheckpointError
 from tuner.events import CHECKPOINT, RESULT, Event
 from tuner.history import TrialRecord
+from tuner.remote.upkeep import InPlace
 from tuner.selection import best_epoch
-
-
-def remove_folder(folder: Path) -> None:
-    """Remove a checkpoint's `folder`; that it cannot be removed is no reason to end a search."""
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 class Retention:
@@ -36,7 +31,7 @@ class Retention:
         metric: str,
         mode: str,
         earlier: Mapping[str, TrialRecord],
-        remove: Callable[[Path], object] = remove_folder,
+        remove: Callable[[Path], object] = InPlace.remove,
     ) -> None:
         self._folder = folder
         self._metric = metric

@@ -43,8 +43,9 @@ class InPlace:
         """Within it nothing is done."""
         yield
 
-    def remove(self, folder: Path) -> None:
-        """Remove a checkpoint's `folder`."""
+    @staticmethod
+    def remove(folder: Path) -> None:
+        """Remove a checkpoint's `folder`; a search does not end because that fails."""
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -90,7 +91,7 @@ class InStore:
 
     def remove(self, folder: Path) -> None:
         """Remove a checkpoint's `folder`: here now, in the store once its journal has a newer."""
-        shutil.rmtree(folder, ignore_errors=True)
+        InPlace.remove(folder)
         self._removed.put(folder)
 
     def _keep_on(
