@@ -26,7 +26,7 @@ from importlib.metadata import version
 from itertools import count
 from pathlib import Path
 
-from benchmarks.scale import Meter, share
+from benchmarks.scale import metered, spec_of
 
 PLAYERS = 2
 
@@ -123,37 +123,15 @@ def searched(trials, in_flight, report_s, real, folder):
     """The figures of a search."""
     import ray
 
-    from tuner import cluster, recorder, reuse
-    from tuner.driver import run_experiment
-    from tuner.spec import build_spec
+    from tuner import cluster, reuse
 
-    spec = build_spec(
-        {
-            "name": "in-flight",
-            "trainable": "benchmarks.in_flight:waits",
-            "search": {"space": {"x": "uniform(0, 1)", "report_s": report_s}},
-            "objective": {"metric": "loss", "mode": "min"},
-            "scheduler": "none",
-            "num_samples": trials,
-            "resources": {"cpus": share(in_flight)},
-            "storage": str(folder),
-        }
-    )
+    spec = spec_of("benchmarks.in_flight:waits", {"report_s": report_s}, trials, in_flight, folder)
     with cluster.connect(spec=spec) if real else cluster.connect():
         if not real:
             remote = ray.remote(num_cpus=0, max_concurrency=10_000)(Player)
             cast = Cast([remote.remote(report_s) for _ in range(PLAYERS)])
             reuse._PlainActors.get = lambda cache, trainable: cast
-        meter = Meter()
-        end = recorder.Recorder.end
-
-        def timed(self, *arguments, **named):
-            end(self, *arguments, **named)
-            meter.tick()
-
-        recorder.Recorder.end = timed
-        run_experiment(spec)
-    return steady(meter.notes, in_flight)
+        return steady(metered(spec).notes, in_flight)
 
 
 def steady(notes, in_flight):

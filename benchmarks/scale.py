@@ -73,15 +73,22 @@ class Meter:
 
 def by_tuner(trials, in_flight, epochs, folder):
     """The figures of a search by tuner."""
-    from tuner import cluster, recorder
-    from tuner.driver import run_experiment
+    from tuner import cluster
+
+    spec = spec_of("benchmarks.scale:instantly", {"epochs": epochs}, trials, in_flight, folder)
+    with cluster.connect(spec=spec):
+        return metered(spec).figures()
+
+
+def spec_of(trainable, constants, trials, in_flight, folder):
+    """A random search of so many trials at a time, whose configs have the `constants`, too."""
     from tuner.spec import build_spec
 
-    spec = build_spec(
+    return build_spec(
         {
             "name": "scale",
-            "trainable": "benchmarks.scale:instantly",
-            "search": {"space": {"x": "uniform(0, 1)", "epochs": epochs}},
+            "trainable": trainable,
+            "search": {"space": {"x": "uniform(0, 1)", **constants}},
             "objective": {"metric": "loss", "mode": "min"},
             "scheduler": "none",
             "num_samples": trials,
@@ -89,17 +96,23 @@ def by_tuner(trials, in_flight, epochs, folder):
             "storage": str(folder),
         }
     )
-    with cluster.connect(spec=spec):
-        meter = Meter()
-        end = recorder.Recorder.end
 
-        def timed(self, *arguments, **named):
-            end(self, *arguments, **named)
-            meter.tick()
 
-        recorder.Recorder.end = timed
-        run_experiment(spec)
-    return meter.figures()
+def metered(spec):
+    """Search as `spec` says on the connected Ray; a Meter that has ticked at each trial's end."""
+    from tuner import recorder
+    from tuner.driver import run_experiment
+
+    meter = Meter()
+    end = recorder.Recorder.end
+
+    def timed(self, *arguments, **named):
+        end(self, *arguments, **named)
+        meter.tick()
+
+    recorder.Recorder.end = timed
+    run_experiment(spec)
+    return meter
 
 
 def by_tune(trials, in_flight, epochs, folder):

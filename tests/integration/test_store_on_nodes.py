@@ -75,15 +75,24 @@ def reports(name):
     return [e for e in map(json.loads, lines) if e["event"] == "result"]
 
 
-def test_a_function_on_two_nodes_saves_in_the_store(cluster, tmp_path):
-    driver = begin(cluster, tmp_path, "saving:files", "files")
+def ended(driver):
+    """Wait for the search, all of whose trials are to complete."""
     out, said = driver.communicate(timeout=PATIENCE_S)
     assert driver.returncode == 0, said
     assert json.loads(out)["counts"]["completed"] == 4
-    found = reports("files")
-    assert sorted((e["trial_id"], e["epoch"]) for e in found) == [
-        (f"{trial:05}", epoch) for trial in range(4) for epoch in range(1, 6)
-    ]
+
+
+def epochs_of(found):
+    return sorted((e["trial_id"], e["epoch"]) for e in found)
+
+
+def every_epoch(last):
+    return [(f"{trial:05}", epoch) for trial in range(4) for epoch in range(1, last + 1)]
+
+
+def test_a_function_on_two_nodes_saves_in_the_store(cluster, tmp_path):
+    ended(begin(cluster, tmp_path, "saving:files", "files"))
+    assert epochs_of(reports("files")) == every_epoch(5)
     best = load_results("files", URL).best_checkpoint()
     assert (best.path / "inner" / "counted").read_text() == "5"
 
@@ -96,13 +105,9 @@ def test_what_a_lost_node_has_saved_is_gone_on_from_on_another(cluster, tmp_path
         assert time.monotonic() < deadline
         time.sleep(0.2)
     cluster.nodes[2].kill()
-    out, said = driver.communicate(timeout=PATIENCE_S)
-    assert driver.returncode == 0, said
-    assert json.loads(out)["counts"]["completed"] == 4
+    ended(driver)
     found = reports("lost")
-    assert sorted((e["trial_id"], e["epoch"]) for e in found) == [
-        (f"{trial:05}", epoch) for trial in range(4) for epoch in range(1, 13)
-    ]
+    assert epochs_of(found) == every_epoch(12)
     assert all(e["metrics"]["counted"] == e["epoch"] for e in found)
     last = [e["metrics"]["trained"] for e in found if e["epoch"] == 12]
     assert len([trained for trained in last if trained < 12]) == 2  # those of the lost node
