@@ -16,10 +16,11 @@ from tuner.errors import TunerError
 from tuner.events import COMPLETED
 from tuner.history import TrialRecord
 from tuner.plain_files import check_folder
+from tuner.remote import mirror
 from tuner.results import Results
 from tuner.storage import read_json, write_document
 
-LINK = "confirmed.json"  # in the search's folder
+LINK = mirror.CONFIRMED  # in the search's folder
 
 
 def confirmation_of(results: Results) -> Confirmation | None:

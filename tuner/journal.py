@@ -25,7 +25,7 @@ from tuner.owner import owner_in_words
 from tuner.plain_files import check_folder, open_plain
 from tuner.remote import mirror
 
-JOURNAL = "journal.jsonl"
+JOURNAL = mirror.JOURNAL
 
 _SYNC_EVERY_S = 1.0
 _LOCK_WAIT_S = 0.5

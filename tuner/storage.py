@@ -24,7 +24,7 @@ from tuner.remote.places import is_url, local, storage_of, url_of
 from tuner.remote.places import shown as shown_place
 from tuner.reporting.wording import program
 
-EXPERIMENT = "experiment.json"
+EXPERIMENT = mirror.DOCUMENT
 FORMAT = 1  # of experiment.json
 
 

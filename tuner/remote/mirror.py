@@ -26,7 +26,8 @@ _log = logging.getLogger(__name__)
 
 DOCUMENT = "experiment.json"
 JOURNAL = "journal.jsonl"
-_OTHERS = ("confirmed.json", "warm_start.json")  # documents beside these two
+CONFIRMED = "confirmed.json"
+WARM_START = "warm_start.json"
 _CURVES_S = 30.0  # as often as a driver brings them
 
 _KNOWN = ".brought"  # the generation of the journal here, and how many bytes of it were brought
@@ -115,7 +116,7 @@ def refresh(folder: Path) -> None:
     if objects is None:
         return
     with asking(objects), _alone(folder):
-        for name in (DOCUMENT, *_OTHERS):
+        for name in (DOCUMENT, CONFIRMED, WARM_START):
             try:
                 objects.download(name, folder / name)
             except FileNotFoundError:

@@ -20,12 +20,13 @@ from tuner.errors import Fault, SpecError, UsageError
 from tuner.events import COMPLETED, FAILED, STOPPED
 from tuner.history import TrialRecord
 from tuner.parts import Rule
+from tuner.remote import mirror
 from tuner.results import Results
 from tuner.searchers.encoding import Encoding
 from tuner.spec import ExperimentSpec, build_spec
 from tuner.storage import find_experiment, read_json, write_document
 
-GIVEN = "warm_start.json"  # in the experiment's folder
+GIVEN = mirror.WARM_START  # in the experiment's folder
 
 _MOST_EPOCHS = 1_000_000  # of a trial: later reports are not given
 
