@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from tuner.training.classifier import ImageClassifier
+from tuner.classifier.image_classifier import ImageClassifier
 
 
 class Counted(ImageClassifier):

@@ -34,16 +34,16 @@ import torch.nn.functional as F
 from PIL import Image, ImageOps
 from torch.utils.data import DataLoader, Dataset
 
+from tuner.classifier.catalog import DATASETS
+from tuner.classifier.data import cifar10
+from tuner.classifier.data.arrays import ImageArrays, data_folder
+from tuner.classifier.data.augment import Augmentation
+from tuner.classifier.data.batches import Batcher, plan_epoch, shards
+from tuner.classifier.data.image_set import image_set
+from tuner.classifier.image_classifier import ImageClassifier
+from tuner.classifier.models.build import build_model
+from tuner.classifier.settings import ClassifierSettings
 from tuner.errors import DataError
-from tuner.training.catalog import DATASETS
-from tuner.training.classifier import ImageClassifier
-from tuner.training.data import cifar10
-from tuner.training.data.arrays import ImageArrays, data_folder
-from tuner.training.data.augment import Augmentation
-from tuner.training.data.batches import Batcher, plan_epoch, shards
-from tuner.training.data.image_set import image_set
-from tuner.training.models.build import build_model
-from tuner.training.settings import ClassifierSettings
 
 BATCH_SIZE = 128
 PADDING = 4

@@ -16,11 +16,11 @@ import sys
 import tempfile
 
 from benchmarks.figures import options, spread
-from tuner import cluster
-from tuner.driver import run_experiment
-from tuner.events import EXPERIMENT_STARTED, RESULT, TRIAL_ENDED
-from tuner.journal import read
-from tuner.spec import build_spec
+from tuner.cluster import connect as cluster
+from tuner.record.events import EXPERIMENT_STARTED, RESULT, TRIAL_ENDED
+from tuner.record.journal import read
+from tuner.search.run import run_experiment
+from tuner.spec.experiment import build_spec
 
 AIM = 1.2
 WORKERS = (1, 2)

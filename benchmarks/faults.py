@@ -176,7 +176,7 @@ class Search:
     def outcome(self) -> dict[str, object]:
         """What the search came to: the same for a killed and for an unkilled one."""
         from tuner.errors import TunerError
-        from tuner.results import Results
+        from tuner.results.results import Results
 
         try:
             results = Results(self.folder)

@@ -23,9 +23,9 @@ import torch
 import torch.multiprocessing as mp
 
 from benchmarks.figures import options, spread
-from tuner.training.catalog import DATASETS
-from tuner.training.classifier import ImageClassifier
-from tuner.training.data.arrays import ImageArrays
+from tuner.classifier.catalog import DATASETS
+from tuner.classifier.data.arrays import ImageArrays
+from tuner.classifier.image_classifier import ImageClassifier
 
 NAME = "cifar-shaped"
 TOGETHER = (1, 2, 4, 8)

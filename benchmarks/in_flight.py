@@ -53,7 +53,7 @@ def played():
     """The class of trials that report once, in the form of ours."""
     from ray.tune import Trainable
 
-    from tuner.training.trainable import REPORT
+    from tuner.trial.trainable import REPORT
 
     class Played(Trainable):
         def reset_config(self, new_config):
@@ -123,7 +123,8 @@ def searched(trials, in_flight, report_s, real, folder):
     """The figures of a search."""
     import ray
 
-    from tuner import cluster, reuse
+    from tuner.cluster import connect as cluster
+    from tuner.cluster import reuse
 
     spec = spec_of("benchmarks.in_flight:waits", {"report_s": report_s}, trials, in_flight, folder)
     with cluster.connect(spec=spec) if real else cluster.connect():

@@ -22,9 +22,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from tuner.events import CHECKPOINT, RESULT, TRIAL_ENDED, TRIAL_STARTED
-from tuner.history import fold
-from tuner.journal import JOURNAL, Journal, read
+from tuner.record.events import CHECKPOINT, RESULT, TRIAL_ENDED, TRIAL_STARTED
+from tuner.record.history import fold
+from tuner.record.journal import JOURNAL, Journal, read
 
 REPORTS = 10  # of a trial
 A_SECOND = 50  # reports of a search

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import qmc
 
-from tuner.domains import parse_space
+from tuner.space.domains import parse_space
 
 EPOCHS = 10
 FOLDER = Path(__file__).with_name("data")
@@ -68,7 +68,7 @@ def photographs(folder, *, split_seed):
     """1800 crops of two photographs as 8x8x3 images, split 1080 / 360 / 360."""
     from sklearn.datasets import load_sample_images
 
-    from tuner.training.data.arrays import ImageArrays
+    from tuner.classifier.data.arrays import ImageArrays
 
     rng = np.random.default_rng(split_seed)
     photos = load_sample_images().images
@@ -88,8 +88,8 @@ def photographs(folder, *, split_seed):
 
 def classifier_curve(name, config):
     """The validation loss after each epoch of tuner's image classifier."""
-    from tuner.training.catalog import DATASETS, DatasetInfo
-    from tuner.training.classifier import ImageClassifier
+    from tuner.classifier.catalog import DATASETS, DatasetInfo
+    from tuner.classifier.image_classifier import ImageClassifier
 
     DATASETS["photographs"] = DatasetInfo(
         "benchmarks.learning_curves:photographs",

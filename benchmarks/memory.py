@@ -24,9 +24,9 @@ import numpy as np
 import torch
 import torch.multiprocessing as mp
 
-from tuner.training.catalog import DATASETS
-from tuner.training.classifier import ImageClassifier
-from tuner.training.data import cifar10
+from tuner.classifier.catalog import DATASETS
+from tuner.classifier.data import cifar10
+from tuner.classifier.image_classifier import ImageClassifier
 
 TRIALS = 4
 TARGET_MIB = 60

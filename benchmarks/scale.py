@@ -73,7 +73,7 @@ class Meter:
 
 def by_tuner(trials, in_flight, epochs, folder):
     """The figures of a search by tuner."""
-    from tuner import cluster
+    from tuner.cluster import connect as cluster
 
     spec = spec_of("benchmarks.scale:instantly", {"epochs": epochs}, trials, in_flight, folder)
     with cluster.connect(spec=spec):
@@ -82,7 +82,7 @@ def by_tuner(trials, in_flight, epochs, folder):
 
 def spec_of(trainable, constants, trials, in_flight, folder):
     """A random search of so many trials at a time, whose configs have the `constants`, too."""
-    from tuner.spec import build_spec
+    from tuner.spec.experiment import build_spec
 
     return build_spec(
         {
@@ -100,8 +100,8 @@ def spec_of(trainable, constants, trials, in_flight, folder):
 
 def metered(spec):
     """Search as `spec` says on the connected Ray; a Meter that has ticked at each trial's end."""
-    from tuner import recorder
-    from tuner.driver import run_experiment
+    from tuner.search import recorder
+    from tuner.search.run import run_experiment
 
     meter = Meter()
     end = recorder.Recorder.end

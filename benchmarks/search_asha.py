@@ -9,7 +9,7 @@ image classifier, 10 epochs each. Settings were chosen on the tables `breast_can
 `photographs`, of other data and other models or spaces. A suggestion is answered by a curve that is
 interpolated (in the logarithm) from those of the nearest configs of the table, so that it tells
 what a config is worth and not how lucky one run of it was. ASHA is tuner's own arithmetic
-(`tuner.rungs`), four workers run at a time, an epoch takes one unit of time.
+(`tuner.spec.rungs`), four workers run at a time, an epoch takes one unit of time.
 
 Regret: the validation loss at the last epoch of the best whole trial, less the least of 10,000
 random configs and of all searches; at least 1e-4. A search is told every epoch's loss. Optuna's
@@ -31,9 +31,9 @@ import numpy as np
 from benchmarks.learning_curves import EPOCHS, SPACES, load_table
 from benchmarks.search import interval
 from benchmarks.search_methods import method
-from tuner.domains import parse_space
-from tuner.rungs import Brackets
-from tuner.searchers.encoding import Encoding
+from tuner.space.domains import parse_space
+from tuner.space.encoding import Encoding
+from tuner.spec.rungs import Brackets
 
 WORKERS = 4
 FLOOR = 1e-4

@@ -2,7 +2,7 @@
 
 import warnings
 
-from tuner.domains import Choice, Normal, parse_space
+from tuner.space.domains import Choice, Normal, parse_space
 
 
 class Ours:
@@ -114,8 +114,8 @@ def _ray(domain):
 
 
 def _random(space, seed, max_t):
-    from tuner.searchers.numbered import RandomSearch
-    from tuner.spec import RandomSettings
+    from tuner.search.searchers.numbered import RandomSearch
+    from tuner.spec.experiment import RandomSettings
 
     return RandomSearch(RandomSettings(space=space), seed)
 
@@ -124,7 +124,7 @@ def _ours(module, name, **settings):
     def build(space, seed, max_t):
         from importlib import import_module
 
-        searcher = getattr(import_module(f"tuner.searchers.{module}"), name)
+        searcher = getattr(import_module(f"tuner.search.searchers.build.{module}"), name)
         return searcher(space, "loss", "min", seed=seed, max_t=max_t, **settings)
 
     return build

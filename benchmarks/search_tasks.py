@@ -17,7 +17,7 @@ from functools import cache
 
 import numpy as np
 
-from tuner.domains import parse_space, resolve
+from tuner.space.domains import parse_space, resolve
 
 
 @dataclass(frozen=True)

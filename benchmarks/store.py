@@ -18,9 +18,9 @@ import time
 from pathlib import Path
 
 from benchmarks.figures import spread
-from tuner.remote.objects import Objects
-from tuner.remote.places import ROOT, local
-from tuner.remote.segments import fetch
+from tuner.places import ROOT, local
+from tuner.record.remote.objects import Objects
+from tuner.record.remote.segments import fetch
 
 TESTS = Path(__file__).resolve().parent.parent / "tests"
 LOOK_S, TIMES, SIZE = 0.4, 40, 765_000

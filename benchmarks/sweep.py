@@ -34,10 +34,10 @@ from importlib.metadata import version
 from math import ceil
 from pathlib import Path
 
-from tuner.events import RESULT, TRIAL_STARTED
-from tuner.experiments import load_experiment
-from tuner.journal import read
-from tuner.spec import ExperimentSpec, build_spec
+from tuner.planning.lookup import load_experiment
+from tuner.record.events import RESULT, TRIAL_STARTED
+from tuner.record.journal import read
+from tuner.spec.experiment import ExperimentSpec, build_spec
 
 EXPERIMENT, SEED, TRIALS = "digits", 0, 50
 MEAN, STD = 0.2873, 0.3539  # of the pixels in 0 to 1
@@ -114,7 +114,7 @@ def begin_process() -> None:
 
 
 def train_plainly(constants: dict, folder: str, job: tuple[dict, int]) -> None:
-    from tuner.training.classifier import ImageClassifier
+    from tuner.classifier.image_classifier import ImageClassifier
 
     config, epochs = job
     learner = ImageClassifier(config, constants)
@@ -167,9 +167,9 @@ def whole_batches(batch_size: int, seed: int):
     """The same of tuner's data path: uint8 in memory, read once a process, a batch at once."""
     import torch
 
-    from tuner.training.data.augment import Augmentation
-    from tuner.training.data.batches import Batcher, plan_epoch
-    from tuner.training.data.image_set import image_set
+    from tuner.classifier.data.augment import Augmentation
+    from tuner.classifier.data.batches import Batcher, plan_epoch
+    from tuner.classifier.data.image_set import image_set
 
     cpu, plain = torch.device("cpu"), Augmentation(0, False, 0, False)
     images = image_set(EXPERIMENT, data_dir=None, split_seed=0, device=cpu)
@@ -193,7 +193,7 @@ def train(config: dict, *, constants: dict, folder: str, data) -> None:
     from ray import tune
     from torch import nn
 
-    from tuner.training.models.cnn import SmallCNN
+    from tuner.classifier.models.cnn import SmallCNN
 
     torch.set_num_threads(1)
     torch.manual_seed(constants["seed"])

@@ -25,7 +25,7 @@ import tempfile
 import time
 from itertools import pairwise
 
-from tuner.searchers.source import TrialSource
+from tuner.search.searchers.source import TrialSource
 
 STRATEGIES = ("random", "hyperopt", "bohb", "bayesopt")
 SPACE = {
@@ -124,8 +124,8 @@ def sleeping_trial(config):
 
 def measured(name, slots, seconds, real):
     """(slot-seconds waited, slot-seconds, configs given, seconds of the longest suggest)."""
-    import tuner.searchers
-    from tuner.spec import Objective, build_spec
+    import tuner.search.searchers.build
+    from tuner.spec.experiment import Objective, build_spec
 
     spec = build_spec(
         {
@@ -140,20 +140,20 @@ def measured(name, slots, seconds, real):
             "storage": tempfile.mkdtemp() if real else "unused",
         }
     )
-    build, made = tuner.searchers.build_searcher, []
+    build, made = tuner.search.searchers.build.build_searcher, []
 
     def timed(*arguments, **named):
         made.append(Timed(build(*arguments, **named)))
         return made[-1]
 
     if real:
-        from tuner.driver import run_experiment
+        from tuner.search.run import run_experiment
 
-        tuner.searchers.build_searcher = timed
+        tuner.search.searchers.build.build_searcher = timed
         try:
             run_experiment(spec)
         finally:
-            tuner.searchers.build_searcher = build
+            tuner.search.searchers.build.build_searcher = build
     else:
         options = {"objective": spec.objective, "max_t": EPOCHS, "slots": slots}
         simulated(timed(spec.search, spec.seed, **options), slots, seconds)

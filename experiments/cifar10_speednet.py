@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from search_spaces.random_search import CIFAR10_SPEEDNET
-from tuner.spec import ExperimentSpec
+from tuner import ExperimentSpec
 
 
 def experiment() -> ExperimentSpec:

@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from torch import nn
 
-from tuner.spec import ExperimentSpec
+from tuner import ExperimentSpec
 
 
 class MLPLearner:

@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import SGDClassifier
 from sklearn.model_selection import train_test_split
 
-from tuner.spec import ExperimentSpec
+from tuner import ExperimentSpec
 
 
 def train(config: dict[str, Any]) -> None:

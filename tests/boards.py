@@ -10,9 +10,9 @@ import urllib.request
 
 from synthetic import Writer
 
+from tuner.record.folder import EXPERIMENT
 from tuner.reporting.tensorboard import TensorBoardWriter
-from tuner.spec import build_spec
-from tuner.storage import EXPERIMENT
+from tuner.spec.experiment import build_spec
 
 LIMIT_S = 120
 STATUSES = [f"STATUS_{name}" for name in ("UNKNOWN", "SUCCESS", "FAILURE", "RUNNING")]

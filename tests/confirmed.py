@@ -7,11 +7,11 @@ from typing import Any
 
 from synthetic import Writer, make_folder
 
-from tuner.confirm import confirming_spec
-from tuner.confirmations import link
-from tuner.provenance import describe
-from tuner.results import Results
-from tuner.storage import write_document
+from tuner.record.folder import write_document
+from tuner.results.confirmations import link
+from tuner.results.results import Results
+from tuner.search.confirm import confirming_spec
+from tuner.search.provenance import describe
 
 FOUND = {0.1: 0.90, 0.2: 0.95, 0.3: 0.93, 0.4: 0.80}  # the leaders are 1, 2, 0
 SPACE = {"lr": "loguniform(0.001, 1)"}

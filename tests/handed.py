@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from synthetic import Writer, make_folder
 
-from tuner.results import Results
-from tuner.spec import IMAGE_CLASSIFIER
-from tuner.training.classifier import ImageClassifier
+from tuner.classifier.image_classifier import ImageClassifier
+from tuner.results.results import Results
+from tuner.spec.experiment import IMAGE_CLASSIFIER
 
 SPACE = {"lr": "loguniform(0.01, 1)", "batch_size": "choice([64, 128])"}
 CONFIG = {"lr": 0.3, "batch_size": 64}

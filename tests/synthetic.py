@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from tuner.digest import sha256_of
-from tuner.events import (
+from tuner.record.digest import sha256_of
+from tuner.record.events import (
     CHECKPOINT,
     COMPLETED,
     EXPERIMENT_ENDED,
@@ -14,7 +14,7 @@ from tuner.events import (
     TRIAL_ENDED,
     TRIAL_STARTED,
 )
-from tuner.journal import Journal
+from tuner.record.journal import Journal
 
 START = 1_700_000_000.0
 OWNER = {"host": "laptop", "pid": 1, "started": START}
@@ -37,7 +37,7 @@ def make_folder(folder, *, metric="val_accuracy", mode="max", scheduler=True, **
     folder.mkdir(parents=True)
     full = {
         "name": folder.name,
-        "trainable": "tuner.training.trainable:train",
+        "trainable": "tuner.trial.trainable:train",
         "training": {"model": "cnn", "dataset": "digits"},
         "search": {"strategy": "random", "space": {"lr": "loguniform(0.0001, 1)"}},
         "objective": {"metric": metric, "mode": mode},

@@ -7,10 +7,10 @@ import pytest
 from synthetic import OWNER, Clock, Writer, make_folder
 
 from tuner.clock import steady_clock
-from tuner.events import EXPERIMENT_STARTED, RESULT, TRIAL_ENDED, TRIAL_STARTED
-from tuner.journal import Journal, read
+from tuner.record.events import EXPERIMENT_STARTED, RESULT, TRIAL_ENDED, TRIAL_STARTED
+from tuner.record.journal import Journal, read
 from tuner.reporting.tally import Tally
-from tuner.results import Results
+from tuner.results.results import Results
 
 HOUR = 3600.0
 

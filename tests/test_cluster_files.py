@@ -91,7 +91,7 @@ def test_a_lasting_cluster_has_a_folder_that_its_pods_share():
 
 
 def test_what_a_rayjob_runs_is_a_command_of_ours():
-    from tuner.cli import cli
+    from tuner.cli.main import cli
 
     [job] = documents("rayjob.yaml")
     words = job["spec"]["entrypoint"].split()
@@ -168,7 +168,7 @@ def test_a_slurm_job_resumes(slurm, tmp_path):
 
 
 def test_what_the_files_say_of_our_commands_exists():
-    from tuner.cli import cli
+    from tuner.cli.main import cli
 
     for line in "".join(path.read_text() for path in CLUSTER.iterdir()).splitlines():
         _, found, rest = line.partition("tuner submit ")

@@ -21,16 +21,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from synthetic import Writer
 
-from tuner import cli, cluster, driver, load_model, trials
-from tuner.digest import sha256_of
+from tuner import load_model
+from tuner.classifier.image_classifier import ImageClassifier
+from tuner.cli import main as cli
+from tuner.cluster import connect as cluster
 from tuner.errors import CheckpointError, TunerError, UsageError
-from tuner.journal import Journal
+from tuner.record.digest import sha256_of
+from tuner.record.journal import Journal
 from tuner.reporting import board
 from tuner.reporting.follow import standing
-from tuner.results import Results
-from tuner.spec import IMAGE_CLASSIFIER, build_spec
-from tuner.training.checkpoint_store import CheckpointStore
-from tuner.training.classifier import ImageClassifier
+from tuner.results.results import Results
+from tuner.search import run as driver
+from tuner.search import trainable as trials
+from tuner.spec.experiment import IMAGE_CLASSIFIER, build_spec
+from tuner.trial.checkpoint_store import CheckpointStore
 
 READING = (
     *(["ls"], ["ls", "--json"], ["show", "x"], ["show", "x", "--json"], ["best", "x-confirm"]),
@@ -198,7 +202,7 @@ MODULE = """
 import sys
 from pathlib import Path
 print("imported", file=sys.stderr)
-from tuner.training.classifier import ImageClassifier
+from tuner.classifier.image_classifier import ImageClassifier
 
 class Learner(ImageClassifier):
     def __init__(self, config, constants, **place):

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuner.errors import SpecError
-from tuner.plan import plan_of
-from tuner.spec import ExperimentSpec
-from tuner.spec_text import override, read_mapping
-from tuner.validation import Machine, validate
+from tuner.planning.plan import plan_of
+from tuner.planning.validation import Machine, validate
+from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.text import override, read_mapping
 
 STRATEGIES = ("random", "grid", "hyperopt", "bayesopt", "bohb")
 SPEC: dict[str, Any] = {

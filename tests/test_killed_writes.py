@@ -21,12 +21,12 @@ import pytest
 import torch
 from synthetic import OWNER, make_folder
 
-from tuner.continuation import newest_checkpoint
-from tuner.events import CHECKPOINT, EXPERIMENT_STARTED, RESULT, TRIAL_STARTED
-from tuner.history import fold
-from tuner.journal import Journal, read
-from tuner.retention import Retention
-from tuner.training.checkpoint_store import CheckpointStore, load_state
+from tuner.record.events import CHECKPOINT, EXPERIMENT_STARTED, RESULT, TRIAL_STARTED
+from tuner.record.history import fold
+from tuner.record.journal import Journal, read
+from tuner.search.resuming import newest_checkpoint
+from tuner.search.retention import Retention
+from tuner.trial.checkpoint_store import CheckpointStore, load_state
 
 KILLS = 100  # of each kind
 LIMIT_S = 300

@@ -6,8 +6,10 @@ import ast
 import re
 from pathlib import Path
 
-from tuner import cli, journal, plain_files, plain_values
-from tuner.training.data.cifar10 import TEST_FILE, TRAIN_FILES
+from tuner import plain_values
+from tuner.classifier.data.cifar10 import TEST_FILE, TRAIN_FILES
+from tuner.cli import main as cli
+from tuner.record import journal, plain_files
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.waiting import Timed, waited
-from tuner.searchers.numbered import RandomSearch
-from tuner.spec import RandomSettings
+from tuner.search.searchers.numbered import RandomSearch
+from tuner.spec.experiment import RandomSettings
 
 NOTES = [
     (0.0, "given"),

@@ -10,19 +10,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tuner.driver import run_experiment
-    from tuner.exported import load_model
-    from tuner.results import Results, load_results
-    from tuner.spec import ExperimentSpec
+    from tuner.export.read import load_model
+    from tuner.export.write import export as export_model
+    from tuner.results.results import Results, load_results
+    from tuner.search.run import run_experiment
+    from tuner.spec.experiment import ExperimentSpec
 
-__all__ = ["ExperimentSpec", "Results", "load_model", "load_results", "run_experiment"]
+__all__ = [
+    "ExperimentSpec",
+    "Results",
+    "export_model",
+    "load_model",
+    "load_results",
+    "run_experiment",
+]
 
 _HOMES = {
-    "ExperimentSpec": "tuner.spec",
-    "Results": "tuner.results",
-    "load_model": "tuner.exported",
-    "load_results": "tuner.results",
-    "run_experiment": "tuner.driver",
+    "ExperimentSpec": "tuner.spec.experiment",
+    "Results": "tuner.results.results",
+    "export_model": "tuner.export.write:export",
+    "load_model": "tuner.export.read",
+    "load_results": "tuner.results.results",
+    "run_experiment": "tuner.search.run",
 }
 
 
@@ -31,4 +40,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'tuner' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES[name]), name)
+    module, _, attribute = _HOMES[name].partition(":")
+    return getattr(import_module(module), attribute or name)

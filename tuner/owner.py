@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tuner.reporting.wording import printable
+from tuner.wording import printable
 
 
 def this_owner() -> dict[str, Any]:

@@ -7,11 +7,11 @@ import pytest
 from chromium import chromium
 from stories import odd, search
 
-from tuner.comparison import Comparison
 from tuner.reporting.comparison_page import comparison_page
 from tuner.reporting.page import write_page
 from tuner.reporting.report import Report
 from tuner.reporting.report_page import report_page
+from tuner.results.comparison import Comparison
 
 pytestmark = pytest.mark.browser
 

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 import torch
 
-from tuner.training.learner import Learner
+from tuner.trial.learner import Learner
 
 
 def same(a: Any, b: Any) -> bool:

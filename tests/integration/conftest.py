@@ -25,7 +25,7 @@ class OurRay:
         self._connection = ExitStack()
 
     def connect(self):
-        from tuner import cluster
+        from tuner.cluster import connect as cluster
 
         self._connection.enter_context(cluster.connect())
 
@@ -81,8 +81,8 @@ def pytest_runtest_setup(item):
 @pytest.fixture(scope="session")
 def searched(ray_here, tmp_path_factory):
     """A function that runs an experiment of the given fields and returns its results."""
-    from tuner.driver import run_experiment
-    from tuner.spec import build_spec
+    from tuner.search.run import run_experiment
+    from tuner.spec.experiment import build_spec
 
     def search(**fields):
         storage = str(tmp_path_factory.mktemp("storage"))

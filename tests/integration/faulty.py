@@ -13,8 +13,8 @@ import torch
 from ray import tune
 from sockets import listening, outside
 
-from tuner import access, guard
-from tuner.training.classifier import ImageClassifier
+from tuner.classifier.image_classifier import ImageClassifier
+from tuner.cluster import access, guard
 
 SAID = "this is what the trial said"
 

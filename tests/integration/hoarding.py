@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 
-from tuner.training.recycling import BOUND_MIB
+from tuner.trial.recycling import BOUND_MIB
 
 HOARD = []
 

@@ -18,7 +18,7 @@ import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tuner import access, guard
+from tuner.cluster import access, guard
 
 STORE = 80_000_000
 PATIENCE_S = 180
@@ -215,7 +215,7 @@ class Cluster:
             socket.create_connection((host, int(port)), 1).close()
         except OSError:
             return 0
-        from tuner.joined.outpost import alive
+        from tuner.cluster.joined.driver_node import alive
 
         with self._joining():
             return len(alive(self.head))

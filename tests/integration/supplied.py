@@ -11,12 +11,13 @@ import sys
 import time
 from dataclasses import replace
 
-from tuner import cluster
-from tuner.joined import growth, supply
-from tuner.joined.each import on_each
-from tuner.joined.nodes import nodes
-from tuner.spec import Resources
-from tuner.training.data.cifar10 import ARCHIVE, OFFICIAL, load
+from tuner.classifier.data.cifar10 import ARCHIVE, OFFICIAL, load
+from tuner.cluster import connect as cluster
+from tuner.cluster.joined import autoscaling as growth
+from tuner.cluster.joined import datasets as supply
+from tuner.cluster.joined.nodes import nodes
+from tuner.cluster.joined.run_on_nodes import on_each
+from tuner.spec.experiment import Resources
 
 
 def read(need):

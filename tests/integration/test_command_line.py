@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tuner import cli
-from tuner.results import Results
+from tuner.cli import main as cli
+from tuner.results.results import Results
 
 LEARNER = """
-from tuner.spec import ExperimentSpec
+from tuner.spec.experiment import ExperimentSpec
 
 import mine.numbers  # a package of the user's own, beside experiments/
 
@@ -48,7 +48,7 @@ FUNCTION = """
 from pathlib import Path
 
 from ray import tune
-from tuner.spec import ExperimentSpec
+from tuner.spec.experiment import ExperimentSpec
 
 
 def train(config):

@@ -12,10 +12,12 @@ import pytest
 from click.testing import CliRunner
 from faulty import SAID
 
-from tuner import cli, cluster, guard
-from tuner.driver import resume_experiment
-from tuner.journal import read
-from tuner.training import machine_memory, notes
+from tuner.cli import main as cli
+from tuner.cluster import connect as cluster
+from tuner.cluster import guard
+from tuner.record.journal import read
+from tuner.search.run import resume_experiment
+from tuner.trial import machine_memory, notes
 
 GIB = 1 << 30
 

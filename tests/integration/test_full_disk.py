@@ -9,11 +9,11 @@ import pytest
 from click.testing import CliRunner
 from test_interruption import assert_sound, at_the_gate, open_gate, spec, story, wait_for
 
-from tuner import cli
-from tuner.driver import run_experiment
+from tuner.cli import main as cli
 from tuner.errors import ExperimentError
-from tuner.results import Results
-from tuner.spec import build_spec
+from tuner.results.results import Results
+from tuner.search.run import run_experiment
+from tuner.spec.experiment import build_spec
 
 DISK = "4m"
 

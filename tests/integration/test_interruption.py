@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tuner import cli
-from tuner.driver import resume_experiment
+from tuner.cli import main as cli
 from tuner.errors import UsageError
-from tuner.events import CHECKPOINT, RESULT, TRIAL_STARTED
-from tuner.journal import read
-from tuner.results import Results
+from tuner.record.events import CHECKPOINT, RESULT, TRIAL_STARTED
+from tuner.record.journal import read
+from tuner.results.results import Results
+from tuner.search.run import resume_experiment
 
 HERE = Path(__file__).parent
 LIMIT_S = 180

@@ -9,9 +9,9 @@ import pytest
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler
 
-from tuner.searchers.bayesopt import BayesOptSearch
-from tuner.searchers.bohb import BOHBSearch
-from tuner.searchers.hyperopt import HyperOptSearch
+from tuner.search.searchers.bayesopt import BayesOptSearch
+from tuner.search.searchers.bohb import BOHBSearch
+from tuner.search.searchers.hyperopt import HyperOptSearch
 
 TRIALS, EPOCHS = 24, 6
 OPTIMIZERS = [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tuner.journal import read
+from tuner.record.journal import read
 
 
 def processes(searched, trials, **fields):

@@ -14,8 +14,8 @@ import ray
 from ray.util import placement_group_table
 from waiting import is_alive, is_rank, pids
 
-from tuner.plan import plan_of
-from tuner.spec import build_spec
+from tuner.planning.plan import plan_of
+from tuner.spec.experiment import build_spec
 
 HERE = Path(__file__).parent
 

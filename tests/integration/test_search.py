@@ -10,14 +10,15 @@ from types import SimpleNamespace
 import pytest
 from ray import tune
 
-from tuner import ending, recorder
-from tuner.digest import sha256_of
-from tuner.driver import resume_experiment, run_experiment
 from tuner.errors import UsageError
-from tuner.events import CHECKPOINT, RESULT, TRIAL_ENDED, TRIAL_STARTED
-from tuner.journal import read
-from tuner.searchers import build_searcher
-from tuner.spec import build_spec
+from tuner.record.digest import sha256_of
+from tuner.record.events import CHECKPOINT, RESULT, TRIAL_ENDED, TRIAL_STARTED
+from tuner.record.journal import read
+from tuner.search import recorder
+from tuner.search import stopping as ending
+from tuner.search.run import resume_experiment, run_experiment
+from tuner.search.searchers.build import build_searcher
+from tuner.spec.experiment import build_spec
 
 DIGITS = {
     "name": "digits",

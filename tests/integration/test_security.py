@@ -10,7 +10,8 @@ import pytest
 import ray
 from sockets import outside
 
-from tuner import access, cluster
+from tuner.cluster import access
+from tuner.cluster import connect as cluster
 
 JOIN = """
 import sys, ray

@@ -7,10 +7,10 @@ import pytest
 import real_nodes
 from far_search import PATIENCE_S, ended, reported, tuner, until, working_folder
 
-from tuner import access
+from tuner.cluster import access
+from tuner.cluster.joined import head
 from tuner.errors import UsageError
-from tuner.joined import head
-from tuner.journal import read
+from tuner.record.journal import read
 
 pytestmark = pytest.mark.nodes
 

@@ -11,12 +11,12 @@ import pytest
 import ray
 import torch
 
-from tuner import cluster
-from tuner.driver import run_experiment
-from tuner.results import Results
-from tuner.spec import build_spec
-from tuner.training.checkpoint_store import load_state
-from tuner.trials import placement
+from tuner.cluster import connect as cluster
+from tuner.results.results import Results
+from tuner.search.run import run_experiment
+from tuner.search.trainable import placement
+from tuner.spec.experiment import build_spec
+from tuner.trial.checkpoint_store import load_state
 
 pytestmark = pytest.mark.integration
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from stores import needs_s3
 
-from tuner.listing import list_experiments
-from tuner.remote.objects import Objects
-from tuner.remote.places import ROOT
-from tuner.remote.segments import fetch
-from tuner.results import load_results
+from tuner.places import ROOT
+from tuner.record.remote.objects import Objects
+from tuner.record.remote.segments import fetch
+from tuner.results.listing import list_experiments
+from tuner.results.results import load_results
 
 pytestmark = [pytest.mark.integration, needs_s3]
 

@@ -4,8 +4,8 @@ import struct
 
 import pytest
 
-from tuner.continuation import Extension
-from tuner.driver import resume_experiment
+from tuner.search.resuming import Extension
+from tuner.search.run import resume_experiment
 
 BLOCK, WHOLE, LAST = 32768, 1, 4
 SPACE = {"strategy": "grid", "space": {"does": "grid_search(['good', 'raises'])"}}

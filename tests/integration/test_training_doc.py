@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tuner import cli
-from tuner.spec import Resources
-from tuner.training.catalog import METRICS, MODELS
-from tuner.training.leak import EPOCHS, LEAST_MIB
-from tuner.training.recycling import BOUND_MIB
-from tuner.training.settings import ClassifierSettings
-from tuner.training.stage import PARTS_A_STAGE
+from tuner.classifier.catalog import METRICS, MODELS
+from tuner.classifier.settings import ClassifierSettings
+from tuner.classifier.stage import PARTS_A_STAGE
+from tuner.cli import main as cli
+from tuner.spec.experiment import Resources
+from tuner.trial.leak import EPOCHS, LEAST_MIB
+from tuner.trial.recycling import BOUND_MIB
 
 TEXT = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
 

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 from noisy import noisy
 
-from tuner import cli
-from tuner.results import Results
+from tuner.cli import main as cli
+from tuner.results.results import Results
 
 SPACE = {"x": "uniform(0, 4)"}
 

@@ -3,9 +3,9 @@ import re
 import pytest
 from stories import search
 
-from tuner.comparison import Comparison
 from tuner.reporting import page as pages
 from tuner.reporting.comparison_page import comparison_page
+from tuner.results.comparison import Comparison
 
 
 @pytest.fixture

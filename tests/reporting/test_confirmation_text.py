@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from confirmed import retrained, searched
 
-from tuner.best import best_json
-from tuner.confirmation import Confirmation
 from tuner.reporting.confirmation_text import confirmation_text
 from tuner.reporting.tables import best_text
-from tuner.results import Results
+from tuner.results.best import best_json
+from tuner.results.confirmation import Confirmation
+from tuner.results.results import Results
 
 FOUND = {0.1: 0.90, 0.2: 0.95, 0.3: 0.93}
 

@@ -3,7 +3,7 @@
 import pytest
 from rich.console import Console
 
-from tuner.checks.finding import Finding
+from tuner.doctor.finding import Finding
 from tuner.reporting.doctor_text import doctor_table
 
 GOOD = Finding("machine", "CPUs", "4 of 4")

@@ -4,7 +4,7 @@ import pytest
 from synthetic import Writer, make_folder
 
 from tuner.reporting.follow import follow, standing
-from tuner.results import Results
+from tuner.results.results import Results
 
 CONFIG = {"lr": 0.5}
 

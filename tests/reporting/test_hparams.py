@@ -1,7 +1,7 @@
 import pytest
 
-from tuner.domains import parse_space
 from tuner.reporting.hparams import Column, Summaries, columns_of, row_of
+from tuner.space.domains import parse_space
 
 
 def column(domain):

@@ -2,10 +2,10 @@
 
 import yaml
 
-from tuner.plan import plan_of
+from tuner.planning.plan import plan_of
+from tuner.planning.validation import Machine
 from tuner.reporting.plan_text import plan_text
-from tuner.spec import ExperimentSpec, build_spec
-from tuner.validation import Machine
+from tuner.spec.experiment import ExperimentSpec, build_spec
 
 SPEC = {
     "name": "mine",

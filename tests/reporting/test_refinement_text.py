@@ -7,8 +7,8 @@ from pathlib import Path
 
 from confirmed import searched
 
-from tuner.refinement import refine
 from tuner.reporting.refinement_text import refinement_json, refinement_text
+from tuner.results.refinement import refine
 
 
 def test_each_domain_beside_what_it_was_and_the_command(tmp_path: Path) -> None:

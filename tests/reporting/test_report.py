@@ -7,7 +7,7 @@ from confirmed import retrained, searched
 from stories import ODD, odd, search
 
 from tuner.reporting.report import Report, utc
-from tuner.results import Results
+from tuner.results.results import Results
 
 
 def test_the_numbers_are_those_of_the_search(tmp_path):

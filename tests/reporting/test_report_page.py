@@ -7,7 +7,7 @@ from stories import ODD, TAGS, odd, search
 from tuner.reporting import page as pages
 from tuner.reporting.report import Report
 from tuner.reporting.report_page import best_table, report_page, tiles
-from tuner.results import Results
+from tuner.results.results import Results
 
 SECTIONS = ["best", "hyperparameters", "stopping", "machine", "failures", "confirmed", "provenance"]
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from tuner.listing import Listed
 from tuner.reporting.tables import best_text, experiments_table, jobs_table
+from tuner.results.listing import Listed
 
 COUNTS = {"completed": 3, "stopped": 8, "failed": 1, "running": 0, "interrupted": 0}
 BEST = {
@@ -62,7 +62,7 @@ def test_a_best_epoch_without_a_checkpoint_says_so():
 
 
 def test_jobs_are_listed_with_their_commands():
-    from tuner.jobs import Job
+    from tuner.cluster.jobs import Job
 
     ended = Job("a", "SUCCEEDED", "tuner run x", 1_000.0, 1_072.0, 0, "")
     waits = Job("bc", "PENDING", "tuner run y", None, None, None, "")

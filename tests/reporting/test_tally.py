@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from synthetic import OWNER, START
 
 from tuner.reporting.tally import Tally
-from tuner.spec import build_spec
+from tuner.spec.experiment import build_spec
 
 
 class Told:

@@ -10,10 +10,10 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.backend.event_processing.event_multiplexer import EventMultiplexer
 from tensorboard.plugins.hparams import api_pb2, metadata
 
-from tuner.history import fold
+from tuner.record.history import fold
 from tuner.reporting import event_file
 from tuner.reporting.tensorboard import TensorBoardWriter, logdir, metric_columns, tag_of
-from tuner.spec import build_spec
+from tuner.spec.experiment import build_spec
 
 METRICS = {"train_loss": 1.5, "val_loss": 1.25, "val_accuracy": 0.5, "lr": 0.125, "epoch_s": 2.0}
 
@@ -176,7 +176,7 @@ def test_torch_stays_out_of_the_driver_and_can_still_be_imported(folder):
     code = """
         import sys
         from tuner.reporting.tensorboard import TensorBoardWriter
-        from tuner.spec import build_spec
+        from tuner.spec.experiment import build_spec
         space = {"space": {"lr": "uniform(0, 1)"}}
         spec = build_spec({"storage": sys.argv[1], "search": space, "num_samples": 1})
         TensorBoardWriter(spec, earlier={})

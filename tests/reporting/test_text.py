@@ -2,7 +2,7 @@ import pytest
 from synthetic import Clock, Writer, make_folder
 
 from tuner.reporting.text import command_name, summary
-from tuner.results import Results
+from tuner.results.results import Results
 
 CONFIG = {"lr": 0.003552, "batch_size": 64}
 

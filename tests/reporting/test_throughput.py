@@ -2,7 +2,7 @@ from stories import odd, search
 from synthetic import Writer, make_folder
 
 from tuner.reporting.throughput import memory_of, throughput_of
-from tuner.results import Results
+from tuner.results.results import Results
 
 
 def test_images_a_second_where_they_are_reported(tmp_path):

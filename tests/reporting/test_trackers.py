@@ -7,10 +7,10 @@ import pytest
 from synthetic import OWNER, START, Writer
 
 from tuner.errors import UsageError
-from tuner.history import fold
+from tuner.record.history import fold
 from tuner.reporting import trackers
 from tuner.reporting.trackers import Tracker
-from tuner.spec import build_spec
+from tuner.spec.experiment import build_spec
 
 CONFIG = {"lr": 0.25, "layers": [1, 2], "optimizer": {"name": "sgd"}}
 
@@ -133,6 +133,6 @@ def test_a_tracker_that_cannot_be_set_up_is_told_before_anything_starts(spec, ml
 
 
 def test_the_names_are_those_of_the_spec():
-    from tuner.sections import LOGS
+    from tuner.spec.sections import LOGS
 
     assert sorted(trackers._BUILDERS) == sorted(LOGS)

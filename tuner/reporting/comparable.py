@@ -19,8 +19,8 @@ from optuna.trial import FrozenTrial, TrialState
 
 from tuner.reporting.figures.figure import leading, text
 from tuner.reporting.study import quiet_optuna
-from tuner.results import Results
-from tuner.selection import ranked
+from tuner.results.results import Results
+from tuner.results.selection import ranked
 
 _FAR_OUT = 3  # quartile ranges beyond the quartile: Tukey's outer fence
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tuner.comparison import Comparison
 from tuner.reporting.comparison_text import equal_table, headline, spent_table, verdict
 from tuner.reporting.figures.compared import comparison_figures
 from tuner.reporting.page import render
-from tuner.reporting.wording import duration, number
+from tuner.results.comparison import Comparison
+from tuner.wording import duration, number
 
 
 def comparison_page(comparison: Comparison) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import fill
 
-from tuner.comparison import RANKED_BY, Comparison, Side
-from tuner.reporting.wording import (
+from tuner.results.comparison import RANKED_BY, Comparison, Side
+from tuner.results.statistics import Mean
+from tuner.wording import (
     aligned,
     amount_of,
     duration,
@@ -15,7 +16,6 @@ from tuner.reporting.wording import (
     printable,
     with_error,
 )
-from tuner.spread import Mean
 
 
 def comparison_text(comparison: Comparison) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from textwrap import fill
 from typing import Any
 
-from tuner.confirmation import Confirmation, Leader
-from tuner.remote.places import shown
+from tuner.places import shown
 from tuner.reporting.text import folder_name
-from tuner.reporting.wording import aligned, listed, number, printable, program, with_error
-from tuner.spread import Mean
+from tuner.results.confirmation import Confirmation, Leader
+from tuner.results.statistics import Mean
+from tuner.wording import aligned, listed, number, printable, program, with_error
 
 _HEAD = ("TRIAL", "SEARCHED", "CONFIRMED", "SEEDS", "LESS THE FIRST", "APART")
 
@@ -18,7 +18,7 @@ _HEAD = ("TRIAL", "SEARCHED", "CONFIRMED", "SEEDS", "LESS THE FIRST", "APART")
 def confirmation_text(confirmation: Confirmation, test: Mapping[str, Any] | None = None) -> str:
     """The leaders with their means, whether they can be told apart, and what the best one gives.
 
-    `test` is what `tuner.evaluation.evaluate` measured of the model that is handed over.
+    `test` is what `tuner.export.evaluate.evaluate` measured of the model that is handed over.
     """
     sections = [
         [_head(confirmation)],

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tuner.reporting.wording import printable
+from tuner.wording import printable
 
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from tuner.checks.finding import Finding
+    from tuner.doctor.finding import Finding
 
 _STYLES = {"ok": "green", "warning": "yellow", "broken": "bold red"}
 

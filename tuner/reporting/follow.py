@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 from typing import IO
 
-from tuner.journal import Tail, is_driven, renew
+from tuner.record.journal import Tail, is_driven, renew
 from tuner.reporting.plan_text import reserves
 from tuner.reporting.tally import Tally
 from tuner.reporting.terminal import Progress, live_view
-from tuner.results import Results
-from tuner.spec import ExperimentSpec, build_spec
+from tuner.results.results import Results
+from tuner.spec.experiment import ExperimentSpec, build_spec
 
 _EVERY_S = 0.5
 _WIDTH = 80

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tuner.domains import Choice, Domain, Numeric
-from tuner.events import COMPLETED, FAILED, INTERRUPTED, RUNNING, STOPPED
-from tuner.grid import grid_values
-from tuner.reporting.wording import printable
+from tuner.record.events import COMPLETED, FAILED, INTERRUPTED, RUNNING, STOPPED
+from tuner.space.domains import Choice, Domain, Numeric
+from tuner.space.grid import grid_values
+from tuner.wording import printable
 
 PLUGIN = "hparams"
 

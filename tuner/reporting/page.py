@@ -15,9 +15,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
+from tuner.record.folder import write_whole
 from tuner.reporting.report import utc
-from tuner.reporting.wording import printable
-from tuner.storage import write_whole
+from tuner.wording import printable
 
 
 def render(template: str, **context: Any) -> str:

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from textwrap import fill, indent
 from typing import Any
 
-from tuner.remote.places import shown
-from tuner.reporting.wording import amount_of, duration, number, printable
-from tuner.rungs import milestones, shares
-from tuner.spec import ExperimentSpec, Resources
+from tuner.places import shown
+from tuner.spec.experiment import ExperimentSpec, Resources
+from tuner.spec.rungs import milestones, shares
+from tuner.wording import amount_of, duration, number, printable
 
 
 def plan_text(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str:
-    """The plan of `tuner.plan.plan_of` in lines, then the resolved spec as YAML."""
+    """The plan of `tuner.planning.plan.plan_of` in lines, then the resolved spec as YAML."""
     lines = {
         "From": source,
         "Trials": f"{plan['trials']}, {spec.search.strategy} search",

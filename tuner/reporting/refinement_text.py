@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tuner.domains import space_text
-from tuner.refinement import Refinement
-from tuner.reporting.wording import printable, program, shorten
+from tuner.results.refinement import Refinement
+from tuner.space.domains import space_text
+from tuner.wording import printable, program, shorten
 
 
 def refinement_text(refinement: Refinement, path: Path, before: Mapping[str, Any]) -> str:

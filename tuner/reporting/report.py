@@ -13,20 +13,20 @@ from typing import Any
 
 import optuna
 
-from tuner.best import best_json
-from tuner.confirmation import Confirmation
-from tuner.confirmations import confirmation_of
-from tuner.digest import sha256_of
 from tuner.errors import NoUsableTrialError
-from tuner.journal import JOURNAL
-from tuner.occupancy import Occupancy, occupancy_of
+from tuner.record.digest import sha256_of
+from tuner.record.journal import JOURNAL
 from tuner.reporting.comparable import Comparable, comparable
 from tuner.reporting.importance import Importance, importances
 from tuner.reporting.study import study_of
 from tuner.reporting.throughput import Throughput, memory_of, throughput_of
-from tuner.results import Results
-from tuner.savings import Savings, savings_of
-from tuner.spec import ExperimentSpec, build_spec
+from tuner.results.best import best_json
+from tuner.results.confirmation import Confirmation
+from tuner.results.confirmations import confirmation_of
+from tuner.results.early_stopping import Savings, savings_of
+from tuner.results.occupancy import Occupancy, occupancy_of
+from tuner.results.results import Results
+from tuner.spec.experiment import ExperimentSpec, build_spec
 
 TOP = 10  # trials in the table of the best
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from tuner.frames import flat
 from tuner.reporting.figures.confirmed import confirmation_figure
 from tuner.reporting.figures.hyperparameters import hyperparameter_figures
 from tuner.reporting.figures.machine import machine_figures
@@ -15,7 +14,8 @@ from tuner.reporting.figures.progress import progress_figures
 from tuner.reporting.figures.stopping import stopping_figures
 from tuner.reporting.page import render
 from tuner.reporting.report import Report
-from tuner.reporting.wording import duration, number, printable, with_error
+from tuner.results.frames import flat
+from tuner.wording import duration, number, printable, with_error
 
 
 class Tile(NamedTuple):

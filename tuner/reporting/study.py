@@ -25,15 +25,15 @@ from optuna.distributions import (
 )
 from optuna.trial import FrozenTrial, TrialState
 
-from tuner.domains import Choice, Domain, Numeric, domains_of
 from tuner.errors import UsageError
-from tuner.events import COMPLETED, FAILED, INTERRUPTED, RUNNING, STOPPED
-from tuner.frames import flat
-from tuner.history import TrialRecord
-from tuner.reporting.wording import printable
-from tuner.results import Results
-from tuner.selection import score
-from tuner.spec import build_spec
+from tuner.record.events import COMPLETED, FAILED, INTERRUPTED, RUNNING, STOPPED
+from tuner.record.history import TrialRecord
+from tuner.results.frames import flat
+from tuner.results.results import Results
+from tuner.results.selection import score
+from tuner.space.domains import Choice, Domain, Numeric, domains_of
+from tuner.spec.experiment import build_spec
+from tuner.wording import printable
 
 _STATES = {
     COMPLETED: TrialState.COMPLETE,

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from tuner.listing import Listed
 from tuner.reporting.confirmation_text import confirmed_lines
-from tuner.reporting.wording import aligned, duration, number, printable
+from tuner.results.listing import Listed
+from tuner.wording import aligned, duration, number, printable
 
 if TYPE_CHECKING:
-    from tuner.jobs import Job
+    from tuner.cluster.jobs import Job
 
 _JOBS_HEAD = ("ID", "STATUS", "STARTED", "TOOK", "COMMAND")
 _HEAD = ("NAME", "STATUS", "TRIALS", "FAILED", "BEST", "STARTED")

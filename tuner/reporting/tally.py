@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from tuner.events import (
+from tuner.record.events import (
     COMPLETED,
     EXPERIMENT_ENDED,
     EXPERIMENT_STARTED,
@@ -19,8 +19,8 @@ from tuner.events import (
     TRIAL_STARTED,
     Event,
 )
-from tuner.rungs import expected_epochs
-from tuner.spec import ExperimentSpec
+from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.rungs import expected_epochs
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tuner.domains import Choice
-from tuner.events import (
+from tuner.record.events import (
     EXPERIMENT_STARTED,
     INTERRUPTED,
     RESULT,
@@ -30,11 +29,12 @@ from tuner.events import (
     TRIAL_STARTED,
     Event,
 )
-from tuner.history import TrialRecord
+from tuner.record.history import TrialRecord
 from tuner.reporting import event_file
 from tuner.reporting.hparams import PLUGIN, Summaries, columns_of
-from tuner.selection import score
-from tuner.spec import ExperimentSpec, GridSettings
+from tuner.results.selection import score
+from tuner.space.domains import Choice
+from tuner.spec.experiment import ExperimentSpec, GridSettings
 
 _log = logging.getLogger(__name__)
 HPARAMS = f"{event_file.PREFIX}0000000000.hparams"  # read before all others

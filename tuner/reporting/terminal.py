@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, TYPE_CHECKING
 
-from tuner.events import (
+from tuner.record.events import (
     COMPLETED,
     EXPERIMENT_ENDED,
     FAILED,
@@ -20,7 +20,7 @@ from tuner.events import (
     Event,
 )
 from tuner.reporting.tally import Best, Tally
-from tuner.reporting.wording import config_line, duration, number, printable, shorten
+from tuner.wording import config_line, duration, number, printable, shorten
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -9,10 +9,13 @@ from textwrap import wrap
 from typing import Any
 
 from tuner.errors import NoUsableTrialError
-from tuner.events import COMPLETED, INTERRUPTED
-from tuner.history import TrialRecord
-from tuner.remote.places import shown
-from tuner.reporting.wording import (
+from tuner.places import shown
+from tuner.record.events import COMPLETED, INTERRUPTED
+from tuner.record.folder import storage_folder
+from tuner.record.history import TrialRecord
+from tuner.results.results import Results
+from tuner.trial.leak import SUSPECT, first_growth
+from tuner.wording import (
     amount_of,
     duration,
     number,
@@ -21,9 +24,6 @@ from tuner.reporting.wording import (
     shorten,
     with_error,
 )
-from tuner.results import Results
-from tuner.storage import storage_folder
-from tuner.training.leak import SUSPECT, first_growth
 
 _WIDTH = 80
 
@@ -37,9 +37,9 @@ def summary(
     """The experiment in a screen of text, without a newline at the end.
 
     How many trials ended how; the best trial with its validation metrics, the test_* of `test`
-    (held-out split), and its config; `confirmed`, as `tuner.best.show_json` has it; failures by
-    kind, each with its first message and log; memory that only grew; where the results are and how
-    to look at them.
+    (held-out split), and its config; `confirmed`, as `show_json` has it; failures by kind, each
+    with its first message and log; memory that only grew; where the results are and how to look at
+    them.
     """
     sections = [
         _head(results),

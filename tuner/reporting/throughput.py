@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from tuner.history import TrialRecord
+from tuner.record.history import TrialRecord
 
 IMAGES, PEAK = "images_per_s", "peak_memory_mib"  # what the trials report
 

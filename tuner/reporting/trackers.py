@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import UsageError
-from tuner.events import (
+from tuner.record.events import (
     EXPERIMENT_STARTED,
     FAILED,
     INTERRUPTED,
@@ -25,8 +25,8 @@ from tuner.events import (
     TRIAL_STARTED,
     Event,
 )
-from tuner.history import History
-from tuner.spec import ExperimentSpec
+from tuner.record.history import History
+from tuner.spec.experiment import ExperimentSpec
 
 _log = logging.getLogger(__name__)
 

@@ -1,9 +1,9 @@
 import pytest
 from stories import odd, search
 
-from tuner.best_so_far import Curve
-from tuner.comparison import Comparison
 from tuner.reporting.figures.compared import _steps, comparison_figures
+from tuner.results.best_so_far import Curve
+from tuner.results.comparison import Comparison
 
 
 def test_each_strategy_has_a_line_and_a_band_by_each_way_of_counting(tmp_path):

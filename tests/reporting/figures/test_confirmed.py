@@ -1,7 +1,7 @@
 from confirmed import retrained, searched
 
-from tuner.confirmation import Confirmation
 from tuner.reporting.figures.confirmed import NOT_CONFIRMED, confirmation_figure
+from tuner.results.confirmation import Confirmation
 
 
 def test_each_leader_has_its_seeds_its_mean_and_what_the_search_showed(tmp_path):

@@ -1,10 +1,10 @@
 from stories import odd, search
 from synthetic import Writer, make_folder
 
-from tuner.occupancy import occupancy_of
 from tuner.reporting.figures.machine import machine_figures
 from tuner.reporting.throughput import throughput_of
-from tuner.results import Results
+from tuner.results.occupancy import occupancy_of
+from tuner.results.results import Results
 
 
 def figures_of(results):

@@ -6,8 +6,8 @@ from tuner.reporting.figures.stopping import (
     saved_in_words,
     stopping_figures,
 )
-from tuner.savings import savings_of
-from tuner.spec import build_spec
+from tuner.results.early_stopping import savings_of
+from tuner.spec.experiment import build_spec
 
 
 def savings(results):

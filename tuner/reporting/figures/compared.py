@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from tuner.best_so_far import AXES, Curve
-from tuner.comparison import Comparison, Side
 from tuner.reporting.comparable import fence_of
 from tuner.reporting.figures.figure import COLOURS, DASHES, Figure, drawn, text, time_axis
+from tuner.results.best_so_far import AXES, Curve
+from tuner.results.comparison import Comparison, Side
 
 _TITLES = {
     "trials": "Best so far by trials",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from tuner.confirmation import Confirmation
 from tuner.reporting.confirmation_text import verdict
 from tuner.reporting.figures.figure import BLUE, GREY, ORANGE, Figure, drawn, text
+from tuner.results.confirmation import Confirmation
 
 NOT_CONFIRMED = (
     "Nothing to show: the leaders were not retrained. The best of many noisy trials looks better "

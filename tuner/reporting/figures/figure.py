@@ -11,7 +11,7 @@ from typing import ParamSpec, TypeVar
 import plotly.graph_objects as go
 
 from tuner.reporting.study import quiet_optuna
-from tuner.reporting.wording import printable
+from tuner.wording import printable
 
 # Okabe and Ito, "Color Universal Design" (2008): told apart by colour-blind readers, too
 BLUE, ORANGE, GREEN, VERMILLION = "#0072B2", "#E69F00", "#009E73", "#D55E00"

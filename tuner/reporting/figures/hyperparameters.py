@@ -13,7 +13,7 @@ from optuna.importance import PedAnovaImportanceEvaluator
 from tuner.reporting.comparable import Comparable
 from tuner.reporting.figures.figure import BLACK, BLUE, SCALE, Figure, drawn, text
 from tuner.reporting.importance import FEWEST, Importance
-from tuner.reporting.wording import listed, number
+from tuner.wording import listed, number
 
 _MOST_LINES = 150
 _MOST_AXES = 10

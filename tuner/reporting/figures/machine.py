@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import plotly.graph_objects as go
 
-from tuner.history import History, TrialRecord
-from tuner.occupancy import Occupancy
+from tuner.record.history import History, TrialRecord
 from tuner.reporting.figures.figure import BLUE, STATUS_COLOURS, Figure, drawn, time_axis
 from tuner.reporting.throughput import Throughput, memory_of
-from tuner.reporting.wording import duration, number
+from tuner.results.occupancy import Occupancy
+from tuner.wording import duration, number
 
 _MOST_BARS = 3000
 

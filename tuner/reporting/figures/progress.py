@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from optuna import visualization
 from optuna.trial import TrialState
 
-from tuner.history import TrialRecord
+from tuner.record.history import TrialRecord
 from tuner.reporting.comparable import Comparable, fence_of
 from tuner.reporting.figures.figure import (
     BLACK,
@@ -22,8 +22,8 @@ from tuner.reporting.figures.figure import (
     text,
 )
 from tuner.reporting.figures.hyperparameters import NO_TRIALS
-from tuner.reporting.wording import number
-from tuner.results import Results
+from tuner.results.results import Results
+from tuner.wording import number
 
 _MOST_CURVES = 100
 

@@ -7,10 +7,10 @@ from itertools import accumulate
 
 import plotly.graph_objects as go
 
-from tuner.history import History
+from tuner.record.history import History
 from tuner.reporting.figures.figure import BLUE, ORANGE, SKY, Figure, drawn, time_axis
-from tuner.reporting.wording import number
-from tuner.savings import Savings
+from tuner.results.early_stopping import Savings
+from tuner.wording import number
 
 NO_SCHEDULER = "Nothing to show: the search had no scheduler, so every trial ran its full length."
 NO_STOP = "Nothing to show: the scheduler stopped no trial."

@@ -1,0 +1,305 @@
+import gc
+import math
+import time
+import weakref
+
+import pytest
+import torch
+import torch.multiprocessing as mp
+from contracts.learner_contract import LearnerContract, same
+from tiny_images import INFO
+from torch import distributed as dist
+
+from tuner.classifier import image_classifier as classifier
+from tuner.classifier.catalog import DATASETS, METRICS
+from tuner.classifier.data.batches import plan_epoch
+from tuner.classifier.image_classifier import ImageClassifier
+from tuner.errors import DataError, SpecError
+
+AUGMENTED = {"crop_padding": 4, "flip": True, "cutout": 8}
+TINY = {"dataset": "tiny", "batch_size": 16, "epochs": 3}
+
+
+class ClassifierContract(LearnerContract):
+    timings = frozenset({"images_per_s", "epoch_s"})
+
+
+class TestDigits(ClassifierContract):
+    def make(self, *, seed=0):
+        config = {"lr": 0.3, "width": 8, "crop_padding": 1}
+        constants = {"model": "cnn", "dataset": "digits", "batch_size": 128, "epochs": 3}
+        return ImageClassifier(config, {**constants, "seed": seed})
+
+
+class TestNet(ClassifierContract):
+    def make(self, *, seed=0):
+        config = {"lr": 1e-3, "l1": 16, "l2": 8, "optimizer": "adamw", "lr_schedule": "one_cycle"}
+        return ImageClassifier(config, {**TINY, "model": "net", **AUGMENTED, "seed": seed})
+
+
+class TestResNet20(ClassifierContract):
+    def make(self, *, seed=0):
+        config = {"lr": 0.1, "label_smoothing": 0.1, "lr_schedule": "constant"}
+        return ImageClassifier(config, {**TINY, "model": "resnet20", **AUGMENTED, "seed": seed})
+
+
+class TestSpeedNet(ClassifierContract):
+    def make(self, *, seed=0):
+        config = {"lr": 0.5, "label_smoothing": 0.2, "norm_bias_lr": 8, "optimizer": "sgdw"}
+        recipe = {"flip": True, "alternating_flip": True, "test_time_flip": True, "crop_padding": 2}
+        constants = {**TINY, **recipe, "model": "speednet", "width": 8}
+        return ImageClassifier(config, {**constants, "lr_schedule": "triangular", "seed": seed})
+
+
+def tiny(*, seed=0, **settings):
+    return ImageClassifier(settings, {**TINY, "model": "cnn", "width": 4, "seed": seed})
+
+
+def quick(report):
+    return {name: report[name] for name in ("train_loss", "val_loss", "val_accuracy", "lr")}
+
+
+def test_a_good_config_learns_digits():
+    learner = ImageClassifier({"lr": 0.3}, {"model": "cnn", "dataset": "digits", "epochs": 5})
+    reports = [learner.step() for _ in range(5)]
+    assert reports[-1]["val_accuracy"] > 0.95
+    assert reports[-1]["train_loss"] < reports[0]["train_loss"]
+    assert learner.test()["test_accuracy"] > 0.95
+
+
+def test_reports_what_it_declares():
+    report = tiny(lr=0.1).step()
+    assert tuple(report) == METRICS
+    assert 0 <= report["val_accuracy"] <= 1
+    assert report["epoch_s"] > INFO.train / report["images_per_s"] > 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"norm": "group"},
+        {"width": 5},
+        {"dtype": "float64"},
+        {"optimizer": "adamw"},
+        {"optimizer": "sgdw"},
+        {"norm_bias_lr": 4},
+        {"lr": 0.2},
+        {"momentum": 0.5},
+        {"weight_decay": 0.1},
+        {"label_smoothing": 0.2},
+        {"lr_schedule": "constant"},
+        {"lr_schedule": "one_cycle"},
+        {"lr_schedule": "triangular"},
+        {"batch_size": 20},
+        {"crop_padding": 2},
+        {"flip": True},
+        {"test_time_flip": True},
+        {"cutout": 6},
+        {"epochs": 4},
+        {"split_seed": 1},
+        {"seed": 1},
+    ],
+    ids=lambda change: "-".join(map(str, *change.items())),
+)
+def test_every_setting_changes_the_result(change):
+    base = {**TINY, "model": "cnn", "width": 4, "lr": 0.1}
+    assert quick(ImageClassifier({}, base).step()) != quick(
+        ImageClassifier({}, {**base, **change}).step()
+    )
+
+
+def test_alternating_flips_are_not_those_of_chance():
+    base = {**TINY, "model": "cnn", "width": 4, "lr": 0.1, "flip": True}
+    by_chance = ImageClassifier({}, base).step()
+    assert quick(ImageClassifier({"alternating_flip": True}, base).step()) != quick(by_chance)
+
+
+def test_test_time_flip_evaluates_both_mirror_images_alike():
+    learner = tiny(test_time_flip=True, lr=0.1)
+    learner.step()
+    seen = []
+    learner._model.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
+    before = learner._evaluate("validation")
+    assert torch.equal(seen[0].flip(3), seen[1])
+    batch = learner._batcher.batch
+    learner._batcher.batch = lambda rows: (batch(rows)[0].flip(3), batch(rows)[1])
+    assert learner._evaluate("validation") == pytest.approx(before, rel=1e-5)
+
+
+def test_a_config_comes_before_the_constants():
+    assert same(tiny(width=6).state_dict(), ImageClassifier({}, {**TINY, "width": 6}).state_dict())
+
+
+def test_metrics_are_those_of_a_plain_loop():
+    learner = tiny(norm="group", dtype="float64", batch_size=49, lr_schedule="constant")
+    model, data = learner._model, learner._data
+
+    def measure(split):
+        rows = data.splits[split]
+        x = data.rows_NP[rows].view(-1, 32, 32, 3).permute(0, 3, 1, 2).double() / 255
+        logits = model.eval()((x - 0.5) / 0.25)
+        labels = data.labels_N[rows]
+        loss = torch.nn.functional.cross_entropy(logits, labels).item()
+        return loss, (logits.argmax(1) == labels).double().mean().item()
+
+    before = measure("train")[0]  # one batch: the training loss is the one before the update
+    report = learner.step()
+    assert report["train_loss"] == pytest.approx(before, rel=1e-6)
+    assert (report["val_loss"], report["val_accuracy"]) == pytest.approx(measure("validation"))
+    assert tuple(learner.test().values()) == pytest.approx(measure("test"))
+
+
+def test_a_diverged_model_reports_what_is_not_finite():
+    learner = tiny(lr=1e30, momentum=0.0)
+    assert not math.isfinite([learner.step() for _ in range(2)][-1]["val_loss"])
+
+
+def test_steps_beyond_its_epochs_keep_the_last_lr():
+    learner = tiny(lr=0.1)
+    rates = [learner.step()["lr"] for _ in range(5)]
+    assert rates[2] == rates[3] == rates[4] > 0
+
+
+def test_trials_in_one_process_do_not_meet():
+    alone = tiny(seed=1, lr=0.1)
+    expected = [quick(alone.step()) for _ in range(2)]
+    first, second = tiny(seed=1, lr=0.1), tiny(seed=2, lr=0.2)
+    got = []
+    for _ in range(2):
+        second.step()
+        got.append(quick(first.step()))
+    assert got == expected
+
+
+def test_nothing_of_a_trial_is_left_behind():
+    learner = tiny(lr=0.1)
+    learner.step()
+    kept = [weakref.ref(learner), weakref.ref(learner._model), weakref.ref(learner._optimizer)]
+    del learner
+    gc.collect()
+    assert [ref() for ref in kept] == [None] * 3
+
+
+def test_training_keeps_no_graph_of_an_earlier_batch():
+    learner = tiny(lr=0.1)
+    graphs = []
+
+    class Mark:
+        """Lives as long as the graph that it is tied to."""
+
+    def watch(module, inputs, output):
+        mark = output.grad_fn.metadata["mark"] = Mark()
+        graphs.append(weakref.ref(mark))
+        assert all(ref() is None for ref in graphs[:-2])
+
+    handle = learner._model.register_forward_hook(watch)
+    learner._train_epoch()
+    handle.remove()
+    assert len(graphs) == 4
+
+
+def test_each_epoch_has_its_own_order_also_after_loading(monkeypatch):
+    planned = []
+
+    def spy(*args, **kwargs):
+        planned.append(kwargs["epoch"])
+        return plan_epoch(*args, **kwargs)
+
+    monkeypatch.setattr(classifier, "plan_epoch", spy)
+    learner = tiny()
+    learner.step()
+    learner.step()
+    restored = tiny()
+    restored.load_state_dict(learner.state_dict())
+    restored.step()
+    assert planned == [0, 1, 2]
+
+
+def test_evaluation_leaves_the_model_and_keeps_no_graph():
+    learner = tiny(lr=0.1)
+    learner.step()
+    before = learner.state_dict()
+    for parameter in learner._model.parameters():
+        parameter.grad = None
+    learner.test()
+    assert same(learner.state_dict(), before)
+    assert all(p.grad is None for p in learner._model.parameters())
+
+
+def test_settings_that_cannot_work_are_refused_with_every_fault():
+    with pytest.raises(SpecError) as caught:
+        ImageClassifier({"lr": -1, "l1": 3}, {"dataset": "digit"})
+    assert [fault.key for fault in caught.value.faults] == ["dataset", "lr", "l1"]
+
+
+def test_missing_data_is_a_data_error(tmp_path):
+    (tmp_path / "cifar-10-batches-bin").mkdir()
+    with pytest.raises(DataError, match="cannot be read or stored"):
+        ImageClassifier({}, {"model": "net", "dataset": "cifar10", "data_dir": str(tmp_path)})
+
+
+def test_the_state_of_another_model_is_refused():
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        tiny(width=5).load_state_dict(tiny(width=4).state_dict())
+
+
+# Of 49 training images batches of 16 leave 1, so rank 1 has none in the last one; 20 leave 9.
+RANKED = {
+    "plain": {"batch_size": 16},
+    "uneven": {"batch_size": 20, **AUGMENTED, "label_smoothing": 0.1},
+    "adamw": {"batch_size": 16, "optimizer": "adamw", "lr": 1e-3, **AUGMENTED},
+}
+EXACT = {**TINY, "model": "cnn", "width": 4, "norm": "group", "dtype": "float64", "lr": 0.05}
+BATCH_NORM = {"norm": "batch", "batch_size": 20}
+
+
+def run_rank(rank, world_size, folder):
+    torch.set_num_threads(1)
+    DATASETS["tiny"] = INFO
+    dist.init_process_group(
+        "gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=world_size
+    )
+    results = {}
+    for name, settings in {**RANKED, "batch_norm": BATCH_NORM}.items():
+        learner = ImageClassifier(settings, EXACT, rank=rank, world_size=world_size)
+        dist.barrier()
+        started = time.perf_counter()
+        reports = [learner.step() for _ in range(2)]
+        elapsed_s = time.perf_counter() - started
+        assert sum(report["epoch_s"] for report in reports) < 1.5 * elapsed_s
+        state = learner.state_dict()
+        restored = ImageClassifier(settings, EXACT, rank=rank, world_size=world_size)
+        restored.load_state_dict(state)
+        assert quick(restored.step()) == quick(learner.step())
+        results[name] = {"reports": reports, "test": restored.test(), "state": state}
+    torch.save(results, f"{folder}/{rank}.pt")
+    dist.destroy_process_group()
+
+
+@pytest.fixture(scope="module", params=[2, 4], ids=["2 ranks", "4 ranks"])
+def ranks(request, tmp_path_factory):
+    folder, count = tmp_path_factory.mktemp("ranks"), request.param
+    mp.spawn(run_rank, args=(count, str(folder)), nprocs=count)
+    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(count)]
+
+
+@pytest.mark.parametrize("name", RANKED)
+def test_ranks_equal_one_process(ranks, name):
+    learner = ImageClassifier(RANKED[name], EXACT)
+    reports = [learner.step() for _ in range(2)]
+    weights = learner.state_dict()["model"]
+    for rank in ranks:
+        for ours, theirs in zip(reports, rank[name]["reports"], strict=True):
+            assert quick(theirs) == pytest.approx(quick(ours), rel=1e-11)
+        for key, value in rank[name]["state"]["model"].items():
+            assert (value - weights[key]).abs().max() <= 1e-12, key
+    learner.step()
+    assert ranks[0][name]["test"] == pytest.approx(learner.test(), rel=1e-11)
+
+
+@pytest.mark.parametrize("name", [*RANKED, "batch_norm"])
+def test_ranks_agree_bit_for_bit(ranks, name):
+    first, *others = (rank[name] for rank in ranks)
+    assert all(
+        same(first, other) for other in others
+    )  # the timings too: each is the slowest rank's

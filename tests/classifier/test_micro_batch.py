@@ -1,0 +1,348 @@
+import os
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from live_bytes import LiveBytes
+from tiny_images import INFO
+
+from tuner.classifier.image_classifier import ImageClassifier
+from tuner.classifier.micro_batch import MicroBatch, next_smaller
+from tuner.trial.failures import failure_of
+
+CPU = torch.device("cpu")
+EXACT = {
+    "model": "cnn",
+    "width": 8,
+    "norm": "group",
+    "dtype": "float64",
+    "dataset": "tiny",
+    "batch_size": 20,  # of 49 images: the last batch has 9
+    "epochs": 3,
+    "lr": 0.05,
+}
+
+
+@given(st.integers(1, 10**6))
+def test_halving_ends_at_one_and_falls_all_the_way(size):
+    sizes = [size]
+    while sizes[-1]:
+        sizes.append(next_smaller(sizes[-1]))
+    assert sizes[-2:] == [1, 0]
+    assert all(2 * smaller >= larger for larger, smaller in pairwise(sizes[:-1]))
+    assert len(sizes) <= size.bit_length() + 2
+
+
+def fits(limit, error=None):
+    tried = []
+
+    def attempt(size):
+        tried.append(size)
+        if size > limit:
+            raise error or torch.OutOfMemoryError("CUDA out of memory.")
+        return -size
+
+    return attempt, tried
+
+
+def micro_batch(size=100, **more):
+    return MicroBatch(size, device=CPU, of="training", **more)
+
+
+def test_it_halves_until_it_fits_and_stays_there(capsys):
+    micro = micro_batch()
+    attempt, tried = fits(30)
+    assert micro.run(attempt) == -25
+    assert micro.run(attempt) == -25
+    assert tried == [100, 50, 25, 25]
+    assert "in training at a micro-batch of 100: going on with 50" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("CUDA error: out of memory"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        RuntimeError("cuDNN error: CUDNN_STATUS_NOT_INITIALIZED"),
+        MemoryError(),
+    ],
+    ids=str,
+)
+def test_every_way_of_saying_it_counts(error):
+    assert micro_batch().run(fits(60, error)[0]) == -50
+
+
+def test_at_one_the_error_itself_propagates_with_its_traceback():
+    error = torch.OutOfMemoryError("not even one")
+    micro = micro_batch(4)
+    attempt, tried = fits(0, error)
+    with pytest.raises(torch.OutOfMemoryError) as caught:
+        micro.run(attempt)
+    assert caught.value is error
+    assert caught.traceback[-1].name == "attempt"
+    assert tried == [4, 2, 1]
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("out of memory"), RuntimeError("CUDA error: device-side assert")]
+)
+def test_other_errors_propagate_at_once(error):
+    attempt, tried = fits(0, error)
+    with pytest.raises(type(error)) as caught:
+        micro_batch().run(attempt)
+    assert caught.value is error
+    assert tried == [100]
+
+
+def test_nothing_of_a_failed_try_is_alive_in_the_next():
+    with LiveBytes(budget=1 << 20) as memory:
+        alive = []
+
+        def attempt(size):
+            alive.append(memory.live)
+            kept = [torch.zeros(1 << 17, dtype=torch.uint8) for _ in range(size)]
+            return len(kept)
+
+        assert micro_batch(32).run(attempt) == 8
+    assert alive == [0, 0, 0]
+
+
+def test_buffers_and_random_state_are_put_back():
+    norm = torch.nn.BatchNorm1d(2)
+    drawn = []
+
+    def attempt(size):
+        drawn.append(torch.rand(1).item())
+        norm(torch.full((size, 2), 3.0))
+        if size > 2:
+            raise torch.OutOfMemoryError
+        return size
+
+    before = torch.get_rng_state()
+    micro_batch(8, buffers=norm.buffers()).run(attempt)
+    assert drawn == [drawn[0]] * 3
+    assert norm.num_batches_tracked == 1
+    assert norm.running_mean.tolist() == pytest.approx([0.3, 0.3])
+    torch.set_rng_state(before)
+    assert torch.rand(1).item() == drawn[0]
+
+
+def test_a_rank_goes_with_the_smallest():
+    micro = micro_batch(64)
+    attempt, tried = fits(100)
+    answers = iter([16, 16, 16])
+    wanted = []
+
+    def agree(size):
+        wanted.append(size)
+        return next(answers)
+
+    assert micro.run(attempt, agree=agree) == -16
+    assert (tried, wanted) == ([64, 16], [64, 16])
+
+
+def test_a_rank_ends_with_the_one_that_cannot_go_on():
+    with pytest.raises(torch.OutOfMemoryError, match="on another rank at a micro-batch of 1"):
+        micro_batch(1).run(fits(1)[0], agree=lambda size: 0)
+
+
+def learner(**settings):
+    return ImageClassifier(settings, EXACT)
+
+
+def step_within(made, budget, raises=torch.OutOfMemoryError):
+    with LiveBytes(budget, raises) as memory:
+        report = made.step()
+    return report, memory
+
+
+def peak_of_a_step(**settings):
+    return step_within(learner(**settings), None)[1].peak
+
+
+def results(report):
+    return [report[name] for name in ("train_loss", "val_loss", "val_accuracy", "lr")]
+
+
+@pytest.mark.parametrize("share", [0.8, 0.5, 0.35])
+def test_a_step_in_parts_is_the_whole_step(share):
+    settings = {"crop_padding": 4, "flip": True, "label_smoothing": 0.1}
+    plain = learner(**settings)
+    expected = [plain.step() for _ in range(2)]
+    tight = learner(**settings)
+    report, memory = step_within(tight, int(share * peak_of_a_step(**settings)))
+    assert memory.refused
+    assert report["micro_batch_size"] < expected[0]["micro_batch_size"] == 20
+    reports = [report, tight.step()]
+    for got, wanted in zip(reports, expected, strict=True):
+        assert results(got) == pytest.approx(results(wanted), rel=1e-11)
+    for key, value in plain.state_dict()["model"].items():
+        assert (tight.state_dict()["model"][key] - value).abs().max() <= 1e-12, key
+
+
+def gradients_of_an_epoch(micro):
+    made = learner()
+    made._part._micro.size = micro
+    gradients = []
+
+    def keep(optimizer, args, kwargs):
+        # Of the initial weights each time, so that only rounding can differ.
+        gradients.append([p.grad.clone() for p in made._model.parameters()])
+        for parameter in made._model.parameters():
+            parameter.grad.zero_()
+
+    made._optimizer.register_step_pre_hook(keep)
+    made._train_epoch()
+    return gradients
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 19])
+def test_gradients_of_parts_are_the_batchs(size):
+    parts, whole = gradients_of_an_epoch(size), gradients_of_an_epoch(20)
+    assert len(parts) == len(whole) == 3
+    for step, whole_step in zip(parts, whole, strict=True):
+        for a, b in zip(step, whole_step, strict=True):
+            assert (a - b).abs().max() <= 1e-12
+
+
+def test_batch_norms_statistics_count_no_failed_try():
+    made = ImageClassifier({"norm": "batch"}, EXACT)
+    peak = step_within(ImageClassifier({"norm": "batch"}, EXACT), None)[1].peak
+    report, memory = step_within(made, peak // 2)
+    assert memory.refused
+    parts = -(-20 // report["micro_batch_size"])
+    last = -(-9 // report["micro_batch_size"])
+    counted = {int(b) for n, b in made._model.named_buffers() if n.endswith("tracked")}
+    assert counted == {2 * parts + last}
+    assert all(torch.isfinite(b).all() for b in made._model.buffers())
+
+
+def test_the_size_is_saved_and_kept():
+    made = learner()
+    report, _ = step_within(made, peak_of_a_step() // 2)
+    size = report["micro_batch_size"]
+    assert made.step()["micro_batch_size"] == size
+    restored = learner()
+    restored.load_state_dict(made.state_dict())
+    assert restored.step()["micro_batch_size"] == size
+    assert restored.state_dict()["micro_batch_size"] == size
+
+
+def test_a_state_from_before_the_size_was_saved_loads():
+    state = learner().state_dict()
+    del state["micro_batch_size"]
+    restored = learner()
+    restored.load_state_dict(state)
+    assert restored.step()["micro_batch_size"] == 20
+
+
+def test_too_large_at_one_image_is_the_trials_end():
+    with LiveBytes(budget=1 << 12), pytest.raises(torch.OutOfMemoryError):
+        learner().step()
+
+
+def cudnn_not_initialized(message):
+    return RuntimeError("cuDNN error: CUDNN_STATUS_NOT_INITIALIZED")
+
+
+def test_a_handle_that_cannot_be_made_is_tried_with_less_before_it_poisons():
+    report, memory = step_within(learner(), peak_of_a_step() // 2, cudnn_not_initialized)
+    assert memory.refused
+    assert report["micro_batch_size"] < 20
+    with LiveBytes(1 << 12, cudnn_not_initialized), pytest.raises(RuntimeError) as caught:
+        learner().step()
+    failure = failure_of(caught.value)
+    assert (failure.kind, failure.poisoned) == ("oom", True)
+
+
+@pytest.mark.parametrize(
+    "message", ["device-side assert triggered", "an illegal memory access was encountered"]
+)
+def test_what_poisons_the_process_is_not_tried_again(message):
+    made, passes = learner(), []
+
+    def fail(module, inputs):
+        passes.append(len(inputs[0]))
+        raise RuntimeError(f"CUDA error: {message}")
+
+    made._model.register_forward_pre_hook(fail)
+    with pytest.raises(RuntimeError) as caught:
+        made.step()
+    assert passes == [20]
+    assert failure_of(caught.value).poisoned
+
+
+def test_evaluation_goes_on_in_parts_too(monkeypatch):
+    monkeypatch.setattr("tuner.classifier.setup.EVALUATION_BATCH", 21)
+    plain, tight = learner(), learner()
+    expected = plain._evaluate("validation")
+    with LiveBytes() as memory:
+        learner()._evaluate("validation")
+    with LiveBytes(budget=memory.peak // 2) as tight_memory:
+        got = tight._evaluate("validation")
+    assert tight_memory.refused
+    assert got == pytest.approx(expected, rel=1e-12)
+    assert tight._part._micro.size == 20
+    assert tight._part._evaluation_micro.size < 21
+
+
+CHILD = """
+import resource, sys
+sys.path[:0] = [{here!r}]
+import tiny_images, torch
+torch.set_num_threads(1)
+from tuner.classifier.catalog import DATASETS
+from tuner.classifier.image_classifier import ImageClassifier
+DATASETS["tiny"] = tiny_images.INFO
+learner = ImageClassifier({{}}, {{"model": "resnet18", "norm": "group", "dataset": "tiny",
+                                  "batch_size": 49, "epochs": 1}})
+learner._part._micro.size = 1
+learner._part._evaluation_micro.size = 1
+learner.step()  # what is loaded and kept once
+learner._part._micro.size = 49
+pages = int(open("/proc/self/statm").read().split()[0])
+limit = pages * resource.getpagesize() + ({mib} << 20)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+print("micro-batch", learner.step()["micro_batch_size"])
+"""
+
+
+def child(mib):
+    code = CHILD.format(here=str(Path(__file__).parent), mib=mib)
+    # Large blocks go back to the system when they are freed, as they do on a card.
+    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment
+    )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS is held on Linux")
+def test_a_process_at_its_limit_goes_on_with_less():
+    done = child(mib=160)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "out of memory in training at a micro-batch of 49" in done.stdout
+    size = int(done.stdout.split()[-1])
+    assert 1 <= size < INFO.train
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: none here")
+def test_a_real_cuda_out_of_memory_is_survived():
+    device = torch.device("cuda")
+    torch.cuda.reset_peak_memory_stats()
+    ImageClassifier({}, EXACT, device=device).step()
+    needed = torch.cuda.max_memory_allocated()
+    total = torch.cuda.get_device_properties(device).total_memory
+    held = torch.empty(total // 2, dtype=torch.uint8, device=device)
+    torch.cuda.set_per_process_memory_fraction((total // 2 + needed // 2) / total)
+    try:
+        report = ImageClassifier({}, EXACT, device=device).step()
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+        del held
+    assert report["micro_batch_size"] < EXACT["batch_size"]

@@ -1,0 +1,172 @@
+import math
+import subprocess
+import sys
+from itertools import pairwise
+
+import pytest
+import torch
+from torch import nn
+
+from tuner.classifier.optimizer import build_lr_schedule, build_optimizer, next_lr
+from tuner.classifier.settings import ClassifierSettings
+
+
+def rates(schedule, *, steps, taken):
+    settings = ClassifierSettings(lr=0.5, lr_schedule=schedule)
+    optimizer = build_optimizer(settings, nn.Linear(1, 1))
+    lr_schedule = build_lr_schedule(settings, optimizer, steps=steps)
+    used = []
+    for _ in range(taken):
+        in_optimizer = optimizer.param_groups[0]["lr"]
+        optimizer.step()
+        used.append(next_lr(lr_schedule, steps=steps))
+        assert used[-1] == in_optimizer
+    return used
+
+
+@pytest.mark.parametrize(("compiled", "imported"), [(False, False), (True, True)])
+def test_the_compiler_is_imported_only_where_it_is_asked_for(compiled, imported):
+    train = f"""
+import sys
+from torch import nn
+from tuner.classifier.settings import ClassifierSettings
+from tuner.classifier.optimizer import build_lr_schedule, build_optimizer
+model = nn.Linear(1, 1)
+optimizer = build_optimizer(ClassifierSettings(compile={compiled}), model)
+build_lr_schedule(ClassifierSettings(), optimizer, steps=2)
+model(nn.Parameter(model.weight)).backward()
+optimizer.step()
+optimizer.zero_grad()
+optimizer.load_state_dict(optimizer.state_dict())
+print("torch._dynamo" in sys.modules)
+"""
+    told = subprocess.run([sys.executable, "-c", train], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == [str(imported)]
+
+
+def test_cosine_falls_from_lr_to_almost_zero():
+    got = rates("cosine", steps=10, taken=10)
+    expected = [0.25 * (1 + math.cos(math.pi * step / 10)) for step in range(10)]
+    assert got == pytest.approx(expected)
+
+
+def test_constant_stays():
+    assert rates("constant", steps=3, taken=5) == [0.5] * 5
+
+
+def test_one_cycle_rises_to_lr_and_falls():
+    got = rates("one_cycle", steps=101, taken=101)
+    assert max(got) == pytest.approx(0.5, rel=1e-3)
+    assert got[0] < 0.03
+    assert got[-1] < 1e-4
+    peak = got.index(max(got))
+    assert got[: peak + 1] == sorted(got[: peak + 1])
+    assert got[peak:] == sorted(got[peak:], reverse=True)
+
+
+def test_triangular_rises_for_a_quarter_and_falls():
+    got = rates("triangular", steps=101, taken=101)
+    assert got[0] == pytest.approx(0.1)
+    assert got[25] == max(got) == pytest.approx(0.5)
+    assert got[-1] == pytest.approx(0.025)
+    slopes = {round(b - a, 9) for a, b in pairwise(got)}
+    assert len(slopes) == 2
+
+
+@pytest.mark.parametrize("schedule", ["constant", "cosine", "one_cycle", "triangular"])
+@pytest.mark.parametrize("steps", [1, 2, 3, 7])
+def test_beyond_its_end_the_last_rate_stays(schedule, steps):
+    got = rates(schedule, steps=steps, taken=steps + 3)
+    assert got[steps:] == [got[steps - 1]] * 3
+
+
+def one_step(**settings):
+    """The weight 1 after one step on a gradient of 1 and another on 0."""
+    model = nn.Linear(1, 1, bias=False).double()
+    nn.init.ones_(model.weight)
+    optimizer = build_optimizer(ClassifierSettings(lr=0.1, **settings), model)
+    for gradient in (1.0, 0.0):
+        model.weight.grad = torch.full_like(model.weight, gradient)
+        optimizer.step()
+    return model.weight.item()
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "sgdw", "adamw"])
+def test_every_setting_matters_to_either_optimizer(optimizer):
+    base = one_step(optimizer=optimizer)
+    assert one_step(optimizer=optimizer, momentum=0.5) != base
+    assert one_step(optimizer=optimizer, weight_decay=0.3) != base
+
+
+def test_sgd_is_nesterovs():
+    # d = g + m * v with v = g at first: 0.1 * 1.9, then v = 0.9, d = 0.81
+    got = one_step(optimizer="sgd", weight_decay=0, momentum=0.9)
+    assert got == pytest.approx(1 - 0.19 - 0.081)
+
+
+def test_sgd_without_momentum():
+    assert one_step(optimizer="sgd", weight_decay=0, momentum=0) == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("name", ["sgd", "adamw"])
+def test_one_cycle_leaves_the_momentum(name):
+    settings = ClassifierSettings(optimizer=name, momentum=0.7, lr_schedule="one_cycle")
+    optimizer = build_optimizer(settings, nn.Linear(1, 1))
+    schedule = build_lr_schedule(settings, optimizer, steps=10)
+    for _ in range(5):
+        group = optimizer.param_groups[0]
+        assert group["momentum"] == 0.7 if name == "sgd" else group["betas"] == (0.7, 0.999)
+        optimizer.step()
+        next_lr(schedule, steps=10)
+
+
+@pytest.mark.parametrize("name", ["sgd", "sgdw"])
+def test_only_sgdw_decays_alike_at_any_lr(name):
+    def decayed(lr):
+        model = nn.Linear(1, 1, bias=False).double()
+        nn.init.ones_(model.weight)
+        settings = ClassifierSettings(optimizer=name, lr=lr, momentum=0, weight_decay=0.01)
+        model.weight.grad = torch.zeros_like(model.weight)
+        build_optimizer(settings, model).step()
+        return model.weight.item()
+
+    assert decayed(0.5) == pytest.approx(0.99 if name == "sgdw" else 0.995)
+    assert (decayed(0.1) == pytest.approx(decayed(0.5))) == (name == "sgdw")
+
+
+def layers():
+    return nn.Sequential(nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2), nn.GroupNorm(1, 2), nn.Linear(2, 1))
+
+
+def test_biases_of_norm_layers_have_a_rate_of_their_own():
+    model = layers()
+    groups = build_optimizer(ClassifierSettings(lr=0.5, norm_bias_lr=8), model).param_groups
+    assert [group["lr"] for group in groups] == [0.5, 4.0]
+    assert {id(p) for p in groups[1]["params"]} == {id(model[1].bias), id(model[2].bias)}
+    assert len(build_optimizer(ClassifierSettings(), model).param_groups) == 1
+
+
+@pytest.mark.parametrize("schedule", ["constant", "cosine", "one_cycle", "triangular"])
+def test_a_schedule_moves_all_rates_in_proportion(schedule):
+    settings = ClassifierSettings(lr=0.5, norm_bias_lr=8, lr_schedule=schedule)
+    optimizer = build_optimizer(settings, layers())
+    lr_schedule = build_lr_schedule(settings, optimizer, steps=5)
+    for _ in range(5):
+        slow, fast = (group["lr"] for group in optimizer.param_groups)
+        assert fast == pytest.approx(8 * slow)
+        optimizer.step()
+        next_lr(lr_schedule, steps=5)
+
+
+@pytest.mark.parametrize("name", ["sgd", "sgdw", "adamw"])
+def test_what_is_frozen_can_begin_later(name):
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+    settings = ClassifierSettings(optimizer=name)
+    optimizer = build_optimizer(settings, model, frozen={"0.weight", "0.bias"})
+    for trains in (False, False, True, True):
+        before = model[0].weight.detach().clone()
+        model[0].requires_grad_(trains)
+        optimizer.zero_grad()
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+        assert torch.equal(model[0].weight, before) != trains

@@ -1,0 +1,159 @@
+from functools import partial
+
+import pytest
+import torch
+
+from tuner.classifier import image_classifier as classifier
+from tuner.classifier.image_classifier import ImageClassifier
+from tuner.classifier.precision import Hardware, Precision, choose, hardware
+from tuner.classifier.settings import ClassifierSettings
+
+CPU = torch.device("cpu")
+ALL = Hardware("cpu", bf16=True, fp16=True)
+NONE = Hardware("cpu", bf16=False, fp16=False)
+A100 = Hardware("cuda", bf16=True, fp16=True)
+V100 = Hardware("cuda", bf16=False, fp16=True)
+P100 = Hardware("cuda", bf16=False, fp16=False)
+TINY = {"dataset": "tiny", "model": "cnn", "width": 4, "batch_size": 16, "epochs": 3, "lr": 0.1}
+HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+@pytest.mark.parametrize(
+    ("setting", "has", "autocast", "tf32"),
+    [
+        ("auto", A100, torch.bfloat16, True),
+        ("auto", V100, torch.float16, True),
+        ("auto", P100, None, False),
+        ("auto", ALL, None, False),
+        ("float32", A100, None, False),
+        ("tf32", A100, None, True),
+        ("tf32", ALL, None, False),
+        ("bf16", A100, torch.bfloat16, True),
+        ("bf16", V100, None, False),
+        ("fp16", V100, torch.float16, True),
+        ("bf16", ALL, torch.bfloat16, False),
+        ("fp16", ALL, torch.float16, False),
+        ("bf16", NONE, None, False),
+        ("fp16", NONE, None, False),
+    ],
+)
+def test_what_a_setting_means_on_a_device(setting, has, autocast, tf32):
+    chosen = choose(setting, has)
+    assert (chosen.autocast, chosen.tf32) == (autocast, tf32)
+    assert chosen.scaled == (autocast == torch.float16)
+
+
+def test_this_machine_can_be_asked():
+    assert hardware(CPU).kind == "cpu"
+    assert choose(ClassifierSettings().precision, hardware(CPU)) == Precision("cpu")
+
+
+def flags():
+    return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+
+
+@pytest.mark.parametrize("tf32", [False, True])
+def test_tf32_is_the_trials_own(tf32):
+    before = flags()
+    during = []
+
+    def fail():
+        with Precision("cpu", tf32=tf32).applied():
+            during.append(flags())
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert during == [(tf32, tf32)]
+    assert flags() == before
+
+
+def test_a_trial_trains_and_evaluates_with_its_tf32(monkeypatch):
+    monkeypatch.setattr(classifier, "hardware", lambda device: A100)
+    before = flags()
+    learner = ImageClassifier({"precision": "tf32"}, TINY)
+    seen = []
+    learner._model.register_forward_hook(
+        lambda module, inputs, out: seen.append((module.training, *flags()))
+    )
+    learner.step()
+    assert set(seen) == {(True, True, True), (False, True, True)}
+    assert flags() == before
+
+
+def test_float64_stays_float64_on_any_device(monkeypatch):
+    monkeypatch.setattr(classifier, "hardware", lambda device: A100)
+    learner = ImageClassifier({"dtype": "float64"}, TINY)
+    assert learner._precision == Precision("cuda")
+
+
+@pytest.mark.parametrize("setting", ["bf16", "fp16"])
+def test_half_precision_computes_so_and_learns(setting, monkeypatch):
+    monkeypatch.setattr(classifier, "hardware", lambda device: ALL)
+    learner = ImageClassifier({"precision": setting}, TINY)
+    plain = ImageClassifier({}, TINY)
+    computed = set()
+    learner._model.head.register_forward_hook(lambda m, i, out: computed.add(out.dtype))
+    reports, expected = ([made.step() for _ in range(3)] for made in (learner, plain))
+    assert computed == {HALF[setting]}
+    assert all(p.dtype == torch.float32 for p in learner._model.parameters())
+    for got, wanted in zip(reports, expected, strict=True):
+        assert got["train_loss"] == pytest.approx(wanted["train_loss"], rel=0.02)
+        assert got["train_loss"] != wanted["train_loss"]
+
+
+def test_the_scale_of_the_loss_is_saved(monkeypatch):
+    monkeypatch.setattr(classifier, "hardware", lambda device: ALL)
+    learner = ImageClassifier({"precision": "fp16"}, TINY)
+    learner.step()
+    state = learner.state_dict()
+    assert state["scaler"]["_growth_tracker"] == 4  # steps that went well
+    restored = ImageClassifier({"precision": "fp16"}, TINY)
+    restored.load_state_dict(state)
+    assert restored.state_dict()["scaler"] == state["scaler"]
+    assert restored.step()["train_loss"] == learner.step()["train_loss"]
+
+
+def test_gradients_that_overflow_skip_the_step(monkeypatch):
+    monkeypatch.setattr(classifier, "hardware", lambda device: ALL)
+    learner = ImageClassifier({"precision": "fp16"}, TINY)
+    learner._scaler = learner._part._scaler = torch.amp.GradScaler("cpu", init_scale=2.0**40)
+    before = [p.detach().clone() for p in learner._model.parameters()]
+    learner._train_epoch()
+    assert learner._scaler.get_scale() < 2.0**40
+    assert all(map(torch.equal, before, learner._model.parameters()))
+
+
+def test_compile_compiles_what_trains(monkeypatch):
+    compiled = []
+
+    def spy(model):
+        compiled.append(model)
+        return model
+
+    monkeypatch.setattr(torch, "compile", spy)
+    ImageClassifier({}, TINY)
+    assert compiled == []
+    learner = ImageClassifier({"compile": True}, TINY)
+    assert compiled == [learner._model]
+
+
+def test_a_compiled_model_trains_as_the_plain_one(monkeypatch):
+    # Traced and differentiated as ever, but not turned into C++, which takes 20 seconds.
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
+    one_batch = {**TINY, "batch_size": 49}
+    learner = ImageClassifier({"compile": True}, one_batch)
+    got, wanted = learner.step(), ImageClassifier({}, one_batch).step()
+    for name in ("train_loss", "val_loss"):
+        assert got[name] == pytest.approx(wanted[name], rel=1e-3)
+    assert learner.state_dict()["model"].keys() == learner._model.state_dict().keys()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: none here")
+@pytest.mark.parametrize("setting", ["auto", "float32", "tf32", "bf16", "fp16"])
+def test_every_precision_learns_on_a_gpu(setting):
+    device = torch.device("cuda")
+    learner = ImageClassifier({"precision": setting}, TINY, device=device)
+    reports = [learner.step() for _ in range(3)]
+    assert reports[-1]["train_loss"] < reports[0]["train_loss"]

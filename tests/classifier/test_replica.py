@@ -1,0 +1,100 @@
+"""Replicas in two real processes over gloo; more that equals one process: test_classifier.py."""
+
+import pytest
+import tiny_images
+import torch
+import two_ranks
+from torch.nn.parallel import DistributedDataParallel
+
+from tuner.classifier import replica
+from tuner.classifier.image_classifier import ImageClassifier
+from tuner.trial.ranks import Ranks
+
+EXACT = {**tiny_images.EXACT, "epochs": 2}
+
+
+def short_of_memory(learner, most, failures):
+    """Make `learner` run out of memory in any pass over more than `most` images."""
+
+    def refuse(module, inputs):
+        if module.training and len(inputs[0]) > most:
+            failures.append(len(inputs[0]))
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    learner._model.register_forward_pre_hook(refuse)
+
+
+def two_epochs(learner):
+    reports = [learner.step() for _ in range(2)]
+    return {"reports": reports, "model": learner.state_dict()["model"]}
+
+
+def out_of_memory_on_rank_1(rank):
+    learner = ImageClassifier({}, EXACT, rank=rank, world_size=2)
+    failures = []
+    if rank == 1:
+        short_of_memory(learner, 3, failures)
+    return {**two_epochs(learner), "failures": failures}
+
+
+def nothing_fits_on_rank_1(rank):
+    learner = ImageClassifier({}, EXACT, rank=rank, world_size=2)
+    if rank == 1:
+        short_of_memory(learner, 0, [])
+    try:
+        learner.step()
+    except torch.OutOfMemoryError as error:
+        return str(error)
+
+
+def overlapping(rank):
+    """As on CUDA: after one step of agreement the exchange is DistributedDataParallel's."""
+    replica.OVERLAPPING = ("cpu",)
+    learner = ImageClassifier({}, EXACT, rank=rank, world_size=2)
+    learner._part._micro.size = 3
+    assert isinstance(learner._part._network, DistributedDataParallel)
+    agreed = []
+    smallest = Ranks.smallest
+    Ranks.smallest = lambda self, value: agreed.append(value) or smallest(self, value)
+    result = {**two_epochs(learner), "agreed": agreed}
+    Ranks.smallest = smallest
+    return result
+
+
+CASES = (out_of_memory_on_rank_1, nothing_fits_on_rank_1, overlapping)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    return two_ranks.run({case.__name__: case for case in CASES}, tmp_path_factory.mktemp("ranks"))
+
+
+def assert_equals_one_process(result):
+    alone = two_epochs(ImageClassifier({}, EXACT))
+    for got, wanted in zip(result["reports"], alone["reports"], strict=True):
+        for name in ("train_loss", "val_loss", "val_accuracy"):
+            assert got[name] == pytest.approx(wanted[name], rel=1e-11)
+    for key, value in alone["model"].items():
+        assert (result["model"][key] - value).abs().max() <= 1e-12, key
+
+
+def test_all_go_with_the_rank_that_has_the_least_memory(results):
+    first, second = (result["out_of_memory_on_rank_1"] for result in results)
+    assert first["failures"] == []
+    assert second["failures"] == [8, 4]
+    for result in (first, second):
+        assert [report["micro_batch_size"] for report in result["reports"]] == [2, 2]
+        assert_equals_one_process(result)
+
+
+def test_where_one_cannot_go_on_all_end_with_out_of_memory(results):
+    first, second = (result["nothing_fits_on_rank_1"] for result in results)
+    assert "on another rank" in first
+    assert second == "CUDA out of memory."
+
+
+def test_overlapping_the_exchange_changes_nothing(results):
+    for result in results:
+        case = result["overlapping"]
+        assert case["agreed"] == [3]  # in the first of 8 steps, each of several parts
+        assert_equals_one_process(case)

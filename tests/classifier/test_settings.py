@@ -1,0 +1,173 @@
+"""The classifier's settings: whole checks, in words."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.classifier.catalog import MODELS
+from tuner.classifier.settings import ClassifierSettings, check_settings, model_settings
+
+
+def keys(**values):
+    return [fault.key for fault in check_settings(values)]
+
+
+def test_importing_it_does_not_import_torch():
+    code = "import sys, tuner.classifier.settings; print('torch' in sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "False"
+
+
+def test_defaults_have_no_fault():
+    assert check_settings({}) == []
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"model": "net", "dataset": "cifar10", "l1": 8, "l2": 4, "data_dir": "/data"},
+        {"model": "resnet20", "norm": "group"},
+        {"model": "resnet18", "dataset": "cifar10", "crop_padding": 4, "flip": True, "cutout": 8},
+        {"optimizer": "adamw", "momentum": 0.8, "lr_schedule": "one_cycle", "width": 8},
+        {"optimizer": "sgd", "momentum": 0, "weight_decay": 0, "dtype": "float64"},
+        {"precision": "bf16", "compile": True},
+        {"precision": "float32", "dtype": "float64"},
+        {"batch_size": 64.0, "epochs": 3, "seed": 5},
+    ],
+)
+def test_sound_settings_have_no_fault(values):
+    assert check_settings(values) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("lr", 0),
+        ("lr", float("nan")),
+        ("momentum", 1),
+        ("momentum", -0.1),
+        ("weight_decay", -1e-9),
+        ("label_smoothing", 1),
+        ("batch_size", 0),
+        ("batch_size", 1078),
+        ("epochs", 0),
+        ("width", 0),
+        ("crop_padding", 5),
+        ("cutout", 9),
+        ("seed", -1),
+        ("split_seed", -1),
+        ("dtype", "float16"),
+        ("precision", "bfloat16"),
+        ("compile", "perhaps"),
+        ("norm", "layer"),
+        ("lr_schedule", "linear"),
+        ("optimizer", "adam"),
+        ("flip", "perhaps"),
+        ("alternating_flip", True),
+        ("norm_bias_lr", 0),
+        ("data_dir", "/data"),
+        ("l1", 4),
+        ("l2", 4),
+    ],
+)
+def test_each_bound_is_held(key, value):
+    assert keys(**{key: value}) == [key]
+
+
+def test_unknown_names_list_the_choices_and_the_nearest():
+    (fault,) = check_settings({"model": "resnet21"})
+    assert str(fault).startswith("model: unknown model 'resnet21' (did you mean 'resnet20'?)")
+    assert set(fault.choices) == set(MODELS)
+    (fault,) = check_settings({"dataset": "cifar"})
+    assert "did you mean 'cifar10'?" in str(fault)
+    (fault,) = check_settings({"momentun": 0.9})
+    assert "did you mean 'momentum'?" in str(fault)
+
+
+def test_all_faults_are_found_at_once():
+    faults = keys(model="net", dataset="digits", lr=-1, norm="batch", cutout=99, nope=1)
+    assert sorted(faults) == ["cutout", "lr", "model", "nope", "norm"]
+
+
+def test_a_hyperparameter_that_the_model_does_not_use_is_a_fault():
+    (fault,) = check_settings({"l1": 64})
+    assert str(fault) == "l1: is not used by model 'cnn', which uses norm, width, got 64"
+    assert keys(model="net", dataset="cifar10", norm="batch", width=3) == ["norm", "width"]
+    assert keys(model="resnet20", width=3) == ["width"]
+
+
+def test_a_model_must_take_the_images():
+    (fault,) = check_settings({"model": "net"})
+    assert "takes 3x32x32 images and dataset 'digits' has 1x8x8" in str(fault)
+    assert fault.choices == ("cnn", "resnet20")
+    assert keys(model="resnet18", dataset="digits") == ["model"]
+
+
+def test_model_settings_are_the_given_ones_or_the_models_defaults():
+    assert model_settings(ClassifierSettings()) == {"width": 16, "norm": "batch"}
+    assert model_settings(ClassifierSettings(width=3, norm="group")) == {
+        "width": 3,
+        "norm": "group",
+    }
+    net = ClassifierSettings(model="net", dataset="cifar10", l1=7)
+    assert model_settings(net) == {"l1": 7, "l2": 84}
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bf16", "fp16"])
+def test_half_precision_is_of_float32(precision):
+    (fault,) = check_settings({"precision": precision, "dtype": "float64"})
+    assert str(fault).startswith("precision: applies to dtype 'float32', and dtype is 'float64'")
+
+
+def test_a_check_takes_under_a_millisecond():
+    start = time.perf_counter()
+    for _ in range(200):
+        check_settings({"lr": 0.1, "batch_size": 64, "width": 8})
+    assert (time.perf_counter() - start) / 200 < 1e-3
+
+
+ANYTHING = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.sampled_from(["", "cnn", "net", "cifar10", "3", "x"]),
+    st.lists(st.none()),
+)
+NAMES = st.sampled_from([*ClassifierSettings.model_fields, "other"])
+
+
+@given(st.dictionaries(NAMES, ANYTHING))
+def test_any_values_either_build_or_have_a_fault_that_names_a_given_key(values):
+    faults = check_settings(values)
+    if not faults:
+        ClassifierSettings.model_validate(values)
+    assert {fault.key for fault in faults} <= values.keys()
+
+
+@pytest.mark.parametrize(
+    ("values", "split", "told"),
+    [
+        ({"norm": "group"}, 12, []),
+        ({"norm": "group"}, 13, ["model"]),
+        ({}, 2, ["norm"]),
+        ({"model": "net", "dataset": "cifar10"}, 2, ["model"]),
+        ({"norm": "group", "freeze": "features", "compile": True}, 2, ["freeze", "compile"]),
+        ({"norm": "group", "precision": "fp16"}, 2, ["precision"]),
+    ],
+)
+def test_what_cannot_be_split_into_stages(values, split, told):
+    assert [fault.key for fault in check_settings(values, split=split)] == told
+    assert check_settings(values) == []
+
+
+def test_a_model_that_cannot_be_split_is_told_which_can():
+    values = {"model": "speednet", "dataset": "cifar10"}
+    (fault,) = check_settings(values, split=13)
+    assert str(fault) == (
+        "model: cannot be split into stages, got 'speednet'; available: resnet18, resnet20"
+    )

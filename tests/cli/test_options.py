@@ -1,0 +1,50 @@
+"""Options: durations, and flags as the KEY=VALUE that they stand for."""
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from tuner.cli import options
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 90), ("90s", 90), ("10m", 600), ("1h30m", 5400), ("1.5h", 5400), ("1d2s", 86402)],
+)
+def test_durations(text, seconds):
+    assert options.Duration().convert(text, None, None) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "m", "10x", "1h 30m", "-5", "1e3", "nan", "inf", "ten", "h1"])
+def test_what_is_no_duration_is_told(text):
+    with pytest.raises(click.BadParameter, match="is no duration; write 90, 90s, 10m or 1h30m"):
+        options.Duration().convert(text, None, None)
+
+
+def assignments(*arguments):
+    given = []
+
+    @click.command()
+    @options.spec
+    def command(experiment, assignments, strategy, address, **flags):
+        given.extend(options.assignments_of(flags))
+
+    CliRunner().invoke(command, ["digits", *arguments], catch_exceptions=False)
+    return given
+
+
+def test_flags_are_assignments():
+    assert assignments() == []
+    assert assignments("--time-budget", "2m", "--gpus", "0.25", "--name", "a", "--seed", "0") == [
+        "time_budget_s=120.0",
+        "seed=0",
+        "resources.gpus=0.25",
+        'name="a"',
+    ]
+
+
+def test_every_flag_of_a_spec_has_its_place():
+    numbers = ("num-samples", "max-concurrent", "seed", "cpus", "gpus", "workers", "time-budget")
+    texts = ("name", "storage", "data-dir", "from")
+    flags = [part for name in (*numbers, *texts) for part in (f"--{name}", "1")]
+    assert len(assignments(*flags)) == len(numbers) + len(texts)

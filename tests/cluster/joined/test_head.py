@@ -1,0 +1,126 @@
+"""Who may be asked, and what its answers mean; real heads are asked in integration/."""
+
+import socket
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+from tuner.cluster.joined import head
+from tuner.errors import UsageError
+
+OURS = {"ray_version": "2.60.0", "python_version": "3.11.7"}
+
+
+@contextmanager
+def server(answer):
+    """A server that sends `answer` to whoever has said something; its HOST:PORT."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve():
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(100)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("ray://head:10001", "cannot run over Ray Client"),
+        ("http://head:8265", "`.* submit`"),
+        ("head", "takes local, auto or HOST:PORT, got 'head'"),
+        ("head:x", "HOST:PORT"),
+        ("head:70000", "HOST:PORT"),
+        (":6379", "HOST:PORT"),
+    ],
+)
+def test_what_is_no_heads_address_is_refused(address, told):
+    with pytest.raises(UsageError, match=told):
+        head.head_of(address)
+
+
+def test_an_address_is_taken_as_it_is():
+    assert head.head_of("head:6379") == "head:6379"
+
+
+@pytest.mark.parametrize(
+    ("said", "told"), [("multiple", "several Ray"), ("none", "no Ray cluster")]
+)
+def test_auto_without_one_cluster_is_told(monkeypatch, said, told):
+    from ray._private import services
+
+    def refuse(address):
+        raise ConnectionError(said)
+
+    monkeypatch.setattr(services, "canonicalize_bootstrap_address_or_die", refuse)
+    with pytest.raises(UsageError, match=f"{told}.* give --address HOST:PORT"):
+        head.head_of("auto")
+
+
+def test_auto_is_the_cluster_that_ray_knows(monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
+    assert head.head_of("auto") == "10.0.0.1:6379"
+
+
+def test_another_servers_answer_is_told():
+    with server(b"HTTP/1.1 400 Bad Request\r\n\r\n") as address:  # noqa: SIM117
+        with pytest.raises(UsageError, match=f"{address} is no Ray head: .*8265 is its dashboard"):
+            head.ask(address)
+
+
+def test_a_grpc_server_is_known_by_its_first_frame():
+    with server(bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])) as address:
+        assert head._reach(address) == "127.0.0.1"
+
+
+def test_a_machine_that_is_not_known_or_does_not_answer_is_told(monkeypatch):
+    with pytest.raises(UsageError, match=r"known as 'nowhere\.invalid': .*IP address"):
+        head.ask("nowhere.invalid:6379")
+
+    def late(*arguments):
+        raise TimeoutError
+
+    monkeypatch.setattr(head.socket, "create_connection", late)
+    with pytest.raises(UsageError, match=r"cannot be reached \(no answer in 10 s\): .*firewall"):
+        head.ask("10.0.0.1:6379")
+
+
+@pytest.mark.parametrize(
+    ("theirs", "told"),
+    [
+        ({"ray_version": "2.9.0", "python_version": "3.9.1"}, r"Ray 2\.9\.0, .*ray\[tune\]==2\.9"),
+        ({"ray_version": "2.60.0", "python_version": "3.11.8"}, r"Python 3\.11\.8, and here is"),
+        ({"ray_version": "2.60.0", "python_version": "3.12.7"}, r"make an environment"),
+    ],
+)
+def test_another_version_is_told_with_what_to_do(theirs, told):
+    fault = head.version_fault("head:1", theirs, OURS)
+    assert fault is not None
+    import re
+
+    assert re.search(told, fault)
+
+
+def test_equal_versions_and_untold_ones_are_no_fault(monkeypatch):
+    assert head.version_fault("head:1", OURS, OURS) is None
+    assert head.version_fault("head:1", {}, OURS) is None
+    monkeypatch.setenv("RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL", "minor")
+    patch = {**OURS, "python_version": "3.11.8"}
+    assert head.version_fault("head:1", patch, OURS) is None
+
+
+def test_our_versions_are_rays_and_pythons():
+    import platform
+
+    import ray
+
+    assert head.versions() == {
+        "ray_version": ray.__version__,
+        "python_version": platform.python_version(),
+    }

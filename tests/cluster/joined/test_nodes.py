@@ -1,0 +1,96 @@
+"""How many trials fit on which nodes."""
+
+import math
+
+import pytest
+
+from tuner.cluster.joined.nodes import (
+    Node,
+    Places,
+    all_nodes,
+    inventory,
+    node_of,
+    nodes,
+    places,
+    plan_there,
+    too_large,
+)
+from tuner.spec.experiment import Resources, build_spec
+
+TWO = [Node("a", "10.0.0.1", 4.0, 1.0), Node("b", "10.0.0.2", 4.0)]
+
+
+@pytest.mark.parametrize(
+    ("resources", "fits"),
+    [
+        ({}, Places((4, 4), 0)),
+        ({"cpus": 3}, Places((1, 1), 0)),  # what is left of two nodes is no third
+        ({"workers": 3}, Places((1, 1), 0)),
+        ({"workers": 8}, Places((0, 0), 1)),
+        ({"workers": 5}, Places((0, 0), 1)),
+        ({"cpus": 1.5, "workers": 4}, Places((0, 0), 1)),
+        ({"gpus": 0.25}, Places((4, 0), 0)),
+        ({"gpus": 1, "workers": 2}, Places((0, 0), 0)),
+        ({"cpus": 2, "split": 3}, Places((0, 0), 1)),
+    ],
+)
+def test_trials_fit_on_one_node_before_they_lie_on_several(resources, fits):
+    assert places(Resources(**resources), TWO) == fits
+
+
+def test_all_that_fits_is_counted():
+    assert Places((2, 1), 3).trials == 6
+    assert places(Resources(), []).trials == 0
+
+
+def test_a_node_is_what_ray_tells_of_it():
+    told = {
+        "NodeID": "f00",
+        "NodeManagerAddress": "10.0.0.3",
+        "Resources": {"CPU": 8.0, "node:__internal_head__": 1.0},
+    }
+    assert node_of(told, {}) == Node("f00", "10.0.0.3", 8.0, 0.0, is_head=True)
+    assert node_of(told, {"f00": 1500, "f01": 0}).leaves == 1.5
+    assert node_of({**told, "NodeID": "f01"}, {"f01": 0}).leaves == math.inf
+
+
+def test_only_nodes_that_stay_are_counted_on(monkeypatch):
+    import ray
+    from ray._private.state import state
+
+    told = [
+        {"NodeID": name, "NodeManagerAddress": name, "Resources": {"CPU": 2.0}, "Alive": alive}
+        for name, alive in (("c", True), ("b", True), ("a", False))
+    ]
+    monkeypatch.setattr(ray, "nodes", lambda: told)
+    monkeypatch.setattr(state, "get_draining_nodes", lambda: {"b": 7000})
+    assert all_nodes() == [Node("b", "b", 2.0, leaves=7.0), Node("c", "c", 2.0)]
+    assert nodes() == [Node("c", "c", 2.0)]
+
+
+def test_what_there_is_is_told_with_alike_nodes_counted():
+    same = [Node(name, name, 2.0) for name in "abc"]
+    driver = Node("d", "d", 0.0)
+    assert inventory([*same, TWO[0], driver]) == "3 nodes of 2 CPUs, 1 node of 4 CPUs and 1 GPU"
+    assert inventory([driver]) == "no node that offers CPUs"
+
+
+def test_what_fits_nowhere_is_told_with_what_there_is():
+    several = too_large(Resources(cpus=8, gpus=1, workers=2), TWO[1:])
+    assert several == (
+        "a trial reserves 2 workers of 8 CPUs and 1 GPU each, and the cluster has 1 node of 4 CPUs"
+    )
+    assert too_large(Resources(cpus=8), []).startswith("a trial reserves 8 CPUs, and")
+
+
+def test_a_plan_has_the_nodes_that_offer_something():
+    fields = {"name": "x", "search": {"space": {"x": "uniform(0, 1)"}}, "num_samples": 9}
+    there = [*TWO, Node("d", "d", 0.0)]
+    plan = plan_there(build_spec({**fields, "resources": {"cpus": 3}}), there)
+    assert [(node["address"], node["trials"]) for node in plan["nodes"]] == [
+        ("10.0.0.1", 1),
+        ("10.0.0.2", 1),
+    ]
+    assert (plan["at_once"], plan["across_nodes"]) == (2, 0)
+    few = build_spec({**fields, "max_concurrent": 3})
+    assert plan_there(few, there)["at_once"] == 3

@@ -1,0 +1,88 @@
+"""What the doctor says of each node, from what they tell."""
+
+import pytest
+
+from tuner.cluster.joined.nodes import Node
+from tuner.cluster.joined.preflight import MISSING
+from tuner.cluster.joined.run_on_nodes import Reply
+from tuner.doctor import nodes as every_node
+from tuner.doctor.finding import Finding
+from tuner.doctor.nodes import Told
+
+NODES = [Node(name, f"10.0.0.{name}", 4.0) for name in "123"]
+GPU = Finding("machine", "GPU 0", "A10, 24564 MiB, driver 550")
+SHM = Finding("machine", "/dev/shm", "8.0 GiB are free")
+OPEN = Finding("open", "all addresses", "raylet, without a token: 70", "warning", "x")
+
+
+@pytest.fixture
+def checked(monkeypatch, tmp_path):
+    """What is found where the nodes tell this: each differs from a good one as given."""
+    monkeypatch.setattr(every_node, "versions", lambda: {"tuner": "1", "torch": "2.13"})
+    good = {"versions": {"tuner": "1", "torch": "2.13"}, "clock": 100.0, "apart": ""}
+
+    def check(*changes):
+        replies = [
+            Reply(node, None, change)
+            if isinstance(change, str)
+            else Reply(node, Told(**{**good, "findings": (GPU, SHM), **change}))
+            for node, change in zip(NODES, changes, strict=True)
+        ]
+        monkeypatch.setattr(every_node, "on_each", lambda *arguments: replies)
+        return list(every_node.check(NODES, tmp_path))
+
+    return check
+
+
+def test_a_good_node_is_one_line(checked):
+    findings = checked({}, {}, {})
+    assert [(f.name, f.level) for f in findings] == [(node.address, "ok") for node in NODES]
+    assert findings[0].found == (
+        "shares the storage; GPU 0: A10, 24564 MiB, driver 550; /dev/shm: 8.0 GiB are free"
+    )
+
+
+def test_what_is_in_order_is_told_beside_what_is_wrong(checked):
+    wrong, right, *others = checked({"findings": (OPEN, SHM)}, {"apart": MISSING}, "gone")
+    assert (wrong.name, wrong.level) == ("10.0.0.1 all addresses", "warning")
+    assert (right.name, right.level) == ("10.0.0.1", "ok")
+    assert right.found == "shares the storage; /dev/shm: 8.0 GiB are free"
+    assert [f.level for f in others] == ["broken", "broken"]
+
+
+@pytest.mark.parametrize(
+    ("change", "level", "said"),
+    [
+        ("it did not answer", "broken", "it did not answer"),
+        ({"apart": MISSING}, "broken", "does not see what is written there from here: /"),
+        ({"versions": {"tuner": "2", "torch": "2.13"}}, "broken", "tuner 2, and here is 1"),
+        ({"versions": {"tuner": "1", "torch": ""}}, "broken", "torch is missing, and here is 2.13"),
+        ({"versions": {"tuner": "1", "torch": "2.12"}}, "warning", "torch 2.12, and here is 2.13"),
+        ({"clock": 160.0}, "warning", "its clock is 60 s off"),
+        (
+            {"findings": (Finding("machine", "memory", "0.1 GiB are free", "broken", "x"),)},
+            "broken",
+            "0.1 GiB are free",
+        ),
+        ({"findings": (OPEN,)}, "warning", "raylet, without a token: 70"),
+    ],
+)
+def test_what_is_wrong_on_one_node_is_told_of_that_one(checked, change, level, said):
+    first = checked(change, {}, {})[0]
+    assert first.name.startswith("10.0.0.1")
+    assert (first.topic, first.level) == ("nodes", level)
+    assert said in first.found
+    assert first.advice
+
+
+def test_a_node_tells_of_its_machine_and_the_storage(tmp_path):
+    from tuner.cluster.joined.preflight import token_in
+
+    with token_in(tmp_path) as token:
+        told = every_node.tell(str(token))
+    assert told.apart == ""
+    names = {"CPUs", "memory", "/dev/shm", "writable", "latency", "disk", "ports"}
+    assert names <= {f.name for f in told.findings}
+    assert [f.found for f in told.findings if f.name == "writable"] == [str(tmp_path)]
+    assert told.versions["tuner"]
+    assert every_node.tell(str(tmp_path / "gone")).apart == MISSING

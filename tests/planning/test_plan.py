@@ -1,0 +1,71 @@
+"""What a spec comes to, before it runs."""
+
+import pytest
+
+from tuner.planning.plan import plan_of
+from tuner.planning.validation import Machine
+from tuner.spec.experiment import build_spec
+
+SPEC = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 5}
+
+
+@pytest.fixture(autouse=True)
+def four_cpus_two_gpus(monkeypatch):
+    monkeypatch.setattr(Machine, "here", lambda: Machine(cpus=4, gpus=2))
+
+
+@pytest.mark.parametrize(
+    ("changes", "at_once"),
+    [
+        ({}, 4),
+        ({"max_concurrent": 2}, 2),
+        ({"max_concurrent": 9}, 4),
+        ({"resources": {"cpus": 2}}, 2),
+        ({"resources": {"cpus": 0.1}}, 40),
+        ({"resources": {"cpus": 1, "gpus": 1}}, 2),
+        ({"resources": {"cpus": 0.5, "gpus": 0.3}}, 6),
+        ({"resources": {"cpus": 0.1, "gpus": 0.1}}, 20),
+        ({"resources": {"cpus": 0.1, "gpus": 0.4}}, 4),
+        ({"resources": {"cpus": 0.1, "gpus": 2}}, 1),
+        ({"resources": {"cpus": 1, "workers": 2}}, 2),
+        ({"resources": {"cpus": 1, "split": 4}}, 1),
+    ],
+)
+def test_how_many_trials_fit(changes, at_once):
+    assert plan_of(build_spec(SPEC | changes), here=True)["at_once"] == at_once
+
+
+def test_on_a_cluster_nobody_knows():
+    assert "at_once" not in plan_of(build_spec(SPEC), here=False)
+
+
+def test_trials_epochs_and_what_one_reserves():
+    plan = plan_of(build_spec(SPEC | {"resources": {"cpus": 2, "workers": 2}}), here=True)
+    assert (plan["trials"], plan["epochs_a_trial"]) == (5, 10)
+    assert plan["a_trial_reserves"] == {"cpus": 4, "gpus": 0}
+
+
+def test_what_has_no_number_is_said_in_words():
+    free = {"num_samples": None, "time_budget_s": 60, "scheduler": "none"}
+    plan = plan_of(build_spec(SPEC | free), here=True)
+    assert plan["trials"] == "as many as 1m 00s allow"
+    assert plan["epochs_a_trial"] == "as many as the function reports"
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, True),
+        ({"training": {"norm": "group"}}, False),
+        ({"search": {"space": {"norm": "choice(['batch', 'group'])"}}}, True),
+        ({"training": {"model": "net", "dataset": "cifar10"}}, False),
+        ({"search": {"space": {"model": "choice(['cnn', 'resnet20'])"}}}, True),
+        ({"trainable": "mine:Learner"}, False),
+        ({"resources": {}}, False),
+        ({"resources": {"workers": 2, "gpus": 1}}, False),
+        ({"resources": {"split": 2}, "training": {"norm": "group"}}, False),
+    ],
+)
+def test_batch_norm_of_several_workers_on_cpus_is_noted(changes, told):
+    plan = plan_of(build_spec(SPEC | {"resources": {"workers": 2}} | changes), here=False)
+    assert bool(plan["notes"]) == told

@@ -1,0 +1,172 @@
+"""Validation of trainables and machines: refused whole, quickly, and without Ray."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tuner.errors import SpecError
+from tuner.planning import validation
+from tuner.planning.validation import Machine, validate
+
+MACHINE = Machine(cpus=4, gpus=1)
+DIGITS: dict[str, Any] = {
+    "training": {"model": "cnn", "dataset": "digits"},
+    "search": {"space": {"lr": "loguniform(1e-3, 1)", "batch_size": "choice([16, 32])"}},
+    "num_samples": 4,
+}
+
+
+class GoodLearner:
+    metrics = ("val_loss", "f1")
+
+    def __init__(self, config: Any, constants: Any, *, device: Any, rank: int, world_size: int):
+        pass
+
+    def step(self) -> dict[str, float]:
+        return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        pass
+
+
+class HalfLearner:
+    def step(self) -> dict[str, float]:
+        return {}
+
+
+def train(config: dict[str, Any]) -> None:
+    pass
+
+
+def two_arguments(config: dict[str, Any], more: int) -> None:
+    pass
+
+
+def faults(**changes: Any) -> str:
+    with pytest.raises(SpecError) as refused:
+        validate({**DIGITS, **changes}, machine=MACHINE)
+    return "\n".join(map(str, refused.value.faults))
+
+
+def test_what_works_passes() -> None:
+    assert validate(DIGITS, machine=MACHINE).trials == 4
+    for trainable in (GoodLearner, train):
+        spec = validate({**DIGITS, "training": {}, "trainable": trainable}, machine=MACHINE)
+        assert spec.trainable.startswith("test_validation:")
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"training": {"model": "cn"}}, "training.model: unknown model 'cn' (did you mean 'cnn'?)"),
+        ({"training": {"dataset": "mnist"}}, "training.dataset: unknown dataset 'mnist'"),
+        ({"training": {"modell": "cnn"}}, "training.modell: unknown key 'modell'"),
+        ({"training": {"model": "net"}}, "training.model: takes 3x32x32 images"),
+        ({"objective": {"metric": "val_los"}}, "objective.metric: unknown metric 'val_los'"),
+        ({"search": {"space": {"lr": "uniform(-1, 1)"}}}, "search.space.lr: must be greater than"),
+        ({"search": {"space": {"l1": "choice([4])"}}}, "search.space.l1: is not used by model"),
+        ({"search": {"space": {"optimizer": "choice(['sgd', 'adm'])"}}}, "search.space.optimizer"),
+        ({"resources": {"cpus": 8}}, "resources.cpus: a trial cannot have more CPUs than this"),
+        ({"resources": {"gpus": 2}}, "resources.gpus: a trial cannot have more GPUs than this"),
+        ({"resources": {"cpus": 3, "workers": 2}}, "CPUs than this machine's 4 in its 2 workers"),
+        ({"resources": {"cpus": 1, "workers": 3}}, "search.space.batch_size: must be divisible by"),
+        ({"resources": {"cpus": 3, "split": 2}}, "CPUs than this machine's 4 in its 2 stages"),
+        ({"resources": {"split": 2}}, "training.norm: must be 'group' where resources.split is"),
+        (
+            {"resources": {"split": 2}, "search": {"space": {"norm": "choice(['batch'])"}}},
+            "search.space.norm: must be 'group'",
+        ),
+        (
+            {"trainable": GoodLearner, "resources": {"split": 2}},
+            "resources.split: must be 1 for a trainable that takes no argument `split`, got 2",
+        ),
+        (
+            {"trainable": train, "training": {}, "resources": {"workers": 2}},
+            "resources.workers: must be 1 for a plain function",
+        ),
+        ({"scheduler": "none"}, "training.epochs: is required when there is no scheduler"),
+        ({"trainable": "nowhere:X"}, "cannot be imported (ModuleNotFoundError"),
+        ({"trainable": "json:nothing"}, "cannot be imported (AttributeError"),
+        ({"trainable": HalfLearner, "training": {}}, "it lacks state_dict(), load_state_dict()"),
+        ({"trainable": "json:decoder"}, "must be a Learner class or a function of config"),
+        ({"trainable": two_arguments}, "must take one argument, config"),
+        ({"trainable": train}, "training: is for Learners"),
+        ({"trainable": GoodLearner, "objective": {"metric": "f11"}}, "did you mean 'f1'?"),
+        ({"trainable": GoodLearner, "scheduler": "none"}, "training.epochs: is required for a"),
+    ],
+)
+def test_what_cannot_work_is_refused(changes: dict[str, Any], fault: str) -> None:
+    assert fault in faults(**changes)
+
+
+def test_faults_of_all_layers_come_at_once() -> None:
+    text = faults(
+        scheduler={"max_t": 1, "grace_period": 2},
+        training={"model": "cn"},
+        resources={"cpus": 64},
+        num_samples=0,
+    )
+    for key in ("scheduler.grace_period", "training.model", "resources.cpus", "num_samples"):
+        assert f"{key}: " in text
+
+
+def test_a_fault_is_told_once() -> None:
+    assert faults(search={"space": {"lr": "uniform(-1, 1)", "batch_size": "choice([1, 2])"}}) == (
+        "search.space.lr: must be greater than 0, got -1.0"
+    )
+
+
+def test_a_cluster_has_a_size_of_its_own() -> None:
+    assert validate({**DIGITS, "resources": {"cpus": 64}}, machine=None).resources.cpus == 64
+
+
+def test_a_spec_that_is_text_is_refused_without_ray_or_torch(tmp_path: Path) -> None:
+    code = (
+        "import sys; from tuner.planning.validation import *\n"
+        "from tuner.spec.experiment import read_mapping\n"
+        "raw = read_mapping('{search: {space: {lr: \"uniform(1, 0)\"}}, num_samples: 0}')\n"
+        "try: validate(raw, machine=Machine.here())\n"
+        "except SpecError as error: print(error)\n"
+        "print(sorted({'ray', 'torch', 'pandas', 'sklearn'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert "has 2 faults" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+LOG = {**DIGITS, "log": ["wandb"]}
+
+
+def test_a_log_without_its_package_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validation, "find_spec", lambda name: None)
+    with pytest.raises(SpecError, match=r"log: needs a package: pip install 'tuner\[wandb\]'"):
+        validate(LOG, machine=MACHINE)
+
+
+def test_wandb_without_a_key_is_refused_unless_it_is_offline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(validation, "find_spec", lambda name: SimpleNamespace(origin="there"))
+    monkeypatch.setattr(validation, "_wandb_key", lambda: None)
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    with pytest.raises(SpecError, match="log: needs an API key: run `wandb login`"):
+        validate(LOG, machine=MACHINE)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    assert validate(LOG, machine=MACHINE).log == ("wandb",)
+
+
+def test_an_unknown_log_is_refused_with_the_choices() -> None:
+    with pytest.raises(SpecError, match=r"log: unknown log 'wand' .*available: mlflow, wandb"):
+        validate({**DIGITS, "log": "wand"}, machine=MACHINE)

@@ -1,0 +1,79 @@
+import math
+
+import pytest
+
+from tuner.record.events import fault_of
+
+WHEN = {"time": 1.0}
+OF_TRIAL = WHEN | {"trial_id": "00001"}
+GOOD = [
+    WHEN
+    | {
+        "event": "experiment_started",
+        "resumed": False,
+        "owner": {"host": "h", "pid": 1, "started": 0.5},
+    },
+    OF_TRIAL | {"event": "trial_started", "config": {"lr": 0.1, "sizes": [1, 2], "norm": None}},
+    OF_TRIAL | {"event": "result", "epoch": 1, "metrics": {"loss": 0.5, "images": 100}},
+    OF_TRIAL | {"event": "checkpoint", "epoch": 1, "path": "trials/x", "sha256": "a" * 64},
+    OF_TRIAL | {"event": "trial_ended", "status": "completed"},
+    OF_TRIAL
+    | {"event": "trial_ended", "status": "failed", "error": {"kind": "oom", "message": "m"}},
+    WHEN | {"event": "experiment_ended", "status": "interrupted"},
+    WHEN | {"event": "of a later version", "anything": [1]},
+]
+
+
+@pytest.mark.parametrize("event", GOOD, ids=lambda event: event["event"])
+def test_a_well_shaped_event_has_no_fault(event):
+    assert fault_of(event) is None
+
+
+@pytest.mark.parametrize("event", GOOD[:-1], ids=lambda event: event["event"])
+def test_every_field_of_a_known_event_is_needed(event):
+    for field in event:
+        fault = fault_of({key: value for key, value in event.items() if key != field})
+        assert fault is not None
+        assert field in fault
+
+
+@pytest.mark.parametrize(
+    ("number", "field", "value"),
+    [
+        (0, "resumed", 1),
+        (0, "owner", {"host": "h", "pid": "1", "started": 0.5}),
+        (1, "config", {"lr": math.nan}),
+        (1, "config", {"lr": object()}),
+        (1, "config", {1: 2}),
+        (1, "seed", -1),
+        (1, "trial_id", "../00001"),
+        (1, "trial_id", "٣"),
+        (1, "time", math.inf),
+        (1, "time", True),
+        (2, "epoch", True),
+        (2, "epoch", 1.0),
+        (2, "epoch", -1),
+        (2, "metrics", {"loss": None}),
+        (2, "metrics", {"loss": math.inf}),
+        (2, "metrics", {"loss": True}),
+        (2, "metrics", {"loss": 10**400}),
+        (3, "path", ""),
+        (3, "sha256", "A" * 64),
+        (4, "status", "running"),
+        (5, "error", {"kind": "oom"}),
+        (6, "status", "stopped"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_rule(number, field, value):
+    fault = fault_of(GOOD[number] | {field: value})
+    assert fault is not None
+    assert f"`{field}`" in fault
+
+
+def test_values_nested_without_end_are_a_fault_and_no_crash():
+    deep: list = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert fault_of(GOOD[1] | {"config": {"x": deep}}) is not None
+    assert fault_of(GOOD[2] | {"epoch": deep}) is not None
+    assert fault_of(deep) is not None

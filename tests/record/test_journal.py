@@ -1,0 +1,355 @@
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from synthetic import OWNER, Clock, Writer
+
+from tuner.errors import JournalError, UsageError
+from tuner.owner import this_owner
+from tuner.record.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, RESULT, TRIAL_STARTED
+from tuner.record.journal import JOURNAL, Journal, Tail, is_locked, read
+
+
+@pytest.fixture
+def story(tmp_path):
+    """A short journal on disk, as its folder and the events that it holds."""
+    writer = Writer(tmp_path)
+    writer.trial(1, [0.5, 0.7])
+    writer.trial(2, [0.5], error=("exception", "Größe ≠ 3\nline \u2028 two"))
+    writer.end()
+    return tmp_path, writer.events
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """A folder for journals that Hypothesis cuts and bends, the whole bytes, and its events."""
+    folder = tmp_path_factory.mktemp("journal")
+    writer = Writer(folder)
+    writer.trial(1, [0.5, 0.7])
+    writer.trial(2, [0.25], error=("nan", "loss is nan after 'epoch' 1"))
+    writer.end()
+    return folder, (folder / JOURNAL).read_bytes(), writer.events
+
+
+def test_what_is_appended_is_read_back(story):
+    folder, events = story
+    assert list(read(folder)) == events
+
+
+def test_every_line_is_one_json_object_with_event_and_time(story):
+    folder, events = story
+    lines = (folder / JOURNAL).read_text().splitlines()
+    assert [json.loads(line)["event"] for line in lines] == [event["event"] for event in events]
+    assert all("time" in json.loads(line) for line in lines)
+    assert all("trial_id" in json.loads(line) for line in lines if '"experiment_' not in line)
+
+
+def test_append_returns_the_event_with_its_time(tmp_path):
+    with Journal.open(tmp_path, clock=lambda: 12.5) as journal:
+        event = journal.append(RESULT, trial_id="00001", epoch=1, metrics={"a": 1.0})
+    assert event == {
+        "event": RESULT,
+        "time": 12.5,
+        "trial_id": "00001",
+        "epoch": 1,
+        "metrics": {"a": 1.0},
+    }
+
+
+@settings(max_examples=200)
+@given(data=st.data())
+def test_a_journal_cut_at_any_byte_reads_as_its_longest_valid_prefix(told, data):
+    folder, whole, events = told
+    cut = data.draw(st.integers(0, len(whole)))
+    (folder / JOURNAL).write_bytes(whole[:cut])
+    assert list(read(folder)) == events[: whole[:cut].count(b"\n")]
+
+
+@settings(max_examples=50)
+@given(data=st.data())
+def test_a_journal_cut_at_any_byte_goes_on_with_whole_lines(told, data):
+    folder, whole, events = told
+    cut = data.draw(st.integers(0, len(whole)))
+    (folder / JOURNAL).write_bytes(whole[:cut])
+    with Journal.open(folder) as journal:
+        resumed = journal.append(EXPERIMENT_STARTED, resumed=True, owner=OWNER)
+    assert list(read(folder)) == [*events[: whole[:cut].count(b"\n")], resumed]
+
+
+@settings(max_examples=300)
+@given(data=st.data())
+def test_bent_bytes_give_a_named_error_or_events(told, data):
+    folder, whole, _ = told
+    at = data.draw(st.integers(0, len(whole) - 1))
+    junk = data.draw(st.binary(max_size=8))
+    gap = data.draw(st.integers(0, 8))
+    (folder / JOURNAL).write_bytes(whole[:at] + junk + whole[at + gap :])
+    try:
+        events = list(read(folder))
+    except JournalError as error:
+        assert "line " in str(error)  # noqa: PT017 - either outcome is right
+    else:
+        assert all(isinstance(event["event"], str) for event in events)
+
+
+@given(junk=st.binary(max_size=200))
+def test_garbage_gives_a_named_error_or_events(told, junk):
+    folder, _, _ = told
+    (folder / JOURNAL).write_bytes(junk)
+    try:
+        list(read(folder))
+    except JournalError as error:
+        assert JOURNAL in str(error)  # noqa: PT017 - either outcome is right
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"\n",
+        b"{}\n",
+        b"[]\n",
+        b"7\n",
+        b'{"event":"result","time":1}\n',
+        b'{"event":"x","time":NaN}\n',
+        b'{"event":"trial_started","time":1,"trial_id":"1","config":{"a":1e999}}\n',
+        b"\x00\x00\x00\n",
+        b"\xff\xfe{\x00}\x00\n",
+        b"[" * 100_000 + b"\n",
+        b"9" * 10_000 + b"\n",
+    ],
+)
+def test_a_damaged_line_in_the_middle_is_named(story, line):
+    folder, _ = story
+    lines = (folder / JOURNAL).read_bytes().splitlines(keepends=True)
+    (folder / JOURNAL).write_bytes(b"".join([*lines[:2], line, *lines[2:]]))
+    with pytest.raises(JournalError, match=r"journal\.jsonl, line 3: "):
+        list(read(folder))
+
+
+def test_an_epoch_told_twice_is_damage(story):
+    folder, _ = story
+    lines = (folder / JOURNAL).read_bytes().splitlines(keepends=True)
+    (folder / JOURNAL).write_bytes(b"".join([*lines[:3], lines[2], *lines[3:]]))
+    with pytest.raises(JournalError, match="line 4: epoch 1 of trial 00001 does not come after 1"):
+        list(read(folder))
+
+
+def test_a_last_line_of_zeros_is_torn_and_cut(story):
+    folder, events = story
+    with (folder / JOURNAL).open("ab") as file:
+        file.write(b"\0" * 40 + b"\n" + b"\0" * 7)
+    assert list(read(folder)) == events
+    Journal.open(folder).close()
+    assert b"\0" not in (folder / JOURNAL).read_bytes()
+
+
+def test_an_unknown_event_is_kept(tmp_path):
+    with Journal.open(tmp_path) as journal:
+        event = journal.append("trial_paused", trial_id="00001", why="rung")
+    assert list(read(tmp_path)) == [event]
+
+
+def test_a_missing_journal_is_told_on_the_call(tmp_path):
+    with pytest.raises(JournalError, match=r"cannot read .*journal\.jsonl: No such file"):
+        read(tmp_path)
+
+
+def test_opening_where_there_is_no_folder_is_told(tmp_path):
+    with pytest.raises(JournalError, match="cannot open"):
+        Journal.open(tmp_path / "none")
+
+
+def test_opening_a_damaged_journal_is_refused_and_changes_nothing(story):
+    folder, _ = story
+    damaged = b"damage\n" + (folder / JOURNAL).read_bytes()
+    (folder / JOURNAL).write_bytes(damaged)
+    with pytest.raises(JournalError, match="line 1: not a line of JSON"):
+        Journal.open(folder)
+    assert (folder / JOURNAL).read_bytes() == damaged
+    assert not is_locked(folder)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize(
+    ("event", "fields"),
+    [
+        (RESULT, lambda value: {"epoch": 1, "metrics": {"loss": value}}),
+        (TRIAL_STARTED, lambda value: {"config": {"lr": [value]}}),
+        (TRIAL_STARTED, lambda value: {"config": {}, "note": value}),
+    ],
+)
+def test_no_nan_and_no_infinity_reach_the_file(tmp_path, value, event, fields):
+    with Journal.open(tmp_path) as journal:
+        with pytest.raises(JournalError, match=f"cannot journal {event} of trial 00001"):
+            journal.append(event, trial_id="00001", **fields(value))
+        assert (tmp_path / JOURNAL).read_bytes() == b""
+
+
+def test_what_json_cannot_hold_is_refused(tmp_path):
+    with Journal.open(tmp_path) as journal, pytest.raises(JournalError, match="cannot journal"):
+        journal.append("note", what={1, 2})
+
+
+@pytest.mark.parametrize("reopened", [False, True])
+def test_an_epoch_must_come_after_the_trials_last(tmp_path, reopened):
+    journal = Journal.open(tmp_path)
+    journal.append(RESULT, trial_id="00001", epoch=3, metrics={})
+    if reopened:
+        journal.close()
+        journal = Journal.open(tmp_path)
+    with journal:
+        for epoch in (3, 2):
+            with pytest.raises(AssertionError, match="trial 00001"):
+                journal.append(RESULT, trial_id="00001", epoch=epoch, metrics={})
+        journal.append(RESULT, trial_id="00002", epoch=1, metrics={})
+        journal.append(RESULT, trial_id="00001", epoch=4, metrics={})
+    assert [event["epoch"] for event in read(tmp_path)] == [3, 1, 4]
+
+
+def test_a_second_driver_is_refused_and_told_who_holds_the_journal(tmp_path):
+    with Journal.open(tmp_path) as journal:
+        journal.append(EXPERIMENT_STARTED, resumed=False, owner=this_owner())
+        assert is_locked(tmp_path)
+        held = rf"another driver: pid {os.getpid()} on {socket.gethostname()}, since 20\d\d-"
+        with pytest.raises(UsageError, match=held):
+            Journal.open(tmp_path)
+    assert not is_locked(tmp_path)
+    Journal.open(tmp_path).close()
+
+
+def test_a_driver_that_has_not_signed_yet_is_not_taken_for_the_one_before(tmp_path):
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    with Journal.open(tmp_path) as journal:
+        owner = this_owner() | {"pid": dead.pid}
+        journal.append(EXPERIMENT_STARTED, resumed=False, owner=owner)
+        with pytest.raises(UsageError, match="another driver that has just started"):
+            Journal.open(tmp_path)
+
+
+def test_a_glance_at_the_lock_does_not_keep_a_driver_out(tmp_path):
+    import fcntl
+    import threading
+
+    Journal.open(tmp_path).close()
+    with (tmp_path / JOURNAL).open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        threading.Timer(0.05, lambda: fcntl.flock(file, fcntl.LOCK_UN)).start()
+        Journal.open(tmp_path).close()
+
+
+def test_no_journal_is_not_locked(tmp_path):
+    assert not is_locked(tmp_path)
+
+
+def test_a_closed_journal_takes_nothing_and_closes_again(tmp_path):
+    journal = Journal.open(tmp_path)
+    journal.close()
+    journal.close()
+    with pytest.raises(AssertionError, match="closed"):
+        journal.append(EXPERIMENT_ENDED, status="completed")
+
+
+def test_a_killed_driver_loses_nothing_it_appended_and_frees_its_lock(tmp_path):
+    code = f"""
+        from pathlib import Path
+        from tuner.record.journal import Journal
+        journal = Journal.open(Path({str(tmp_path)!r}))
+        epoch = 0
+        while True:
+            epoch += 1
+            journal.append("result", trial_id="00001", epoch=epoch, metrics={{"loss": 0.1}})
+            print(epoch, flush=True)
+    """
+    driver = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=-1, text=True)
+    told = [driver.stdout.readline() for _ in range(50)]
+    assert is_locked(tmp_path)
+    driver.send_signal(signal.SIGKILL)
+    told += driver.stdout.readlines()
+    driver.wait()
+    driver.stdout.close()
+    assert not is_locked(tmp_path)
+    epochs = [event["epoch"] for event in read(tmp_path)]
+    said = sum(line.endswith("\n") for line in told)
+    assert epochs == list(range(1, len(epochs) + 1))
+    assert len(epochs) in (said, said + 1)
+
+
+def test_a_full_disk_is_told_and_leaves_no_partial_line(tmp_path):
+    with Journal.open(tmp_path) as journal:
+        journal.append(RESULT, trial_id="00001", epoch=1, metrics={"loss": 0.5})
+        before = (tmp_path / JOURNAL).read_bytes()
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, hard))
+        try:  # the file may grow by 10 bytes: the line is taken in part, then refused
+            with pytest.raises(JournalError, match=r"cannot write .*: File too large"):
+                journal.append(RESULT, trial_id="00001", epoch=2, metrics={"loss": 0.4})
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert (tmp_path / JOURNAL).read_bytes() == before
+        journal.append(RESULT, trial_id="00001", epoch=2, metrics={"loss": 0.4})
+    assert [event["epoch"] for event in read(tmp_path)] == [1, 2]
+
+
+def test_the_disk_is_synced_in_batches_and_at_the_end(tmp_path, monkeypatch):
+    synced = []
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    with Journal.open(tmp_path) as journal:
+        monkeypatch.setattr(os, "fsync", synced.append)
+        for epoch in range(1, 101):
+            now[0] += 0.1
+            journal.append(RESULT, trial_id="00001", epoch=epoch, metrics={})
+        assert 8 <= len(synced) <= 10
+        count = len(synced)
+        journal.append(EXPERIMENT_ENDED, status="completed")
+        assert len(synced) == count + 1
+    assert len(synced) == count + 2
+
+
+def test_many_reports_are_read_and_folded_in_time(tmp_path):
+    """The budget is 2 s for 100,000 reports; ten times fewer get half of it on a busy machine."""
+    from tuner.record.history import fold
+
+    metrics = {"train_loss": 0.5, "val_loss": 0.25, "val_accuracy": 0.75, "lr": 0.1, "epoch_s": 1.5}
+    with Journal.open(tmp_path, clock=Clock()) as journal:
+        for number in range(1000):
+            trial_id = f"{number:05}"
+            journal.append(TRIAL_STARTED, trial_id=trial_id, config={"lr": 0.1})
+            for epoch in range(1, 11):
+                journal.append(RESULT, trial_id=trial_id, epoch=epoch, metrics=metrics)
+    began = time.process_time()
+    history = fold(read(tmp_path))
+    assert time.process_time() - began < 1.0
+    assert sum(len(trial.results) for trial in history.trials.values()) == 10_000
+
+
+def test_a_tail_gives_what_is_new_and_holds_a_torn_line_back(tmp_path):
+    tail = Tail(tmp_path)
+    with pytest.raises(JournalError, match="cannot read"):
+        tail.read()
+    with Journal.open(tmp_path) as journal:
+        first = journal.append(EXPERIMENT_ENDED, status="completed")
+        assert tail.read() == [first]
+        assert tail.read() == []
+        path = tmp_path / "journal.jsonl"
+        line = (json.dumps(first) + "\n").encode()
+        with path.open("ab") as file:
+            file.write(line[:10])
+            file.flush()
+            assert tail.read() == []
+            file.write(line[10:])
+        assert tail.read() == [first]
+        with path.open("ab") as file:
+            file.write(b"nonsense\n" + line)
+        with pytest.raises(JournalError, match="line 3"):
+            tail.read()

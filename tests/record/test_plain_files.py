@@ -1,0 +1,148 @@
+"""Links, pipes and devices in an experiment's folder: neither followed nor waited for."""
+
+import os
+import shutil
+import socket
+
+import pytest
+from synthetic import Writer, make_folder
+
+from tuner.errors import JournalError, UsageError
+from tuner.export.test_metrics import keep
+from tuner.record.folder import EXPERIMENT, write_document
+from tuner.record.journal import JOURNAL, Journal, Tail, is_locked, read
+from tuner.record.plain_files import LARGEST, check_folder, open_plain, read_plain
+from tuner.results.confirmations import linked
+from tuner.results.results import Results
+
+
+@pytest.fixture
+def folder(tmp_path):
+    writer = Writer(make_folder(tmp_path / "x"))
+    writer.trial(1, [0.5], end=None)
+    writer.checkpoint("00001", 1)
+    writer.kill()
+    return writer.folder
+
+
+def link(path):
+    target = path.parents[1] / "target"
+    target.write_text("theirs")
+    path.symlink_to(target)
+
+
+def sock(path):
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+
+
+def device(path):
+    path.symlink_to("/dev/zero")
+
+
+ODD = (link, os.mkfifo, device, sock, os.mkdir)
+
+
+@pytest.mark.parametrize("make", ODD)
+def test_only_a_plain_file_is_opened(tmp_path, make):
+    path = tmp_path / "a" / "b"
+    path.parent.mkdir()
+    make(path)
+    for read_it in (read_plain, open_plain):
+        with pytest.raises(OSError, match=r"symbolic link|no.* plain file|No such device"):
+            read_it(path)
+
+
+def test_a_plain_file_is_read_up_to_its_limit(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"abc")
+    assert read_plain(path) == b"abc"
+    os.truncate(path, LARGEST + 1)
+    with pytest.raises(OSError, match="it has more than 64 MiB"):
+        read_plain(path)
+
+
+@pytest.mark.parametrize("make", ODD[:-1])
+@pytest.mark.parametrize("name", [EXPERIMENT, JOURNAL])
+def test_no_reader_follows_or_waits(folder, make, name):
+    (folder / name).unlink()
+    make(folder / name)
+    with pytest.raises((UsageError, JournalError), match=rf"cannot read {folder / name}"):
+        Results(folder)
+    if name == JOURNAL:
+        assert not is_locked(folder)
+        for read_it in (read, Tail(folder).read.__func__.__get__(Tail(folder))):
+            with pytest.raises(JournalError, match="cannot read"):
+                list(read_it(folder) if read_it is read else read_it())
+
+
+@pytest.mark.parametrize("make", ODD[:-1])
+def test_what_stands_beside_is_passed_over(folder, make):
+    make(folder / "confirmed.json")
+    assert linked(Results(folder)) == []
+
+
+def test_a_journal_that_is_said_to_be_huge_is_not_taken_in(folder):
+    os.truncate(folder / JOURNAL, 1 << 40)
+    with pytest.raises(JournalError, match="line 5: not a line of JSON"):
+        Results(folder)
+
+
+def snapshot(folder):
+    """Every name below `folder` with its content, links as they are."""
+    return {
+        path: os.readlink(path) if path.is_symlink() else path.is_file() and path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if not path.is_fifo() and not path.is_socket()
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        JOURNAL,
+        f".{EXPERIMENT}.1.partial",
+        "report.html",
+        "trials",
+        "trials/00001",
+        "trials/00001/log.txt",
+        "trials/00001/checkpoints",
+        "trials/00001/checkpoints/1/state.pt",
+        "trials/00002",
+        "anything",
+    ],
+)
+@pytest.mark.parametrize("make", ODD[:-1])
+def test_nothing_is_written_where_anything_else_lies(folder, tmp_path, make, name):
+    path = folder / name
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+    make(path) if make is not link else path.symlink_to(tmp_path)
+    before = snapshot(tmp_path)
+    for write in (Journal.open, lambda folder: keep(folder, "00001", {})):
+        with pytest.raises(UsageError, match=f"{path} is .*; nothing was changed"):
+            write(folder)
+    assert snapshot(tmp_path) == before
+
+
+def test_the_folder_itself_may_be_a_link(folder, tmp_path):
+    (tmp_path / "shortcut").symlink_to(folder)
+    check_folder(tmp_path / "shortcut")
+    Journal.open(tmp_path / "shortcut").close()
+    assert Results(tmp_path / "shortcut").counts["interrupted"] == 1
+
+
+def test_a_folder_that_may_not_be_looked_through_is_told(folder):
+    with pytest.raises(UsageError, match=r"cannot look through .*json: Not a directory"):
+        check_folder(folder / EXPERIMENT)
+
+
+def test_a_document_is_written_over_no_link(tmp_path):
+    (tmp_path / "theirs").write_text("theirs")
+    for name in ("a.json", f".a.json.{os.getpid()}.partial"):
+        (tmp_path / name).symlink_to("theirs")
+    write_document(tmp_path / "a.json", {"a": 1})
+    assert (tmp_path / "a.json").read_text() == '{\n  "a": 1\n}\n'
+    assert (tmp_path / "theirs").read_text() == "theirs"

@@ -1,0 +1,60 @@
+"""What is shown as the best and handed over: the confirmed leader, else the best searched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confirmed import FOUND, retrained, searched
+
+from tuner.results.best import best_json, handed_over, show_json
+from tuner.results.results import Results
+
+
+@pytest.fixture
+def search(tmp_path: Path) -> Results:
+    return searched(tmp_path / "digits", FOUND)
+
+
+def test_best_shows_the_confirmed_leaders_then_the_searched(search: Results) -> None:
+    retrained(search, [[0.88, 0.90], [0.91, 0.94]])
+    shown = [(entry["trial_id"], entry["shown"]) for entry in best_json(search, top=4)]
+    assert shown == [
+        ("00002", "confirmed"),
+        ("00001", "confirmed"),
+        ("00000", "searched"),
+        ("00003", "searched"),
+    ]
+    assert len(best_json(search, top=1)) == 1
+    assert best_json(search, mode="min")[0]["shown"] == "searched"
+
+
+def test_what_is_handed_over_is_the_confirmed_model_unless_a_trial_is_named(
+    search: Results,
+) -> None:
+    results = retrained(search, [[0.88, 0.90], [0.91, 0.94]])
+    pick = handed_over(search)
+    assert (pick.results.folder, pick.trial_id) == (results.folder, "00003")
+    assert (pick.told["trial_id"], pick.told["shown"]) == ("00002", "confirmed")
+    assert handed_over(search, "00001").results is search
+    own = handed_over(results)
+    assert (own.trial_id, own.told["trial_id"]) == ("00003", "00003")
+
+
+def test_show_says_what_is_confirmed_beside_the_searched_best(search: Results) -> None:
+    assert show_json(search) == search.show()
+    results = retrained(search, [[0.88, 0.90], [0.91, 0.94]])
+    told = show_json(search)
+    assert told == {
+        **search.show(),
+        "confirmed": {
+            "trial_id": "00002",
+            "experiment": results.name,
+            "mean": pytest.approx(0.925),
+            "standard_error": pytest.approx(0.015),
+            "seeds": 2,
+            "searched": 0.93,
+        },
+    }
+    assert told["best"]["trial_id"] == "00001"
+    assert show_json(results)["confirmed"]["trial_id"] == "00003"

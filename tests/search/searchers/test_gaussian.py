@@ -1,0 +1,49 @@
+"""The Gaussian process: interpolation, uncertainty, beliefs, expected improvement."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.stats import norm
+
+from tuner.search.searchers.gaussian import GaussianProcess, log_expected_improvement
+
+
+def process(count: int = 20, noise: float = 0.0) -> tuple[GaussianProcess, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    x_NF = rng.random((count, 2))
+    y_N = np.sin(6 * x_NF[:, 0]) + noise * rng.standard_normal(count)
+    return GaussianProcess(x_NF, y_N, np.array([0, 1])), x_NF, y_N
+
+
+def test_it_goes_through_what_was_observed_without_noise() -> None:
+    gp, x_NF, y_N = process()
+    mean_N, sd_N = gp.predict(x_NF)
+    assert np.abs(mean_N - y_N).max() < 0.02
+    assert sd_N.max() < 0.1
+    assert gp.log_scales_G[1] > gp.log_scales_G[0]  # the second feature does nothing
+
+
+def test_it_learns_noise() -> None:
+    assert process(60, noise=0.5)[0].noise > 20 * process(60)[0].noise
+
+
+def test_a_belief_lowers_the_uncertainty_and_keeps_the_mean() -> None:
+    gp, _, _ = process(6)
+    query = np.array([[0.9, 0.9], [0.1, 0.2]])
+    mean_before, sd_before = gp.predict(query)
+    other = gp.copy()
+    other.believe(query[:1])
+    mean_after, sd_after = other.predict(query)
+    assert np.allclose(mean_before, mean_after, atol=1e-3)
+    assert sd_after[0] < 0.3 * sd_before[0]
+    assert np.array_equal(gp.predict(query)[1], sd_before)
+
+
+def test_expected_improvement_matches_the_formula_and_its_tail() -> None:
+    mean_M, sd_M = np.array([0.0, 1.0, -1.0]), np.array([1.0, 0.5, 2.0])
+    z = (0.2 - mean_M) / sd_M
+    expected = (0.2 - mean_M) * norm.cdf(z) + sd_M * norm.pdf(z)
+    assert np.allclose(np.exp(log_expected_improvement(mean_M, sd_M, 0.2)), expected)
+    far = log_expected_improvement(np.array([5.0, 50.0, 5e4]), np.ones(3), 0.0)
+    assert np.isfinite(far).all()
+    assert (np.diff(far) < 0).all()

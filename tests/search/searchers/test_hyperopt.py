@@ -1,0 +1,30 @@
+"""HyperOpt: the contract, and how widely it searches."""
+
+from typing import Any
+
+import numpy as np
+from contracts.searcher_contract import SPACE, SearcherContract
+
+from tuner.search.searchers.hyperopt import HyperOptSearch
+
+
+class TestHyperOptSearch(SearcherContract):
+    def make(self, space: Any = SPACE, **settings: Any) -> HyperOptSearch:
+        return HyperOptSearch(space, **{"metric": "loss", "mode": "min", **settings})
+
+
+def spread(epochs: int) -> float:
+    """How far suggestions go from the good trials, once others were stopped at so many epochs."""
+    search = HyperOptSearch({"x": "uniform(0, 1)", "y": "uniform(0, 1)"}, "loss", "min", seed=1)
+    for number in range(60):
+        x = 0.5 + number / 600
+        losses = [x] * (2 if number < 30 else epochs)
+        search.add_evaluated_point(
+            {"x": x, "y": 0.3}, losses[-1], pruned=True, intermediate_values=losses
+        )
+    found = [search.suggest(str(number)) for number in range(20)]
+    return float(np.mean([abs(config["y"] - 0.3) for config in found if isinstance(config, dict)]))
+
+
+def test_it_searches_more_widely_once_trials_are_stopped_early() -> None:
+    assert spread(epochs=1) > 1.5 * spread(epochs=2)

@@ -1,0 +1,106 @@
+"""The experiment that retrains the leaders, and when one is made; integration/ runs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confirmed import retrained, searched
+from synthetic import Writer, make_folder
+
+from tuner.errors import NoUsableTrialError, UsageError
+from tuner.results.results import Results
+from tuner.search import confirm as module
+from tuner.search.confirm import confirm, confirming_spec
+
+FOUND = {0.1: 0.90, 0.2: 0.95, 0.3: 0.93, 0.4: 0.80}
+
+
+@pytest.fixture
+def search(tmp_path: Path) -> Results:
+    trainable = "tuner.classifier.image_classifier:ImageClassifier"
+    return searched(tmp_path / "digits", FOUND, trainable=trainable, time_budget_s=60, seed=7)
+
+
+def test_the_leaders_train_to_their_full_length_with_seeds_after_the_searchs(
+    search: Results,
+) -> None:
+    spec = confirming_spec(search, top=2, seeds=3)
+    assert (spec.name, spec.folder.parent) == ("digits-confirm", search.folder.parent)
+    assert spec.search.model_dump(mode="json") == {
+        "strategy": "grid",
+        "space": {"lr": "loguniform(0.001, 1)"},
+        "forbid": [],
+        "points": 3,
+        "configs": [{"lr": 0.2}, {"lr": 0.3}],
+        "seeds": [8, 9, 10],
+    }
+    assert (spec.trials, spec.epochs, spec.time_budget_s, spec.num_samples) == (6, 10, None, None)
+    assert spec.scheduler is not None
+    assert spec.scheduler.grace_period == spec.scheduler.max_t
+    assert spec.confirms is not None
+    assert spec.confirms.model_dump() == {
+        "name": "digits",
+        "trials": ("00001", "00002"),
+        "values": (0.95, 0.93),
+    }
+    assert (spec.training, spec.resources) == (
+        search.spec["training"],
+        type(spec.resources)(**search.spec["resources"]),
+    )
+
+
+def test_more_leaders_than_there_are_is_all(search: Results) -> None:
+    assert confirming_spec(search, top=9, seeds=1).trials == 4
+
+
+def test_a_seed_that_was_searched_is_set_anew(tmp_path: Path) -> None:
+    folder = make_folder(
+        tmp_path / "x",
+        search={"strategy": "random", "space": {"lr": "uniform(0, 1)", "seed": "choice([2, 3])"}},
+        scheduler=None,
+        training={"model": "cnn", "dataset": "digits", "epochs": 2},
+    )
+    writer = Writer(folder)
+    writer.trial(0, [0.9], config={"lr": 0.5, "seed": 2})
+    writer.trial(1, [0.8], config={"lr": 0.5, "seed": 3})
+    writer.end()
+    spec = confirming_spec(Results(folder), top=2, seeds=2)
+    assert spec.search.model_dump()["configs"] == ({"lr": 0.5},)
+    assert spec.search.model_dump()["seeds"] == (4, 5)
+    assert (spec.scheduler, spec.epochs) == (None, 2)
+
+
+def test_what_cannot_be_confirmed_is_told(tmp_path: Path, search: Results) -> None:
+    results = retrained(search, [[0.9, 0.8]])
+    with pytest.raises(UsageError, match="digits-confirm confirms digits: name that"):
+        confirming_spec(results, top=1, seeds=1)
+    failed = Writer(make_folder(tmp_path / "failed"))
+    failed.trial(0, [], error=("nan", "m"))
+    with pytest.raises(UsageError, match="failed still runs"):
+        confirming_spec(Results(failed.folder), top=1, seeds=1)
+    failed.end()
+    with pytest.raises(NoUsableTrialError):
+        confirming_spec(Results(failed.folder), top=1, seeds=1)
+    seeds = searched(
+        tmp_path / "seeds", {}, search={"strategy": "random", "space": {"seed": "choice([1])"}}
+    )
+    writer = Writer(seeds.folder, resumed=True)
+    writer.trial(5, [0.9], config={"seed": 1})
+    writer.end()
+    with pytest.raises(UsageError, match="searched nothing but seeds"):
+        confirming_spec(Results(seeds.folder), top=1, seeds=1)
+
+
+def test_what_was_retrained_is_read_and_not_trained_again(
+    search: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_ray(*_: Any, **__: Any) -> None:
+        raise AssertionError("starts Ray")
+
+    monkeypatch.setattr(module.cluster, "connect", no_ray)
+    before = retrained(search, [[0.9, 0.8], [0.7, 0.7]])
+    assert confirm(search, top=2, seeds=2).results.folder == before.folder
+    with pytest.raises(AssertionError, match="starts Ray"):
+        confirm(search, top=2, seeds=3)

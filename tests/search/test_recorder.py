@@ -1,0 +1,208 @@
+"""The recorder by itself: Ray's callbacks in, journal lines out."""
+
+import pickle
+from types import SimpleNamespace
+
+import pytest
+from ray.exceptions import OutOfMemoryError
+from ray.tune.trainable.metadata import _TrainingRunMetadata
+from synthetic import Clock, make_folder
+
+from tuner.errors import JournalError, StorageError
+from tuner.record.journal import Journal, read
+from tuner.search.recorder import Recorder
+from tuner.trial.failures import STORAGE
+from tuner.trial.trainable import REPORT
+from tuner.trial.worker_death import WorkerReplacedError
+
+
+class Trials:
+    """A recorder over a journal, and what Ray would tell it."""
+
+    def __init__(self, folder, *, epochs=None):
+        self.folder = folder
+        self.seen = []
+        self.stopped = set()
+        self.settled = []
+        self.journal = Journal.open(folder, clock=Clock())
+        self.recorder = Recorder(
+            self.journal,
+            [self.seen.append],
+            stopped=self.stopped,
+            epochs=epochs or {},
+            settle=lambda *told: self.settled.append(told),
+        )
+
+    def start(self, number):
+        self.recorder.on_trial_start(0, [], trial(number))
+
+    def result(self, number, epoch, checkpoint=None):
+        report = {"metrics": {"val_loss": 1 / epoch}, "checkpoint": checkpoint}
+        result = {"training_iteration": epoch, REPORT: report}
+        self.recorder.on_trial_result(0, [], trial(number), result)
+
+    def fail(self, number, kind="nan"):
+        failure = {"kind": kind, "message": "m"}
+        self.recorder.on_trial_result(0, [], trial(number), {REPORT: {"failure": failure}})
+
+    def complete(self, number):
+        self.recorder.on_trial_complete(0, [], trial(number))
+
+    def events(self):
+        self.journal.sync()
+        names = ("event", "trial_id", "epoch", "status", "error")
+        return [tuple(e[n] for n in names if n in e) for e in read(self.folder)]
+
+
+def trial(number, error_file=None):
+    config = {"trial_id": f"{number:05}", "config": {"lr": 0.1}}
+    kept = _TrainingRunMetadata()
+    kept.update_metric("loss", 0.5)
+    return SimpleNamespace(config=config, pickled_error_file=error_file, run_metadata=kept)
+
+
+@pytest.fixture
+def trials(tmp_path):
+    return Trials(make_folder(tmp_path / "digits"))
+
+
+def test_what_tune_keeps_of_a_trials_metrics_is_dropped_at_its_end(trials):
+    one = trial(0)
+    trials.recorder.on_trial_start(1, [], one)
+    assert one.run_metadata.metric_analysis
+    trials.recorder.on_trial_complete(1, [], one)
+    assert not one.run_metadata.metric_analysis
+    assert not one.run_metadata.metric_n_steps
+
+
+def test_a_trial_is_told_in_order(trials):
+    trials.start(0)
+    trials.result(0, 1, {"epoch": 1, "path": "trials/00000/checkpoints/1/s", "sha256": "0" * 64})
+    trials.complete(0)
+    assert trials.events() == [
+        ("trial_started", "00000"),
+        ("result", "00000", 1),
+        ("checkpoint", "00000", 1),
+        ("trial_ended", "00000", "completed"),
+    ]
+    assert trials.seen == list(read(trials.folder))
+
+
+def test_a_start_tells_the_origin_and_the_seed_where_they_are_known(trials):
+    own = trial(0)
+    own.config |= {"origin": "grid", "seed": 0}
+    trials.recorder.on_trial_start(0, [], own)
+    trials.start(1)
+    known, unknown = trials.seen
+    assert (known["origin"], known["seed"]) == ("grid", 0)
+    assert set(unknown) == {"event", "time", "trial_id", "config"}
+
+
+def test_what_the_scheduler_ended_is_stopped(trials):
+    trials.start(0)
+    trials.stopped.add("00000")
+    trials.complete(0)
+    assert trials.events()[-1] == ("trial_ended", "00000", "stopped")
+
+
+def test_a_reported_failure_is_no_result(trials):
+    trials.start(0)
+    trials.fail(0)
+    trials.stopped.add("00000")
+    trials.complete(0)
+    error = {"kind": "nan", "message": "m"}
+    assert trials.events()[1:] == [("trial_ended", "00000", "failed", error)]
+
+
+def test_a_disk_that_is_full_is_no_fault_of_the_trial(trials):
+    trials.start(0)
+    trials.start(1)
+    trials.fail(0, kind=STORAGE)
+    trials.complete(0)
+    assert (type(trials.recorder.error), str(trials.recorder.error)) == (StorageError, "m")
+    trials.result(1, 1)
+    trials.recorder.interrupt_live()
+    assert [e[0] for e in trials.events()] == ["trial_started", "trial_started"]
+    assert trials.settled == []
+
+
+def test_an_epoch_that_is_run_again_is_not_told_again_but_its_checkpoint_is(tmp_path):
+    trials = Trials(make_folder(tmp_path / "digits"), epochs={"00000": 3})
+    trials.start(0)
+    trials.result(0, 3, {"epoch": 3, "path": "trials/00000/checkpoints/3/s", "sha256": "0" * 64})
+    trials.result(0, 4)
+    assert [e[0] for e in trials.events()] == ["trial_started", "checkpoint", "result"]
+    assert trials.events()[-1] == ("result", "00000", 4)
+
+
+def test_a_trial_that_dies_before_it_starts_is_started_tried_again_and_failed(trials):
+    for _ in range(2):
+        trials.recorder.on_trial_error(0, [], trial(2))
+    assert [e[:2] for e in trials.events()] == [
+        ("trial_started", "00002"),
+        ("trial_ended", "00002"),
+    ]
+    assert trials.events()[1][3]["kind"] == "crash"
+    assert trials.settled == [("00002", "crash", True), ("00002", "crash", False)]
+
+
+def test_a_trial_that_goes_on_after_a_crash_is_one_trial_in_the_journal(trials):
+    trials.start(0)
+    trials.result(0, 1)
+    trials.recorder.on_trial_error(0, [], trial(0))
+    trials.start(0)
+    trials.result(0, 2)
+    trials.complete(0)
+    names = [e[0] for e in trials.events()]
+    assert names == ["trial_started", "result", "result", "trial_ended"]
+    assert trials.settled == [("00000", "crash", True)]
+
+
+def test_a_trial_whose_process_was_not_to_be_used_again_begins_in_another(trials, tmp_path):
+    (tmp_path / "error.pkl").write_bytes(pickle.dumps(WorkerReplacedError("it has kept 600 MiB")))
+    for _ in range(9):  # and as often as it takes: it is not the trial's fault
+        trials.recorder.on_trial_error(0, [], trial(0, str(tmp_path / "error.pkl")))
+    assert trials.settled == [("00000", "crash", True)] * 9
+    trials.start(0)
+    assert [name for name, *_ in trials.events()] == ["trial_started"]
+
+
+def test_the_cause_of_a_death_is_read_from_where_ray_wrote_it(trials, tmp_path):
+    (tmp_path / "error.pkl").write_bytes(pickle.dumps(OutOfMemoryError("1 GB used")))
+    trials.recorder.on_trial_error(0, [], trial(2, str(tmp_path / "error.pkl")))
+    assert trials.events()[1][3] == {"kind": "oom", "message": "1 GB used"}
+
+
+def test_a_process_that_dies_after_long_silence_has_hung(trials, monkeypatch):
+    monkeypatch.setattr(trials.recorder, "_report_timeout_s", 0)
+    trials.start(0)
+    trials.recorder.on_trial_error(0, [], trial(0))
+    assert trials.events()[1][3]["kind"] == "timeout"
+    assert trials.settled == [("00000", "timeout", False)]
+
+
+def test_what_still_runs_at_the_end_is_interrupted(trials):
+    for number in (1, 0, 2):
+        trials.start(number)
+    trials.complete(1)
+    trials.recorder.interrupt_live()
+    assert trials.events()[-2:] == [
+        ("trial_ended", "00000", "interrupted"),
+        ("trial_ended", "00002", "interrupted"),
+    ]
+
+
+def test_a_journal_that_cannot_be_written_is_kept_as_the_error_and_nothing_is_shown(
+    trials, monkeypatch
+):
+    def full(*args, **fields):
+        raise JournalError("no space left")
+
+    trials.start(0)
+    monkeypatch.setattr(trials.journal, "append", full)
+    trials.result(0, 1)
+    monkeypatch.undo()
+    trials.result(0, 2)
+    assert isinstance(trials.recorder.error, JournalError)
+    assert [e["event"] for e in trials.seen] == ["trial_started"]
+    assert len(trials.events()) == 1

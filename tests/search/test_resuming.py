@@ -1,0 +1,125 @@
+"""What a resumed experiment goes on from."""
+
+import pytest
+from synthetic import Writer, make_folder
+
+from tuner.errors import JournalError, UsageError
+from tuner.record.journal import read
+from tuner.search.resuming import Extension, Past, assignment_of, newest_checkpoint
+
+
+@pytest.fixture
+def writer(tmp_path):
+    return Writer(make_folder(tmp_path / "digits"))
+
+
+def past_of(writer):
+    writer.kill()
+    return Past.of(read(writer.folder), metric="val_accuracy")
+
+
+def test_a_new_experiment_has_no_past():
+    past = Past()
+    assert (past.resumed, past.unfinished(), list(past.reports()), past.last_epochs()) == (
+        False,
+        [],
+        [],
+        {},
+    )
+
+
+def test_ended_trials_are_left_alone_and_the_others_come_in_order_of_creation(writer):
+    writer.trial(0, [0.1])
+    writer.trial(4, [0.1], end=None)
+    writer.trial(1, [0.1], end="stopped")
+    writer.trial(2, [0.1], error=("nan", "m"))
+    writer.trial(3, [], end="interrupted")
+    past = past_of(writer)
+    assert [trial.trial_id for trial in past.unfinished()] == ["00003", "00004"]
+    assert past.last_epochs() == {"00000": 1, "00001": 1, "00002": 1, "00003": 0, "00004": 1}
+    assert past.resumed
+
+
+def test_reports_come_in_the_order_of_the_journal(writer):
+    writer.trial(1, [0.1, 0.2], end=None)
+    writer.trial(0, [0.3])
+    told = [(trial_id, epoch) for trial_id, epoch, _ in past_of(writer).reports()]
+    assert told == [("00001", 1), ("00001", 2), ("00000", 1)]
+
+
+def test_a_trial_goes_on_from_its_newest_checkpoint(writer):
+    trial_id = writer.trial(0, [0.1, 0.2, 0.3], end=None, config={"lr": 0.5})
+    writer.checkpoint(trial_id, 1)
+    path = writer.checkpoint(trial_id, 2)
+    [trial] = past_of(writer).unfinished()
+    assignment, warnings = assignment_of(writer.folder, trial)
+    assert warnings == []
+    assert (assignment.trial_id, assignment.config, assignment.epoch) == ("00000", {"lr": 0.5}, 2)
+    assert assignment.checkpoint["path"] == path.relative_to(writer.folder).as_posix()
+
+
+def test_a_damaged_checkpoint_is_told_and_passed_over(writer):
+    trial_id = writer.trial(0, [0.1, 0.2, 0.3], end=None)
+    for epoch in (1, 2, 3):
+        path = writer.checkpoint(trial_id, epoch)
+    path.write_bytes(b"half")
+    (path.parent.parent / "2" / "state.pt").unlink()
+    [trial] = past_of(writer).unfinished()
+    checkpoint, wrong = newest_checkpoint(writer.folder, trial)
+    assert checkpoint.epoch == 1
+    assert ["is not what was written" in wrong[0], "is missing" in wrong[1]] == [True, True]
+
+
+def test_without_a_whole_checkpoint_it_begins_anew(writer):
+    writer.trial(0, [0.1], end=None)
+    [trial] = past_of(writer).unfinished()
+    assignment, warnings = assignment_of(writer.folder, trial)
+    assert (assignment.epoch, assignment.checkpoint, warnings) == (0, None, [])
+
+
+def test_a_checkpoint_ahead_of_its_report_is_not_used(writer):
+    trial_id = writer.trial(0, [0.1], end=None)
+    writer.checkpoint(trial_id, 1)
+    writer.checkpoint(trial_id, 2)
+    [trial] = past_of(writer).unfinished()
+    assert newest_checkpoint(writer.folder, trial)[0].epoch == 1
+
+
+def test_a_report_without_the_objective_is_damage(writer):
+    writer.add("trial_started", trial_id="00001", config={})
+    writer.add("result", trial_id="00001", epoch=3, metrics={"x": 1})
+    with pytest.raises(JournalError, match="of trial 00001, epoch 3, lacks the objective 'val_acc"):
+        past_of(writer)
+
+
+def test_failed_trials_go_on_when_asked(writer):
+    writer.trial(0, [0.1], end="completed")
+    writer.trial(1, [0.1], error=("crash", "m"))
+    writer.kill()
+    events = list(read(writer.folder))
+    metric = "val_accuracy"
+    assert Past.of(events, metric=metric).unfinished() == []
+    again = Past.of(events, metric=metric, retry_failed=True)
+    assert [t.trial_id for t in again.unfinished()] == ["00001"]
+
+
+def test_an_extension_changes_what_it_says_and_nothing_else():
+    raw = {"num_samples": 4, "seed": 1}
+    assert Extension().applied_to(raw) == raw
+    assert Extension(add_samples=3).applied_to(raw) == {"num_samples": 7, "seed": 1}
+    assert Extension(time_budget_s=9.0).applied_to(raw) == {**raw, "time_budget_s": 9.0}
+    assert [Extension().changes_the_spec, Extension(1).changes_the_spec] == [False, True]
+    with pytest.raises(UsageError, match="a number of samples"):
+        Extension(add_samples=1).applied_to({"num_samples": None})
+
+
+def test_a_trial_keeps_its_own_seed(writer):
+    writer.add("trial_started", trial_id="00000", config={"lr": 0.1}, seed=9)
+    writer.add("result", trial_id="00000", epoch=1, metrics={"val_accuracy": 0.5})
+    (trial,) = past_of(writer).unfinished()
+    assert assignment_of(writer.folder, trial)[0].seed == 9
+    again = Writer(writer.folder, resumed=True)
+    again.checkpoint("00000", 1)
+    (trial,) = past_of(again).unfinished()
+    assignment = assignment_of(writer.folder, trial)[0]
+    assert (assignment.epoch, assignment.seed) == (1, 9)

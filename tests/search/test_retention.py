@@ -1,0 +1,127 @@
+"""Which checkpoints stay on the disk."""
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.record.history import fold
+from tuner.search.retention import Retention
+
+
+class Disk:
+    """Writes checkpoints as a trial does, and tells of them as the journal does."""
+
+    def __init__(self, folder, *, mode="min", earlier=None):
+        self.folder = folder
+        self.tell = Retention(folder, metric="m", mode=mode, earlier=earlier or {})
+        self.events = []
+
+    def epoch(self, epoch, value, trial_id="00001"):
+        self.event("result", trial_id, epoch, metrics={"m": value})
+        self.checkpoint(epoch, trial_id)
+
+    def checkpoint(self, epoch, trial_id="00001"):
+        path = f"trials/{trial_id}/checkpoints/{epoch}/state.pt"
+        (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.folder / path).write_text(str(epoch))
+        self.event("checkpoint", trial_id, epoch, path=path, sha256="0" * 64)
+
+    def event(self, event, trial_id, epoch, **fields):
+        told = {"event": event, "time": 1.0, "trial_id": trial_id, "epoch": epoch, **fields}
+        self.events.append(told)
+        self.tell(told)
+
+    def there(self, trial_id="00001"):
+        folder = self.folder / "trials" / trial_id / "checkpoints"
+        return sorted(int(path.name) for path in folder.glob("*"))
+
+
+def test_the_newest_and_the_best_stay(tmp_path):
+    disk = Disk(tmp_path)
+    for epoch, value in enumerate([0.5, 0.2, 0.4, 0.3], start=1):
+        disk.epoch(epoch, value)
+    assert disk.there() == [2, 4]
+    disk.epoch(5, 0.1)
+    assert disk.there() == [5]
+
+
+@given(st.lists(st.floats(-9, 9), min_size=1, max_size=12), st.sampled_from(["min", "max"]))
+def test_at_most_two_stay_and_they_are_the_right_ones(values, mode):
+    with tempfile.TemporaryDirectory() as folder:
+        disk = Disk(Path(folder), mode=mode)
+        for epoch, value in enumerate(values, start=1):
+            disk.epoch(epoch, value)
+        best = values.index(min(values) if mode == "min" else max(values)) + 1
+        assert disk.there() == sorted({best, len(values)})
+
+
+def test_trials_are_apart(tmp_path):
+    disk = Disk(tmp_path)
+    for epoch in (1, 2):
+        disk.epoch(epoch, 1 / epoch, "00001")
+        disk.epoch(epoch, epoch, "00002")
+    assert (disk.there("00001"), disk.there("00002")) == ([2], [1, 2])
+
+
+def test_a_report_without_its_checkpoint_takes_nothing_away(tmp_path):
+    disk = Disk(tmp_path)
+    disk.epoch(1, 0.5)
+    disk.event("result", "00001", 2, metrics={"m": 0.1})
+    assert disk.there() == [1]
+
+
+def test_a_resume_goes_on_with_what_the_run_before_kept(tmp_path):
+    before = Disk(tmp_path)
+    for epoch, value in enumerate([0.5, 0.2, 0.4], start=1):
+        before.epoch(epoch, value)
+    after = Disk(tmp_path, earlier=fold(before.events).trials)
+    after.epoch(4, 0.3)
+    assert after.there() == [2, 4]
+
+
+def test_a_trial_that_goes_back_keeps_what_it_writes_now(tmp_path):
+    before = Disk(tmp_path)
+    for epoch, value in enumerate([0.5, 0.2, 0.4], start=1):
+        before.epoch(epoch, value)
+    earlier = fold(before.events).trials
+    after = Disk(tmp_path, earlier=earlier)
+    after.checkpoint(1)  # both later ones were damaged: it began anew
+    assert 1 in after.there()
+
+
+def test_folders_of_a_plain_function_go_whole(tmp_path):
+    disk = Disk(tmp_path)
+    for epoch in (1, 2):
+        path = f"trials/00001/checkpoints/{epoch}"
+        (tmp_path / path / "sub").mkdir(parents=True)
+        disk.event("result", "00001", epoch, metrics={"m": 1 / epoch})
+        disk.event("checkpoint", "00001", epoch, path=path, sha256="0" * 64)
+    assert disk.there() == [2]
+
+
+def test_a_path_outside_of_the_folder_is_never_removed(tmp_path):
+    outside = tmp_path / "mine" / "precious.txt"
+    outside.parent.mkdir()
+    outside.write_text("x")
+    disk = Disk(tmp_path / "digits")
+    for epoch, value in ((1, 0.5), (2, 0.2)):
+        disk.event("result", "00001", epoch, metrics={"m": value})
+        disk.event("checkpoint", "00001", epoch, path="../mine/precious.txt", sha256="0" * 64)
+    assert outside.exists()
+
+
+def test_nothing_but_a_checkpoint_of_a_trial_is_removed(tmp_path):
+    """Whatever a foreign journal names as one: not the folder that it lies in, not a trial."""
+    disk = Disk(tmp_path / "digits")
+    names = ["experiment.json", "trials/00001", "trials/00001/log.txt", "trials/00001/checkpoints"]
+    (disk.folder / "trials" / "00001" / "checkpoints" / "9").mkdir(parents=True)
+    for name in (names[0], names[2]):
+        (disk.folder / name).touch()
+    for epoch, name in enumerate([*names, "trials/00001/checkpoints/9"], start=1):
+        disk.event("result", "00001", epoch, metrics={"m": 1 / epoch})
+        disk.event("checkpoint", "00001", epoch, path=name, sha256="0" * 64)
+    disk.event("checkpoint", "00001", 6, path="x", sha256="0" * 64)
+    assert all((disk.folder / name).exists() for name in names)
+    assert (disk.folder / "trials" / "00001" / "checkpoints" / "9").exists()

@@ -1,0 +1,94 @@
+"""The driver without Ray: what it refuses, claims, and knows of its end; see integration/."""
+
+import json
+
+import pytest
+from synthetic import Writer, make_folder
+
+from tuner.errors import JournalError, SpecError, UsageError
+from tuner.search import run as driver
+from tuner.search.run import resume_experiment, run_experiment
+from tuner.spec.experiment import build_spec
+
+SHIPS = "tuner.classifier.image_classifier:ImageClassifier"
+
+
+@pytest.fixture(autouse=True)
+def no_ray(monkeypatch):
+    """Other tests of this process may be connected."""
+    monkeypatch.setattr(driver.cluster, "is_connected", lambda: False)
+
+
+@pytest.fixture
+def spec(tmp_path):
+    return build_spec(
+        {
+            "name": "digits",
+            "training": {"model": "cnn", "dataset": "digits"},
+            "search": {"space": {"lr": "uniform(0.1, 1)"}},
+            "num_samples": 1,
+            "storage": str(tmp_path),
+        }
+    )
+
+
+@pytest.fixture
+def no_search(monkeypatch):
+    """Everything but the search itself; the specs that would be searched."""
+    searched = []
+    monkeypatch.setattr(
+        driver, "_run", lambda spec, journal, past, upkeep: searched.append((spec, past))
+    )
+    return searched
+
+
+def test_what_cannot_work_is_refused_before_there_is_a_folder(spec):
+    with pytest.raises(SpecError, match=r"resources\.cpus"):
+        run_experiment(spec.replace(resources={"cpus": 10_000}))
+    assert not spec.folder.exists()
+
+
+def test_the_folder_is_claimed_with_its_description(spec, no_search):
+    run_experiment(spec)
+    document = json.loads((spec.folder / "experiment.json").read_text())
+    assert document["spec"] == spec.model_dump(mode="json")
+    assert document["format"] == 1
+    assert sorted(p.name for p in spec.folder.iterdir()) == ["experiment.json", "journal.jsonl"]
+
+
+def test_a_name_that_exists_is_refused(spec, no_search):
+    run_experiment(spec)
+    with pytest.raises(UsageError, match=r"'digits' exists .*tuner resume digits"):
+        run_experiment(spec)
+    assert len(no_search) == 1
+
+
+def test_a_storage_that_cannot_be_made_is_told(spec, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot create"):
+        run_experiment(spec.replace(storage=str(tmp_path / "file" / "inner")))
+
+
+def test_a_resume_takes_the_folder_where_it_lies_now(spec, no_search, tmp_path):
+    run_experiment(spec)
+    (tmp_path / "elsewhere").mkdir()
+    moved = spec.folder.rename(tmp_path / "elsewhere" / "renamed")
+    resume_experiment(moved)
+    resumed, past = no_search[-1]
+    assert resumed.folder.resolve() == moved.resolve()
+    assert past.resumed
+    assert resumed.search == spec.search
+
+
+def test_a_resume_of_what_is_no_experiment_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="is no experiment"):
+        resume_experiment(tmp_path)
+
+
+def test_a_damaged_journal_is_not_built_upon(tmp_path, no_search):
+    folder = make_folder(tmp_path / "digits", trainable=SHIPS)
+    Writer(folder).end()
+    (folder / "journal.jsonl").write_text("x\n{}\n")
+    with pytest.raises(JournalError, match="line 1"):
+        resume_experiment(folder)
+    assert not no_search

@@ -1,0 +1,82 @@
+"""Grids: every cell once, in a stable order, each from its number alone."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from strategies import spaces
+
+from tuner.space.constraints import Constraints
+from tuner.space.domains import (
+    Choice,
+    Domain,
+    Normal,
+    Numeric,
+    domains_of,
+    parse_domain,
+    parse_space,
+)
+from tuner.space.grid import allowed_cells, cell, count_cells, every_value, grid_values
+
+
+def three(path: str) -> int:
+    return 3
+
+
+def test_the_last_name_varies_fastest() -> None:
+    space = parse_space({"a": "choice([1, 2])", "b": "grid_search(['x', 'y'])", "c": 0})
+    cells = [cell(space, three, i) for i in range(count_cells(space, three))]
+    assert cells == [{"a": a, "b": b, "c": 0} for a in (1, 2) for b in ("x", "y")]
+
+
+def test_a_branch_has_its_own_cells() -> None:
+    space = parse_space({"opt": "choice(['sgd', {'kind': 'adam', 'eps': choice([1, 2])}])"})
+    cells = [cell(space, three, i)["opt"] for i in range(count_cells(space, three))]
+    assert cells == ["sgd", {"kind": "adam", "eps": 1}, {"kind": "adam", "eps": 2}]
+
+
+def test_continuous_domains_are_spaced_in_their_own_scale() -> None:
+    assert grid_values(parse_domain("loguniform(1e-4, 1e-2)"), 3) == (0.0001, 0.001, 0.01)
+    assert grid_values(parse_domain("uniform(0, 1)"), 5) == (0, 0.25, 0.5, 0.75, 1)
+    assert grid_values(parse_domain("uniform(0, 1)"), 1) == (0.5,)
+    assert grid_values(parse_domain("randint(1, 4)"), 5) == (1, 2, 3)
+    assert grid_values(parse_domain("randint(0, 101)"), 3) == (0, 50, 100)
+    assert grid_values(parse_domain("quniform(0.1, 0.3, 0.1)"), 9) == (0.1, 0.2, 0.3)
+    assert grid_values(Normal(0, 1), 3)[1] == 0
+
+
+@given(st.integers(1, 9), st.integers(1, 30), st.integers(0, 40))
+def test_a_grid_stays_in_bounds(points: int, low: int, span: int) -> None:
+    domain = Numeric(low, low + span + 1, integer=True, log=True)
+    values = grid_values(domain, points)
+    assert 1 <= len(values) <= max(points, 1)
+    assert list(values) == sorted(set(values))
+    assert all(domain.first <= v <= domain.last for v in values)
+
+
+@given(spaces)
+def test_no_cell_comes_twice(space: dict[str, object]) -> None:
+    assume(not any(_repeats(domain) for _, domain in domains_of(space)))
+    cells = [json.dumps(cell(space, three, i)) for i in range(min(count_cells(space, three), 300))]
+    assert len(set(cells)) == len(cells)
+
+
+def _repeats(domain: Domain) -> bool:
+    return isinstance(domain, Choice) and len(set(map(repr, domain.values))) < len(domain.values)
+
+
+def test_billions_of_values_are_counted_and_none_is_listed() -> None:
+    space = parse_space({"a": "randint(0, 1000000000000)", "b": "choice([1, {'c': 'x'}])"})
+    assert count_cells(space, every_value) == 2 * 10**12
+    assert cell(space, every_value, 10**12 + 1) == {"a": 5 * 10**11, "b": {"c": "x"}}
+    assert count_cells(space, three) == 6
+
+
+def test_allowed_cells_come_in_order() -> None:
+    space = parse_space({"a": "choice([1, 2, 3])", "b": "choice([1, 2])"})
+    cells = [cell(space, three, i) for i in range(count_cells(space, three))]
+    assert list(allowed_cells(space, three, Constraints())) == cells
+    left = list(allowed_cells(space, three, Constraints(["a == 2", "b > a"])))
+    assert left == [c for c in cells if c["a"] != 2 and c["b"] <= c["a"]]

@@ -1,0 +1,134 @@
+"""Domains from text and from Ray's objects: both mean the same, and the rest is refused."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ray import tune
+from strategies import leaves, spaces
+
+from tuner.settings_base import Rule
+from tuner.space.domains import (
+    Choice,
+    Domain,
+    from_ray,
+    parse_domain,
+    parse_space,
+    space_text,
+)
+
+
+@given(leaves)
+def test_text_reads_back_as_the_same_domain(domain: Domain) -> None:
+    assert parse_domain(str(domain)) == domain
+
+
+@given(spaces)
+def test_a_space_survives_its_text(space: dict[str, object]) -> None:
+    assert parse_space(space_text(space)) == space
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (tune.uniform(0, 1), "uniform(0, 1)"),
+        (tune.quniform(0.1, 1, 0.1), "quniform(0.1, 1, 0.1)"),
+        (tune.loguniform(1e-4, 1e-1), "loguniform(0.0001, 0.1)"),
+        (tune.qloguniform(0.1, 10, 0.1), "qloguniform(0.1, 10, 0.1)"),
+        (tune.randn(1, 2), "randn(1, 2)"),
+        (tune.qrandn(1, 2, 0.5), "qrandn(1, 2, 0.5)"),
+        (tune.randint(1, 5), "randint(1, 5)"),
+        (tune.qrandint(2, 10, 2), "qrandint(2, 10, 2)"),
+        (tune.lograndint(1, 100), "lograndint(1, 100)"),
+        (tune.qlograndint(2, 100, 2), "qlograndint(2, 100, 2)"),
+        (tune.choice([16, "a", None]), "choice([16, 'a', None])"),
+    ],
+)
+def test_rays_objects_become_the_same_domain(call: object, text: str) -> None:
+    domain = from_ray(call)
+    assert str(domain) == text
+    assert parse_domain(text) == parse_domain(f"tune.{text}") == domain
+
+
+def test_rays_grid_and_nested_choice() -> None:
+    space = parse_space(
+        {
+            "a": tune.grid_search([1, 2]),
+            "b": tune.choice([{"kind": "x", "lr": tune.loguniform(0.1, 1)}, 3]),
+        }
+    )
+    assert space_text(space) == {
+        "a": "grid_search([1, 2])",
+        "b": "choice([{'kind': 'x', 'lr': loguniform(0.1, 1)}, 3])",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("uniform(1, 0)", "lower must be at most upper, got 1 and 0"),
+        ("loguniform(0, 1)", "lower must be above 0"),
+        ("lograndint(-1, 4)", "lower must be above 0"),
+        ("choice([])", "at least one value"),
+        ("grid_search([])", "at least one value"),
+        ("choice('abc')", "takes a list"),
+        ("choice(3)", "takes a list"),
+        ("randint(1, 1)", "no values between"),
+        ("randint(0.5, 3)", "whole numbers"),
+        ("quniform(0, 1, 0)", "q must be above 0"),
+        ("quniform(0.1, 0.2, 5)", "no values between"),
+        ("randn(0, 0)", "sd must be above 0"),
+        ("unifrm(0, 1)", "did you mean 'uniform'?"),
+        ("uniform(0)", "takes (lower, upper)"),
+        ("uniform(0, 1, 2)", "takes (lower, upper)"),
+        ("uniform(0, uper=1)", "did you mean 'upper'?"),
+        ("uniform(0, 1e999)", "finite"),
+        ("uniform(0, True)", "takes numbers"),
+        ("uniform(0, x)", "not a literal"),
+        ("uniform(0, 1) + 1", "not a literal"),
+        ("__import__('os').system('true')", "not a literal"),
+        ("choice([open('x')])", "unknown domain 'open'"),
+        ("choice(['uniform(0, 1)'])", "an option is a value, or a mapping of names to domains"),
+        ("choice([1, uniform(0, 1)])", "an option is a value, or a mapping of names to domains"),
+        ("uniform(", "can be read"),
+        (f"uniform(0, {'-' * 900}x)", "can be read"),
+        (f"uniform(0, {10**400})", "finite numbers, at most 1e+300"),
+        (f"choice([{10**400}])", "must be plain"),
+        ("randn(0, 1e308)", "finite numbers, at most 1e+300"),
+        ("quniform(0, 1e300, 1e-300)", "more values than a float can tell apart"),
+        ("randint(0, 1e17)", "more values than a float can tell apart"),
+        ("uniform(0, 1)\n2", "can be read"),
+    ],
+)
+def test_what_is_no_domain_is_refused_by_its_rule(text: str, rule: str) -> None:
+    with pytest.raises(Rule) as refused:
+        parse_domain(text)
+    assert rule in str(refused.value)
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_a_domain_or_refused(text: str) -> None:
+    with contextlib.suppress(Rule):
+        assert isinstance(parse_domain(text), Domain)
+
+
+def test_an_option_may_look_like_a_call_that_is_no_domain() -> None:
+    values = ("A(", "resnet(18)", "f(x)(")
+    domain = Choice(values)
+    assert parse_domain(str(domain)) == from_ray(tune.choice(list(values))) == domain
+    assert parse_space({"a": {"grid_search": list(values)}})["a"] == Choice(values, grid=True)
+
+
+def test_all_faults_of_a_space_are_told_with_their_names() -> None:
+    with pytest.raises(Rule) as refused:
+        parse_space({"lr": "loguniform(0, 1)", "b": {"x": "choice([])"}, "a.b": 1, "f": object()})
+    keys = [fault.key for fault in refused.value.faults]
+    assert keys == ["lr", "b.x", "", "f"]
+
+
+def test_a_sample_function_of_ray_is_refused() -> None:
+    with pytest.raises(Rule, match="Function domain cannot be searched"):
+        parse_space({"lr": tune.sample_from(lambda: 1)})

@@ -1,0 +1,197 @@
+"""The spec: whole validation, lossless text."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ray import tune
+from strategies import spaces
+
+from tuner.errors import SpecError
+from tuner.space.domains import space_text
+from tuner.spec.experiment import (
+    IMAGE_CLASSIFIER,
+    ExperimentSpec,
+    build_spec,
+)
+
+MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}
+
+HUGE_GRID = {
+    "strategy": "grid",
+    "space": dict.fromkeys("abcd", "uniform(0, 1)"),
+    "points": 1000,
+}
+
+
+def faults(raw: dict[str, Any]) -> list[str]:
+    with pytest.raises(SpecError) as refused:
+        build_spec(raw)
+    return [str(fault) for fault in refused.value.faults]
+
+
+@given(
+    space=spaces,
+    seed=st.integers(0, 2**32 - 1),
+    samples=st.integers(1, 10**6),
+    scheduler=st.sampled_from(["asha", "none", {"max_t": 81, "grace_period": 3}]),
+    gpus=st.sampled_from([0, 0.25, 1, 4]),
+    mode=st.sampled_from(["min", "max"]),
+)
+def test_json_and_yaml_lose_nothing(
+    space: dict[str, Any], seed: int, samples: int, scheduler: object, gpus: float, mode: str
+) -> None:
+    spec = build_spec(
+        {
+            "search": {"space": space},
+            "seed": seed,
+            "num_samples": samples,
+            "scheduler": scheduler,
+            "resources": {"gpus": gpus},
+            "objective": {"metric": "loss", "mode": mode},
+        }
+    )
+    assert ExperimentSpec.from_text(spec.to_json()) == spec
+    assert ExperimentSpec.from_text(spec.to_yaml()) == spec
+    assert space_text(spec.search.space) == space_text(space)
+
+
+def test_domains_may_be_rays_objects() -> None:
+    spec = ExperimentSpec(search={"space": {"lr": tune.loguniform(1e-4, 1e-1)}}, num_samples=1)
+    assert str(spec.search.space["lr"]) == "loguniform(0.0001, 0.1)"
+
+
+def test_it_is_frozen() -> None:
+    spec = build_spec(MINIMAL)
+    with pytest.raises(ValueError, match="frozen"):
+        spec.seed = 3
+    assert spec.replace(seed=3).seed == 3
+    assert spec.seed == 0
+
+
+def test_all_faults_come_at_once_with_key_rule_value_and_choices() -> None:
+    found = faults(
+        {
+            "name": "../x",
+            "search": {"strategy": "bo", "space": {"lr": "loguniform(1, 0)"}},
+            "objective": {"metric": "loss", "mode": "mx"},
+            "scheduler": {"max_t": 10, "grace_period": 30},
+            "resources": {"cpus": -1, "gpus": float("nan")},
+            "num_samples": 0,
+            "sede": 1,
+        }
+    )
+    text = "\n".join(found)
+    assert len(found) == 9
+    for part in (
+        "name: must be letters",
+        "got '../x'",
+        "search.strategy: unknown search 'bo' (did you mean 'bohb'?); "
+        "available: bayesopt, bohb, grid, hyperopt, random",
+        "search.space.lr: loguniform: lower must be at most upper, got 1 and 0",
+        "objective.mode: unknown mode 'mx' (did you mean 'max'?); available: max, min",
+        "scheduler.grace_period: must be at most max_t, got 30 and 10",
+        "resources.cpus: must be greater than or equal to 0.0001, got -1",
+        "resources.gpus: must be a finite number, got nan",
+        "num_samples: must be greater than or equal to 1, got 0",
+        "sede: unknown key 'sede' (did you mean 'seed'?)",
+    ):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"search": {"space": {}}}, "search.space: is empty"),
+        ({"search": {"space": {"a": "choice([])"}}}, "search.space.a: choice needs at least one"),
+        ({"search": {"space": {"a": "grid_search([])"}}}, "at least one value"),
+        ({"search": {"space": {"a": "loguniform(0, 1)"}}}, "lower must be above 0, got 0"),
+        ({"search": {"space": {"a.b": 1}}}, "names must be text without '.'"),
+        ({"search": {"space": {"a": 1}, "points": 3}}, "search.points: unknown key 'points'"),
+        ({"search": None}, "search: "),
+        ({"num_samples": None}, "num_samples: is required, unless the search is grid"),
+        ({"num_samples": -5}, "num_samples: must be greater than or equal to 1, got -5"),
+        ({"scheduler": "hyperband"}, "scheduler: unknown scheduler 'hyperband'; available: asha"),
+        ({"scheduler": {"name": "ahsa"}}, "did you mean 'asha'?"),
+        ({"resources": {"gpus": 1.5}}, "resources.gpus: must be a share below 1 or a whole number"),
+        ({"time_budget_s": 0}, "time_budget_s: must be greater than 0, got 0"),
+        ({"training": {"lr": 1}}, "training.lr: is also searched: set search.space.lr instead"),
+        ({"training": {"f": object()}}, "training.f: "),
+        ({"name": "a/b"}, "got 'a/b'"),
+        ({"name": ".."}, "got '..'"),
+        ({"name": ""}, "got ''"),
+        ({"trainable": "nowhere"}, "trainable: must be a dotted path"),
+        ({"trainable": lambda config: None}, "trainable: cannot be pickled for the workers"),
+        ({"storage": ""}, "storage: must be a path"),
+        ({"storage": "a\0b"}, "storage: must be a path"),
+        ({"storage": "\ud800"}, "storage: must be a path"),
+        ({"warm_start": ""}, "warm_start: must be a path"),
+        ({"num_samples": 10**10}, "num_samples: must be less than or equal to 1000000000"),
+        ({"scheduler": {"max_t": 10**10}}, "scheduler.max_t: must be less than or equal to 1000"),
+        ({"timeouts": {"report_s": 1e300}}, "report_s: must be less than or equal to 1000000000"),
+        (
+            {"scheduler": {"reduction_factor": 1.0000000000000002}},
+            "scheduler.reduction_factor: must be larger: it makes more than 100 rungs up to max_t",
+        ),
+        (
+            {"search": {"strategy": "grid", "space": {"a": "uniform(0, 1)"}, "points": 1001}},
+            "must be less than or equal to 1000, got 1001",
+        ),
+        (
+            {"num_samples": None, "search": HUGE_GRID},
+            "num_samples: is required: there are more than 1,000,000,000 configs",
+        ),
+        ({"search": {"space": dict.fromkeys(map(str, range(1001)), 1)}}, "at most 1000 hyperp"),
+        ({"search": {"space": "lr"}}, "search.space: must be a mapping of names to domains"),
+        ({"seed": -1}, "seed: must be greater than or equal to 0, got -1"),
+    ],
+)
+def test_what_cannot_work_is_refused(change: dict[str, Any], fault: str) -> None:
+    assert fault in "\n".join(faults({**MINIMAL, **change}))
+
+
+def test_brackets_are_one_unless_the_search_is_bohb_or_says_so() -> None:
+    bohb = {"search": {**MINIMAL["search"], "strategy": "bohb"}}
+    assert build_spec(MINIMAL).brackets == 1
+    assert build_spec(MINIMAL | bohb).brackets == 2
+    assert build_spec({**MINIMAL, **bohb, "scheduler": {"brackets": 1}}).brackets == 1
+    assert build_spec({**MINIMAL, "scheduler": {"brackets": 3}}).brackets == 3
+    assert build_spec({**MINIMAL, **bohb, "scheduler": "none"}).brackets == 1
+    short = {"scheduler": {"max_t": 3, "grace_period": 3}}
+    assert build_spec({**MINIMAL, **bohb, **short}).brackets == 1
+
+
+def test_the_length_of_a_trial() -> None:
+    def epochs(**changes: Any) -> int | None:
+        return build_spec({**MINIMAL, **changes}).epochs
+
+    assert epochs(scheduler={"max_t": 7}) == 7
+    assert epochs(scheduler="none") is None
+    assert epochs(scheduler="none", training={"epochs": 4}) == 4
+    assert epochs(scheduler={"max_t": 7}, training={"epochs": 4}) == 4
+    assert epochs(scheduler={"max_t": 7}, training={"epochs": 40}) == 7
+
+
+def test_a_trainable_may_be_given_itself_or_with_dots() -> None:
+    assert build_spec({**MINIMAL, "trainable": json.dumps}).trainable == "json:dumps"
+    assert build_spec({**MINIMAL, "trainable": "a.b.C"}).trainable == "a.b:C"
+    assert build_spec(MINIMAL).trainable == IMAGE_CLASSIFIER
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda inner: (
+            st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3)
+        ),
+    )
+)
+def test_any_mapping_is_a_spec_or_refused(raw: object) -> None:
+    try:
+        build_spec({"search": raw, "num_samples": 1})
+    except SpecError as refused:
+        assert refused.faults  # noqa: PT017

@@ -1,0 +1,51 @@
+"""Sections of a spec: each refuses by itself what cannot work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tuner.settings_base import Part, parse
+from tuner.spec.sections import AshaSettings, Objective, Resources, Timeouts
+
+
+@pytest.mark.parametrize(
+    ("section", "raw", "fault"),
+    [
+        (Objective, {"metric": ""}, "metric: "),
+        (Objective, {"mode": "best"}, "mode: "),
+        (AshaSettings, {"reduction_factor": 1}, "reduction_factor: must be greater than 1, got 1"),
+        (
+            AshaSettings,
+            {"max_t": 3, "grace_period": 4},
+            "grace_period: must be at most max_t, got 4 and 3",
+        ),
+        (
+            AshaSettings,
+            {"max_t": 10, "reduction_factor": 3, "brackets": 5},
+            "brackets: must be at most 4, one more than there are rungs, got 5",
+        ),
+        (AshaSettings, {"brackets": 0}, "brackets: must be greater than or equal to 1"),
+        (Resources, {"gpus": 0.5, "workers": 2}, "gpus: must be whole when workers"),
+        (Resources, {"gpus": 0.5, "split": 2}, "gpus: must be whole when split is"),
+        (
+            Resources,
+            {"split": 3, "workers": 2},
+            "split: cannot be combined with workers above 1, got 3 and 2",
+        ),
+        (Resources, {"cpus": 1e-320}, "cpus: must be greater than or equal to 0.0001, got 1e-320"),
+        (Resources, {"gpus": 1e-5}, "gpus: must be 0 or at least 0.0001, got 1e-05"),
+        (Resources, {"split": 0}, "split: must be greater than or equal to 1, got 0"),
+        (Resources, {"cpus": float("inf")}, "cpus: must be a finite number, got inf"),
+        (Timeouts, {"report_s": 0}, "report_s: must be greater than 0, got 0"),
+    ],
+)
+def test_what_cannot_work_is_refused(section: type[Part], raw: dict[str, Any], fault: str) -> None:
+    _, faults = parse(section, raw)
+    assert fault in "\n".join(map(str, faults))
+
+
+def test_the_ranks_of_a_trial_in_words() -> None:
+    assert (Resources(workers=2).ranks, Resources(workers=2).ranks_text) == (2, "2 workers")
+    assert (Resources(split=3).ranks, Resources(split=3).ranks_text) == (3, "3 stages")

@@ -1,0 +1,46 @@
+"""Settings of the search strategies, as a spec checks them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tuner.errors import SpecError
+from tuner.spec.experiment import build_spec
+
+
+def faults(raw: dict[str, Any]) -> list[str]:
+    with pytest.raises(SpecError) as refused:
+        build_spec(raw)
+    return [str(fault) for fault in refused.value.faults]
+
+
+def test_grid_settings() -> None:
+    search = {"strategy": "grid", "space": {"a": "uniform(0, 1)", "b": "choice([1, 2])"}}
+    assert build_spec({"search": {**search, "points": {"a": 5}}}).trials == 10
+    assert build_spec({"search": search}).trials == 6
+    assert build_spec({"search": search, "num_samples": 4}).trials == 4
+    assert "search.points.c: unknown hyperparameter 'c'; available: a, b" in faults(
+        {"search": {**search, "points": {"c": 5}}}
+    )
+    assert "search.points" in faults({"search": {**search, "points": 0}})[0]
+
+
+def test_a_finite_space_bounds_the_number_of_random_trials() -> None:
+    assert build_spec({"search": {"space": {"a": "choice([1, 2])"}}, "num_samples": 9}).trials == 2
+
+
+def test_a_grid_of_given_configs_and_seeds() -> None:
+    search = {"strategy": "grid", "space": {"a": "uniform(0, 1)", "b": "choice([1, 2])"}}
+    given = {**search, "configs": [{"a": 0.5, "b": 1}, {"a": 0.25, "b": 2}], "seeds": [3, 4, 5]}
+    assert build_spec({"search": given}).trials == 6
+    assert build_spec({"search": {**given, "forbid": ["a < 0.3"]}}).trials == 3
+    assert build_spec({"search": {**search, "seeds": [3, 4]}}).trials == 12
+    assert faults({"search": {**search, "configs": [{"b": 1, "c": 2}], "seeds": [1, 1]}}) == [
+        "search.configs.0: unknown hyperparameter 'c'; available: a, b",
+        "search.configs.0.a: is missing",
+        "search.seeds: must differ from each other, got (1, 1)",
+    ]
+    searched = {"strategy": "grid", "space": {"seed": "choice([1, 2])"}, "seeds": [3]}
+    assert "cannot be given where `seed` is searched" in faults({"search": searched})[0]

@@ -1,0 +1,82 @@
+"""A spec's plain values: as people write them, overridden, and with another strategy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tuner.errors import SpecError
+from tuner.spec.experiment import build_spec
+from tuner.spec.text import override, read_mapping, read_value, with_strategy
+
+MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}
+
+
+def test_overrides_set_any_field_by_its_path() -> None:
+    raw = override(
+        MINIMAL,
+        [
+            "search.space.lr=loguniform(1e-5, 1e-2)",
+            "search.space.b=choice([16, 32])",
+            "scheduler.max_t=30",
+            "training.lr_schedule=one_cycle",
+            "seed=7",
+        ],
+    )
+    spec = build_spec(raw)
+    assert str(spec.search.space["lr"]) == "loguniform(1e-05, 0.01)"
+    assert str(spec.search.space["b"]) == "choice([16, 32])"
+    assert spec.scheduler is not None
+    assert (spec.scheduler.max_t, spec.seed) == (30, 7)
+    assert spec.training == {"lr_schedule": "one_cycle"}
+    assert MINIMAL["search"]["space"] == {"lr": "uniform(0, 1)"}
+
+
+@pytest.mark.parametrize("wrong", ["seed", "=3", ".=3", "num_samples.x=3", "seed=[1"])
+def test_overrides_that_cannot_be_read_are_refused(wrong: str) -> None:
+    with pytest.raises(SpecError, match="the command line has 1 fault"):
+        override(MINIMAL, [wrong])
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1e-3", 0.001),
+        ("-2E5", -2e5),
+        (".5", 0.5),
+        ("3", 3),
+        ("true", True),
+        ("null", None),
+        ("[1, 1e-2]", [1, 0.01]),
+        ("sgd", "sgd"),
+        ("choice([16, 32])", "choice([16, 32])"),
+        ("1e", "1e"),
+    ],
+)
+def test_values_are_read_as_people_write_them(text: str, value: object) -> None:
+    assert read_value(text) == value
+    assert type(read_value(text)) is type(value)
+
+
+def test_switching_the_strategy_keeps_the_space_and_drops_the_rest() -> None:
+    grid = with_strategy({**MINIMAL, "seed": 3}, "grid")
+    assert grid["search"] == {"strategy": "grid", "space": {"lr": "uniform(0, 1)"}}
+    assert "num_samples" not in grid
+    back = with_strategy({"search": {**grid["search"], "points": 9}, "num_samples": 5}, "random")
+    assert build_spec(back).search.strategy == "random"
+    assert with_strategy(MINIMAL, "random") == MINIMAL
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("seed: [1", "is neither YAML nor JSON"),
+        ("[" * 100_000, "is neither YAML nor JSON"),
+        ("[1]", "must be a mapping of names to values"),
+        ("1: 2", "must be a mapping of names to values"),
+    ],
+)
+def test_text_that_is_no_mapping_is_refused(text: str, fault: str) -> None:
+    with pytest.raises(SpecError, match=f"x.yaml has 1 fault:\n  {fault}"):
+        read_mapping(text, "x.yaml")

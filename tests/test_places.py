@@ -1,0 +1,83 @@
+"""A storage that is a URL has a folder here, and a path in it knows its URL."""
+
+from pathlib import Path
+
+import pytest
+
+from tuner.errors import UsageError
+from tuner.places import (
+    ROOT,
+    experiment_here,
+    is_url,
+    local,
+    shown,
+    storage_of,
+    url_of,
+)
+from tuner.spec.experiment import build_spec
+
+URL = "s3://bucket/some/runs"
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path, monkeypatch):
+    monkeypatch.setenv(ROOT, str(tmp_path / "mirrors"))
+    return tmp_path / "mirrors"
+
+
+@pytest.mark.parametrize("storage", ["results", "./a", "/a/b", "~/x", "C:\\x", "a:b", "s3:/x", ""])
+def test_a_folder_is_no_url(storage):
+    assert not is_url(storage)
+    assert not is_url(Path("s3://bucket"))
+
+
+def test_a_folder_is_itself(tmp_path):
+    assert local(tmp_path) == tmp_path
+    assert local("~/x") == Path.home() / "x"
+    assert url_of(tmp_path / "x") is None
+    assert storage_of(tmp_path / "x") == str(tmp_path)
+    assert shown(tmp_path) == str(tmp_path)
+    assert experiment_here(str(tmp_path / "x")) == tmp_path / "x"
+
+
+@pytest.mark.parametrize("url", [URL, URL + "/", "gs://b", "file:///a b/%41", "memory://x"])
+def test_a_url_and_what_lies_below_it_come_back_from_its_mirror(url, root):
+    folder = local(url) / "digits"
+    assert folder.is_relative_to(root)
+    plain = url.rstrip("/")
+    assert storage_of(folder) == url_of(folder.parent) == plain
+    assert url_of(folder / "trials" / "00000") == f"{plain}/digits/trials/00000"
+    assert shown(folder) == f"{plain}/digits"
+    assert experiment_here(f"{plain}/digits") == folder
+
+
+def test_a_path_that_leaves_the_mirror_is_not_of_the_store(root):
+    assert url_of(local(URL) / ".." / "..") is None
+    assert url_of(root) is None
+
+
+def test_a_link_to_a_mirror_is_the_mirror(tmp_path):
+    folder = local(URL) / "digits"
+    folder.mkdir(parents=True)
+    (tmp_path / "link").symlink_to(folder)
+    assert url_of(tmp_path / "link") == f"{URL}/digits"
+
+
+def test_a_url_too_long_for_a_folder_is_refused():
+    with pytest.raises(UsageError, match="at most 255 characters"):
+        local("s3://" + "x" * 300)
+
+
+def test_an_experiment_at_a_url_lies_in_its_mirror(root):
+    spec = build_spec(
+        {
+            "name": "a",
+            "search": {"space": {"lr": "uniform(0, 1)"}},
+            "storage": URL,
+            "num_samples": 1,
+        }
+    )
+    assert spec.storage == URL
+    assert spec.folder == local(URL) / "a"
+    assert spec.place == f"{URL}/a"
+    assert spec.replace(storage="x").place == str(Path("x/a").resolve())

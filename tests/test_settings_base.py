@@ -1,0 +1,82 @@
+"""The base of the settings models, and pydantic's faults in plain words."""
+
+from typing import Literal
+
+import pytest
+from pydantic import Field, model_validator
+
+from tuner.errors import Fault
+from tuner.settings_base import Part, Rule, parse
+
+
+class Inner(Part):
+    size: int = Field(1, ge=1)
+    colour: Literal["red", "green", "blue"] = "red"
+
+
+class Outer(Part):
+    name: str
+    rate: float = 0.5
+    inner: Inner = Inner()
+
+    @model_validator(mode="after")
+    def _rule(self):
+        if self.name == "wrong":
+            raise Rule(Fault("rate", "is too high", self.rate), Fault("", "is odd"))
+        return self
+
+
+def faults(**values):
+    made, found = parse(Outer, values)
+    assert made is None
+    return [str(fault) for fault in found]
+
+
+def test_what_is_right_is_built():
+    made, found = parse(Outer, {"name": "x", "inner": {"size": 3}})
+    assert (made.inner.size, found) == (3, [])
+
+
+def test_it_is_frozen():
+    with pytest.raises(ValueError, match="frozen"):
+        parse(Outer, {"name": "x"})[0].name = "y"
+
+
+@pytest.mark.parametrize(
+    ("values", "fault"),
+    [
+        ({}, "name: is required"),
+        ({"name": "x", "inner": {"size": 0}}, "inner.size: must be greater than or equal to 1"),
+        ({"name": "x", "inner": {"size": "a"}}, "inner.size: must be a whole number, got 'a'"),
+        ({"name": "x", "inner": 3}, "inner: must be a mapping of keys to values, got 3"),
+        ({"name": 3}, "name: must be text, got 3"),
+        ({"name": "x", "rate": float("nan")}, "rate: must be a finite number"),
+        ({"name": "x", "rate": float("inf")}, "rate: must be a finite number"),
+        ({"name": "x", "rte": 1}, "rte: unknown key 'rte' (did you mean 'rate'?); available: "),
+        (
+            {"name": "x", "inner": {"sice": 1}},
+            "inner.sice: unknown key 'sice' (did you mean 'size'?); available: colour, size",
+        ),
+        (
+            {"name": "x", "inner": {"colour": "gren"}},
+            "inner.colour: unknown colour 'gren' (did you mean 'green'?); "
+            "available: blue, green, red",
+        ),
+        ({"name": "x", "inner": {"colour": 3}}, "inner.colour: must be one of the choices, got 3"),
+    ],
+)
+def test_a_fault_names_key_rule_value_and_choices(values, fault):
+    assert faults(**values)[0].startswith(fault)
+
+
+def test_all_faults_come_at_once():
+    assert len(faults(rate="x", inner={"size": 0, "colour": "x", "more": 1})) == 5
+
+
+def test_a_rule_brings_its_own_faults():
+    assert faults(name="wrong") == ["rate: is too high, got 0.5", "is odd"]
+
+
+def test_keys_stand_under_a_prefix():
+    _, [fault] = parse(Outer, {}, prefix="search")
+    assert fault.key == "search.name"

@@ -1,0 +1,88 @@
+"""The names of failures, and the check of a report."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.errors import FAILURE_KINDS
+from tuner.trial.failures import check_report, failure_of
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (ValueError("wrong shape:\n  3"), "exception", "ValueError: wrong shape: 3"),
+        (KeyError("lr"), "exception", "KeyError: 'lr'"),
+        (SystemExit(0), "exception", "SystemExit: 0"),
+        (KeyboardInterrupt(), "exception", "KeyboardInterrupt"),
+        (MemoryError(), "oom", "MemoryError"),
+        (torch.OutOfMemoryError("CUDA out of memory."), "oom", "OutOfMemoryError: CUDA out of mem"),
+        (RuntimeError("CUDA error: out of memory"), "oom", "RuntimeError: CUDA error: out of"),
+        (RuntimeError("CUBLAS_STATUS_ALLOC_FAILED when calling"), "oom", "RuntimeError: CUBLAS"),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_NOT_INITIALIZED"), "oom", "RuntimeError: cuDNN"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you"), "oom", "RuntimeError: D"),
+        (RuntimeError("CUDA error: device-side assert triggered"), "exception", "RuntimeError: CU"),
+        (ValueError("ran out of memory cards"), "exception", "ValueError: ran"),
+    ],
+)
+def test_an_exception_has_a_kind_and_one_line(error, kind, message):
+    failure = failure_of(error)
+    assert failure.kind == kind
+    assert failure.message.startswith(message)
+    assert failure.kind in FAILURE_KINDS
+
+
+def test_a_long_message_is_cut():
+    assert len(failure_of(ValueError("x" * 10_000)).message) <= 500
+
+
+@pytest.mark.parametrize(
+    "value", [0.5, 1, np.float32(0.5), np.int64(1), np.array(0.5), torch.tensor(0.5)]
+)
+def test_scalars_of_every_kind_count(value):
+    metrics, left_out, failure = check_report({"m": value}, "m")
+    assert metrics == {"m": pytest.approx(float(value))}
+    assert type(metrics["m"]) in (int, float)
+    assert (left_out, failure) == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("report", "kind", "message"),
+    [
+        (None, "bad_report", "reported NoneType, not a mapping of metrics"),
+        ([("m", 1)], "bad_report", "reported list, not a mapping"),
+        ({}, "bad_report", "did not report 'm'; it reported nothing"),
+        ({"b": 1, "a": 2}, "bad_report", "did not report 'm'; it reported a, b"),
+        ({"m": None}, "bad_report", "'m' is no number: None"),
+        ({"m": "0.5"}, "bad_report", "'m' is no number: '0.5'"),
+        ({"m": True}, "bad_report", "'m' is no number: True"),
+        ({"m": torch.tensor([1.0, 2.0])}, "bad_report", "'m' is no number: tensor"),
+        ({"m": 1j}, "bad_report", "'m' is no number: 1j"),
+        ({"m": math.nan}, "nan", "'m' is nan"),
+        ({"m": torch.tensor(math.inf)}, "nan", "'m' is inf"),
+        ({"m": -math.inf}, "nan", "'m' is -inf"),
+        ({"m": 10**400}, "nan", "'m' is inf"),
+    ],
+)
+def test_a_report_without_the_objective_is_a_failure(report, kind, message):
+    metrics, left_out, failure = check_report(report, "m")
+    assert (metrics, left_out, failure.kind) == ({}, [], kind)
+    assert failure.message.startswith(message)
+
+
+def test_other_values_that_are_no_finite_numbers_are_left_out():
+    report = {"m": 1.0, "nan": math.nan, "text": "x", "flag": True, "many": np.ones(3), 7: 2}
+    metrics, left_out, failure = check_report(report, "m")
+    assert (metrics, failure) == ({"m": 1.0, "7": 2}, None)
+    assert left_out == ["nan", "text", "flag", "many"]
+
+
+@given(st.dictionaries(st.text(max_size=3), st.one_of(st.floats(), st.integers(), st.none())))
+def test_whatever_is_reported_what_is_recorded_is_finite(report):
+    metrics, _, failure = check_report(report, "m")
+    assert all(math.isfinite(value) for value in metrics.values())
+    assert (failure is None) == ("m" in metrics)

@@ -1,0 +1,199 @@
+"""A Learner's trial as Tune drives it, in this process; a function's is in integration/."""
+
+import json
+import pickle
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from test_worker import Counter, plan
+
+from tuner.trial import trainable, trial_log
+from tuner.trial.failures import STORAGE, Failure
+from tuner.trial.recycling import Leftovers
+from tuner.trial.trainable import REPORT, LearnerTrial
+from tuner.trial.worker_death import WorkerReplacedError, WorkerSpentError, death_of, is_recycled
+
+PLAN = None  # of the trial that is made next
+
+
+class Here(LearnerTrial):
+    """A trial whose plan comes from this module, as `tune.with_parameters` brings it in Ray."""
+
+    def setup(self, config):
+        super().setup(config, PLAN)
+
+
+class Moody(Counter):
+    """Misbehaves as its config says, in its second epoch."""
+
+    def __init__(self, config, constants, **place):
+        super().__init__(config, constants, **place)
+        if config.get("does") == "refuses":
+            raise ValueError("no such layer")
+
+    def step(self):
+        report = super().step()
+        does = self.built_with[0].get("does")
+        print("step", self.steps)
+        if self.steps < 2 or does is None:
+            return report
+        if does == "exits":
+            sys.exit(3)
+        if does == "raises":
+            raise RuntimeError("diverged")
+        if does == "poisons":
+            raise RuntimeError("CUDA error: device-side assert triggered")
+        return {"nan": {"steps": float("nan")}, "none": None}[does]
+
+
+@pytest.fixture
+def make(tmp_path, monkeypatch):
+    """Makes a trial with a config, and ends it."""
+    trials = []
+    monkeypatch.chdir(tmp_path)
+
+    def begin(config=None, *, trial_id="00000", **changes):
+        made = replace(plan(tmp_path, trainable="test_trainable:Moody", cpus=1), **changes)
+        monkeypatch.setitem(globals(), "PLAN", made)
+        trials.append(Here(assignment(config, trial_id)))
+        return trials[-1]
+
+    before = sys.stdout, sys.stderr
+    yield begin
+    for trial in trials:
+        trial.stop()
+    assert (sys.stdout, sys.stderr) == before
+
+
+def assignment(config=None, trial_id="00000", **more):
+    return {"trial_id": trial_id, "config": config or {}, **more}
+
+
+def log(folder, trial_id="00000"):
+    trial_log._catch_up()
+    return (folder / "trials" / trial_id / "log.txt").read_text()
+
+
+def test_an_epoch_is_a_step_and_a_checkpoint(make, tmp_path):
+    trial = make()
+    results = [trial.train() for _ in range(3)]
+    assert [r["training_iteration"] for r in results] == [1, 2, 3]
+    assert [r["done"] for r in results] == [False, False, True]
+    for epoch, result in enumerate(results, start=1):
+        report = json.loads(json.dumps(result[REPORT]))
+        metrics = report["metrics"]
+        assert metrics.keys() == {"steps", "threads", "memory_mib", "peak_memory_mib"}
+        assert (metrics["steps"], metrics["threads"]) == (epoch, 1)
+        assert report["checkpoint"]["path"] == f"trials/00000/checkpoints/{epoch}/state.pt"
+        assert (tmp_path / report["checkpoint"]["path"]).is_file()
+        assert result["steps"] == epoch  # where the scheduler looks for it
+    assert log(tmp_path) == "step 1\nstep 2\nstep 3\n"
+
+
+@pytest.mark.parametrize(
+    ("does", "kind", "message"),
+    [
+        ("nan", "nan", "'steps' is nan"),
+        ("none", "bad_report", "reported NoneType, not a mapping of metrics"),
+    ],
+)
+def test_a_failure_is_the_last_result(make, tmp_path, does, kind, message):
+    trial = make({"does": does})
+    assert not trial.train()["done"]
+    result = trial.train()
+    assert result["done"]
+    failure = result[REPORT]["failure"]
+    assert (failure["kind"], failure["message"]) == (kind, message)
+    assert message in log(tmp_path)
+    assert trial.train()[REPORT] == result[REPORT]
+
+
+@pytest.mark.parametrize(
+    ("does", "good", "message", "poisoned"),
+    [
+        ("raises", 1, "RuntimeError: diverged", False),
+        ("exits", 1, "SystemExit: 3", False),
+        ("poisons", 1, "RuntimeError: CUDA error: device-side assert triggered", True),
+        ("refuses", 0, "ValueError: no such layer", False),
+    ],
+)
+def test_a_failure_that_may_have_left_something_behind_ends_the_process(
+    make, tmp_path, does, good, message, poisoned
+):
+    trial = make({"does": does})
+    for _ in range(good):
+        trial.train()
+    with pytest.raises(WorkerSpentError) as spent:
+        trial.train()
+    sent = pickle.loads(pickle.dumps(spent.value))  # as it comes to the driver
+    assert death_of(SimpleNamespace(cause=sent)) == Failure("exception", message, poisoned)
+    assert "Traceback" in log(tmp_path)
+
+
+def test_a_process_that_has_kept_too_much_does_not_begin_another_trial(make, tmp_path, monkeypatch):
+    trial = make()
+    trial.train()
+    monkeypatch.setattr(Leftovers, "clear", lambda self: 513.0)
+    with pytest.raises(WorkerReplacedError) as grown:
+        trial.reset(assignment(trial_id="00001"))
+    assert is_recycled(SimpleNamespace(cause=pickle.loads(pickle.dumps(grown.value))))
+    assert log(tmp_path).endswith("it has kept 513 MiB of earlier trials\n")
+    assert not (tmp_path / "trials" / "00001").exists()
+
+
+def test_a_process_whose_node_is_about_to_leave_does_not_begin_another_trial(
+    make, tmp_path, monkeypatch
+):
+    trial = make()
+    trial.train()
+    monkeypatch.setattr(trainable, "must_move", lambda: True)
+    with pytest.raises(WorkerReplacedError, match="its node is about to leave"):
+        trial.reset(assignment(trial_id="00001"))
+    assert not (tmp_path / "trials" / "00001").exists()
+
+
+def test_a_checkpoint_that_the_disk_does_not_take_is_no_fault_of_the_trial(make, tmp_path):
+    trial = make()
+    (tmp_path / "trials/00000/checkpoints").write_text("in the way")
+    failure = trial.train()[REPORT]["failure"]
+    assert failure["kind"] == STORAGE
+    assert failure["message"].startswith(f"cannot write {tmp_path}/trials/00000/checkpoints/1/")
+
+
+def test_a_log_that_cannot_be_written_is_no_fault_of_the_trial(make, tmp_path):
+    (tmp_path / "trials").write_text("in the way")
+    failure = make().train()[REPORT]["failure"]
+    assert (failure["kind"], "log.txt: Not a directory" in failure["message"]) == (STORAGE, True)
+
+
+def test_the_next_trial_in_the_same_process_knows_nothing_of_the_one_before(make, tmp_path):
+    trial = make({"does": "nan"})
+    trial.train()
+    trial.train()
+    assert trial.reset(assignment(trial_id="00001"))
+    assert trial.train()[REPORT]["metrics"]["steps"] == 1
+    assert log(tmp_path, "00001") == "step 1\n"
+
+
+def test_it_goes_on_from_a_checkpoint_at_the_next_epoch(make):
+    trial = make()
+    trial.train()
+    checkpoint = trial.train()[REPORT]["checkpoint"]
+    trial.reset(assignment(epoch=checkpoint.pop("epoch"), checkpoint=checkpoint))
+    result = trial.train()
+    assert (result["training_iteration"], result["steps"], result["done"]) == (3, 3, True)
+
+
+def test_without_a_length_it_goes_on_until_it_is_stopped(make):
+    trial = make(epochs=None)
+    assert not any(trial.train()["done"] for _ in range(5))
+
+
+def test_what_the_plan_adds_to_the_path_is_found(make, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / "brought.py").write_text("from test_trainable import Moody\n")
+    trial = make(trainable="brought:Moody", sys_path=(str(tmp_path / "modules"),))
+    assert trial.train()["steps"] == 1

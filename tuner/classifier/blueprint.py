@@ -1,0 +1,79 @@
+"""What a model of those that ship is built from, without the settings of its training.
+
+It is whole: a default that changes later does not change what an earlier blueprint builds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from pydantic import Field, model_validator
+
+from tuner.classifier.catalog import DATASETS, MODELS
+from tuner.classifier.settings import ClassifierSettings, model_settings
+from tuner.errors import Fault, unknown
+from tuner.settings_base import Part, Rule, parse
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+
+class Blueprint(Part):
+    """A model by its name, all of its own settings, and the images and classes that it is for."""
+
+    name: str
+    settings: dict[str, Any]
+    in_channels: int = Field(ge=1, le=1024)
+    image_size: int = Field(ge=1, le=4096, description="px of height and width")
+    num_classes: int = Field(ge=1, le=2**20)
+
+    @model_validator(mode="after")
+    def _can_be_built(self) -> Self:
+        info = MODELS.get(self.name)
+        if info is None:
+            raise Rule(unknown("name", "model", self.name, MODELS))
+        if self.settings.keys() != info.settings.keys():
+            rule = f"must be those of model {self.name!r}"
+            raise Rule(Fault("settings", rule, sorted(self.settings), tuple(sorted(info.settings))))
+        _, faults = parse(ClassifierSettings, self._as_settings(), "settings")
+        if faults:
+            raise Rule(*faults)
+        if not info.takes(channels=self.in_channels, image_size=self.image_size):
+            raise Rule(Fault("image_size", f"model {self.name!r} takes {info.needs()}"))
+        return self
+
+    def _as_settings(self) -> dict[str, Any]:
+        return {"model": self.name, **self.settings}
+
+    def build(self, weights: Mapping[str, Tensor]) -> nn.Module:
+        """The model with these weights, which it keeps, in evaluation mode; it can be trained on.
+
+        It maps x_NCHW, normalised, to logits_NK. Nothing random is drawn, and no memory taken but
+        that of the weights. Raises RuntimeError where they are another model's.
+        """
+        import torch
+
+        from tuner.classifier.models.build import build_model
+
+        with torch.device("meta"):
+            model = build_model(
+                ClassifierSettings.model_validate(self._as_settings()),
+                in_channels=self.in_channels,
+                image_size=self.image_size,
+                num_classes=self.num_classes,
+            )
+        model.load_state_dict(weights, assign=True)
+        return model.eval()
+
+
+def blueprint_of(settings: ClassifierSettings) -> Blueprint:
+    """The blueprint of the model that `settings` train, for their data set's images."""
+    data = DATASETS[settings.dataset]
+    return Blueprint(
+        name=settings.model,
+        settings=model_settings(settings),
+        in_channels=data.channels,
+        image_size=data.image_size,
+        num_classes=data.num_classes,
+    )

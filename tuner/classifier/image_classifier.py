@@ -1,0 +1,260 @@
+"""The Learner that ships with tuner: an image classifier trained from `ClassifierSettings`.
+
+In a plain Python process:
+
+    learner = ImageClassifier({"lr": 0.3}, {"model": "cnn", "dataset": "digits", "epochs": 10})
+    metrics = learner.step()
+"""
+
+# N images, C channels, H W pixels, K classes
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from tuner.classifier.catalog import METRICS
+from tuner.classifier.data.augment import Augmentation
+from tuner.classifier.data.batches import Batcher, plan_epoch, shards
+from tuner.classifier.data.image_set import ImageSet, image_set
+from tuner.classifier.loss import CrossEntropy
+from tuner.classifier.models.build import build_model
+from tuner.classifier.optimizer import build_lr_schedule, build_optimizer, next_lr
+from tuner.classifier.precision import Precision, choose, hardware
+from tuner.classifier.replica import Replica
+from tuner.classifier.settings import ClassifierSettings, check_settings
+from tuner.classifier.setup import Setup
+from tuner.classifier.transfer import freeze, load_weights, matching, start_from
+from tuner.errors import SpecError
+from tuner.trial.host_copy import host_copy
+from tuner.trial.ranks import Ranks
+
+if TYPE_CHECKING:
+    from tuner.classifier.stage import Stage
+
+PREPARING = 1000  # training images that a model may learn something from before it trains
+
+
+class ImageClassifier:
+    """Trains the model, data set and recipe that its settings name; a `Learner`.
+
+    Everything random comes from the setting `seed`, and of that from (seed, epoch) alone, so two
+    trials in one process do not meet. On a CPU a run that was saved and loaded continues bit for
+    bit. On several ranks gradients equal one process's, except that BatchNorm on CPU ranks sees
+    each rank's share of a batch only: use norm="group" there. split: the number of stages of the
+    model, one on each rank; 1 where every rank has all of it.
+    """
+
+    metrics = METRICS
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        constants: Mapping[str, Any],
+        *,
+        device: torch.device | str = "cpu",
+        rank: int = 0,
+        world_size: int = 1,
+        split: int = 1,
+    ) -> None:
+        """Raises SpecError for settings that cannot work, DataError for data that is not there."""
+        settings = _settings({**constants, **config}, split)
+        assert split in (1, world_size)
+        self._device = torch.device(device)
+        self._ranks = Ranks(rank, world_size, self._device)
+        self._settings = settings
+        self._data = image_set(
+            settings.dataset,
+            data_dir=settings.data_dir,
+            split_seed=settings.split_seed,
+            device=self._device,
+        )
+        self._augmentation = Augmentation(
+            settings.crop_padding, settings.flip, settings.cutout, settings.alternating_flip
+        )
+        self._dtype: torch.dtype = getattr(torch, settings.dtype)
+        self._precision = _precision(settings, self._device, split=split)
+        self._scaler = torch.amp.GradScaler(self._device.type, enabled=self._precision.scaled)
+        self._batcher = Batcher(
+            self._data, dtype=self._dtype, augmentation=self._augmentation, device=self._device
+        )
+        model = _seeded_model(settings, self._data).to(self._dtype)
+        if split == 1:
+            model.to(self._device)
+        # torch has the argument, its stubs do not.
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._prepare(model)
+        self._model = self._ranks.synchronised(model)
+        self._frozen = matching(self._model, settings.freeze)
+        freeze(self._model, self._frozen)
+        self._part = self._built_part(split)
+        self._optimizer = build_optimizer(settings, self._model, frozen=self._frozen)
+        batches = ceil(len(self._data.splits["train"]) / settings.batch_size)
+        self._steps = settings.epochs * batches
+        self._lr_schedule = build_lr_schedule(settings, self._optimizer, steps=self._steps)
+        self._epoch = 0
+
+    def step(self) -> dict[str, float]:
+        """Train one epoch and validate.
+
+        train_loss is the mean over the epoch of what was minimised (with label smoothing), lr
+        that of the epoch's last batch, micro_batch_size the images that a rank computes at once,
+        images_per_s the training throughput over all ranks, epoch_s the seconds of training and
+        validation. Steps beyond `epochs` keep the last lr.
+        """
+        started = time.perf_counter()
+        if self._epoch == 0:
+            self._start()
+        with self._precision.applied():
+            loss_sum, lr = self._train_epoch()
+        trained_s = time.perf_counter() - started
+        val_loss, val_accuracy = self._evaluate("validation")
+        self._epoch += 1
+        slowest = [trained_s, time.perf_counter() - started]
+        trained_s, epoch_s = self._ranks.reduced(slowest, dist.ReduceOp.MAX)
+        images = len(self._data.splits["train"])
+        return {
+            "train_loss": loss_sum / images,
+            "val_loss": val_loss,
+            "val_accuracy": val_accuracy,
+            "lr": lr,
+            "micro_batch_size": self._part.micro_batch_size,
+            "images_per_s": images / trained_s,
+            "epoch_s": epoch_s,
+        }
+
+    def test(self) -> dict[str, float]:
+        """The loss and the accuracy (0 to 1) on the held-out test split."""
+        loss, accuracy = self._evaluate("test")
+        return {"test_loss": loss, "test_accuracy": accuracy}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Copies, on the CPU, of the model, the optimizer, the schedule and the epoch.
+
+        No state of a random number generator: an epoch's randomness follows from its number.
+        """
+        return {
+            **self._part.state(self._optimizer),
+            "lr_schedule": host_copy(self._lr_schedule.state_dict()),
+            "epoch": self._epoch,
+            "scaler": self._scaler.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go back to `state`; raises RuntimeError where it is another model's."""
+        self._model.load_state_dict(state["model"])
+        # Both keep what they are given, and an optimizer then updates it in place.
+        self._optimizer.load_state_dict(deepcopy(state["optimizer"]))
+        self._lr_schedule.load_state_dict(deepcopy(state["lr_schedule"]))
+        self._epoch = state["epoch"]
+        self._part.load(state)
+        if state.get("scaler"):
+            self._scaler.load_state_dict(state["scaler"])
+
+    def _built_part(self, split: int) -> Replica | Stage:
+        settings = self._settings
+        setup = Setup(
+            self._model,
+            settings,
+            self._ranks,
+            self._batcher,
+            CrossEntropy(self._dtype, settings.label_smoothing, settings.test_time_flip),
+            self._precision,
+        )
+        if split > 1:
+            from tuner.classifier.stage import Stage  # what it imports takes a second
+
+            return Stage(setup)
+        return Replica(setup, self._scaler)
+
+    def _prepare(self, model: nn.Module) -> None:
+        """Let a model that learns something from the images before it trains do so."""
+        prepare: Callable[[Tensor], None] | None = getattr(model, "prepare", None)
+        if prepare is not None:
+            rows_N = self._data.splits["train"][:PREPARING].to(self._data.rows_NP.device)
+            prepare(self._batcher.batch(rows_N)[0])
+
+    def _start(self) -> None:
+        """What comes before the first epoch."""
+        source = self._settings.start_from
+        if source is not None:
+            new = start_from(self._model, load_weights(source), source=source)
+            print(f"started from {source}; new: {', '.join(new) or 'nothing'}")
+
+    def _thaw(self) -> None:
+        """Let train, or hold, what the epoch that begins asks for."""
+        until = self._settings.unfreeze_epoch
+        held = until is None or self._epoch < until
+        freeze(self._model, self._frozen if held else ())
+
+    def _train_epoch(self) -> tuple[float, float]:
+        """(sum of the loss over all images and ranks, lr of the last batch)."""
+        epoch = plan_epoch(
+            self._data.splits["train"],
+            seed=self._settings.seed,
+            epoch=self._epoch,
+            image_size=self._data.info.image_size,
+            augmentation=self._augmentation,
+            device=self._device,
+            home=self._data.rows_NP.device,
+        )
+        self._thaw()
+        self._part.train()
+        lr = 0.0
+        # Summed on the device: reading it at every batch would wait for the device every time.
+        loss_sum = torch.zeros((), dtype=torch.float64, device=self._device)
+        for shard in shards(len(epoch.order_N), **self._part.share(self._settings.batch_size)):
+            loss_sum += self._part.backward(epoch, shard)
+            self._scaler.step(self._optimizer)
+            self._scaler.update()
+            lr = next_lr(self._lr_schedule, steps=self._steps)
+        return self._ranks.reduced([loss_sum.item()])[0], lr
+
+    @torch.inference_mode()
+    def _evaluate(self, split: str) -> tuple[float, float]:
+        """(mean loss, accuracy) on a split; each image counts once, on one rank."""
+        self._part.eval()
+        rows_N = self._data.splits[split].to(self._data.rows_NP.device)
+        # (sum of the loss, number right)
+        sums = torch.zeros(2, dtype=torch.float64, device=self._device)
+        with self._precision.applied():
+            for shard in shards(len(rows_N), **self._part.share(self._part.evaluation_batch)):
+                if shard.count:
+                    sums += self._part.measure(rows_N[shard.positions])
+        loss, right = self._ranks.reduced(sums.tolist())
+        return loss / len(rows_N), right / len(rows_N)
+
+
+def _settings(values: Mapping[str, Any], split: int) -> ClassifierSettings:
+    faults = check_settings(values, split=split, files=False)  # a later epoch needs none of them
+    if faults:
+        raise SpecError(faults, "the image classifier")
+    return ClassifierSettings.model_validate(values)
+
+
+def _precision(settings: ClassifierSettings, device: torch.device, *, split: int) -> Precision:
+    setting = settings.precision if settings.dtype == "float32" else "float32"
+    precision = choose(setting, hardware(device))
+    if split > 1 and precision.scaled:  # each stage would find overflows of its own
+        return choose("float32", hardware(device))
+    return precision
+
+
+def _seeded_model(settings: ClassifierSettings, data: ImageSet) -> nn.Module:
+    """The initial model; leaves torch's global random state as it found it."""
+    info = data.info
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(settings.seed)
+        return build_model(
+            settings,
+            in_channels=info.channels,
+            image_size=info.image_size,
+            num_classes=info.num_classes,
+        )

@@ -1,0 +1,141 @@
+"""One rank's part in a trial that is not split: the whole model on its device.
+
+Ranks that hold replicas divide each batch among them and average their gradients.
+"""
+
+# N images, C channels, H W pixels, K classes
+
+from __future__ import annotations
+
+from functools import partial
+from math import ceil
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from tuner.classifier.data.batches import Epoch, Shard, micro_shards
+from tuner.classifier.micro_batch import MicroBatch
+from tuner.classifier.setup import Setup
+from tuner.classifier.transfer import rest_frozen_norms
+from tuner.trial.host_copy import host_copy
+
+OVERLAPPING = ("cuda",)  # where ranks exchange gradients while they still compute
+
+
+class Replica:
+    """Computes this rank's share of each batch, in parts as small as its memory demands.
+
+    evaluation_batch: images of a split that all ranks evaluate at once.
+    """
+
+    def __init__(self, setup: Setup, scaler: torch.amp.GradScaler) -> None:
+        self._model, self._ranks, self._batcher = setup.model, setup.ranks, setup.batcher
+        self._loss, self._precision, self._scaler = setup.loss, setup.precision, scaler
+        self._compile = setup.settings.compile
+        self._rehearsed = 0  # the micro-batch that every rank is known to have the memory for
+        self._wrap()
+        world_size, device = self._ranks.world_size, self._ranks.device
+        self._micro = MicroBatch(
+            ceil(setup.settings.batch_size / world_size),
+            device=device,
+            buffers=self._model.buffers(),
+            of="training",
+        )
+        own = setup.evaluation_batch
+        self._evaluation_micro = MicroBatch(own, device=device, of="evaluation")
+        self.evaluation_batch = own * world_size
+
+    @property
+    def micro_batch_size(self) -> int:
+        """Images that this rank computes at once."""
+        return self._micro.size
+
+    def share(self, batch_size: int) -> dict[str, int]:
+        """The arguments that make `shards` this rank's."""
+        return self._ranks.share(batch_size)
+
+    def train(self) -> None:
+        """Before an epoch: what has begun to train, or ceased to, is taken into account."""
+        if self._training() != self._wrapped:
+            self._wrap()
+        self._network.train()
+        rest_frozen_norms(self._model)
+
+    def eval(self) -> None:
+        """Before an evaluation: all ranks evaluate one model."""
+        self._ranks.share_buffers(self._model)
+        self._model.eval()
+
+    def backward(self, epoch: Epoch, shard: Shard) -> Tensor:
+        """Leave the gradients of the mean loss of a global batch; the sum of this rank's loss."""
+        # Ranks that already exchange gradients cannot go back because one of them is out of
+        # memory. So they agree first, and on CUDA, once that has shown that a size fits, overlap
+        # the exchange with computing.
+        if self._rehearsed == self._micro.size:
+            return self._accumulate(epoch, shard, self._micro.size, overlap=True)
+        attempt = partial(self._accumulate, epoch, shard)
+        loss_sum = self._micro.run(attempt, agree=self._ranks.smallest)
+        if self._ranks.several:
+            self._ranks.average_gradients(self._model.parameters())
+            if self._ranks.device.type in OVERLAPPING:
+                self._rehearsed = self._micro.size
+        return loss_sum
+
+    def measure(self, rows_N: Tensor) -> Tensor:
+        """(sum of the loss, number right) of the images `rows_N`."""
+        return self._evaluation_micro.run(partial(self._measure, rows_N))
+
+    def state(self, optimizer: Optimizer) -> dict[str, Any]:
+        """Copies, on the CPU, of what trains."""
+        return {
+            "model": host_copy(dict(self._model.state_dict())),
+            "optimizer": host_copy(optimizer.state_dict()),
+            "micro_batch_size": self._micro.size,
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on with the micro-batch of a state, where it tells one."""
+        self._micro.size = state.get("micro_batch_size", self._micro.size)
+
+    def _training(self) -> list[bool]:
+        return [parameter.requires_grad for parameter in self._model.parameters()]
+
+    def _wrap(self) -> None:
+        module = self._model
+        if self._compile:
+            module = cast(nn.Module, torch.compile(module))
+        self._network = self._ranks.wrapped(self._model, module)
+        self._wrapped = self._training()
+        self._rehearsed = 0  # more gradients, more memory
+
+    def _accumulate(
+        self, epoch: Epoch, shard: Shard, size: int, *, overlap: bool = False
+    ) -> Tensor:
+        """Gradients of a global batch, `size` images at a time; the sum of this rank's loss."""
+        loss_sum = torch.zeros((), dtype=torch.float64, device=self._ranks.device)
+        self._model.zero_grad()
+        parts = micro_shards(shard, size=size, world_size=self._ranks.world_size)
+        for number, part in enumerate(parts, 1):
+            exchange = overlap and number == len(parts)
+            x_NCHW, labels_N = self._batcher.training_batch(epoch, part.positions)
+            with self._ranks.gradients_stay(self._network, stay=not exchange):
+                with self._precision.forward():
+                    loss = self._loss.training(self._network(x_NCHW), labels_N)
+                # The ranks' gradients are averaged: the world size makes of that the mean over
+                # the global batch, also where ranks have unequal shares. No images: weight 0.
+                weight = self._ranks.world_size / part.global_count if part.count else 0.0
+                self._scaler.scale(loss * weight).backward()
+            if part.count:
+                loss_sum += loss.detach()
+        return loss_sum
+
+    def _measure(self, rows_N: Tensor, size: int) -> Tensor:
+        sums = torch.zeros(2, dtype=torch.float64, device=self._ranks.device)
+        for part_N in rows_N.split(size):
+            x_NCHW, labels_N = self._batcher.batch(part_N)
+            with self._precision.forward():
+                views = [self._model(view) for view in self._loss.views(x_NCHW)]
+                sums += self._loss.evaluated(views, labels_N)
+        return sums

@@ -1,0 +1,188 @@
+"""The settings of the image classifier that ships, and every fault that they can have.
+
+Nothing here imports torch, so that a spec is checked in milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from tuner.classifier.catalog import DATASETS, MODELS
+from tuner.errors import Fault, unknown
+from tuner.settings_base import Part, Rule, parse
+
+
+def _known_model(name: str) -> str:
+    if name not in MODELS:
+        raise Rule(unknown("", "model", name, MODELS))
+    return name
+
+
+def _known_dataset(name: str) -> str:
+    if name not in DATASETS:
+        raise Rule(unknown("", "dataset", name, DATASETS))
+    return name
+
+
+def _patterns(raw: object) -> object:
+    patterns = (raw,) if isinstance(raw, str) else raw
+    if not isinstance(patterns, list | tuple) or not all(isinstance(p, str) for p in patterns):
+        raise Rule(Fault("", "must be a name pattern or a list of them", raw))
+    return tuple(patterns)
+
+
+class ClassifierSettings(Part):
+    """Every setting of `ImageClassifier`: the spec's `training` section and one config, merged.
+
+    A setting that only some models use is None unless given; `model_settings` fills in the
+    model's own default.
+    """
+
+    model: Annotated[str, AfterValidator(_known_model)] = "cnn"
+    norm: Literal["batch", "group"] | None = None
+    width: int | None = Field(None, ge=1, le=4096, description="channels of the first layer")
+    l1: int | None = Field(None, ge=1, le=65536, description="units of the net's first layer")
+    l2: int | None = Field(None, ge=1, le=65536, description="units of the net's second layer")
+
+    dataset: Annotated[str, AfterValidator(_known_dataset)] = "digits"
+    data_dir: str | None = Field(None, description="None: $TUNER_DATA, else ~/.cache/tuner")
+    split_seed: int = Field(0, ge=0, description="of the split; the same for every trial")
+
+    batch_size: int = Field(64, ge=1, description="images an optimizer step, over all ranks")
+    crop_padding: int = Field(0, ge=0, description="px of black on each side before a random crop")
+    flip: bool = Field(False, description="mirror each image with probability 1/2")
+    alternating_flip: bool = Field(
+        False, description="mirror each image in every second epoch instead, half of them first"
+    )
+    test_time_flip: bool = Field(
+        False, description="evaluate the mean of the logits of an image and its mirror image"
+    )
+    cutout: int = Field(0, ge=0, description="side in px of a square set to the mean; 0: none")
+
+    optimizer: Literal["sgd", "sgdw", "adamw"] = Field(
+        "sgd", description="sgd is with Nesterov momentum; sgdw decays weights whatever the lr"
+    )
+    lr: float = Field(0.1, gt=0, description="the largest learning rate of the schedule")
+    lr_schedule: Literal["constant", "cosine", "one_cycle", "triangular"] = "cosine"
+    norm_bias_lr: float = Field(1.0, gt=0, description="factor on lr, for biases of norm layers")
+    momentum: float = Field(0.9, ge=0, lt=1, description="adamw: its beta1")
+    weight_decay: float = Field(5e-4, ge=0)
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
+
+    start_from: str | None = Field(
+        None, description="weights to begin with: safetensors, an export, a saved state dict"
+    )
+    freeze: Annotated[tuple[str, ...], BeforeValidator(_patterns)] = Field(
+        (), description="layers or name patterns of parameters that do not train"
+    )
+    unfreeze_epoch: int | None = Field(
+        None, ge=1, description="epochs after which they train too; None: never"
+    )
+
+    dtype: Literal["float32", "float64"] = "float32"
+    precision: Literal["auto", "float32", "tf32", "bf16", "fp16"] = Field(
+        "auto", description="what is computed in, where the device has it; weights stay in dtype"
+    )
+    compile: bool = Field(False, description="torch.compile the training step's forward pass")
+    epochs: int = Field(10, ge=1, description="length of the schedule, in epochs")
+    seed: int = Field(0, ge=0, lt=2**63, description="of initialisation, order and augmentation")
+
+
+def model_settings(settings: ClassifierSettings) -> dict[str, Any]:
+    """The chosen model's own hyperparameters: as given, else the model's default."""
+    own = MODELS[settings.model].settings
+    given = {name: getattr(settings, name) for name in own}
+    return {name: own[name] if value is None else value for name, value in given.items()}
+
+
+def check_settings(values: Mapping[str, Any], *, split: int = 1, files: bool = True) -> list[Fault]:
+    """Every fault of `values`, the constants merged with one config; keys are relative to them.
+
+    split: stages of the model. files: whether those that are named must exist.
+    """
+    settings, faults = parse(ClassifierSettings, values)
+    faulty = {fault.key for fault in faults}
+    if settings is None:
+        # What is left without the faulty values is checked too, so that all faults show at once.
+        known = ClassifierSettings.model_fields.keys() - faulty
+        settings, _ = parse(ClassifierSettings, {k: values[k] for k in values if k in known})
+    if settings is None:
+        return faults
+    if settings.dtype == "float64" and settings.precision not in ("auto", "float32"):
+        rule = "applies to dtype 'float32', and dtype is 'float64'"
+        faults.append(Fault("precision", rule, settings.precision))
+    if settings.alternating_flip and not settings.flip and "flip" not in faulty:
+        faults.append(Fault("alternating_flip", "needs `flip`", settings.alternating_flip))
+    if settings.unfreeze_epoch is not None and not settings.freeze and "freeze" not in faulty:
+        faults.append(Fault("unfreeze_epoch", "needs `freeze`", settings.unfreeze_epoch))
+    source = settings.start_from if files else None
+    if source is not None and not Path(source).expanduser().exists():
+        faults.append(Fault("start_from", "must be a file or an export", source))
+    if "model" not in faulty:
+        faults += _inert_faults(settings)
+        faults += _split_faults(settings, split)
+    if "dataset" not in faulty:
+        faults += _dataset_faults(settings)
+    if not {"model", "dataset"} & faulty:
+        faults += _shape_faults(settings)
+    return faults
+
+
+def _inert_faults(settings: ClassifierSettings) -> Iterator[Fault]:
+    own = MODELS[settings.model].settings
+    uses = f"which uses {', '.join(sorted(own))}" if own else "which has none of its own"
+    for name in sorted({name for info in MODELS.values() for name in info.settings} - own.keys()):
+        value = getattr(settings, name)
+        if value is not None:
+            yield Fault(name, f"is not used by model {settings.model!r}, {uses}", value)
+
+
+def _split_faults(settings: ClassifierSettings, split: int) -> Iterator[Fault]:
+    """What needs the whole batch, or the whole model, in one place cannot be done in stages."""
+    if split == 1:
+        return
+    most, name = MODELS[settings.model].layers, settings.model
+    if most < split:
+        rule = f"can be split into at most {most} stages, not the {split} of `resources.split`"
+        fitting = tuple(sorted(n for n, info in MODELS.items() if info.layers >= split))
+        yield Fault("model", rule if most > 1 else "cannot be split into stages", name, fitting)
+    elif model_settings(settings).get("norm") == "batch":
+        rule = "must be 'group' where resources.split is above 1: no stage sees a whole batch"
+        yield Fault("norm", rule, "batch")
+    for key, value in (
+        ("freeze", settings.freeze),
+        ("compile", settings.compile),
+        ("precision", settings.precision == "fp16"),
+    ):
+        if value:
+            given = getattr(settings, key)
+            yield Fault(key, "cannot be combined with resources.split", given)
+
+
+def _dataset_faults(settings: ClassifierSettings) -> Iterator[Fault]:
+    info, name = DATASETS[settings.dataset], settings.dataset
+    if settings.data_dir is not None and not info.files:
+        yield Fault("data_dir", f"is not used by dataset {name!r}", settings.data_dir)
+    limits = {
+        "batch_size": (info.train, "the number of training images"),
+        "crop_padding": (info.image_size // 2, "half the image size"),
+        "cutout": (info.image_size, "the image size"),
+    }
+    for key, (most, what) in limits.items():
+        value = getattr(settings, key)
+        if value > most:
+            yield Fault(key, f"must be at most {what} of dataset {name!r}, {most}", value)
+
+
+def _shape_faults(settings: ClassifierSettings) -> Iterator[Fault]:
+    info, data = MODELS[settings.model], DATASETS[settings.dataset]
+    shape = {"channels": data.channels, "image_size": data.image_size}
+    if not info.takes(**shape):
+        has = f"{data.channels}x{data.image_size}x{data.image_size}"
+        rule = f"takes {info.needs()} and dataset {settings.dataset!r} has {has}"
+        fitting = tuple(sorted(name for name, other in MODELS.items() if other.takes(**shape)))
+        yield Fault("model", rule, settings.model, fitting)

@@ -1,0 +1,133 @@
+"""Transfer learning: weights of an earlier training, a new head, layers that stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from tuner.errors import CheckpointError, Fault, SpecError
+from tuner.trial.checkpoint_store import load_state
+
+EXPORTED = "model.safetensors"
+
+_WRAPPERS = ("module.", "_orig_mod.")  # what DDP and torch.compile put before a name
+_INNER = ("model", "state_dict")  # under which trainers keep the weights
+_SHOWN = 3  # names that a message lists
+
+
+def load_weights(path: Path | str) -> dict[str, Tensor]:
+    """The tensors by name in a safetensors file, an exported folder, or a saved state dict.
+
+    Nothing in the file runs. Raises CheckpointError where it is missing or holds no weights.
+    """
+    path = Path(path).expanduser()
+    if path.is_dir():
+        path = path / EXPORTED
+    if not path.is_file():
+        raise CheckpointError(f"start_from {path} is no file")
+    state: Mapping[str, object] = _read(path)
+    for key in _INNER:
+        inner = state.get(key)
+        if isinstance(inner, Mapping):
+            state = inner
+    weights = {_bare(name): value for name, value in state.items() if isinstance(value, Tensor)}
+    if not weights:
+        raise CheckpointError(f"start_from {path} holds no tensors by name")
+    return weights
+
+
+def start_from(model: nn.Module, weights: Mapping[str, Tensor], *, source: str) -> list[str]:
+    """Copy `weights` into `model`; returns the names of what is new: its head, or nothing.
+
+    The head is the layer of the last parameter: its tensors may be of another shape or missing,
+    as for another number of classes. Raises SpecError where any other tensor is.
+    """
+    own = model.state_dict()
+    fitting = {n: w for n, w in weights.items() if n in own and own[n].shape == w.shape}
+    new = [name for name in own if name not in fitting]
+    head = head_of(model)
+    # BatchNorm's count of batches, which older files lack, changes nothing.
+    may_be_new = (
+        name.startswith(f"{head}.") or name.endswith("num_batches_tracked") for name in new
+    )
+    wrong = [name for name, may in zip(new, may_be_new, strict=True) if not may]
+    if wrong:
+        listed = ", ".join(wrong[:_SHOWN]) + (", ..." if len(wrong) > _SHOWN else "")
+        rule = f"lacks, or has in another shape, what is not the head {head!r}: {listed}"
+        raise SpecError([Fault("start_from", rule, source)], "the image classifier")
+    model.load_state_dict(fitting, strict=False)
+    return new
+
+
+def head_of(model: nn.Module) -> str:
+    """The name of the layer that holds the last parameter."""
+    return [name for name, _ in model.named_parameters()][-1].rpartition(".")[0]
+
+
+def matching(model: nn.Module, patterns: Sequence[str]) -> frozenset[str]:
+    """The names of the parameters that any of the shell-style `patterns` matches.
+
+    A pattern that names a layer means all of its parameters. Raises SpecError for a pattern that
+    matches nothing, and where nothing would be left to train.
+    """
+    names = [name for name, _ in model.named_parameters()]
+    found = {p: {n for n in names if fnmatchcase(n, p) or n.startswith(p + ".")} for p in patterns}
+    layers = tuple(dict.fromkeys(name.split(".")[0] for name in names))
+    faults = [
+        Fault("freeze", "matches no parameter", pattern, layers)
+        for pattern, matched in found.items()
+        if not matched
+    ]
+    frozen = frozenset[str]().union(*found.values())
+    if len(frozen) == len(names):
+        faults.append(Fault("freeze", "leaves nothing to train", ", ".join(patterns)))
+    if faults:
+        raise SpecError(faults, "the image classifier")
+    return frozen
+
+
+def freeze(model: nn.Module, frozen: Collection[str]) -> bool:
+    """Let all parameters of `model` train but the `frozen`; returns whether that was a change."""
+    changed = False
+    for name, parameter in model.named_parameters():
+        trains = name not in frozen
+        changed |= parameter.requires_grad != trains
+        parameter.requires_grad_(trains)
+        if not trains:
+            parameter.grad = None
+    return changed
+
+
+def rest_frozen_norms(model: nn.Module) -> None:
+    """Put BatchNorm layers whose parameters are all frozen in evaluation mode.
+
+    In training mode their statistics would go on to change what is meant to stay.
+    """
+    for module in model.modules():
+        if isinstance(module, _BatchNorm):
+            own = list(module.parameters(recurse=False))
+            if own and not any(parameter.requires_grad for parameter in own):
+                module.eval()
+
+
+def _read(path: Path) -> dict[str, Any]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    if path.suffix != ".safetensors":
+        return load_state(path, None, what="start_from")
+    try:
+        return dict(load_file(path))
+    except (SafetensorError, RuntimeError, ValueError, KeyError) as error:
+        raise CheckpointError(f"start_from {path} cannot be loaded: {error}") from error
+
+
+def _bare(name: str) -> str:
+    for wrapper in _WRAPPERS:
+        name = name.removeprefix(wrapper)
+    return name

@@ -1,0 +1,29 @@
+"""The command that looks at the machine: doctor."""
+
+from __future__ import annotations
+
+import click
+
+from tuner.cli import options
+from tuner.cli.outcome import print_json
+
+
+@click.command()
+@options.storage
+@click.option("--address", metavar="auto|HOST:PORT", help="Look at this running cluster, too.")
+@options.as_json
+def doctor(storage: str | None, address: str | None, as_json: bool) -> int:
+    """Check what would break a search here, and what is open."""
+    from tuner.doctor.examine import examine, is_broken
+
+    findings = examine(storage, address)
+    broken = is_broken(findings)
+    if as_json:
+        print_json({"ok": not broken, "findings": [finding.as_dict() for finding in findings]})
+    else:
+        from rich.console import Console
+
+        from tuner.reporting.doctor_text import doctor_table
+
+        Console(highlight=False).print(doctor_table(findings))
+    return int(broken)

@@ -1,0 +1,238 @@
+"""Searches that run as jobs on a Ray cluster, through its dashboard's address.
+
+The job is `tuner run`, or `tuner resume`, started on the cluster's head in a copy of the working
+directory. Needs the extra `tuner[cluster]`, here and on the cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shlex
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from tuner.cluster import access
+from tuner.cluster.joined import runtime_env as shipping
+from tuner.errors import ExperimentError, UsageError, did_you_mean
+from tuner.places import is_url
+from tuner.wording import program
+
+STOPPED_CODE = 143  # of a job that was stopped: as of a search that SIGTERM has ended
+
+_PORT = "8265 by default; from elsewhere by a tunnel: ssh -L 8265:localhost:8265 HEAD"
+_SEARCH = "tuner_search"  # in the metadata of a job that is one
+_PORTS = {"http": 80, "https": 443}
+_ANSWER_S = 10.0
+_LOOK_EVERY_S = 0.5
+_NOT_YET = "No available agent"  # what a head says of a job while it is still starting
+_START_S = 30.0
+_TELLS_EVERY_STEP = (
+    "ray.dashboard.modules.dashboard_sdk",
+    "ray.dashboard.modules.job.sdk",
+    "ray._private.runtime_env.packaging",
+)
+_FINISH_S = 30.0  # for a job's state to follow its log's end
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One search that was sent. started, ended: seconds since the epoch; None: not yet.
+
+    status: Ray's: PENDING, RUNNING, SUCCEEDED, FAILED or STOPPED. code: the exit code of the
+    search, None until it has ended by itself.
+    """
+
+    job_id: str
+    status: str
+    command: str
+    started: float | None
+    ended: float | None
+    code: int | None
+    message: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values: what `jobs --json` says of it."""
+        return asdict(self)
+
+    @property
+    def exit_code(self) -> int:
+        """What the command that follows it exits with."""
+        if self.status == "STOPPED":
+            return STOPPED_CODE
+        if self.code is not None:
+            return self.code
+        return 0 if self.status == "SUCCEEDED" else ExperimentError.exit_code
+
+
+class Jobs:
+    """The jobs of the cluster whose dashboard is at `address`: http://HOST:PORT.
+
+    To be used within `connected`.
+    """
+
+    def __init__(self, address: str, client: Any) -> None:
+        self._address = address
+        self._client = client
+
+    def submit(self, arguments: Sequence[str], *, directory: Path, storage: Path) -> str:
+        """Start `tuner ARGUMENTS` there with the files of `directory`; the job's id."""
+        command = shlex.join(["python", "-m", "tuner", *arguments, "--address", "auto"])
+        submit = partial(
+            self._client.submit_job,
+            entrypoint=f"exec {command}",  # so that a stop reaches the search itself
+            metadata={_SEARCH: " ".join(arguments)},
+        )
+        deadline = time.monotonic() + _START_S
+        with self._told():
+            while True:
+                try:
+                    env = shipping.runtime_env(directory, storage, code=True)
+                    return str(submit(runtime_env=env))
+                except RuntimeError as error:
+                    if _NOT_YET not in str(error) or time.monotonic() > deadline:
+                        raise
+                time.sleep(_LOOK_EVERY_S)
+
+    def all(self) -> list[Job]:
+        """The searches among the cluster's jobs, newest first."""
+        with self._told():
+            details = self._client.list_jobs()
+        jobs = [_job_of(each) for each in details if _SEARCH in (each.metadata or {})]
+        return sorted(jobs, key=lambda job: job.started or time.time(), reverse=True)
+
+    def get(self, job_id: str) -> Job:
+        """The job of that id. Raises UsageError where there is none."""
+        known = {job.job_id: job for job in self.all()}
+        if job_id not in known:
+            hint = did_you_mean(job_id, known)
+            there = f"available: {', '.join(known)}" if known else "it has none"
+            raise UsageError(f"no job {job_id!r} at {self._address}{hint}; {there}")
+        return known[job_id]
+
+    def stop(self, job_id: str) -> Job:
+        """End the job as SIGTERM does; return when it has ended."""
+        self.get(job_id)
+        with self._told():
+            self._client.stop_job(job_id)
+        return self.ended(job_id)
+
+    def log(self, job_id: str) -> str:
+        """What the job has said so far."""
+        self.get(job_id)
+        with self._told():
+            return str(self._client.get_job_logs(job_id))
+
+    def follow(self, job_id: str, say: Callable[[str], object]) -> Job:
+        """Pass on what the job says, as it does, until its end; the job as it then is."""
+
+        async def tail() -> None:
+            async for text in self._client.tail_job_logs(job_id):
+                say(text)
+
+        with self._told():
+            asyncio.run(tail())
+        return self.ended(job_id)
+
+    def ended(self, job_id: str) -> Job:
+        """The job once it has ended; it is waited for a little."""
+        deadline = time.monotonic() + _FINISH_S
+        while (job := self.get(job_id)).ended is None and time.monotonic() < deadline:
+            time.sleep(_LOOK_EVERY_S)
+        return job
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Turn what Ray's client raises into what to do."""
+        with _told(self._address):
+            yield
+
+
+def _job_of(details: Any) -> Job:
+    return Job(
+        job_id=details.submission_id,
+        status=str(details.status.value),
+        command=f"tuner {details.metadata[_SEARCH]}",
+        started=details.start_time / 1000 if details.start_time else None,
+        ended=details.end_time / 1000 if details.end_time else None,
+        code=details.driver_exit_code,
+        message=" ".join((details.message or "").split()),
+    )
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Jobs]:
+    """The jobs of the cluster whose dashboard is at `address`.
+
+    Raises UsageError, with what to do, where that is no URL, the extra is not installed, nobody
+    answers, or the token is missing or another one.
+    """
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        what = f"--address takes the URL of the cluster's dashboard, got {address!r}"
+        raise UsageError(f"{what}: http://HEAD:8265 ({_PORT})")
+    with access.environment(access.for_others()):
+        fault = access.token_fault()
+        if fault:
+            raise UsageError(fault)
+        with _told(address):
+            from ray.job_submission import JobSubmissionClient
+
+            _reach(parts.hostname, parts.port or _PORTS[parts.scheme])
+            for name in _TELLS_EVERY_STEP:
+                logging.getLogger(name).setLevel(logging.WARNING)
+            client = JobSubmissionClient(address)
+        yield Jobs(address, client)
+
+
+def _reach(host: str, port: int) -> None:
+    """Ray's client itself would wait for minutes. Raises OSError where nobody answers."""
+    socket.create_connection((host, port), _ANSWER_S).close()
+
+
+@contextmanager
+def _told(address: str) -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise UsageError("jobs need a package: pip install 'tuner[cluster]'") from error
+    except OSError as error:
+        do = f"check that its head was started with a dashboard, and the address ({_PORT})"
+        raise UsageError(f"no dashboard of Ray answers at {address}: {do}") from error
+    except RuntimeError as error:
+        raise UsageError(f"the cluster at {address} refused: {error}") from error
+    except Exception as error:
+        if type(error).__name__ != "AuthenticationError":  # whose module asks for all of ray
+            raise
+        raise UsageError(f"the cluster at {address} {access.refusal()}") from error
+
+
+def entry(experiment: str, directory: Path) -> str:
+    """EXPERIMENT as the job finds it: a file in `directory` by its relative path.
+
+    Raises UsageError for a file outside of it, which does not reach the cluster.
+    """
+    path = directory / experiment
+    if not path.is_file():
+        return experiment
+    inside = path.resolve()
+    if not inside.is_relative_to(directory.resolve()):
+        do = f"start {program()} submit in its folder"
+        raise UsageError(f"{path} is not below the working directory, which is what is sent: {do}")
+    return inside.relative_to(directory.resolve()).as_posix()
+
+
+def refuse_relative(storage: str) -> None:
+    """Make sure that a job's results outlive it: raises UsageError for a relative storage."""
+    if not is_url(storage) and not Path(storage).is_absolute():
+        raise UsageError(
+            "a job runs in a copy of this folder, so its storage must be a path that all nodes of "
+            f"the cluster share, from the root: --storage /shared/results, got {storage!r}"
+        )

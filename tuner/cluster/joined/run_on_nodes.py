@@ -1,0 +1,73 @@
+"""Runs a function once on each node of the connected cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from tuner.cluster.joined.nodes import Node
+
+T = TypeVar("T")
+
+_ANSWER_S = 90.0  # for a node to start a worker, import and answer
+
+
+@dataclass(frozen=True, slots=True)
+class Reply(Generic[T]):
+    """What the function has returned on a node; or None, and `problem` says why."""
+
+    node: Node
+    value: T | None
+    problem: str = ""
+
+
+def on_each(
+    nodes: Sequence[Node],
+    function: Callable[..., T],
+    *arguments: Any,
+    patience_s: float = _ANSWER_S,
+) -> list[Reply[T]]:
+    """The replies of all `nodes`, in their order.
+
+    It runs where every CPU is in use, too, for it reserves none. A node that does not reply in
+    `patience_s` is told so; `function` must be importable there, or so its reply says.
+    """
+    import ray
+
+    calls = [remote_on(node, function).remote(*arguments) for node in nodes]
+    ray.wait(calls, num_returns=len(calls), timeout=patience_s)
+    return [_reply_of(call, node, patience_s) for call, node in zip(calls, nodes, strict=True)]
+
+
+def remote_on(node: Node, function: Callable[..., Any], **options: Any) -> Any:
+    """`function` as a task of Ray on `node`, once and there alone, which reserves nothing."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    there = NodeAffinitySchedulingStrategy(node.node_id, soft=False)
+    remote = ray.remote(num_cpus=0, max_retries=0)(function)
+    return remote.options(scheduling_strategy=there, **options)
+
+
+def _reply_of(call: Any, node: Node, patience_s: float) -> Reply[Any]:
+    import ray
+    from ray.exceptions import GetTimeoutError
+
+    try:
+        return Reply(node, ray.get(call, timeout=0))
+    except GetTimeoutError:
+        return Reply(node, None, f"it did not answer within {patience_s:g} s")
+    except Exception as error:  # whatever keeps it from running there
+        return Reply(node, None, problem_of(error))
+
+
+def problem_of(error: Exception) -> str:
+    """The last line of what Ray says, which names the cause; or what a missing package means."""
+    text = str(error)
+    if "No module named 'tuner'" in text:
+        return "tuner is not installed there for the Python with which Ray was started"
+    if "No module named 'tuner." in text:
+        return "another version of tuner is installed there"
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else repr(error)

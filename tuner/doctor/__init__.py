@@ -1,0 +1,1 @@
+"""Checks of the machine, the storage and the cluster, one topic a module."""

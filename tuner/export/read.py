@@ -1,0 +1,178 @@
+"""An exported folder, as its receiver opens it: the model in two lines, without Ray.
+
+    import tuner
+    model = tuner.load_model("best_model")
+
+Nothing in the folder is run: the configuration is JSON, the weights are safetensors, and only
+models that ship with tuner are built.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from reprlib import repr as shown  # short, and safe on what is nested deep
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from tuner.classifier.blueprint import Blueprint
+from tuner.classifier.transfer import EXPORTED
+from tuner.errors import CheckpointError, SpecError, UsageError
+from tuner.record.digest import sha256_of
+from tuner.record.folder import EXPERIMENT, read_object
+from tuner.settings_base import Part, parse
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+CONFIG = "config.json"
+METRICS = "metrics.json"
+CARD = "README.md"
+FOLDER = "checkpoint"  # of a plain function's checkpoint, which is files of its own
+FORMAT = 2  # of config.json
+
+
+class ImageInput(Part):
+    """What the model is given: pixels_NCHW from 0 to 1, less `mean`, by `std`, of each channel.
+
+    mirrored: its logits, and those of the mirror images, were averaged where it was measured.
+    """
+
+    layout: Literal["NCHW"] = "NCHW"
+    pixels: Literal["0 to 1"] = "0 to 1"
+    dtype: Literal["float32", "float64"] = "float32"
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    mirrored: bool = False
+
+
+class Data(Part):
+    """What the model was trained on, and how many images of each split."""
+
+    name: str
+    title: str
+    origin: str
+    licence: str
+    train: int
+    validation: int
+    test: int
+    split_seed: int
+
+
+class ExportConfig(Part):
+    """config.json. training: all constants that the Learner was built with beside its `config`.
+
+    model, input, data: None where the trainable is not the image classifier that ships.
+    weights_sha256: None where the export is a plain function's checkpoint folder. experiment,
+    trial_id, epoch: whose weights these are. search: what found the config.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    format: int = FORMAT
+    trainable: str
+    model: Blueprint | None
+    input: ImageInput | None
+    data: Data | None
+    classes: tuple[str, ...] = ()
+    training: dict[str, Any]
+    config: dict[str, Any]
+    seed: int
+    weights_sha256: str | None
+    experiment: str
+    trial_id: str
+    epoch: int
+    checkpoint_sha256: str
+    search: dict[str, Any]
+    versions: dict[str, str] = Field(default_factory=dict)
+    git_revision: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """An exported folder whose config.json has been read and checked."""
+
+    folder: Path
+    config: ExportConfig
+
+    def weights(self) -> dict[str, Tensor]:
+        """Every tensor by its name, on the CPU; CheckpointError where they are not as exported."""
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        if self.config.weights_sha256 is None:
+            raise UsageError(
+                f"{self.folder} holds the files of a checkpoint of {self.config.trainable} in "
+                f"{FOLDER}/, which only that can load"
+            )
+        path = self.folder / EXPORTED
+        if not os.path.lexists(path):
+            raise CheckpointError(f"{self.folder} lacks its weights, {EXPORTED}")
+        if sha256_of(path) != self.config.weights_sha256:
+            raise CheckpointError(
+                f"{path} is damaged or of another export: its sha256 is not that in {CONFIG}"
+            )
+        try:
+            return dict(load_file(path))
+        except (SafetensorError, OSError, RuntimeError, ValueError, KeyError) as error:
+            raise CheckpointError(f"{path} cannot be loaded: {error}") from error
+
+    def model(self) -> nn.Module:
+        """The model as `load_model` gives it, on the CPU."""
+        plan = self.config.model
+        if plan is None:
+            raise UsageError(
+                f"{self.folder} is a model of {self.config.trainable}, which its own class must "
+                f"rebuild, with the `config` and `training` of {self.folder / CONFIG}; load_model "
+                "rebuilds those of the image classifier that ships with tuner"
+            )
+        weights = self.weights()
+        try:
+            return plan.build(weights)
+        except RuntimeError as error:
+            raise CheckpointError(
+                f"{self.folder / EXPORTED} does not fit model {plan.name!r}: {error}"
+            ) from error
+
+
+def load_model(folder: Path | str) -> nn.Module:
+    """The model of an exported folder, on the CPU and in evaluation mode, with its weights.
+
+    It maps x_NCHW to logits_NK; x are pixels from 0 to 1, normalised by the `input` of the
+    folder's config.json, as its README.md shows. Imports no Ray and runs nothing of the folder.
+    Raises UsageError for a folder that is no export, or that of a trainable which is not the image
+    classifier that ships, SpecError for a config.json that cannot work, and CheckpointError for
+    weights that are missing or damaged.
+    """
+    return read_export(folder).model()
+
+
+def is_export(folder: Path | str) -> bool:
+    """Whether `folder` looks like an export: what is in it may be damaged."""
+    folder = Path(folder).expanduser()
+    return os.path.isfile(folder / CONFIG) and not os.path.isfile(folder / EXPERIMENT)
+
+
+def read_export(folder: Path | str) -> Export:
+    """The export in `folder`; UsageError where there is none, SpecError where it cannot work."""
+    folder = Path(folder).expanduser()
+    path = folder / CONFIG
+    if os.path.isfile(folder / EXPERIMENT):
+        raise UsageError(
+            f"{folder} is an experiment; export its best model: tuner export {folder} --to DIR"
+        )
+    try:
+        raw = read_object(path)
+    except OSError as error:
+        raise UsageError(
+            f"{folder} is no exported model: cannot read {path} ({error.strerror})"
+        ) from error
+    if raw.get("format") != FORMAT:
+        has = shown(raw.get("format"))
+        raise UsageError(f"{path} has format {has}; this version reads {FORMAT}: export it again")
+    config, faults = parse(ExportConfig, raw)
+    if config is None:
+        raise SpecError(faults, str(path))
+    return Export(folder, config)

@@ -1,0 +1,70 @@
+"""What a spec comes to: how many trials, what each reserves, how many fit at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tuner.classifier.catalog import MODELS
+from tuner.classifier.settings import ClassifierSettings
+from tuner.planning.validation import Machine
+from tuner.space.domains import Domain
+from tuner.spec.experiment import ExperimentSpec, Resources
+from tuner.wording import duration
+
+_BATCH_NORM = (
+    "on CPUs each worker's BatchNorm sees its own share of a batch, so results change with the "
+    "number of workers (on GPUs it is SyncBatchNorm, over the whole batch). training.norm=group "
+    "gives the same with any number."
+)
+
+
+def plan_of(spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
+    """{trials, epochs_a_trial, a_trial_reserves, notes}, in words where no number is known.
+
+    With {at_once, machine} where it runs `here`, on this machine: a cluster's size is not known
+    before it is joined. notes: what works, but perhaps not as it is meant.
+    """
+    resources = spec.resources
+    plan: dict[str, Any] = {
+        "trials": spec.trials or f"as many as {duration(spec.time_budget_s or 0)} allow",
+        "epochs_a_trial": spec.epochs or "as many as the function reports",
+        "a_trial_reserves": {
+            "cpus": resources.cpus * resources.ranks,
+            "gpus": resources.gpus * resources.ranks,
+        },
+    }
+    if here:
+        machine = Machine.here()
+        fits = fit(resources, machine)
+        plan["at_once"] = min(fits, spec.max_concurrent or fits)
+        plan["machine"] = {
+            "cpus": machine.cpus,
+            **({"gpus": machine.gpus} if resources.gpus else {}),
+        }
+    divided = resources.workers > 1 and not resources.gpus
+    plan["notes"] = [_BATCH_NORM] if divided and _has_batch_norm(spec) else []
+    return plan
+
+
+def fit(resources: Resources, machine: Machine) -> int:
+    """How many trials of these resources run side by side on the machine."""
+    fits = int(machine.cpus / (resources.cpus * resources.ranks) + 1e-9)
+    if resources.gpus >= 1:
+        return min(fits, int(machine.gpus / (resources.gpus * resources.ranks)))
+    if resources.gpus:  # a share lies on one GPU, never across two
+        return min(fits, int(machine.gpus) * int(1 / resources.gpus + 1e-9))
+    return fits
+
+
+def _has_batch_norm(spec: ExperimentSpec) -> bool:
+    """Whether any config of the image classifier trains a model with BatchNorm."""
+    if not spec.ships:
+        return False
+    given = {**spec.training, **spec.search.space}
+
+    def values(name: str) -> tuple[Any, ...]:
+        value = given.get(name, ClassifierSettings.model_fields[name].default)
+        return value.extremes() if isinstance(value, Domain) else (value,)
+
+    usual = [MODELS[model].settings.get("norm") for model in values("model")]
+    return any((norm or own) == "batch" for own in usual if own for norm in values("norm"))

@@ -1,0 +1,201 @@
+"""Refuses a spec that cannot work, before anything starts and with every fault at once.
+
+`tuner.spec` checks what a spec says by itself. Here the trainable is checked (is it there, what
+does it report, which settings does it take), and the machine (does it have as many CPUs and GPUs).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from typing import Any
+
+from tuner.classifier.catalog import METRICS
+from tuner.classifier.settings import ClassifierSettings, check_settings
+from tuner.errors import Fault, SpecError, unknown
+from tuner.settings_base import parse
+from tuner.space.domains import Domain
+from tuner.spec.experiment import ExperimentSpec, Objective, Resources
+from tuner.trial.loading import (
+    declared_metrics,
+    is_learner,
+    load_trainable,
+    takes_split,
+    trainable_fault,
+)
+
+
+class Machine:
+    """What trials share: CPUs and GPUs, of one machine or of a cluster.
+
+    gpus: None has this machine's counted when they are first asked for, which imports torch.
+    """
+
+    def __init__(self, *, cpus: float, gpus: float | None = None) -> None:
+        self.cpus = cpus
+        self._gpus = gpus
+
+    @classmethod
+    def here(cls) -> Machine:
+        """This machine, with the CPUs that this process may use."""
+        return cls(cpus=len(os.sched_getaffinity(0)))
+
+    @property
+    def gpus(self) -> float:
+        if self._gpus is None:
+            import torch
+
+            self._gpus = torch.cuda.device_count()
+        return self._gpus
+
+
+def validate(
+    raw: Mapping[str, Any], *, source: str = "the spec", machine: Machine | None = None
+) -> ExperimentSpec:
+    """The spec of `raw`, known to work on `machine` (None: on a cluster, whose size is its own).
+
+    The trainable's module is imported, unless it is the one that ships. Raises SpecError with
+    every fault.
+    """
+    spec, faults = parse(ExperimentSpec, raw)
+    rest = spec or _healthy_rest(raw, faults)
+    if rest is not None:
+        told = _sections(faults)
+        further = [
+            *_trainable_faults(rest),
+            *_machine_faults(rest.resources, machine),
+            *_log_faults(rest),
+        ]
+        new = {str(f): f for f in further if f.key.split(".")[0] not in told}
+        faults += new.values()
+    if spec is None or faults:
+        raise SpecError(faults, source)
+    return spec
+
+
+def _log_faults(spec: ExperimentSpec) -> Iterator[Fault]:
+    """What a tracker lacks; whether a server answers shows when the search starts."""
+    for name in spec.log:
+        found = find_spec(name)
+        if found is None or found.origin is None:  # a folder of that name is no package
+            yield Fault("log", f"needs a package: pip install 'tuner[{name}]'", name)
+        elif name == "wandb" and not _wandb_is_set_up():
+            rule = "needs an API key: run `wandb login`, or set WANDB_API_KEY or WANDB_MODE=offline"
+            yield Fault("log", rule, name)
+
+
+def _wandb_is_set_up() -> bool:
+    if os.environ.get("WANDB_MODE") in ("offline", "disabled"):
+        return True
+    return "WANDB_API_KEY" in os.environ or _wandb_key() is not None
+
+
+def _wandb_key() -> str | None:
+    """What `wandb login` has kept."""
+    import wandb
+
+    key: str | None = wandb.api.api_key
+    return key
+
+
+def _sections(faults: list[Fault]) -> set[str]:
+    return {fault.key.split(".")[0] for fault in faults}
+
+
+def _healthy_rest(raw: Mapping[str, Any], faults: list[Fault]) -> ExperimentSpec | None:
+    """The spec without its faulty sections, so that the rest is checked as well.
+
+    Faults between sections show only now; they join `faults`.
+    """
+    told = _sections(faults)
+    rest = {key: value for key, value in raw.items() if key not in told}
+    if "search" not in rest:
+        rest["search"] = {"space": {"left_out": None}}
+    if {"search", "num_samples"} & told:
+        rest["num_samples"] = 1
+    spec, further = parse(ExperimentSpec, rest)
+    faults += further
+    return spec
+
+
+def _machine_faults(resources: Resources, machine: Machine | None) -> Iterator[Fault]:
+    if machine is None:
+        return
+    for key, asked in (("cpus", resources.cpus), ("gpus", resources.gpus)):
+        # GPUs are counted only where some are asked
+        if asked and asked * resources.ranks > (there := getattr(machine, key)):
+            what = f"{key.upper()[:-1]}s than this machine's {there}"
+            of_all = "" if resources.ranks == 1 else f" in its {resources.ranks_text}"
+            rule = f"a trial cannot have more {what}{of_all}"
+            yield Fault(f"resources.{key}", rule, asked * resources.ranks)
+
+
+def _trainable_faults(spec: ExperimentSpec) -> Iterator[Fault]:
+    if spec.ships:
+        yield from _metric_faults(spec.objective, METRICS)
+        yield from _settings_faults(spec)
+        return
+    try:
+        trainable = load_trainable(spec.trainable)
+    except Exception as error:  # whatever the user's module raises
+        reason = f"{type(error).__name__}: {error}"
+        yield Fault("trainable", f"cannot be imported ({reason})", spec.trainable)
+        return
+    fault = trainable_fault(trainable)
+    if fault:
+        yield fault
+        return
+    if is_learner(trainable) and spec.epochs is None:
+        yield Fault("training.epochs", "is required for a Learner when there is no scheduler")
+    resources = spec.resources
+    if not is_learner(trainable) and resources.workers > 1:
+        rule = "must be 1 for a plain function: only a Learner knows of ranks"
+        yield Fault("resources.workers", rule, resources.workers)
+    if resources.split > 1 and not takes_split(trainable):
+        rule = "must be 1 for a trainable that takes no argument `split`"
+        yield Fault("resources.split", rule, resources.split)
+    if not is_learner(trainable) and spec.training:
+        yield Fault(
+            "training",
+            "is for Learners; a plain function gets constants as values of search.space",
+            sorted(spec.training),
+        )
+    metrics = declared_metrics(trainable)
+    if metrics is not None:
+        yield from _metric_faults(spec.objective, metrics)
+
+
+def _metric_faults(objective: Objective, metrics: tuple[str, ...]) -> Iterator[Fault]:
+    if objective.metric not in metrics:
+        fault = unknown("objective.metric", "metric", objective.metric, metrics)
+        yield Fault(fault.key, f"{fault.rule}: the trainable does not report it", None, metrics)
+
+
+def _settings_faults(spec: ExperimentSpec) -> Iterator[Fault]:
+    """The faults of what the image classifier would be given, at every extreme of the space."""
+    if spec.epochs is None:
+        yield Fault("training.epochs", "is required when there is no scheduler")
+    space = spec.search.space
+    extremes = {
+        name: value.extremes() if isinstance(value, Domain) else (value,)
+        for name, value in space.items()
+    }
+    middle = {name: values[0] for name, values in extremes.items()}
+    for name, values in extremes.items():
+        for value in values:
+            settings = {**spec.constants, **middle, name: value}
+            faults = check_settings(settings, split=spec.resources.split)
+            for fault in [*faults, *_rank_faults(settings, spec.resources)]:
+                section = "search.space" if fault.key.split(".")[0] in space else "training"
+                yield fault.under(section)
+    for number, config in enumerate(getattr(spec.search, "configs", ())):
+        for fault in check_settings({**spec.constants, **config}, split=spec.resources.split):
+            yield fault.under(f"search.configs.{number}")
+
+
+def _rank_faults(settings: Mapping[str, Any], resources: Resources) -> Iterator[Fault]:
+    """Every rank takes the same share of a batch."""
+    size = settings.get("batch_size", ClassifierSettings.model_fields["batch_size"].default)
+    if isinstance(size, int) and size % resources.workers:
+        yield Fault("batch_size", f"must be divisible by the {resources.workers} workers", size)

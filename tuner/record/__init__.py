@@ -1,0 +1,1 @@
+"""What an experiment leaves behind: its folder, its journal, its checkpoints."""

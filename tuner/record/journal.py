@@ -1,0 +1,298 @@
+"""The append-only record of an experiment: lock, write and read.
+
+One JSON object a line, oldest first, in `journal.jsonl`. A line counts once its newline is there:
+what a kill leaves behind it is cut off by the next writer and skipped by every reader. What the
+lines say is in `tuner.record.events`; `tuner.record.history` folds them into a state.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from reprlib import repr as shown  # short, and safe on what is nested deep
+from typing import Any, BinaryIO, NoReturn
+
+from tuner.clock import Clock, steady_clock
+from tuner.errors import JournalError, UsageError
+from tuner.owner import owner_in_words
+from tuner.record.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, RESULT, Event, fault_of
+from tuner.record.plain_files import check_folder, open_plain
+from tuner.record.remote import mirror
+
+JOURNAL = mirror.JOURNAL
+
+_SYNC_EVERY_S = 1.0
+_LOCK_WAIT_S = 0.5
+LONGEST = 16 << 20  # bytes of a line: what is longer was not written here
+
+
+class Journal:
+    """The one writer of an experiment's journal; holds its lock from `open` to `close`.
+
+    What `append` has returned for survives the end of this process, however it comes; it is
+    forced to the disk itself about once a second, for the end of the experiment, and on close.
+    """
+
+    def __init__(self, path: Path, fd: int, epochs: dict[str, int], clock: Clock) -> None:
+        self.path = path
+        self._fd: int | None = fd
+        self._epochs = epochs  # the last journaled epoch of every trial
+        self._clock = clock
+        self._synced = time.monotonic()
+
+    @classmethod
+    def open(cls, folder: Path, *, clock: Clock | None = None) -> Journal:
+        """Open or create the journal in `folder`, lock it, and cut off what a kill left torn.
+
+        `clock` gives seconds since the epoch; by default a steady one that goes on from the last
+        event. Raises JournalError where the file cannot be
+        opened or is damaged, and UsageError where another driver holds it, which it names, or
+        where the folder holds more than plain files and folders.
+        """
+        path = folder / JOURNAL
+        check_folder(folder)
+        try:
+            fd = open_plain(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        except OSError as error:
+            raise JournalError(f"cannot open {path}: {error.strerror}") from error
+        try:
+            _lock(fd, folder)
+            epochs, size, last = {}, 0, 0.0
+            with open(fd, "rb", closefd=False) as file:
+                for event, end in _parse(file, path):
+                    size, last = end, max(last, event["time"])
+                    if event["event"] == RESULT:
+                        epochs[event["trial_id"]] = event["epoch"]
+            os.ftruncate(fd, size)
+            if not size:
+                _sync_folder(folder)
+        except BaseException:
+            os.close(fd)
+            raise
+        return cls(path, fd, epochs, clock or steady_clock(not_before=last))
+
+    @property
+    def clock(self) -> Clock:
+        """What gives the events their times."""
+        return self._clock
+
+    def append(self, event: str, *, trial_id: str | None = None, **fields: Any) -> Event:
+        """Write one line and return the event as journaled, its time included.
+
+        Raises JournalError for a value that JSON does not have (NaN and infinity foremost), for
+        fields that are not the event's, and where the line cannot be written whole, as on a full
+        disk; the journal is then as it was before. An epoch that does not come after the trial's
+        last one is a bug of the caller: AssertionError.
+        """
+        assert self._fd is not None, "the journal is closed"
+        whose = {} if trial_id is None else {"trial_id": trial_id}
+        record: Event = {"event": event, "time": round(self._clock(), 6), **whose, **fields}
+        line = _encode(record)
+        if event == RESULT and trial_id is not None:
+            last = self._epochs.get(trial_id, -1)
+            assert fields["epoch"] > last, f"trial {trial_id}: epoch {fields['epoch']} after {last}"
+        self._write(self._fd, line)
+        if event == RESULT and trial_id is not None:
+            self._epochs[trial_id] = fields["epoch"]
+        if event == EXPERIMENT_ENDED or time.monotonic() - self._synced >= _SYNC_EVERY_S:
+            self.sync()
+        return record
+
+    def sync(self) -> None:
+        """Force what was appended to the disk; raises JournalError where the disk refuses."""
+        assert self._fd is not None, "the journal is closed"
+        try:
+            os.fsync(self._fd)
+        except OSError as error:
+            raise JournalError(f"cannot write {self.path}: {error.strerror}") from error
+        self._synced = time.monotonic()
+
+    def close(self) -> None:
+        """Force the journal to the disk and free its lock. Closing twice does nothing."""
+        if self._fd is None:
+            return
+        try:
+            self.sync()
+        finally:
+            os.close(self._fd)
+            self._fd = None
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _write(self, fd: int, line: bytes) -> None:
+        size = os.lseek(fd, 0, os.SEEK_END)
+        try:
+            written = os.write(fd, line)
+            while written < len(line):  # a disk that fills up takes a part first, then refuses
+                written += os.write(fd, line[written:])
+        except OSError as error:
+            with suppress(OSError):  # what stays is cut off by the next `open`
+                os.ftruncate(fd, size)
+            raise JournalError(f"cannot write {self.path}: {error.strerror}") from error
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a live driver holds the journal in `folder`; False where there is none."""
+    try:
+        with os.fdopen(open_plain(folder / JOURNAL), "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def is_driven(folder: Path) -> bool:
+    """Whether a live driver has the experiment in `folder`: here, or at the store's other side."""
+    return is_locked(folder) or mirror.is_held_elsewhere(folder)
+
+
+def renew(folder: Path) -> None:
+    """Bring what a driver elsewhere has written; raises UsageError as `mirror.refresh` does."""
+    if not is_locked(folder):
+        mirror.refresh(folder)
+
+
+def read(folder: Path) -> Iterator[Event]:
+    """The events of the journal in `folder`, oldest first, as it is at the time of the call.
+
+    A torn last line is left out; events that this version does not know are kept. Raises
+    JournalError at once where there is no readable file, and, on reaching it, for a line that is
+    damaged, lacks what its event must have, or repeats an epoch of its trial.
+    """
+    path = folder / JOURNAL
+    return (event for event, _ in _parse(_open(path), path))
+
+
+class Tail:
+    """Reads a journal that grows: each `read` returns the events since the one before."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / JOURNAL
+        self._at = self._lines = 0
+
+    def read(self) -> list[Event]:
+        """What is new, oldest first; raises JournalError as `read` does."""
+        events = []
+        with _open(self._path) as file:
+            file.seek(self._at)
+            for event, at in _parse(file, self._path, lines_before=self._lines):
+                events.append(event)
+                self._at = at
+        self._lines += len(events)
+        return events
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        return os.fdopen(open_plain(path), "rb")
+    except OSError as error:
+        raise JournalError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _parse(file: BinaryIO, path: Path, *, lines_before: int = 0) -> Iterator[tuple[Event, int]]:
+    """Each event from where `file` stands to its present end, and where its line ends.
+
+    Not a torn tail, nor a torn line before it: a power cut can leave one with its newline.
+    """
+    size, position = os.fstat(file.fileno()).st_size, file.tell()
+    epochs: dict[str, int] = {}
+    for number in count(1 + lines_before):
+        line = file.readline(min(LONGEST, size - position))
+        position += len(line)
+        if not line.endswith(b"\n") and len(line) < LONGEST:
+            return
+        fault = None
+        try:
+            event = _decode(line)
+        except ValueError as error:
+            rest = file.readline(min(LONGEST, size - position))
+            if len(line) < LONGEST and len(rest) < LONGEST and not rest.endswith(b"\n"):
+                return
+            raise JournalError(f"{path}, line {number}: not a line of JSON") from error
+        fault = fault_of(event)
+        if fault is None and event["event"] == RESULT:
+            trial_id, epoch = event["trial_id"], event["epoch"]
+            last = epochs.get(trial_id, -1)
+            if epoch <= last:
+                fault = f"epoch {epoch} of trial {trial_id} does not come after {last}"
+            epochs[trial_id] = epoch
+        if fault:
+            raise JournalError(f"{path}, line {number}: {fault}")
+        yield event, position
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def _decode(line: bytes) -> Any:
+    """The JSON value of a line; raises ValueError, for hopelessly nested input too."""
+    try:
+        return _DECODER.decode(line.decode())
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+
+
+def _encode(event: Event) -> bytes:
+    what = f"cannot journal {event['event']} of trial {event.get('trial_id', '-')}"
+    fault = fault_of(event)
+    if fault:
+        raise JournalError(f"{what}: {fault}")
+    try:
+        line = json.dumps(event, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+    except (TypeError, ValueError) as error:
+        raise JournalError(f"{what}: {error}, in {shown(event)}") from error
+    if len(line) > LONGEST:
+        raise JournalError(f"{what}: a line must have at most {LONGEST >> 20} MiB")
+    return line
+
+
+def _lock(fd: int, folder: Path) -> None:
+    """Take the exclusive lock. A reader's look at it lasts microseconds: wait that out."""
+    deadline = time.monotonic() + _LOCK_WAIT_S
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise UsageError(
+                    f"{folder / JOURNAL} is held by {_holder(folder)}; let it end or stop it first"
+                ) from None
+            time.sleep(0.02)
+        except OSError as error:
+            raise JournalError(f"cannot lock {folder / JOURNAL}: {error.strerror}") from error
+
+
+def _holder(folder: Path) -> str:
+    """Who holds the lock, as far as the journal tells."""
+    owner = None
+    with suppress(JournalError):  # a damaged journal is told to the one who gets the lock
+        for event in read(folder):
+            if event["event"] == EXPERIMENT_STARTED:
+                owner = event["owner"]
+    return owner_in_words(owner)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new file's name survive a power cut."""
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,184 @@
+"""Who drives an experiment in an object store: one driver, told by objects that nobody overwrites.
+
+Each driver is a generation: the object lock/GENERATION.json, created where there is none yet. The
+highest is the driver's; it renews a beat beside it. A driver whose beat stands still is taken for
+dead, and the next generation begins. One that was only held up sees that and ends; what it still
+writes of the journal is of an older generation, which no reader counts (see `segments`).
+
+The time for which a beat stands still is measured by who watches it, so that clocks need not agree.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.errors import ExperimentError, UsageError
+from tuner.owner import is_alive, owner_in_words, processes_here, this_owner
+from tuner.record.events import is_owner
+from tuner.record.remote.objects import Objects
+
+BEAT_S = 3.0
+PATIENCE_S = 15.0  # with a beat that stands still
+_SKEW_S = 60.0  # that a clock may be off, where one look must do
+
+_FOLDER = "lock"
+_RELEASED = "released"
+
+
+class LeaseLostError(ExperimentError):
+    """Another driver has taken the experiment over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The newest generation: its number, its owner, and how many bytes of the journal it found.
+
+    processes: what `tuner.owner.processes_here` said where it runs.
+    """
+
+    generation: int
+    owner: Mapping[str, Any] | None
+    at: int
+    processes: str = ""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it was a process of this machine that is no more."""
+        here = self.processes and self.processes == processes_here()
+        return bool(here and self.owner and not is_alive(self.owner["pid"]))
+
+
+class Lease:
+    """The experiment whose folder is `objects`, held as `generation` until `release`."""
+
+    def __init__(self, objects: Objects, generation: int) -> None:
+        self.objects = objects
+        self.generation = generation
+
+    def renew(self) -> None:
+        """Say that this driver lives. Raises LeaseLostError where another has taken over."""
+        if self.objects.has(_lock(self.generation + 1)):
+            raise LeaseLostError(
+                f"{self.objects.url} was taken over by another driver, for this one had not been "
+                f"heard of for {PATIENCE_S:g} s"
+            )
+        self.objects.write(_beat(self.generation), repr(time.time()).encode())
+
+    def release(self) -> None:
+        """Let the next driver begin at once."""
+        self.objects.write(_beat(self.generation), _RELEASED.encode())
+
+
+def newest(objects: Objects) -> Holder | None:
+    """The newest generation of the experiment; None before the first."""
+    numbers = [_number(name) for name in objects.names(_FOLDER) if name.endswith(".json")]
+    generation = max((number for number in numbers if number is not None), default=None)
+    if generation is None:
+        return None
+    told = _document(objects.read(_lock(generation)))
+    owner, at = told.get("owner"), told.get("at")
+    return Holder(
+        generation,
+        owner if is_owner(owner) else None,
+        at if type(at) is int else 0,
+        str(told.get("processes", "")),
+    )
+
+
+def is_held(objects: Objects) -> bool:
+    """Whether a driver that lives holds the experiment, by one look and the clock of this machine.
+
+    A clock that is off by more than a minute makes it wrong.
+    """
+    holder = newest(objects)
+    if holder is None or holder.is_gone:
+        return False
+    beat = _last_beat(objects, holder.generation)
+    try:
+        return abs(time.time() - float(beat)) < PATIENCE_S + _SKEW_S
+    except ValueError:
+        return False
+
+
+def take(
+    objects: Objects,
+    at: Callable[[], int],
+    *,
+    say: Callable[[str], object],
+    sleep: Callable[[float], object] = time.sleep,
+    patience_s: float = PATIENCE_S,
+) -> Lease:
+    """Become the driver of the experiment. Raises UsageError where another one is.
+
+    at: asked, once nobody else drives, how many bytes of the journal there are. say: told where it
+    takes until a silent driver counts as dead. sleep, patience_s: for tests.
+    """
+    holder = newest(objects)
+    if holder is not None:
+        _await_end(objects, holder, say, sleep, patience_s)
+    generation = holder.generation + 1 if holder else 1
+    told = {"owner": this_owner(), "processes": processes_here(), "at": at()}
+    data = json.dumps(told).encode()
+    # Where one is there that is ours, the answer to an earlier try was lost
+    if not objects.create(_lock(generation), data) and objects.read(_lock(generation)) != data:
+        raise UsageError(f"{objects.url} was just taken by another driver; let it end first")
+    lease = Lease(objects, generation)
+    lease.renew()
+    return lease
+
+
+def _await_end(
+    objects: Objects,
+    holder: Holder,
+    say: Callable[[str], object],
+    sleep: Callable[[float], object],
+    patience_s: float,
+) -> None:
+    """Return when the holder has let go, or has not been heard of for `patience_s`."""
+    first = _last_beat(objects, holder.generation)
+    if first == _RELEASED or holder.is_gone:
+        return
+    who = owner_in_words(holder.owner)
+    say(f"{objects.url} is held by {who}; looking for {patience_s:g} s whether it lives")
+    waited = 0.0
+    while waited < patience_s:
+        sleep(BEAT_S / 2)
+        waited += BEAT_S / 2
+        beat = _last_beat(objects, holder.generation)
+        if beat == _RELEASED:
+            return
+        if beat != first:
+            raise UsageError(f"{objects.url} is held by {who}; let it end or stop it first")
+
+
+def _document(data: bytes) -> dict[str, Any]:
+    """A lock's object; empty where it is damaged: it counts all the same."""
+    try:
+        told = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _last_beat(objects: Objects, generation: int) -> str:
+    try:
+        return objects.read(_beat(generation)).decode(errors="replace")
+    except FileNotFoundError:
+        return ""
+
+
+def _lock(generation: int) -> str:
+    return f"{_FOLDER}/{generation:06}.json"
+
+
+def _beat(generation: int) -> str:
+    return f"{_FOLDER}/{generation:06}.beat"
+
+
+def _number(name: str) -> int | None:
+    digits = name.rpartition("/")[2].removesuffix(".json")
+    return int(digits) if digits.isdecimal() else None

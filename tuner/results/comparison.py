@@ -1,0 +1,219 @@
+"""Searches of the same space side by side: what each strategy reached for the same spending.
+
+Experiments of one strategy are its seeds. What they spent is counted in trials, in epochs of all
+trials together, and in seconds; strategies are ranked by the best value after equal epochs, which
+asks neither how fast the machine was nor how early trials were stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.results.best_so_far import AXES, Curve, curves_of
+from tuner.errors import NoUsableTrialError, UsageError
+from tuner.record.events import RUNNING
+from tuner.places import shown
+from tuner.wording import listed
+from tuner.results.results import Results
+from tuner.spec.experiment import ExperimentSpec, build_spec
+from tuner.results.statistics import Mean, mean_of, paired_difference
+
+RANKED_BY = "epochs"
+
+_TOLD_WHERE_LACKING = ("training.", "search.space.")  # other settings: among those that have them
+
+
+@dataclass(frozen=True, slots=True)
+class Entrant:
+    """One experiment: its name, spec, and its best so far by each of `AXES`."""
+
+    name: str
+    spec: ExperimentSpec
+    curves: dict[str, Curve]
+
+    @property
+    def best(self) -> float | None:
+        """Its best value; None where it has none."""
+        found = self.curves["trials"].best
+        return found[-1] if found else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values; `steps` of a curve are [spent, best value from there on]."""
+        curves = self.curves.items()
+        return {
+            "name": self.name,
+            "seed": self.spec.seed,
+            "best": self.best,
+            **{axis: curve.total for axis, curve in curves},
+            "steps": {a: [list(p) for p in zip(c.spent, c.best, strict=True)] for a, c in curves},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A strategy with its experiments."""
+
+    strategy: str
+    entrants: tuple[Entrant, ...]
+
+    @property
+    def best(self) -> Mean | None:
+        """The mean over the seeds of each one's best value; None where none has one."""
+        return _mean([entrant.best for entrant in self.entrants])
+
+    def at(self, axis: str, spent: float) -> Mean | None:
+        """The mean over the seeds of the best value after so much of `axis`."""
+        return _mean([entrant.curves[axis].at(spent) for entrant in self.entrants])
+
+    def spent(self, axis: str) -> float:
+        """What its experiments spent, on average."""
+        return sum(e.curves[axis].total for e in self.entrants) / len(self.entrants)
+
+    def by_seed(self, axis: str, spent: float) -> dict[int, float]:
+        """seed -> the best value after so much."""
+        found = ((e.spec.seed, e.curves[axis].at(spent)) for e in self.entrants)
+        return {seed: value for seed, value in found if value is not None}
+
+
+class Comparison:
+    """Experiments of one objective, by strategy, the best one first.
+
+    budgets: of each axis, the most that every experiment with a value has spent. notes: what else
+    differs between the experiments, in words. Raises UsageError for fewer than two experiments, one
+    named twice, or differing objectives; NoUsableTrialError where none has a value; SpecError for
+    an experiment whose spec this version cannot read.
+    """
+
+    def __init__(self, experiments: Sequence[Results]) -> None:
+        _check(experiments)
+        first = experiments[0]
+        self.metric, self.mode = first.metric, first.mode
+        names = [results.name for results in experiments]
+        entrants = [_entrant(results, names) for results in experiments]
+        usable = [entrant for entrant in entrants if entrant.best is not None]
+        if not usable:
+            raise NoUsableTrialError("none of the experiments has a usable trial")
+        self.budgets = {axis: min(e.curves[axis].total for e in usable) for axis in AXES}
+        strategies = dict.fromkeys(entrant.spec.search.strategy for entrant in entrants)
+        sides = [
+            Side(name, tuple(e for e in entrants if e.spec.search.strategy == name))
+            for name in strategies
+        ]
+        self.sides = tuple(sorted(sides, key=self._rank))
+        self.notes = tuple(_notes(experiments, entrants))
+
+    def difference(self, side: Side) -> Mean | None:
+        """Of a side's values less the first side's, at equal epochs and equal seeds.
+
+        None where the two share no seed.
+        """
+        spent = self.budgets[RANKED_BY]
+        mine, reference = (s.by_seed(RANKED_BY, spent) for s in (side, self.sides[0]))
+        return paired_difference(mine, reference)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values: what `compare --json` says."""
+        return {
+            "metric": self.metric,
+            "mode": self.mode,
+            "budgets": self.budgets,
+            "strategies": [self._side(side) for side in self.sides],
+            "notes": list(self.notes),
+        }
+
+    def _side(self, side: Side) -> dict[str, Any]:
+        best, less = side.best, self.difference(side) if side is not self.sides[0] else None
+        means = {axis: side.at(axis, budget) for axis, budget in self.budgets.items()}
+        return {
+            "strategy": side.strategy,
+            "best": best and best.as_dict(),
+            "at": {axis: mean and mean.as_dict() for axis, mean in means.items()},
+            "difference": less and {**less.as_dict(), "told_apart": less.is_settled},
+            "experiments": [entrant.as_dict() for entrant in side.entrants],
+        }
+
+    def _rank(self, side: Side) -> tuple[bool, float]:
+        """By the value at equal epochs, else by the best; those without any come last."""
+        mean = side.at(RANKED_BY, self.budgets[RANKED_BY]) or side.best
+        sign = 1 if self.mode == "min" else -1
+        return mean is None, sign * mean.mean if mean else 0.0
+
+
+def _mean(values: Sequence[float | None]) -> Mean | None:
+    present = [value for value in values if value is not None]
+    return mean_of(present) if present else None
+
+
+def _entrant(results: Results, names: Sequence[str]) -> Entrant:
+    """Of several experiments of one name in different places each has its folder's path."""
+    name = results.name if names.count(results.name) == 1 else shown(results.folder)
+    spec = build_spec(results.spec, str(results.folder))
+    curves = curves_of(results.history, metric=results.metric, mode=results.mode)
+    return Entrant(name, spec, curves)
+
+
+def _check(experiments: Sequence[Results]) -> None:
+    if len(experiments) < 2:
+        raise UsageError(f"compare needs two experiments or more, got {len(experiments)}")
+    folders = [results.folder.resolve() for results in experiments]
+    if len(set(folders)) < len(folders):
+        twice = next(folder for folder in folders if folders.count(folder) > 1)
+        raise UsageError(f"compare needs different experiments, got {twice.name} twice")
+    objectives = [f"{results.metric} ({results.mode})" for results in experiments]
+    if len(set(objectives)) > 1:
+        pairs = zip(experiments, objectives, strict=True)
+        told = ", ".join(f"{results.name} by {objective}" for results, objective in pairs)
+        raise UsageError(f"experiments can be compared by one objective only, got {told}")
+
+
+def _notes(experiments: Sequence[Results], entrants: Sequence[Entrant]) -> Iterator[str]:
+    for results, entrant in zip(experiments, entrants, strict=True):
+        if results.status == RUNNING:
+            yield f"{entrant.name} is still running"
+        if entrant.best is None:
+            yield f"{entrant.name} has no usable trial"
+    seen: dict[tuple[str, int], str] = {}
+    for entrant in entrants:
+        key = entrant.spec.search.strategy, entrant.spec.seed
+        if key in seen:
+            yield f"{seen[key]} and {entrant.name} have the same strategy and seed, {key[1]}"
+        seen.setdefault(key, entrant.name)
+    facts = {entrant.name: dict(_facts(entrant.spec)) for entrant in entrants}
+    for path in dict.fromkeys(path for own in facts.values() for path in own):
+        holders: dict[str, list[str]] = {}
+        for name, own in facts.items():
+            if path in own or path.startswith(_TOLD_WHERE_LACKING):
+                holders.setdefault(own.get(path, "not there"), []).append(name)
+        if len(holders) > 1:
+            told = (f"{value} in {listed(names)}" for value, names in holders.items())
+            yield f"{path} differs: {'; '.join(told)}"
+
+
+def _facts(spec: ExperimentSpec) -> Iterator[tuple[str, str]]:
+    """(dotted path, text) of what should be equal, a strategy's own settings among its seeds."""
+    document = spec.model_dump(mode="json")
+    search, scheduler = document["search"], document["scheduler"]
+    shared = {
+        "trainable": document["trainable"],
+        "search.forbid": search.pop("forbid"),
+        "scheduler": scheduler["name"] if scheduler else "none",
+    }
+    nested = {
+        "training": {k: v for k, v in document["training"].items() if k != "seed"},
+        "search.space": search.pop("space"),
+        "scheduler": scheduler or {},
+        "resources": document["resources"],
+        search.pop("strategy"): search,
+    }
+    yield from ((path, _text(value)) for path, value in shared.items())
+    for path, values in nested.items():
+        yield from ((f"{path}.{name}", _text(value)) for name, value in values.items())
+
+
+def _text(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return re.sub(r"(\d)\.0(?=[,)\]]|$)", r"\1", text)  # 1 and 1.0 do not differ

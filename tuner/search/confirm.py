@@ -1,0 +1,112 @@
+"""Retrains the leaders of a search with fresh seeds: an ordinary experiment beside it."""
+
+from __future__ import annotations
+
+from tuner.cluster import connect as cluster
+from tuner.errors import TunerError, UsageError
+from tuner.places import storage_of
+from tuner.planning.validation import Machine, validate
+from tuner.record.events import COMPLETED, RUNNING
+from tuner.record.folder import free_name
+from tuner.results.confirmation import Confirmation
+from tuner.results.confirmations import leaders, link, linked, without_seed
+from tuner.results.results import Results
+from tuner.results.selection import score
+from tuner.search.run import resume_experiment, run_experiment
+from tuner.spec.experiment import ExperimentSpec, build_spec
+
+_ENDING = "confirm"  # of the experiment's name
+_LONGEST = 90  # characters of the search's name that go into it
+
+
+def confirm(results: Results, *, top: int, seeds: int, address: str = "local") -> Confirmation:
+    """Retrain the `top` leaders of the search with `seeds` fresh seeds each; what it has shown.
+
+    The experiment is named in the search's folder. Where the same leaders were retrained with the
+    same seeds before, that is read, or gone on with. Uses the Ray at `address`. Raises UsageError
+    for a search that still runs or is itself a confirmation, NoUsableTrialError where it has no
+    leader, or none that could be retrained, and what `run_experiment` does.
+    """
+    spec = confirming_spec(results, top=top, seeds=seeds)
+    before = _same(results, spec)
+    if before is not None and before.status == COMPLETED:
+        return Confirmation(before)
+    machine = Machine.here() if address == "local" else None
+    validate(spec.model_dump(mode="json"), machine=machine)  # told before Ray starts
+    with cluster.connect(address, spec=spec):
+        if before is not None:
+            return Confirmation(resume_experiment(before.folder))
+        link(results, spec.name)
+        return Confirmation(run_experiment(spec))
+
+
+def confirming_spec(results: Results, *, top: int, seeds: int) -> ExperimentSpec:
+    """The experiment that retrains the `top` leaders of the search, each with `seeds` seeds.
+
+    Every trial trains to its full length: nothing is stopped early. The seeds are those that
+    follow the search's own. Raises as `confirm` does.
+    """
+    search = build_spec(results.spec, str(results.folder))
+    if search.confirms:
+        raise UsageError(f"{results.name} confirms {search.confirms.name}: name that")
+    if results.status == RUNNING:
+        raise UsageError(f"{results.name} still runs: its leaders are known when it has ended")
+    results.get_best_trial()  # raises where there is none
+    found = leaders(results, top)
+    space = without_seed(search.model_dump(mode="json")["search"]["space"])
+    if not space:
+        raise UsageError(f"{results.name} searched nothing but seeds")
+    whole = {}
+    if search.scheduler:
+        settings = search.scheduler.model_dump(mode="json")
+        whole = {**settings, "grace_period": settings["max_t"], "brackets": None}
+    values = (
+        score([v for _, v in trial.values(results.metric)], mode=results.mode, scope="best")
+        for trial in found
+    )
+    storage = storage_of(results.folder)
+    return search.replace(
+        name=free_name(f"{results.name[:_LONGEST]}-{_ENDING}", storage),
+        storage=storage,
+        search={
+            "strategy": "grid",
+            "space": space,
+            "configs": [without_seed(trial.config) for trial in found],
+            "seeds": _fresh(results, search, seeds),
+        },
+        scheduler=whole or "none",
+        num_samples=None,
+        time_budget_s=None,
+        warm_start=None,
+        confirms={
+            "name": results.folder.resolve().name,
+            "trials": [trial.trial_id for trial in found],
+            "values": list(values),
+        },
+    )
+
+
+def _fresh(results: Results, search: ExperimentSpec, count: int) -> list[int]:
+    """The first `count` seeds after the search's own that none of its trials had."""
+    own = search.constants["seed"]
+    used = {own, *(trial.config.get("seed", trial.seed) for trial in results.trials.values())}
+    found: list[int] = []
+    seed = own
+    while len(found) < count:
+        seed = (seed + 1) % 2**32
+        if seed not in used:
+            found.append(seed)
+    return found
+
+
+def _same(results: Results, spec: ExperimentSpec) -> Results | None:
+    """The newest linked experiment that retrains the same leaders with the same seeds."""
+    for folder in reversed(linked(results)):
+        try:
+            before = Results(folder)
+            made = build_spec(before.spec)
+        except TunerError:
+            continue
+        if made.confirms == spec.confirms and made.search == spec.search:
+            return before
+    return None

@@ -1,0 +1,1 @@
+"""Searchers: they suggest configs."""

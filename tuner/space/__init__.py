@@ -1,0 +1,1 @@
+"""Search spaces: domains, constraints, grids, and their encoding as numbers."""

@@ -1,0 +1,187 @@
+"""Domains and spaces from their text, or from Ray's own objects.
+
+Text is parsed through a whitelist of calls with literal arguments and is never evaluated.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tuner.errors import Fault, unknown
+from tuner.settings_base import Rule
+from tuner.space.kinds import Choice, Domain, Normal, Numeric, Value, literal
+
+# The calls that text may use, with Ray's parameter names: (names, how many are required, builder)
+_CALLS: dict[str, tuple[tuple[str, ...], int, Callable[..., Domain]]] = {
+    "uniform": (("lower", "upper"), 2, lambda lo, hi: Numeric(lo, hi)),
+    "quniform": (("lower", "upper", "q"), 3, lambda lo, hi, q: Numeric(lo, hi, q=q)),
+    "loguniform": (("lower", "upper"), 2, lambda lo, hi: Numeric(lo, hi, log=True)),
+    "qloguniform": (("lower", "upper", "q"), 3, lambda lo, hi, q: Numeric(lo, hi, log=True, q=q)),
+    "randn": (("mean", "sd"), 0, lambda *a: Normal(*a)),
+    "qrandn": (("mean", "sd", "q"), 3, lambda mean, sd, q: Normal(mean, sd, q)),
+    "randint": (("lower", "upper"), 2, lambda lo, hi: Numeric(lo, hi, integer=True)),
+    "qrandint": (("lower", "upper", "q"), 2, lambda *a: _qrandint(*a)),
+    "lograndint": (("lower", "upper"), 2, lambda lo, hi: Numeric(lo, hi, log=True, integer=True)),
+    "qlograndint": (("lower", "upper", "q"), 3, lambda *a: _qrandint(*a, log=True)),
+    "choice": (("categories",), 1, lambda values: Choice(_values(values))),
+    "grid_search": (("values",), 1, lambda values: Choice(_values(values), grid=True)),
+}
+
+_MOST_NAMES = 1000
+
+
+def parse_domain(text: str) -> Domain:
+    """The domain that `text` spells, as `loguniform(1e-4, 1e-1)` or `tune.choice([16, 32])`.
+
+    Raises Rule naming the fault: an unknown call, a wrong argument, bounds that cannot be.
+    """
+    try:
+        parsed = _evaluate(ast.parse(text.strip(), mode="eval").body, text)
+    except Rule:
+        raise
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise Rule(Fault("", "is not a domain that can be read", text)) from None
+    if not isinstance(parsed, Domain):
+        raise Rule(Fault("", "must be one call of a domain", text, tuple(sorted(_CALLS))))
+    return parsed
+
+
+def is_domain_text(text: str) -> bool:
+    """Whether `text` looks like a call, as in `choice(...)`: then it must parse as a domain."""
+    return _called(text) is not None
+
+
+def _called(text: str) -> str | None:
+    """The name before the bracket, where `text` looks like a call."""
+    head, bracket, _ = text.strip().partition("(")
+    name = head.removeprefix("tune.").strip()
+    return name if bracket and name.isidentifier() else None
+
+
+def parse_space(raw: Mapping[str, Value]) -> dict[str, Value]:
+    """Domains from their text or Ray's objects; constants as they are.
+
+    Raises Rule with every fault of every hyperparameter, keyed by its dotted path.
+    """
+    space: dict[str, Value] = {}
+    faults: list[Fault] = []
+    if not isinstance(raw, Mapping):
+        raise Rule(Fault("", "must be a mapping of names to domains and values", raw))
+    if len(raw) > _MOST_NAMES:
+        raise Rule(Fault("", f"must be at most {_MOST_NAMES} hyperparameters", len(raw)))
+    if not raw:
+        faults.append(Fault("", "is empty: name at least one hyperparameter and its domain"))
+    for key, value in raw.items():
+        if not isinstance(key, str) or not key or any(c in "./ " or c.isspace() for c in key):
+            faults.append(Fault("", "names must be text without '.', '/' or spaces", key))
+            continue
+        try:
+            space[key] = _parse_value(value)
+        except Rule as rule:
+            faults += [fault.under(key) for fault in rule.faults]
+    if faults:
+        raise Rule(*faults)
+    return space
+
+
+def from_ray(domain: Any) -> Domain:
+    """Our value of Ray's `domain`. Raises Rule where it has none (`sample_from`, a custom one)."""
+    from ray.tune.search import sample
+
+    sampler = domain.get_sampler()
+    q = None
+    if isinstance(sampler, sample.Quantized):
+        q, sampler = sampler.q, sampler.sampler
+    log = isinstance(sampler, sample.LogUniform)
+    if isinstance(domain, sample.Categorical):
+        return Choice(_values(domain.categories), grid=isinstance(sampler, sample.Grid))
+    if isinstance(domain, sample.Float) and isinstance(sampler, sample.Normal):
+        return Normal(sampler.mean, sampler.sd, q)
+    if isinstance(domain, sample.Float):
+        return Numeric(domain.lower, domain.upper, log=log, q=q)
+    if isinstance(domain, sample.Integer):
+        if q is not None:
+            return _qrandint(domain.lower, domain.upper, q, log=log)
+        return Numeric(domain.lower, domain.upper, log=log, integer=True)
+    kind = type(domain).__name__
+    raise Rule(Fault("", f"Ray's {kind} domain cannot be searched", choices=tuple(sorted(_CALLS))))
+
+
+def _parse_value(value: Value) -> Value:
+    if isinstance(value, str) and is_domain_text(value):
+        return parse_domain(value)
+    if isinstance(value, Mapping):
+        if set(value) == {"grid_search"} and isinstance(value["grid_search"], Sequence):
+            return Choice(_values(value["grid_search"]), grid=True)  # what tune.grid_search gives
+        return parse_space(value)
+    if type(value).__module__.startswith("ray.tune.search"):
+        return from_ray(value)
+    if isinstance(value, Domain):
+        return value
+    literal(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _parse_option(value: Value) -> Value:
+    """A value; text that calls no domain, as "resnet(18)", is text."""
+    if isinstance(value, str) and _called(value) not in _CALLS:
+        return value
+    return _parse_value(value)
+
+
+def _values(raw: Sequence[Value]) -> tuple[Value, ...]:
+    if isinstance(raw, str | bytes) or not isinstance(raw, Sequence):
+        raise Rule(Fault("", "takes a list of values", raw))
+    values = tuple(map(_parse_option, raw))
+    for value in values:
+        if isinstance(value, Domain):
+            rule = "an option is a value, or a mapping of names to domains"
+            raise Rule(Fault("", rule, str(value)))
+    return values
+
+
+def _qrandint(lower: float, upper: float, q: float = 1, *, log: bool = False) -> Numeric:
+    if q == 1:  # as in Ray: the upper bound stays exclusive
+        return Numeric(lower, upper, log=log, integer=True)
+    return Numeric(lower, upper, log=log, integer=True, q=q)
+
+
+def _evaluate(node: ast.expr, text: str) -> Value:
+    """The value of a whitelisted expression: literals, lists, mappings, and the domains' calls."""
+    match node:
+        case ast.Constant(value=str() | int() | float() | bool() | None as value):
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
+            return -value
+        case ast.List(elts=items) | ast.Tuple(elts=items):
+            return [_evaluate(item, text) for item in items]
+        case ast.Dict(keys=keys, values=values) if all(isinstance(k, ast.Constant) for k in keys):
+            names = [_evaluate(key, text) for key in keys if key is not None]
+            return dict(zip(names, [_evaluate(v, text) for v in values], strict=True))
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(value=ast.Name(id="tune"), attr=name)):
+            return _call(name, node, text)
+    raise Rule(
+        Fault("", f"{ast.unparse(node)!r} is not a literal (number, text, list, mapping)", text)
+    )
+
+
+def _call(name: str, node: ast.Call, text: str) -> Domain:
+    if name not in _CALLS:
+        raise Rule(unknown("", "domain", name, _CALLS))
+    names, required, build = _CALLS[name]
+    given = dict(zip(names, node.args, strict=False))
+    for keyword in node.keywords:
+        if keyword.arg not in names or keyword.arg in given:
+            raise Rule(unknown("", f"argument of {name}", str(keyword.arg), names))
+        given[keyword.arg] = keyword.value
+    if len(node.args) > len(names) or any(n not in given for n in names[:required]):
+        raise Rule(Fault("", f"{name} takes ({', '.join(names)})", text))
+    arguments = [_evaluate(given[n], text) for n in names if n in given]
+    if name in ("choice", "grid_search"):
+        return build(*arguments)
+    for argument in arguments:
+        if isinstance(argument, bool) or not isinstance(argument, int | float):
+            raise Rule(Fault("", f"{name} takes numbers", argument))
+    return build(*arguments)

@@ -1,0 +1,256 @@
+"""The frozen, validated description of an experiment, and its parts.
+
+An `ExperimentSpec` says everything about a run but where Ray is. It is built from Python, from a
+mapping, or from YAML or JSON text, and goes back to each without loss. What can be told without
+importing the trainable or looking at the machine is checked here; `tuner.planning` does the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import yaml
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    JsonValue,
+    field_validator,
+    model_validator,
+)
+
+from tuner.errors import Fault, SpecError
+from tuner.places import local, url_of
+from tuner.settings_base import MOST, Part, Rule, parse
+from tuner.spec.sections import (
+    SCHEDULERS,
+    AshaSettings,
+    Confirms,
+    Objective,
+    Resources,
+    Timeouts,
+    read_logs,
+    read_scheduler,
+)
+from tuner.spec.strategies import (
+    STRATEGIES,
+    BayesOptSettings,
+    BOHBSettings,
+    GridSettings,
+    HyperOptSettings,
+    ModelSettings,
+    RandomSettings,
+    Search,
+    SearchSettings,
+)
+from tuner.spec.text import override, read_mapping, read_value, with_strategy
+
+__all__ = [
+    "IMAGE_CLASSIFIER",
+    "SCHEDULERS",
+    "STRATEGIES",
+    "AshaSettings",
+    "BOHBSettings",
+    "BayesOptSettings",
+    "Confirms",
+    "ExperimentSpec",
+    "GridSettings",
+    "HyperOptSettings",
+    "ModelSettings",
+    "Objective",
+    "RandomSettings",
+    "Resources",
+    "SearchSettings",
+    "Timeouts",
+    "build_spec",
+    "check_name",
+    "default_storage",
+    "override",
+    "read_mapping",
+    "read_value",
+    "with_strategy",
+]
+
+IMAGE_CLASSIFIER = "tuner.classifier.image_classifier:ImageClassifier"
+_CLASSIFIER_BEFORE = "tuner.training.classifier:ImageClassifier"  # in experiments of version 0.1
+
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def check_name(name: str) -> str:
+    """`name`, where it can be an experiment's folder. Raises Rule otherwise."""
+    if not _NAME.fullmatch(name) or ".." in name or len(name) > 100:
+        rule = "must be letters, digits, '-', '_' and single '.', at most 100, no path"
+        raise Rule(Fault("", rule, name))
+    return name
+
+
+def _path(text: str) -> str:
+    if not text or "\0" in text or not text.isprintable():
+        raise Rule(Fault("", "must be a path of printable characters", text))
+    return text
+
+
+def default_storage() -> str:
+    """The folder that holds experiments: $TUNER_STORAGE, else `results` where you stand."""
+    return os.environ.get("TUNER_STORAGE") or "./results"
+
+
+def _dotted(raw: object) -> object:
+    """`module:name` of a class or function that is given itself."""
+    if raw == _CLASSIFIER_BEFORE:
+        return IMAGE_CLASSIFIER
+    if isinstance(raw, str):
+        module, _, name = raw.partition(":") if ":" in raw else raw.rpartition(".")
+        parts = [*module.split("."), *name.split(".")]
+        if not module or not all(part.isidentifier() for part in parts):
+            raise Rule(Fault("", "must be a dotted path, as in 'package.module:Name'", raw))
+        return f"{module}:{name}"
+    module, name = getattr(raw, "__module__", ""), getattr(raw, "__qualname__", "")
+    if not module or not name or "<" in name:
+        rule = "cannot be pickled for the workers: define it by name at a module's top level"
+        raise Rule(Fault("", rule, repr(raw)))
+    return f"{module}:{name}"
+
+
+class ExperimentSpec(Part):
+    """One experiment: what trains, what is searched, what decides, what it may use.
+
+    name: its folder under `storage`. trainable: dotted path of a Learner class or a plain Tune
+    function. training: the trainable's constants. num_samples: trials, 1 or more; only a grid or a
+    time budget may leave it out. max_concurrent: trials at a time; None: as many as fit.
+    time_budget_s: seconds after which no epoch is begun. seed: decides every config and every
+    trial's initial weights. storage: a folder, relative to where the run is started, or a URL of
+    an object store (s3://bucket/folder). confirms: what
+    `tuner confirm` says of the search that it retrains the leaders of. warm_start: an earlier
+    experiment, by name or folder, whose finished trials the searcher is given.
+    """
+
+    name: Annotated[str, BeforeValidator(lambda raw: check_name(str(raw)))] = "experiment"
+    trainable: Annotated[str, BeforeValidator(_dotted)] = IMAGE_CLASSIFIER
+    training: dict[str, JsonValue] = Field(default_factory=dict)
+    search: Search
+    objective: Objective = Objective()
+    scheduler: Annotated[AshaSettings | None, BeforeValidator(read_scheduler)] = AshaSettings()
+    resources: Resources = Resources()
+    timeouts: Timeouts = Timeouts()
+    num_samples: int | None = Field(None, ge=1, le=MOST)
+    max_concurrent: int | None = Field(None, ge=1, le=MOST)
+    time_budget_s: float | None = Field(None, gt=0)
+    seed: int = Field(0, ge=0, lt=2**32)
+    storage: Annotated[str, AfterValidator(_path)] = Field(default_factory=default_storage)
+    log: Annotated[tuple[str, ...], BeforeValidator(read_logs)] = ()
+    confirms: Confirms | None = None
+    warm_start: Annotated[str, AfterValidator(_path)] | None = None
+
+    @field_validator("training", mode="before")
+    @classmethod
+    def _named_constants(cls, raw: object) -> object:
+        return {} if raw is None else raw
+
+    @model_validator(mode="after")
+    def _ends(self) -> Self:
+        faults = []
+        if self.search.strategy != "grid" and self.num_samples is None and not self.time_budget_s:
+            faults.append(Fault("num_samples", "is required, unless the search is grid"))
+        elif self.num_samples is None and (self.trials or 0) > MOST:
+            rule = f"is required: there are more than {MOST:,} configs"
+            faults.append(Fault("num_samples", rule))
+        for name in sorted(set(self.search.space) & set(self.training)):
+            faults.append(
+                Fault(f"training.{name}", f"is also searched: set search.space.{name} instead")
+            )
+        if self.warm_start and not isinstance(self.search, ModelSettings):
+            learning = sorted(n for n, s in STRATEGIES.items() if issubclass(s, ModelSettings))
+            rule = f"(--from) needs a search that learns from trials, not {self.search.strategy}"
+            faults.append(Fault("warm_start", rule, choices=tuple(learning)))
+        if self.confirms and not self._is_of_leaders(self.confirms):
+            rule = "needs a grid of search.seeds and of as many search.configs, trials and values"
+            faults.append(Fault("confirms", rule))
+        if faults:
+            raise Rule(*faults)
+        return self
+
+    def _is_of_leaders(self, confirms: Confirms) -> bool:
+        search, count = self.search, len(confirms.trials)
+        return (
+            isinstance(search, GridSettings)
+            and len(search.configs) == len(confirms.values) == count
+            and search.seeds != ()
+        )
+
+    @property
+    def folder(self) -> Path:
+        """The experiment's folder, STORAGE/NAME; of a storage that is a URL, its mirror here."""
+        return local(self.storage) / self.name
+
+    @property
+    def place(self) -> str:
+        """The experiment's folder for every machine: an absolute path, or a URL."""
+        return url_of(self.folder) or str(self.folder.resolve())
+
+    @property
+    def ships(self) -> bool:
+        """Whether the trainable is the image classifier that ships with tuner."""
+        return self.trainable == IMAGE_CLASSIFIER
+
+    @property
+    def trials(self) -> int | None:
+        """How many trials there will be; None where only the time budget ends the search."""
+        return self.search.trials(self.num_samples)
+
+    @property
+    def epochs(self) -> int | None:
+        """The length of a whole trial in epochs; None where the trainable ends by itself."""
+        given = self.training.get("epochs")
+        lengths = [self.scheduler.max_t] if self.scheduler else []
+        if isinstance(given, int):
+            lengths.append(given)
+        return min(lengths, default=None)
+
+    @property
+    def brackets(self) -> int:
+        """How many brackets the scheduler has; 1 where there is no scheduler."""
+        if self.scheduler is None:
+            return 1
+        default = min(self.search.brackets, self.scheduler.most_brackets)
+        return self.scheduler.brackets or default
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """What every Learner of the experiment is built with, `epochs` and `seed` among it.
+
+        `epochs` is left out where nothing tells it.
+        """
+        length = {} if self.epochs is None else {"epochs": self.epochs}
+        return {**length, "seed": self.seed, **self.training}
+
+    def replace(self, **changes: Any) -> ExperimentSpec:
+        """This spec with the given fields changed, validated anew. Raises SpecError."""
+        return build_spec({**self.model_dump(mode="json"), **changes})
+
+    def to_json(self) -> str:
+        """The spec as JSON text."""
+        return self.model_dump_json(indent=2)
+
+    def to_yaml(self) -> str:
+        """The spec as YAML text."""
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, width=100)
+
+    @classmethod
+    def from_text(cls, text: str) -> ExperimentSpec:
+        """The spec that YAML or JSON `text` holds. Raises SpecError with every fault."""
+        return build_spec(read_mapping(text))
+
+
+def build_spec(raw: Mapping[str, Any], source: str = "the spec") -> ExperimentSpec:
+    """The spec of a mapping. Raises SpecError that lists every fault, headed by `source`."""
+    spec, faults = parse(ExperimentSpec, raw)
+    if spec is None:
+        raise SpecError(faults, source)
+    return spec

@@ -1,0 +1,163 @@
+"""A trial's own output in its log.txt: whatever its process and its children write."""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import fcntl
+import os
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Self, TextIO
+
+from tuner.errors import StorageError
+from tuner.places import shown
+from tuner.record.remote import mirror
+from tuner.trial import log_keeper
+
+_PATIENCE_S = 60.0  # with the keeper; it answers in milliseconds
+_PIPE_BYTES = 1 << 20  # the system's largest, as a rule; a worker waits when it is full
+
+
+class TrialLog:
+    """Within it, all that reaches file descriptors 1 and 2 goes to the file `path`.
+
+    That is what Python, C code and child processes print, and the traceback of a crash. The file
+    is appended to and capped; see `tuner.trial.log_keeper`. Of an experiment in an object store
+    it follows there when the trial fails or ends. Raises StorageError where it cannot be opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def fileno(self) -> int:
+        """A descriptor that leads to the file, until the context ends."""
+        return self._pipe
+
+    def catch_up(self) -> None:
+        """Return when what was written so far is in the file."""
+        _flush()
+        _catch_up()
+        self._hand_over()
+
+    def __enter__(self) -> Self:
+        try:
+            mirror.bring(self._path)  # what it said before, on whichever machine
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise StorageError(f"cannot write {shown(self._path)}: {error.strerror}") from error
+        end, self._pipe = os.pipe()
+        if hasattr(fcntl, "F_SETPIPE_SZ"):
+            fcntl.fcntl(self._pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        try:
+            _hand_over(end, file)
+        finally:
+            os.close(end)
+            os.close(file)
+        _flush()
+        self._before = os.dup(1), os.dup(2)
+        self._streams = sys.stdout, sys.stderr
+        for fd in (1, 2):
+            os.dup2(self._pipe, fd)
+        sys.stdout, sys.stderr = _stream(1), _stream(2)
+        faulthandler.enable(self._pipe)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _flush()
+        sys.stdout, sys.stderr = self._streams
+        for fd, before in enumerate(self._before, start=1):
+            os.dup2(before, fd)
+            os.close(before)
+        faulthandler.enable(2)
+        os.close(self._pipe)
+        _catch_up()
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        try:
+            mirror.hand_over(self._path)
+        except OSError as error:  # a log is not worth a trial
+            print(f"this log stays in {self._path}: {error.strerror}")
+
+
+class _Keeper:
+    """The worker's end of its log keeper."""
+
+    def __init__(self) -> None:
+        self._socket, theirs = socket.socketpair()
+        self._socket.settimeout(_PATIENCE_S)
+        command = [sys.executable, "-I", "-S", log_keeper.__file__, str(theirs.fileno())]
+        with theirs:
+            starter = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        starter.wait()  # it leaves the keeper behind, which is nobody's child
+
+    def take(self, pipe: int, file: int) -> None:
+        """Let it copy what comes out of `pipe` to `file`."""
+        socket.send_fds(self._socket, [log_keeper.TAKE], [pipe, file])
+        self._answer()
+
+    def catch_up(self) -> None:
+        """Return when everything written so far is in its file."""
+        self._socket.sendall(log_keeper.CATCH_UP)
+        self._answer()
+
+    def _answer(self) -> None:
+        try:
+            answer = self._socket.recv(1)
+        except TimeoutError:  # a storage that does not answer is no reason for a trial to hang
+            answer = b""
+        if not answer:
+            raise ConnectionError("the process that writes the trials' logs is gone")
+
+
+@cache
+def _keeper() -> _Keeper:
+    return _Keeper()
+
+
+def _hand_over(pipe: int, file: int) -> None:
+    try:
+        _keeper().take(pipe, file)
+    except ConnectionError:  # it was killed
+        _keeper.cache_clear()
+        _keeper().take(pipe, file)
+
+
+def _catch_up() -> None:
+    try:
+        _keeper().catch_up()
+    except ConnectionError:  # it was killed: what it had not written is lost
+        _keeper.cache_clear()
+
+
+def _stream(fd: int) -> TextIO:
+    """A stream of text to `fd`, of lines written at once; it takes half a surrogate, too."""
+    return os.fdopen(
+        fd, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
+    )
+
+
+def _flush() -> None:
+    """Write out what Python and C hold back of their output."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # the trial may have closed it
+            stream.flush()
+    _libc().fflush(None)
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None)
