@@ -1,0 +1,104 @@
+"""Whether two checkouts of tuner write the same journals: the proof that a refactoring is one.
+
+    python -m benchmarks.same_journal OTHER_CHECKOUT
+
+Runs the same searches of `digits` with each: five strategies, trials of two workers, and a search
+that is killed with SIGKILL and resumed. One trial runs at a time, so that the order is fixed.
+Compares everything but times, places, and measured speed and memory; the digests of the
+checkpoints are compared too. Exits with 1 where anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent.parent
+MEASURED = ("_s", "_mib", "per_s", "seconds")  # endings of metrics that are never the same twice
+KILL_AFTER = 12  # lines of the journal
+SEARCHES = {
+    **{
+        strategy: [f"--search={strategy}", "--num-samples=10"]
+        for strategy in ("random", "grid", "hyperopt", "bayesopt", "bohb")
+    },
+    "workers": ["--workers=2", "--num-samples=3"],
+    "killed": ["--num-samples=6"],
+}
+COMMON = ["--seed=3", "--max-concurrent=1", "scheduler.max_t=4", "scheduler.reduction_factor=2"]
+
+
+def tuner(checkout: Path, storage: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "PYTHONPATH": str(checkout)}
+    return subprocess.Popen(
+        [sys.executable, "-m", "tuner", *arguments, f"--storage={storage}", "--no-evaluate"],
+        cwd=checkout,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def journal(checkout: Path, name: str) -> list[object]:
+    """The events of the search `name`, made with the tuner of `checkout`, without what varies."""
+    with tempfile.TemporaryDirectory() as folder:
+        storage = Path(folder)
+        lines = storage / name / "journal.jsonl"
+        process = tuner(
+            checkout, storage, "run", "digits", f"--name={name}", *COMMON, *SEARCHES[name]
+        )
+        if name == "killed":
+            while process.poll() is None and (
+                not lines.exists() or lines.read_bytes().count(b"\n") < KILL_AFTER
+            ):
+                time.sleep(0.002)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            process = tuner(checkout, storage, "resume", name)
+        code = process.wait()
+        assert code == 0, f"{checkout}: {name} ended with {code}"
+        events = [json.loads(line) for line in lines.read_text().splitlines()]
+    if name == "killed":
+        events = merged(events)
+    return [plain(event) for event in events]
+
+
+def merged(events: list[dict]) -> list[dict]:
+    """A killed search's events but for where it was cut, which is another place each time."""
+    kept = [e for e in events if e["event"] in ("result", "checkpoint", "trial_ended")]
+    return sorted(kept, key=lambda e: (e["trial_id"], e.get("epoch", 1e9), e["event"]))
+
+
+def plain(event: dict) -> object:
+    kept = {key: value for key, value in event.items() if key not in ("time", "owner")}
+    if "metrics" in kept:
+        values = kept["metrics"].items()
+        kept["metrics"] = {name: v for name, v in values if not name.endswith(MEASURED)}
+    return kept
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("other", type=Path, help="a checkout of another revision")
+    parser.add_argument("--only", choices=sorted(SEARCHES), nargs="*", default=list(SEARCHES))
+    arguments = parser.parse_args()
+    differ = False
+    for name in arguments.only:
+        theirs, ours = (journal(c.resolve(), name) for c in (arguments.other, HERE))
+        same = theirs == ours
+        differ |= not same
+        print(f"{name:10} {len(ours):4} events  {'equal' if same else 'DIFFERENT'}", flush=True)
+        if not same:
+            pairs = zip(theirs, ours, strict=False)
+            print("  first difference:", *next(((a, b) for a, b in pairs if a != b), ("length",)))
+    sys.exit(int(differ))
+
+
+if __name__ == "__main__":
+    main()
