@@ -49,3 +49,15 @@ def test_what_cannot_work_is_refused(section: type[Part], raw: dict[str, Any], f
 def test_the_ranks_of_a_trial_in_words() -> None:
     assert (Resources(workers=2).ranks, Resources(workers=2).ranks_text) == (2, "2 workers")
     assert (Resources(split=3).ranks, Resources(split=3).ranks_text) == (3, "3 stages")
+
+
+@pytest.mark.parametrize(("mode", "best", "sign"), [("min", 1.0, 1), ("max", 3.0, -1)])
+def test_the_objective_decides_what_is_better(mode: str, best: float, sign: int) -> None:
+    objective = Objective.model_validate({"mode": mode})
+    values = [2.0, 1.0, 3.0]
+    assert objective.best(values) == best == sorted(values, key=objective.key)[0]
+    assert objective.sign == sign
+    assert [objective.is_better(value, 2.0) for value in values].count(True) == 1
+    assert objective.is_better(best, 2.0)
+    assert objective.is_better(2.0, None)
+    assert not objective.is_better(2.0, 2.0)

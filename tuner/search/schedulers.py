@@ -49,8 +49,7 @@ class Asha(InOrder):
 
     def __init__(self, settings: AshaSettings, objective: Objective, *, brackets: int = 1) -> None:
         super().__init__()
-        self._objective = objective.metric  # Ray's scheduler has a `_metric` of its own
-        self._sign = 1.0 if objective.mode == "max" else -1.0
+        self._objective = objective
         self._brackets = Brackets(
             count=brackets,
             max_t=settings.max_t,
@@ -61,7 +60,8 @@ class Asha(InOrder):
 
     def record(self, trial_id: str, epoch: int, metrics: dict[str, float]) -> bool:
         """Take in a report, of now or of a journal; whether the trial goes on."""
-        goes_on = self._brackets.goes_on(trial_id, epoch, self._sign * metrics[self._objective])
+        loss = self._objective.key(metrics[self._objective.metric])
+        goes_on = self._brackets.goes_on(trial_id, epoch, -loss)
         if not goes_on:
             self.stopped.add(trial_id)
         return goes_on

@@ -5,7 +5,7 @@ Each is frozen and checks itself; `tuner.spec.strategies` has the section `searc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -16,10 +16,31 @@ from tuner.spec.rungs import MOST_RUNGS, most_brackets, too_many
 
 
 class Objective(Part):
-    """The metric that decides, and whether its best is the "min" or the "max"."""
+    """The metric that decides, and whether its best is the "min" or the "max".
+
+    What follows from the mode is decided here and nowhere else. Values are finite: a NaN has no
+    place in an order, so callers leave it out.
+    """
 
     metric: str = Field("val_loss", min_length=1)
     mode: Literal["min", "max"] = "min"
+
+    @property
+    def sign(self) -> int:
+        """1 where lower values are better, -1 where higher ones are."""
+        return 1 if self.mode == "min" else -1
+
+    def key(self, value: float) -> float:
+        """`value` as a loss, and so as a sort key: the lower, the better."""
+        return self.sign * value
+
+    def is_better(self, value: float, than: float | None) -> bool:
+        """Whether `value` beats `than`; any value beats None."""
+        return than is None or self.key(value) < self.key(than)
+
+    def best(self, values: Iterable[float]) -> float:
+        """The best of `values`, the first of equals. Raises ValueError where there are none."""
+        return min(values, key=self.key)
 
 
 class AshaSettings(Part):
