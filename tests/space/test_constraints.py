@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from tuner.settings_base import Rule
+from tuner.settings_base import FaultsError
 from tuner.space.constraints import Constraints
 from tuner.spec.experiment import GridSettings
 
@@ -56,7 +56,7 @@ def test_meaning(text: str, holds: bool) -> None:
     ],
 )
 def test_what_is_no_plain_expression_is_refused(text: str) -> None:
-    with pytest.raises(Rule):
+    with pytest.raises(FaultsError):
         Constraints([text])
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tuner.settings_base import Part, parse
+from tuner.settings_base import Settings, parse
 from tuner.spec.sections import AshaSettings, Objective, Resources, Timeouts
 
 
@@ -41,7 +41,9 @@ from tuner.spec.sections import AshaSettings, Objective, Resources, Timeouts
         (Timeouts, {"report_s": 0}, "report_s: must be greater than 0, got 0"),
     ],
 )
-def test_what_cannot_work_is_refused(section: type[Part], raw: dict[str, Any], fault: str) -> None:
+def test_what_cannot_work_is_refused(
+    section: type[Settings], raw: dict[str, Any], fault: str
+) -> None:
     _, faults = parse(section, raw)
     assert fault in "\n".join(map(str, faults))
 

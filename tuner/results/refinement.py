@@ -13,7 +13,7 @@ from tuner.space.constraints import Constraints
 from tuner.space.domains import Choice, Domain, Normal, Numeric, Space, Value, names_of, space_text
 from tuner.errors import UsageError
 from tuner.record.history import TrialRecord
-from tuner.settings_base import Rule
+from tuner.settings_base import FaultsError
 from tuner.places import local, storage_of
 from tuner.results.results import Results
 from tuner.space.encoding import Array, Encoding
@@ -64,8 +64,8 @@ def refine(results: Results, *, points: int) -> Refinement:
     leading = tuple(usable[:count])
     try:
         space = narrowed(search.search.space, [trial.config for trial in leading])
-    except Rule as rule:
-        raise UsageError(f"{results.name}: a leader's config is not of its space: {rule}") from rule
+    except FaultsError as error:
+        raise UsageError(f"{results.name}: a leader's config is not of its space: {error}") from error
     storage = storage_of(results.folder)
     usual = local(default_storage()).resolve() == local(storage)
     values = [_value(results, trial) for trial in (best, leading[-1])]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tuner.errors import Fault, unknown
-from tuner.settings_base import Rule
+from tuner.settings_base import FaultsError
 
 _LONGEST = 1000  # characters
 _DEEPEST = 100  # levels
@@ -52,7 +52,7 @@ class Constraints:
     """Says which configs are allowed; each of `forbid` is one expression that must not hold.
 
     An expression over a hyperparameter that a config does not have (it lies in a branch that was
-    not chosen), or over values that cannot be compared, forbids nothing. Raises Rule with every
+    not chosen), or over values that cannot be compared, forbids nothing. Raises FaultsError with every
     expression that cannot be read.
     """
 
@@ -63,10 +63,10 @@ class Constraints:
         for index, text in enumerate(self.forbid):
             try:
                 self._trees.append(_parse(text))
-            except Rule as rule:
-                faults += [fault.under(str(index)) for fault in rule.faults]
+            except FaultsError as error:
+                faults += [fault.under(str(index)) for fault in error.faults]
         if faults:
-            raise Rule(*faults)
+            raise FaultsError(*faults)
 
     def __reduce__(self) -> tuple[type[Constraints], tuple[tuple[str, ...]]]:
         return type(self), (self.forbid,)
@@ -90,20 +90,20 @@ class Constraints:
 
 def _parse(text: str) -> ast.expr:
     if len(text) > _LONGEST:
-        raise Rule(Fault("", f"must be at most {_LONGEST} characters", f"{text[:50]}..."))
+        raise FaultsError(Fault("", f"must be at most {_LONGEST} characters", f"{text[:50]}..."))
     try:
         tree = ast.parse(text.strip(), mode="eval").body
         _check(tree, text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        if isinstance(error, Rule):
+        if isinstance(error, FaultsError):
             raise
-        raise Rule(Fault("", "is not an expression that can be read", text)) from None
+        raise FaultsError(Fault("", "is not an expression that can be read", text)) from None
     return tree
 
 
 def _check(node: ast.expr, text: str, depth: int = 0) -> None:
     if depth > _DEEPEST:
-        raise Rule(Fault("", f"is nested deeper than {_DEEPEST} levels", text))
+        raise FaultsError(Fault("", f"is nested deeper than {_DEEPEST} levels", text))
     match node:
         case ast.Constant(value=str() | int() | float() | bool() | None) | ast.Name():
             return
@@ -124,7 +124,7 @@ def _check(node: ast.expr, text: str, depth: int = 0) -> None:
                 f"{ast.unparse(node)!r} is not allowed: use names, literals, arithmetic, "
                 "comparisons, in, and, or, not"
             )
-            raise Rule(Fault("", rule, text))
+            raise FaultsError(Fault("", rule, text))
     for child in children:
         _check(child, text, depth + 1)
 

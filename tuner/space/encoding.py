@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.errors import Fault
-from tuner.settings_base import Rule
+from tuner.settings_base import FaultsError
 from tuner.space.domains import Choice, Domain, Normal, Numeric, Space, Value
 
 Array = NDArray[np.float64]
@@ -63,11 +63,11 @@ class Encoding:
         return len(self.columns)
 
     def encode(self, config: Mapping[str, Value]) -> Array:
-        """The point of `config`. Raises Rule naming each value that the space does not have."""
+        """The point of `config`. Raises FaultsError naming each value that the space does not have."""
         u_D = np.full(len(self), np.nan)
         faults = self._encode(self.space, config, "", (-1, 0), u_D)
         if faults:
-            raise Rule(*faults)
+            raise FaultsError(*faults)
         return u_D
 
     def decode(self, u_D: Sequence[float] | Array) -> dict[str, Value]:
@@ -75,13 +75,13 @@ class Encoding:
         return self._decode(self.space, "", (-1, 0), u_D)
 
     def complete(self, partial: Mapping[str, Value], u_D: Array) -> dict[str, Value]:
-        """`partial` with what it lacks taken from the point. Raises Rule for foreign values."""
+        """`partial` with what it lacks taken from the point. Raises FaultsError for foreign values."""
         given_D = np.full(len(self), np.nan)
         faults = [
             f for f in self._encode(self.space, partial, "", (-1, 0), given_D) if f.rule != _MISSING
         ]
         if faults:
-            raise Rule(*faults)
+            raise FaultsError(*faults)
         config = self.decode(np.where(np.isnan(given_D), u_D, given_D))
         return _with_given(config, partial)  # as they were written: exp(log(0.01)) is not 0.01
 

@@ -14,7 +14,7 @@ from statistics import NormalDist
 from typing import Any
 
 from tuner.errors import Fault
-from tuner.settings_base import Rule
+from tuner.settings_base import FaultsError
 
 _LARGEST = 1e300  # of a number, so that what is computed of two or three stays finite
 _MOST_STEPS = 2**53
@@ -59,19 +59,21 @@ class Numeric(Domain):
         if self.integer:
             for bound in (self.lower, self.upper, self.q or 1):
                 if bound != int(bound):
-                    raise Rule(Fault("", f"{name} takes whole numbers", bound))
+                    raise FaultsError(Fault("", f"{name} takes whole numbers", bound))
         if self.lower > self.upper:
             low_high = f"{self.lower:g} and {self.upper:g}"
-            raise Rule(Fault("", f"{name}: lower must be at most upper, got {low_high}"))
+            raise FaultsError(Fault("", f"{name}: lower must be at most upper, got {low_high}"))
         if self.log and self.lower <= 0:
-            raise Rule(Fault("", f"{name}: lower must be above 0", self.lower))
+            raise FaultsError(Fault("", f"{name}: lower must be above 0", self.lower))
         if self.q is not None and self.q <= 0:
-            raise Rule(Fault("", f"{name}: q must be above 0", self.q))
+            raise FaultsError(Fault("", f"{name}: q must be above 0", self.q))
         largest = max(abs(self.lower), abs(self.upper))
         if self.step is not None and largest / self.step > _MOST_STEPS:
-            raise Rule(Fault("", f"{name} has more values than a float can tell apart: {self}"))
+            raise FaultsError(
+                Fault("", f"{name} has more values than a float can tell apart: {self}")
+            )
         if self.first > self.last:
-            raise Rule(Fault("", f"{name} has no values between its bounds: {self}"))
+            raise FaultsError(Fault("", f"{name} has no values between its bounds: {self}"))
 
     @property
     def name(self) -> str:
@@ -143,9 +145,9 @@ class Normal(Domain):
     def __post_init__(self) -> None:
         _check_numbers("randn", self.mean, self.sd, self.q)
         if self.sd <= 0:
-            raise Rule(Fault("", "randn: sd must be above 0", self.sd))
+            raise FaultsError(Fault("", "randn: sd must be above 0", self.sd))
         if self.q is not None and self.q <= 0:
-            raise Rule(Fault("", "qrandn: q must be above 0", self.q))
+            raise FaultsError(Fault("", "qrandn: q must be above 0", self.q))
 
     @property
     def size(self) -> int | None:
@@ -176,7 +178,7 @@ class Choice(Domain):
 
     def __post_init__(self) -> None:
         if not self.values:
-            raise Rule(Fault("", f"{self.name} needs at least one value, got []"))
+            raise FaultsError(Fault("", f"{self.name} needs at least one value, got []"))
 
     @property
     def name(self) -> str:
@@ -256,7 +258,7 @@ def names_of(space: Space) -> list[str]:
 
 
 def literal(value: Value) -> str:
-    """`value` as text that `parse_domain` reads back; raises Rule where it is not plain."""
+    """`value` as text that `parse_domain` reads back; raises FaultsError where it is not plain."""
     match value:
         case Domain():
             return str(value)
@@ -268,14 +270,16 @@ def literal(value: Value) -> str:
             return f"[{', '.join(map(literal, value))}]"
         case Mapping():
             return f"{{{', '.join(f'{k!r}: {literal(v)}' for k, v in value.items())}}}"
-    raise Rule(Fault("", "must be plain: number, text, bool, None, list or mapping", value))
+    raise FaultsError(Fault("", "must be plain: number, text, bool, None, list or mapping", value))
 
 
 def _check_numbers(name: str, *numbers: float | None) -> None:
-    """Raise Rule for one whose size no float, or no calculation with it, could hold."""
+    """Raise FaultsError for one whose size no float, or no calculation with it, could hold."""
     for number in numbers:
         if number is not None and not abs(number) <= _LARGEST:
-            raise Rule(Fault("", f"{name} takes finite numbers, at most {_LARGEST:g}", number))
+            raise FaultsError(
+                Fault("", f"{name} takes finite numbers, at most {_LARGEST:g}", number)
+            )
 
 
 def _number(value: float) -> str:

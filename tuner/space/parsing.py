@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tuner.errors import Fault, unknown
-from tuner.settings_base import Rule
+from tuner.settings_base import FaultsError
 from tuner.space.kinds import Choice, Domain, Normal, Numeric, Value, literal
 
 # The calls that text may use, with Ray's parameter names: (names, how many are required, builder)
@@ -35,16 +35,16 @@ _MOST_NAMES = 1000
 def parse_domain(text: str) -> Domain:
     """The domain that `text` spells, as `loguniform(1e-4, 1e-1)` or `tune.choice([16, 32])`.
 
-    Raises Rule naming the fault: an unknown call, a wrong argument, bounds that cannot be.
+    Raises FaultsError naming the fault: an unknown call, a wrong argument, bounds that cannot be.
     """
     try:
         parsed = _evaluate(ast.parse(text.strip(), mode="eval").body, text)
-    except Rule:
+    except FaultsError:
         raise
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise Rule(Fault("", "is not a domain that can be read", text)) from None
+        raise FaultsError(Fault("", "is not a domain that can be read", text)) from None
     if not isinstance(parsed, Domain):
-        raise Rule(Fault("", "must be one call of a domain", text, tuple(sorted(_CALLS))))
+        raise FaultsError(Fault("", "must be one call of a domain", text, tuple(sorted(_CALLS))))
     return parsed
 
 
@@ -63,14 +63,14 @@ def _called(text: str) -> str | None:
 def parse_space(raw: Mapping[str, Value]) -> dict[str, Value]:
     """Domains from their text or Ray's objects; constants as they are.
 
-    Raises Rule with every fault of every hyperparameter, keyed by its dotted path.
+    Raises FaultsError with every fault of every hyperparameter, keyed by its dotted path.
     """
     space: dict[str, Value] = {}
     faults: list[Fault] = []
     if not isinstance(raw, Mapping):
-        raise Rule(Fault("", "must be a mapping of names to domains and values", raw))
+        raise FaultsError(Fault("", "must be a mapping of names to domains and values", raw))
     if len(raw) > _MOST_NAMES:
-        raise Rule(Fault("", f"must be at most {_MOST_NAMES} hyperparameters", len(raw)))
+        raise FaultsError(Fault("", f"must be at most {_MOST_NAMES} hyperparameters", len(raw)))
     if not raw:
         faults.append(Fault("", "is empty: name at least one hyperparameter and its domain"))
     for key, value in raw.items():
@@ -79,15 +79,15 @@ def parse_space(raw: Mapping[str, Value]) -> dict[str, Value]:
             continue
         try:
             space[key] = _parse_value(value)
-        except Rule as rule:
-            faults += [fault.under(key) for fault in rule.faults]
+        except FaultsError as error:
+            faults += [fault.under(key) for fault in error.faults]
     if faults:
-        raise Rule(*faults)
+        raise FaultsError(*faults)
     return space
 
 
 def from_ray(domain: Any) -> Domain:
-    """Our value of Ray's `domain`. Raises Rule where it has none (`sample_from`, a custom one)."""
+    """Our value of Ray's `domain`. Raises FaultsError where it has none (`sample_from`, a custom one)."""
     from ray.tune.search import sample
 
     sampler = domain.get_sampler()
@@ -106,7 +106,9 @@ def from_ray(domain: Any) -> Domain:
             return _qrandint(domain.lower, domain.upper, q, log=log)
         return Numeric(domain.lower, domain.upper, log=log, integer=True)
     kind = type(domain).__name__
-    raise Rule(Fault("", f"Ray's {kind} domain cannot be searched", choices=tuple(sorted(_CALLS))))
+    raise FaultsError(
+        Fault("", f"Ray's {kind} domain cannot be searched", choices=tuple(sorted(_CALLS)))
+    )
 
 
 def _parse_value(value: Value) -> Value:
@@ -133,12 +135,12 @@ def _parse_option(value: Value) -> Value:
 
 def _values(raw: Sequence[Value]) -> tuple[Value, ...]:
     if isinstance(raw, str | bytes) or not isinstance(raw, Sequence):
-        raise Rule(Fault("", "takes a list of values", raw))
+        raise FaultsError(Fault("", "takes a list of values", raw))
     values = tuple(map(_parse_option, raw))
     for value in values:
         if isinstance(value, Domain):
             rule = "an option is a value, or a mapping of names to domains"
-            raise Rule(Fault("", rule, str(value)))
+            raise FaultsError(Fault("", rule, str(value)))
     return values
 
 
@@ -162,26 +164,26 @@ def _evaluate(node: ast.expr, text: str) -> Value:
             return dict(zip(names, [_evaluate(v, text) for v in values], strict=True))
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(value=ast.Name(id="tune"), attr=name)):
             return _call(name, node, text)
-    raise Rule(
+    raise FaultsError(
         Fault("", f"{ast.unparse(node)!r} is not a literal (number, text, list, mapping)", text)
     )
 
 
 def _call(name: str, node: ast.Call, text: str) -> Domain:
     if name not in _CALLS:
-        raise Rule(unknown("", "domain", name, _CALLS))
+        raise FaultsError(unknown("", "domain", name, _CALLS))
     names, required, build = _CALLS[name]
     given = dict(zip(names, node.args, strict=False))
     for keyword in node.keywords:
         if keyword.arg not in names or keyword.arg in given:
-            raise Rule(unknown("", f"argument of {name}", str(keyword.arg), names))
+            raise FaultsError(unknown("", f"argument of {name}", str(keyword.arg), names))
         given[keyword.arg] = keyword.value
     if len(node.args) > len(names) or any(n not in given for n in names[:required]):
-        raise Rule(Fault("", f"{name} takes ({', '.join(names)})", text))
+        raise FaultsError(Fault("", f"{name} takes ({', '.join(names)})", text))
     arguments = [_evaluate(given[n], text) for n in names if n in given]
     if name in ("choice", "grid_search"):
         return build(*arguments)
     for argument in arguments:
         if isinstance(argument, bool) or not isinstance(argument, int | float):
-            raise Rule(Fault("", f"{name} takes numbers", argument))
+            raise FaultsError(Fault("", f"{name} takes numbers", argument))
     return build(*arguments)

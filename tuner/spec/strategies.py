@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from tuner.errors import Fault, unknown
-from tuner.settings_base import MOST, Part, Rule, parse
+from tuner.settings_base import MAX_COUNT, FaultsError, Settings, parse
 from tuner.space.constraints import Constraints
 from tuner.space.domains import domains_of, names_of, parse_space, space_size, space_text
 from tuner.space.grid import MOST_LISTED, Points, allowed_cells, count_cells, every_value
@@ -31,7 +31,7 @@ SpaceField = Annotated[
 ]
 
 
-class SearchSettings(Part):
+class SearchSettings(Settings):
     """What every search strategy takes; each strategy's own settings are a subclass.
 
     space: hyperparameter name -> domain, or a constant. forbid: expressions over hyperparameters,
@@ -48,10 +48,10 @@ class SearchSettings(Part):
     def _readable_constraints(self) -> Self:
         try:
             faults = Constraints(self.forbid).check_names(names_of(self.space))
-        except Rule as rule:
-            faults = list(rule.faults)
+        except FaultsError as error:
+            faults = list(error.faults)
         if faults:
-            raise Rule(*(fault.under("forbid") for fault in faults))
+            raise FaultsError(*(fault.under("forbid") for fault in faults))
         return self
 
     def _count(self, points: Points) -> int:
@@ -63,7 +63,7 @@ class SearchSettings(Part):
 
     def trials(self, num_samples: int | None) -> int | None:
         """How many trials the search gives: None where only the time budget ends it."""
-        if (space_size(self.space) or MOST + 1) > MOST:
+        if (space_size(self.space) or MAX_COUNT + 1) > MAX_COUNT:
             return num_samples
         size = self._count(every_value)
         return min(size, num_samples or size)
@@ -105,7 +105,9 @@ class GridSettings(SearchSettings):
             names = [path for path, _ in domains_of(self.space)]
             unknowns = [n for n in self.points if n not in names]
             if unknowns:
-                raise Rule(*(unknown(f"points.{n}", "hyperparameter", n, names) for n in unknowns))
+                raise FaultsError(
+                    *(unknown(f"points.{n}", "hyperparameter", n, names) for n in unknowns)
+                )
         return self
 
     @model_validator(mode="after")
@@ -121,7 +123,7 @@ class GridSettings(SearchSettings):
         if len(set(self.seeds)) < len(self.seeds):
             faults.append(Fault("seeds", "must differ from each other", self.seeds))
         if faults:
-            raise Rule(*faults)
+            raise FaultsError(*faults)
         return self
 
     def trials(self, num_samples: int | None) -> int:
@@ -191,10 +193,10 @@ def _settings(raw: object) -> object:
     strategy = raw.get("strategy", "random")
     if not isinstance(strategy, str) or strategy not in STRATEGIES:
         _, faults = parse(SearchSettings, {"strategy": "?", "space": raw.get("space", {})})
-        raise Rule(unknown("strategy", "search", str(strategy), STRATEGIES), *faults)
+        raise FaultsError(unknown("strategy", "search", str(strategy), STRATEGIES), *faults)
     settings, faults = parse(STRATEGIES[strategy], raw)
     if faults:
-        raise Rule(*faults)
+        raise FaultsError(*faults)
     return settings
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tuner.search.searchers.fresh import fresh_config, random_config, sobol_point
-from tuner.settings_base import Rule
+from tuner.settings_base import FaultsError
 from tuner.space.constraints import Constraints
 from tuner.space.domains import parse_space
 from tuner.space.encoding import Encoding, config_key
@@ -37,5 +37,7 @@ def test_the_last_config_that_is_left_is_found_and_then_none() -> None:
 
 
 def test_what_is_allowed_and_cannot_be_found_is_a_fault_of_the_rules() -> None:
-    with pytest.raises(Rule, match="forbid: leaves nothing that 1000 random draws could find"):
+    with pytest.raises(
+        FaultsError, match="forbid: leaves nothing that 1000 random draws could find"
+    ):
         random_config(MANY, Constraints(["x >= 0"]), set(), np.random.default_rng(0))

@@ -13,7 +13,7 @@ from hyperopt.pyll import as_apply, scope
 from tuner.errors import SpecError
 from tuner.search.searchers.hyperopt import HyperOptSearch
 from tuner.search.searchers.hyperopt_space import from_hyperopt
-from tuner.settings_base import Rule
+from tuner.settings_base import FaultsError
 from tuner.space.domains import parse_space, space_text
 from tuner.space.encoding import Encoding
 
@@ -78,7 +78,7 @@ X = hp.uniform("x", 0, 1)
     ],
 )
 def test_what_we_have_no_domain_for_is_refused(expression: Any, fault: str) -> None:
-    with pytest.raises(Rule, match=fault):
+    with pytest.raises(FaultsError, match=fault):
         from_hyperopt({"k": expression})
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import qmc
 
 from tuner.errors import Fault
-from tuner.settings_base import Rule
+from tuner.settings_base import FaultsError
 from tuner.space.constraints import Constraints
 from tuner.space.domains import Value, space_size
 from tuner.space.encoding import Array, Encoding, config_key
@@ -43,7 +43,7 @@ def random_config(
 ) -> dict[str, Value] | None:
     """A fresh config drawn at random; None where none is left.
 
-    Raises Rule where what is allowed is too little to be found.
+    Raises FaultsError where what is allowed is too little to be found.
     """
     for _ in range(_TRIES):
         config = fresh_config(rng.random(len(encoding)), encoding, constraints, tried)
@@ -52,7 +52,7 @@ def random_config(
     size = space_size(encoding.space)
     if size is None or size > MOST_LISTED:
         rule = f"leaves nothing that {_TRIES} random draws could find"
-        raise Rule(Fault("forbid", rule))
+        raise FaultsError(Fault("forbid", rule))
     allowed = allowed_cells(encoding.space, every_value, constraints)
     left = [config for config in allowed if config_key(config) not in tried]
     return left[int(rng.integers(len(left)))] if left else None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tuner.errors import Fault
-from tuner.settings_base import Rule
+from tuner.settings_base import FaultsError
 from tuner.space.domains import Choice, Domain, Normal, Numeric, Value
 
 _TAKEN = (
@@ -20,18 +20,18 @@ def from_hyperopt(space: Any) -> Mapping[str, Value]:
     """`space` with each of hyperopt's expressions as our domain; all else is left as it is.
 
     Names are the keys of the space; hyperopt's labels only tell which expressions are one. Bounds
-    that are no multiples of `q` are rounded inwards. Raises Rule naming all that has no equal here.
+    that are no multiples of `q` are rounded inwards. Raises FaultsError naming all that has no equal here.
     """
     if _is_expression(space):
         if space.name != "dict" or space.pos_args:
             rule = "must be a mapping of names, as {'model': hp.choice(...)}"
-            raise Rule(Fault("", rule, _call(space)))
+            raise FaultsError(Fault("", rule, _call(space)))
         space = dict(space.named_args)
     faults: list[Fault] = []
     translated = {key: _value(value, str(key), faults) for key, value in space.items()}
     _labels(space.values(), faults)
     if faults:
-        raise Rule(*faults)
+        raise FaultsError(*faults)
     return translated
 
 
@@ -53,8 +53,8 @@ def _value(value: Any, path: str, faults: list[Fault]) -> Value:
         return _choice(value, path, faults)
     try:
         return _domain(value)
-    except Rule as rule:
-        faults += [fault.under(path) for fault in rule.faults]
+    except FaultsError as error:
+        faults += [fault.under(path) for fault in error.faults]
         return None
 
 
@@ -79,7 +79,7 @@ def _choice(switch: Any, path: str, faults: list[Fault]) -> Value:
 
 
 def _domain(expression: Any) -> Domain:
-    """The domain of one hyperparameter. Raises Rule where we have none."""
+    """The domain of one hyperparameter. Raises FaultsError where we have none."""
     casts = []
     inner = expression
     while inner.name in ("int", "float") and len(inner.pos_args) == 1:
@@ -87,18 +87,18 @@ def _domain(expression: Any) -> Domain:
         (inner,) = inner.pos_args
     whole = casts[:1] == ["int"]
     if inner.name != "hyperopt_param":
-        raise Rule(_untaken("", inner))
+        raise FaultsError(_untaken("", inner))
     drawn = inner.arg["obj"]
     build = _BUILDERS.get(drawn.name)
     # a whole number is one that is drawn as such: int() of others changes how they are distributed
     steps = drawn.name in ("randint", "quniform", "qloguniform")
     if build is None or (whole and not steps) or (not whole and drawn.name == "randint"):
-        raise Rule(_untaken("", expression))
+        raise FaultsError(_untaken("", expression))
     try:
         given = {name: a for name, a in drawn.arg.items() if name not in ("rng", "size")}
         arguments = {name: float(a.obj) for name, a in given.items() if _is_expression(a)}
     except (AttributeError, TypeError, ValueError):
-        raise Rule(Fault("", "must have numbers as its arguments", _call(drawn))) from None
+        raise FaultsError(Fault("", "must have numbers as its arguments", _call(drawn))) from None
     return build(whole, **arguments)
 
 

@@ -19,7 +19,7 @@ from tuner.errors import Fault, SpecError
 from tuner.search.searchers.data import Data, data_of
 from tuner.search.searchers.fresh import fresh_config, random_config, sobol_point
 from tuner.search.searchers.records import FAILED, Record, Records
-from tuner.settings_base import Rule
+from tuner.settings_base import FaultsError
 from tuner.space.constraints import Constraints
 from tuner.space.domains import Value, names_of, parse_space, space_text
 from tuner.space.encoding import Array, Encoding, config_key
@@ -239,8 +239,8 @@ class ModelSearch(Searcher):
     def _set_space(self, space: Mapping[str, Any]) -> None:
         try:
             encoding = Encoding(parse_space(self._translated(space)))
-        except Rule as rule:
-            raise SpecError(rule.faults, "the search space") from None
+        except FaultsError as error:
+            raise SpecError(error.faults, "the search space") from None
         faults = self._constraints.check_names(names_of(encoding.space))
         if faults:
             raise SpecError([fault.under("forbid") for fault in faults])
@@ -271,8 +271,8 @@ class ModelSearch(Searcher):
         """Tells what is wrong with a value as a SpecError, on the argument `name` where given."""
         try:
             yield
-        except Rule as rule:
-            faults = [fault.under(name) for fault in rule.faults]
+        except FaultsError as error:
+            faults = [fault.under(name) for fault in error.faults]
             raise SpecError(faults, type(self).__name__) from None
 
     def _check_ready(self) -> None:

@@ -21,7 +21,7 @@ from tuner.record.folder import find_experiment, read_json, write_document
 from tuner.record.history import TrialRecord
 from tuner.record.remote import mirror
 from tuner.results.results import Results
-from tuner.settings_base import Rule
+from tuner.settings_base import FaultsError
 from tuner.space.domains import Domain, Value
 from tuner.space.encoding import Encoding
 from tuner.spec.experiment import ExperimentSpec, build_spec
@@ -169,8 +169,8 @@ class _Match:
         }
         try:
             self._encoding.encode(config)
-        except Rule as rule:
-            self._outside.update({fault.key for fault in rule.faults})
+        except FaultsError as error:
+            self._outside.update({fault.key for fault in error.faults})
             return None
         return GivenTrial(trial.trial_id, config, values, failed)
 
