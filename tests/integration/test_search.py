@@ -17,7 +17,7 @@ from tuner.record.journal import read
 from tuner.search import recorder
 from tuner.search import stopping as ending
 from tuner.search.run import resume_experiment, run_experiment
-from tuner.search.searchers.build import build_searcher
+from tuner.search.searchers import build_searcher
 from tuner.spec.experiment import build_spec
 
 DIGITS = {

@@ -8,7 +8,7 @@ import pytest
 
 from tuner.settings_base import FaultsError
 from tuner.space.constraints import Constraints
-from tuner.spec.experiment import GridSettings
+from tuner.spec.strategies import GridSettings
 
 CONFIG = {"lr": 0.2, "batch_size": 16, "opt": {"name": "sgd", "momentum": 0.9}, "kind": "a"}
 

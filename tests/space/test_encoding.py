@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from strategies import spaces
 
 from tuner.settings_base import FaultsError
-from tuner.space.domains import parse_domain, parse_space
-from tuner.space.encoding import Encoding, config_key, quantile
+from tuner.space.encoding import Encoding, quantile
+from tuner.space.parsing import parse_domain, parse_space
+from tuner.space.spaces import config_key
 
 SPACE = {
     "lr": "loguniform(1e-4, 1)",

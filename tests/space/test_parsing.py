@@ -11,14 +11,9 @@ from ray import tune
 from strategies import leaves, spaces
 
 from tuner.settings_base import FaultsError
-from tuner.space.domains import (
-    Choice,
-    Domain,
-    from_ray,
-    parse_domain,
-    parse_space,
-    space_text,
-)
+from tuner.space.domains import Choice, Domain
+from tuner.space.parsing import from_ray, parse_domain, parse_space
+from tuner.space.spaces import space_text
 
 
 @given(leaves)

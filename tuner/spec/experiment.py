@@ -26,45 +26,18 @@ from pydantic import (
 from tuner.errors import Fault, SpecError
 from tuner.places import local, url_of
 from tuner.settings_base import MAX_COUNT, FaultsError, Settings, parse
-from tuner.spec.sections import (
-    SCHEDULERS,
-    AshaSettings,
-    Confirms,
-    Objective,
-    Resources,
-    Timeouts,
-    read_logs,
-    read_scheduler,
-)
-from tuner.spec.strategies import (
-    STRATEGIES,
-    BayesOptSettings,
-    BOHBSettings,
-    GridSettings,
-    HyperOptSettings,
-    ModelSettings,
-    RandomSettings,
-    Search,
-    SearchSettings,
-)
+from tuner.spec.schedulers import Scheduler, default_scheduler
+from tuner.spec.sections import Confirms, Objective, Resources, Timeouts, read_logs
+from tuner.spec.strategies import GridSettings, Search, learning_strategies
 from tuner.spec.text import override, read_mapping, read_value, with_strategy
 
 __all__ = [
     "IMAGE_CLASSIFIER",
-    "SCHEDULERS",
-    "STRATEGIES",
-    "AshaSettings",
-    "BOHBSettings",
-    "BayesOptSettings",
     "Confirms",
     "ExperimentSpec",
     "GridSettings",
-    "HyperOptSettings",
-    "ModelSettings",
     "Objective",
-    "RandomSettings",
     "Resources",
-    "SearchSettings",
     "Timeouts",
     "build_spec",
     "check_name",
@@ -136,7 +109,7 @@ class ExperimentSpec(Settings):
     training: dict[str, JsonValue] = Field(default_factory=dict)
     search: Search
     objective: Objective = Objective()
-    scheduler: Annotated[AshaSettings | None, BeforeValidator(read_scheduler)] = AshaSettings()
+    scheduler: Scheduler = Field(default_factory=default_scheduler)
     resources: Resources = Resources()
     timeouts: Timeouts = Timeouts()
     num_samples: int | None = Field(None, ge=1, le=MAX_COUNT)
@@ -165,10 +138,9 @@ class ExperimentSpec(Settings):
             faults.append(
                 Fault(f"training.{name}", f"is also searched: set search.space.{name} instead")
             )
-        if self.warm_start and not isinstance(self.search, ModelSettings):
-            learning = sorted(n for n, s in STRATEGIES.items() if issubclass(s, ModelSettings))
+        if self.warm_start and not self.search.learns:
             rule = f"(--from) needs a search that learns from trials, not {self.search.strategy}"
-            faults.append(Fault("warm_start", rule, choices=tuple(learning)))
+            faults.append(Fault("warm_start", rule, choices=tuple(learning_strategies())))
         if self.confirms and not self._is_of_leaders(self.confirms):
             rule = "needs a grid of search.seeds and of as many search.configs, trials and values"
             faults.append(Fault("confirms", rule))
@@ -216,10 +188,7 @@ class ExperimentSpec(Settings):
     @property
     def brackets(self) -> int:
         """How many brackets the scheduler has; 1 where there is no scheduler."""
-        if self.scheduler is None:
-            return 1
-        default = min(self.search.brackets, self.scheduler.most_brackets)
-        return self.scheduler.brackets or default
+        return self.scheduler.brackets_with(self.search.brackets) if self.scheduler else 1
 
     @property
     def constants(self) -> dict[str, Any]:

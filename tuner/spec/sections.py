@@ -1,18 +1,17 @@
-"""Sections of a spec: what decides, what stops a trial, what a trial gets, how long it may take.
+"""Sections of a spec: what decides, what a trial gets, how long it may take.
 
-Each is frozen and checks itself; `tuner.spec.strategies` has the section `search`.
+Each is frozen and checks itself; `strategies` and `schedulers` beside have those two sections.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from tuner.errors import Fault, unknown
 from tuner.settings_base import MAX_COUNT, FaultsError, Settings
-from tuner.spec.rungs import MOST_RUNGS, most_brackets, too_many
 
 
 class Objective(Settings):
@@ -41,55 +40,6 @@ class Objective(Settings):
     def best(self, values: Iterable[float]) -> float:
         """The best of `values`, the first of equals. Raises ValueError where there are none."""
         return min(values, key=self.key)
-
-
-class AshaSettings(Settings):
-    """Asynchronous successive halving (Li et al., MLSys 2020), counted in epochs.
-
-    max_t: upper bound of a trial in epochs, inclusive. grace_period: the first rung, the epoch
-    before which no trial is stopped. reduction_factor: above 1; one in so many goes on at a rung.
-    brackets: of asynchronous Hyperband; each begins one rung later than the one before, for what
-    looks bad at first. None: 1, and for bohb 2.
-    """
-
-    name: Literal["asha"] = "asha"
-    max_t: int = Field(10, ge=1, le=MAX_COUNT)
-    grace_period: int = Field(1, ge=1)
-    reduction_factor: float = Field(4, gt=1)
-    brackets: int | None = Field(None, ge=1)
-
-    @property
-    def most_brackets(self) -> int:
-        """One for each rung, and one that stops no trial."""
-        return most_brackets(self.max_t, self.grace_period, self.reduction_factor)
-
-    @model_validator(mode="after")
-    def _grace_within(self) -> Self:
-        if self.grace_period > self.max_t:
-            raise FaultsError(
-                Fault(
-                    "grace_period",
-                    f"must be at most max_t, got {self.grace_period} and {self.max_t}",
-                )
-            )
-        if too_many(self.max_t, self.grace_period, self.reduction_factor):
-            rule = f"must be larger: it makes more than {MOST_RUNGS} rungs up to max_t"
-            raise FaultsError(Fault("reduction_factor", rule, self.reduction_factor))
-        if self.brackets and self.brackets > self.most_brackets:
-            rule = f"must be at most {self.most_brackets}, one more than there are rungs"
-            raise FaultsError(Fault("brackets", rule, self.brackets))
-        return self
-
-
-SCHEDULERS = ("asha", "none")
-
-
-def read_scheduler(raw: object) -> object:
-    """The settings of a scheduler that may be given by its name. Raises FaultsError."""
-    name = raw.get("name", "asha") if isinstance(raw, Mapping) else raw
-    if isinstance(name, str) and name not in SCHEDULERS:
-        raise FaultsError(unknown("", "scheduler", name, SCHEDULERS))
-    return None if name == "none" else {"name": raw} if isinstance(raw, str) else raw
 
 
 LEAST_SHARE = 0.0001  # of a CPU or a GPU
@@ -161,7 +111,7 @@ LOGS = ("mlflow", "wandb")
 
 
 def read_logs(raw: object) -> object:
-    """Names of trackers, each once. Raises FaultsError for one that is not known."""
+    """The names of trackers, each once. Raises FaultsError for one that is not known."""
     names = [raw] if isinstance(raw, str) else raw
     if not isinstance(names, list | tuple):
         raise FaultsError(Fault("", "must be a list of names", raw, LOGS))

@@ -1,7 +1,6 @@
-"""The settings of every search strategy, by its name in STRATEGIES.
+"""The section `search` of a spec: what every strategy takes, and the settings of the one named.
 
-To add a strategy: a subclass of SearchSettings here, and what builds its searcher in
-`tuner.search.searchers.build`.
+A strategy is a module of `tuner.search.searchers`, or one of the user's: see `tuner.spec.registry`.
 """
 
 from __future__ import annotations
@@ -11,18 +10,23 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     BeforeValidator,
+    ConfigDict,
     Field,
     JsonValue,
     PlainSerializer,
     SerializeAsAny,
+    ValidationInfo,
     model_validator,
 )
 
 from tuner.errors import Fault, unknown
 from tuner.settings_base import MAX_COUNT, FaultsError, Settings, parse
 from tuner.space.constraints import Constraints
-from tuner.space.domains import domains_of, names_of, parse_space, space_size, space_text
-from tuner.space.grid import MOST_LISTED, Points, allowed_cells, count_cells, every_value
+from tuner.space.domains import space_size
+from tuner.space.grid import MAX_LISTED, Points, allowed_cells, count_cells, every_value
+from tuner.space.parsing import parse_space
+from tuner.space.spaces import domains_of, names_of, space_text
+from tuner.spec.registry import Registry
 
 SpaceField = Annotated[
     Mapping[str, Any],
@@ -38,7 +42,8 @@ class SearchSettings(Settings):
     as "lr > 0.1 and batch_size < 32"; a config for which one holds is not tried.
     """
 
-    brackets: ClassVar[int] = 1  # of the scheduler, where it is not told how many
+    brackets: ClassVar[int] = 1  # of the scheduler, where its own settings leave it open
+    learns: ClassVar[bool] = False  # whether suggestions depend on what trials reported
 
     strategy: str
     space: SpaceField
@@ -55,9 +60,9 @@ class SearchSettings(Settings):
         return self
 
     def _count(self, points: Points) -> int:
-        """The cells of a grid that are allowed; of one too large to be listed, all."""
+        """The allowed cells of a grid; all of its cells where it is too large to be listed."""
         cells = count_cells(self.space, points)
-        if not self.forbid or cells > MOST_LISTED:
+        if not self.forbid or cells > MAX_LISTED:
             return cells
         return sum(1 for _ in allowed_cells(self.space, points, Constraints(self.forbid)))
 
@@ -69,10 +74,26 @@ class SearchSettings(Settings):
         return min(size, num_samples or size)
 
 
-class RandomSettings(SearchSettings):
-    """Configs drawn independently from the domains; a finite space is drawn without repeats."""
+class ModelSettings(SearchSettings):
+    """What the strategies that learn from results share.
 
-    strategy: Literal["random"] = "random"
+    points_to_evaluate: configs to begin with; what one leaves out is sampled. startup: trials that
+    must have reported before the model is asked.
+    """
+
+    learns: ClassVar[bool] = True
+
+    points_to_evaluate: tuple[dict[str, JsonValue], ...] = ()
+    startup: int = Field(10, ge=1)
+
+
+class UncheckedSearch(SearchSettings):
+    """The settings of a user's strategy whose module is not imported."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, JsonValue] = Field(init=False)
+
+    learns: ClassVar[bool] = True
 
 
 _POINTS = 3  # values of a continuous domain on a grid
@@ -103,11 +124,10 @@ class GridSettings(SearchSettings):
     def _known_points(self) -> Self:
         if isinstance(self.points, dict):
             names = [path for path, _ in domains_of(self.space)]
-            unknowns = [n for n in self.points if n not in names]
-            if unknowns:
-                raise FaultsError(
-                    *(unknown(f"points.{n}", "hyperparameter", n, names) for n in unknowns)
-                )
+            strangers = [name for name in self.points if name not in names]
+            faults = [unknown(f"points.{n}", "hyperparameter", n, names) for n in strangers]
+            if faults:
+                raise FaultsError(*faults)
         return self
 
     @model_validator(mode="after")
@@ -134,70 +154,27 @@ class GridSettings(SearchSettings):
         return trials if num_samples is None else min(trials, num_samples)
 
 
-class ModelSettings(SearchSettings):
-    """What the strategies that learn from results share.
-
-    points_to_evaluate: configs to begin with; what one leaves out is drawn.
-    """
-
-    points_to_evaluate: tuple[dict[str, JsonValue], ...] = ()
+SEARCHERS = Registry(
+    "search", "tuner.search.searchers", "strategy", SearchSettings, UncheckedSearch
+)
 
 
-class HyperOptSettings(ModelSettings):
-    """Tree-structured Parzen estimators, on hyperopt's spaces.
-
-    startup: random trials before the model is asked. gamma: the share of trials that are the good
-    ones, of which there are at most 25. candidates: draws that are compared for a suggestion.
-    """
-
-    strategy: Literal["hyperopt"] = "hyperopt"
-    startup: int = Field(10, ge=1)
-    gamma: float = Field(0.1, gt=0, lt=1)
-    candidates: int = Field(64, ge=1)
+def learning_strategies() -> list[str]:
+    """The names of the strategies that ship and learn from results."""
+    return [name for name in SEARCHERS.names() if SEARCHERS.settings(name).learns]
 
 
-class BayesOptSettings(ModelSettings):
-    """A Gaussian process and expected improvement; startup: Sobol points before it is asked."""
-
-    strategy: Literal["bayesopt"] = "bayesopt"
-    startup: int = Field(8, ge=2)
-
-
-class BOHBSettings(ModelSettings):
-    """Kernel densities of the good and the bad trials, of whatever age.
-
-    startup: Sobol points before the model is asked. random_share: of suggestions drawn at random.
-    candidates: draws that are compared for a suggestion.
-    """
-
-    brackets: ClassVar[int] = 2
-
-    strategy: Literal["bohb"] = "bohb"
-    startup: int = Field(10, ge=1)
-    random_share: float = Field(0.05, ge=0, le=1)
-    candidates: int = Field(64, ge=1)
-
-
-STRATEGIES: dict[str, type[SearchSettings]] = {
-    "grid": GridSettings,
-    "random": RandomSettings,
-    "hyperopt": HyperOptSettings,
-    "bayesopt": BayesOptSettings,
-    "bohb": BOHBSettings,
-}
-
-
-def _settings(raw: object) -> object:
+def _read(raw: object, info: ValidationInfo) -> object:
     if isinstance(raw, SearchSettings) or not isinstance(raw, Mapping):
         return raw
-    strategy = raw.get("strategy", "random")
-    if not isinstance(strategy, str) or strategy not in STRATEGIES:
-        _, faults = parse(SearchSettings, {"strategy": "?", "space": raw.get("space", {})})
-        raise FaultsError(unknown("strategy", "search", str(strategy), STRATEGIES), *faults)
-    settings, faults = parse(STRATEGIES[strategy], raw)
-    if faults:
-        raise FaultsError(*faults)
-    return settings
+    strategy = str(raw.get("strategy", "random"))
+    try:
+        return SEARCHERS.read(raw, strategy, info.context)
+    except FaultsError as error:
+        if any(fault.key == SEARCHERS.key for fault in error.faults):  # then check the rest, too
+            _, faults = parse(SearchSettings, {"strategy": "?", "space": raw.get("space", {})})
+            raise FaultsError(*error.faults, *faults) from None
+        raise
 
 
-Search = Annotated[SerializeAsAny[SearchSettings], BeforeValidator(_settings)]
+Search = Annotated[SerializeAsAny[SearchSettings], BeforeValidator(_read)]
