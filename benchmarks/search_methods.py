@@ -118,14 +118,13 @@ def _ours(strategy):
     """What builds tuner's searcher of this name, without the thread that suggests ahead."""
 
     def build(space, seed, max_t):
-        from tuner.search.searchers import build_searcher
         from tuner.search.searchers._background import BackgroundSearch
         from tuner.spec.sections import Objective
         from tuner.spec.strategies import SEARCHERS
 
         settings = SEARCHERS.settings(strategy)(space=space)
         objective = Objective(metric="loss", mode="min")
-        searcher = build_searcher(settings, seed, objective=objective, max_t=max_t)
+        searcher = settings.build(seed, objective=objective, max_t=max_t)
         return searcher.search if isinstance(searcher, BackgroundSearch) else searcher
 
     return build

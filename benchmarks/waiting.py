@@ -124,8 +124,8 @@ def sleeping_trial(config):
 
 def measured(name, slots, seconds, real):
     """(slot-seconds waited, slot-seconds, configs given, seconds of the longest suggest)."""
-    import tuner.search.searchers
     from tuner.spec.experiment import Objective, build_spec
+    from tuner.spec.strategies import SearchSettings
 
     spec = build_spec(
         {
@@ -140,7 +140,7 @@ def measured(name, slots, seconds, real):
             "storage": tempfile.mkdtemp() if real else "unused",
         }
     )
-    build, made = tuner.search.searchers.build_searcher, []
+    build, made = SearchSettings.build, []
 
     def timed(*arguments, **named):
         made.append(Timed(build(*arguments, **named)))
@@ -149,11 +149,11 @@ def measured(name, slots, seconds, real):
     if real:
         from tuner.search.run import run_experiment
 
-        tuner.search.searchers.build_searcher = timed
+        SearchSettings.build = timed
         try:
             run_experiment(spec)
         finally:
-            tuner.search.searchers.build_searcher = build
+            SearchSettings.build = build
     else:
         options = {"objective": spec.objective, "max_t": EPOCHS, "slots": slots}
         simulated(timed(spec.search, spec.seed, **options), slots, seconds)

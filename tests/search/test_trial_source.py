@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import pytest
 from ray.tune.search import Searcher
 
-from tuner.search.searchers import build_searcher
 from tuner.search.searchers._background import BackgroundSearch
 from tuner.search.searchers._learning import LearningSearch
 from tuner.search.searchers.bohb import BOHB
@@ -207,7 +206,7 @@ SPACE = {"lr": "loguniform(1e-4, 1)", "units": "randint(4, 64)", "kind": "choice
 
 def searcher(strategy: str) -> BackgroundSearch:
     settings = SEARCHERS.settings(strategy)(strategy=strategy, space=SPACE)
-    found = build_searcher(settings, 3, objective=Objective(metric="loss", mode="min"), max_t=3)
+    found = settings.build(3, objective=Objective(metric="loss", mode="min"), max_t=3)
     assert isinstance(found, BackgroundSearch)
     return found
 
@@ -258,6 +257,6 @@ def test_it_goes_on_as_if_uninterrupted(strategy: str) -> None:
 def test_what_learns_nothing_is_told_nothing() -> None:
     for strategy in ("grid", "random"):
         settings = SEARCHERS.settings(strategy)(strategy=strategy, space=SPACE)
-        search = build_searcher(settings, 0)
+        search = settings.build(0)
         replay(search, [{"event": "trial_started", "trial_id": "0", "config": {}}])
         assert search.suggest("00000")

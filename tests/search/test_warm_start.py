@@ -10,7 +10,6 @@ import pytest
 from synthetic import Writer, make_folder
 
 from tuner.errors import SpecError, UsageError
-from tuner.search.searchers import build_searcher
 from tuner.search.searchers._background import BackgroundSearch
 from tuner.search.warm_start import load_warm_start, warm_start_of
 from tuner.spec.experiment import ExperimentSpec, build_spec
@@ -155,7 +154,7 @@ def test_the_searcher_begins_with_its_model_and_says_so(tmp_path: Path, strategy
     )
 
     def searcher() -> BackgroundSearch:
-        found = build_searcher(second.search, 0, objective=second.objective, max_t=3)
+        found = second.search.build(0, objective=second.objective, max_t=3)
         assert isinstance(found, BackgroundSearch)
         return found
 

@@ -12,8 +12,6 @@ from ray.tune.search import Searcher
 
 from tuner.errors import SpecError
 from tuner.planning.validation import validate
-from tuner.search.schedulers import build_scheduler
-from tuner.search.searchers import build_searcher
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.schedulers import SCHEDULERS
 from tuner.spec.strategies import SEARCHERS
@@ -94,7 +92,7 @@ def test_what_ships_is_what_the_packages_hold() -> None:
 def test_every_strategy_has_settings_of_its_name_and_builds_a_searcher(strategy: str) -> None:
     settings = build_spec({**SPEC, "search": {"strategy": strategy, "space": SPACE}}).search
     assert isinstance(settings, SEARCHERS.settings(strategy))
-    assert isinstance(build_searcher(settings, seed=1), Searcher)
+    assert isinstance(settings.build(seed=1), Searcher)
 
 
 @pytest.mark.parametrize("registry", [SEARCHERS, SCHEDULERS], ids=lambda registry: registry.kind)
@@ -109,7 +107,7 @@ def test_settings_are_read_without_what_the_search_needs(registry: Any) -> None:
 def test_a_searcher_of_the_users_is_called_by_its_module(mine: Path) -> None:
     search = {"strategy": "mine.halving", "space": SPACE, "first": 0.8}
     spec = validate({**SPEC, "search": search})
-    searcher = build_searcher(spec.search, spec.seed)
+    searcher = spec.search.build(spec.seed)
     assert [searcher.suggest(f"{n:05d}")["lr"] for n in range(3)] == [0.8, 0.4, 0.2]
     assert faults(search={**search, "first": "x"}) == ["search.first: must be a number, got 'x'"]
     assert "search.last: unknown key 'last'" in faults(search={**search, "last": 1})[0]
@@ -119,7 +117,7 @@ def test_a_scheduler_of_the_users_is_called_by_its_module(mine: Path) -> None:
     spec = validate({**SPEC, "scheduler": {"name": "mine.threshold", "worst": 0.5, "max_t": 7}})
     assert (spec.epochs, spec.brackets) == (7, 1)
     assert spec.scheduler is not None
-    scheduler = build_scheduler(spec.scheduler, spec.objective)
+    scheduler = spec.scheduler.build(spec.objective)
     assert scheduler.record("00000", 1, {"val_loss": 0.4})
     assert not scheduler.record("00001", 1, {"val_loss": 0.6})
     assert scheduler.stopped == {"00001"}

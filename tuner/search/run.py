@@ -164,9 +164,7 @@ def _search(
 
     from tuner.cluster.reuse import workers_kept
     from tuner.search.recorder import Recorder
-    from tuner.search.schedulers import build_scheduler
     from tuner.search.schedulers._stopping import InOrder, StopAll
-    from tuner.search.searchers import build_searcher
     from tuner.search.trainable import tune_trainable
     from tuner.search.trial_source import TrialSource, replay
 
@@ -178,7 +176,7 @@ def _search(
 
     scheduler = None
     if spec.scheduler:
-        scheduler = build_scheduler(spec.scheduler, spec.objective, brackets=spec.brackets)
+        scheduler = spec.scheduler.build(spec.objective, brackets=spec.brackets)
     stopped = scheduler.stopped if scheduler else set()
     recorder = Recorder(
         journal,
@@ -196,8 +194,8 @@ def _search(
     # Of a cluster, whose nodes come and go, the source alone knows how many that is.
     there = cluster.is_elsewhere()
     os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(_UNBOUNDED if there else slots)
-    strategy = build_searcher(
-        spec.search, spec.seed, objective=spec.objective, max_t=spec.epochs, slots=slots
+    strategy = spec.search.build(
+        spec.seed, objective=spec.objective, max_t=spec.epochs, slots=slots
     )
     if warm_start := load_warm_start(spec):
         warm_start.add_to(strategy)

@@ -7,13 +7,14 @@ so hyperopt itself is not imported.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tuner.errors import Fault
 from tuner.settings_base import FaultsError
 from tuner.space.domains import Choice, Domain, Normal, Numeric, Value
 
+_DRAWS = ("uniform", "quniform", "loguniform", "qloguniform", "normal", "qnormal", "randint")
 _SUPPORTED = (
     *("hp.uniform", "hp.quniform", "hp.loguniform", "hp.qloguniform", "hp.normal", "hp.qnormal"),
     *("hp.randint", "hp.uniformint", "hp.choice"),
@@ -103,30 +104,37 @@ def _domain(expression: Any) -> Domain:
     if inner.name != "hyperopt_param":
         raise FaultsError(_unsupported("", inner))
     drawn = inner.arg["obj"]
-    build = _BUILDERS.get(drawn.name)
     # int() of a domain without steps would change its distribution, so it is refused
     has_steps = drawn.name in ("randint", "quniform", "qloguniform")
-    if build is None or (whole and not has_steps) or (not whole and drawn.name == "randint"):
+    if drawn.name not in _DRAWS or (not has_steps if whole else drawn.name == "randint"):
         raise FaultsError(_unsupported("", expression))
     try:
         inputs = {name: arg for name, arg in drawn.arg.items() if name not in ("rng", "size")}
         arguments = {name: float(arg.obj) for name, arg in inputs.items() if _is_expression(arg)}
     except (AttributeError, TypeError, ValueError):
         raise FaultsError(Fault("", "must have numbers as its arguments", _shown(drawn))) from None
-    return build(whole, **arguments)
+    return _built(drawn.name, whole, **arguments)
 
 
-def _uniform(whole: bool, low: float, high: float, q: float | None = None) -> Domain:
-    return _numeric(whole, low, high, q, log=False)
-
-
-def _loguniform(whole: bool, low: float, high: float, q: float | None = None) -> Domain:
-    # The bounds are logarithms, mostly of round numbers
-    low, high = (float(f"{math.exp(bound):.12g}") for bound in (low, high))
-    return _numeric(whole, low, high, q, log=True)
-
-
-def _numeric(whole: bool, low: float, high: float, q: float | None, *, log: bool) -> Domain:
+def _built(
+    name: str,
+    whole: bool,
+    low: float = 0,
+    high: float | None = None,
+    q: float | None = None,
+    *,
+    mu: float = 0,
+    sigma: float = 1,
+) -> Domain:
+    if name in ("normal", "qnormal"):
+        return Normal(mu, sigma, q)
+    if high is None:  # hp.randint of one bound
+        low, high = 0, low
+    if name == "randint":
+        return Numeric(int(low), int(high), integer=True)
+    log = "log" in name
+    if log:  # then the bounds are logarithms, mostly of round numbers
+        low, high = (float(f"{math.exp(bound):.12g}") for bound in (low, high))
     if not whole:
         return Numeric(low, high, log=log, q=q)
     assert q is not None
@@ -134,23 +142,6 @@ def _numeric(whole: bool, low: float, high: float, q: float | None, *, log: bool
     if q == 1:
         return Numeric(low, high + 1, log=log, integer=True)  # our upper bound is exclusive
     return Numeric(low, high, log=log, integer=True, q=int(q) if q == int(q) else q)
-
-
-def _randint(whole: bool, low: float, high: float | None = None) -> Domain:
-    low, high = (0.0, low) if high is None else (low, high)
-    return Numeric(int(low), int(high), integer=True)
-
-
-def _normal(whole: bool, mu: float, sigma: float, q: float | None = None) -> Domain:
-    return Normal(mu, sigma, q)
-
-
-_BUILDERS: dict[str, Callable[..., Domain]] = {
-    **dict.fromkeys(("uniform", "quniform"), _uniform),
-    **dict.fromkeys(("loguniform", "qloguniform"), _loguniform),
-    **dict.fromkeys(("normal", "qnormal"), _normal),
-    "randint": _randint,
-}
 
 
 def _labels(values: Iterable[Any], faults: list[Fault]) -> set[str]:

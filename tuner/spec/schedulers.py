@@ -6,7 +6,7 @@ A scheduler is a module of `tuner.search.schedulers`, or the user's own: see `tu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import (
     BeforeValidator,
@@ -19,6 +19,7 @@ from pydantic import (
 
 from tuner.settings_base import MAX_COUNT, Settings
 from tuner.spec.registry import Registry
+from tuner.spec.sections import Objective
 
 NONE = "none"  # the name that stands for no scheduler
 _DEFAULT = "asha"
@@ -32,6 +33,10 @@ class SchedulerSettings(Settings):
 
     name: str
     max_t: int = Field(10, ge=1, le=MAX_COUNT)
+
+    def build(self, objective: Objective, *, brackets: int = 1) -> Any:
+        """Ray Tune's scheduler of these settings, a `StoppingScheduler`."""
+        return SCHEDULERS.extension(self.name).build(self, objective, brackets)
 
     def brackets_with(self, default: int) -> int:
         """The number of brackets; `default` is what the search would have."""

@@ -27,6 +27,7 @@ from tuner.space.grid import MAX_LISTED, Points, allowed_cells, count_cells, eve
 from tuner.space.parsing import parse_space
 from tuner.space.spaces import domains_of, names_of, space_text
 from tuner.spec.registry import Registry
+from tuner.spec.sections import Objective
 
 SpaceField = Annotated[
     Mapping[str, Any],
@@ -58,6 +59,22 @@ class SearchSettings(Settings):
         if faults:
             raise FaultsError(*(fault.under("forbid") for fault in faults))
         return self
+
+    def build(
+        self,
+        seed: int,
+        *,
+        objective: Objective | None = None,
+        max_t: int | None = None,
+        slots: int = 1,
+    ) -> Any:
+        """Ray Tune's searcher of these settings; the same seed suggests the same configs.
+
+        objective, max_t (epochs of a whole trial) and slots (trials that run at a time) are for
+        the strategies that learn from results.
+        """
+        module = SEARCHERS.extension(self.strategy)
+        return module.build(self, seed, objective=objective, max_t=max_t, slots=slots)
 
     def _count(self, points: Points) -> int:
         """The allowed cells of a grid; all of its cells where it is too large to be listed."""

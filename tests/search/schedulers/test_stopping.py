@@ -14,7 +14,6 @@ from synthetic import Writer, make_folder
 from tuner.record.events import RESULT
 from tuner.record.journal import read
 from tuner.search.resuming import Past
-from tuner.search.schedulers import build_scheduler
 from tuner.search.schedulers._stopping import InOrder, StopAll
 from tuner.search.schedulers.asha import AshaSettings, Brackets
 from tuner.spec.sections import Objective
@@ -29,7 +28,7 @@ def report(asha, trial_id, epoch, value, ray_id="any"):
 
 @pytest.mark.parametrize(("mode", "worse", "better"), [("min", 0.9, 0.1), ("max", 0.1, 0.9)])
 def test_the_worse_is_stopped_and_the_better_goes_on(mode, worse, better):
-    asha = build_scheduler(SETTINGS, Objective(metric="m", mode=mode))
+    asha = SETTINGS.build(Objective(metric="m", mode=mode))
     assert report(asha, "00000", 1, 0.5) == TrialScheduler.CONTINUE
     assert report(asha, "00001", 1, worse) == TrialScheduler.STOP
     assert report(asha, "00002", 1, better) == TrialScheduler.CONTINUE
@@ -37,18 +36,18 @@ def test_the_worse_is_stopped_and_the_better_goes_on(mode, worse, better):
 
 
 def test_no_trial_is_stopped_before_the_grace_period():
-    asha = build_scheduler(SETTINGS.model_copy(update={"grace_period": 3}), Objective(metric="m"))
+    asha = SETTINGS.model_copy(update={"grace_period": 3}).build(Objective(metric="m"))
     for number in range(9):
         assert report(asha, f"{number:05}", 2, number) == TrialScheduler.CONTINUE
 
 
 def test_a_trial_under_a_new_id_of_rays_counts_once():
-    asha = build_scheduler(SETTINGS, Objective(metric="m"))
+    asha = SETTINGS.build(Objective(metric="m"))
     report(asha, "00000", 1, 0.5, ray_id="a")
     assert report(asha, "00000", 1, 0.9, ray_id="b") == TrialScheduler.CONTINUE
 
 
-@pytest.mark.parametrize("scheduler", [InOrder(), build_scheduler(SETTINGS, Objective(metric="m"))])
+@pytest.mark.parametrize("scheduler", [InOrder(), SETTINGS.build(Objective(metric="m"))])
 def test_no_trial_is_given_the_worker_of_another(scheduler):
     starting = SimpleNamespace(status=Trial.PENDING)
     controller = SimpleNamespace(get_trials=lambda: [starting])
@@ -57,7 +56,7 @@ def test_no_trial_is_given_the_worker_of_another(scheduler):
 
 
 def test_recorded_reports_decide_as_live_ones():
-    live, replayed = (build_scheduler(SETTINGS, Objective(metric="m")) for _ in range(2))
+    live, replayed = (SETTINGS.build(Objective(metric="m")) for _ in range(2))
     for number, value in enumerate([0.5, 0.9, 0.2, 0.4, 0.1, 0.6]):
         goes_on = report(live, f"{number:05}", 1, value) == TrialScheduler.CONTINUE
         assert replayed.record(f"{number:05}", 1, {"m": value}) == goes_on
@@ -74,7 +73,7 @@ def test_a_journal_cut_anywhere_leads_to_the_same_decisions(tmp_path, brackets):
     ]
 
     def asha():
-        return build_scheduler(settings, Objective(metric="val_loss"), brackets=brackets)
+        return settings.build(Objective(metric="val_loss"), brackets=brackets)
 
     whole = asha()
     decisions = [whole.record(f"{n:05}", epoch, {"val_loss": loss}) for n, epoch, loss in reports]
@@ -95,7 +94,7 @@ def test_a_journal_cut_anywhere_leads_to_the_same_decisions(tmp_path, brackets):
 
 
 def test_a_later_bracket_begins_later():
-    asha = build_scheduler(SETTINGS, Objective(metric="m"), brackets=3)
+    asha = SETTINGS.build(Objective(metric="m"), brackets=3)
     bracket_of = Brackets(SETTINGS, 3).bracket_of
     stopped = {}
     for number in range(60):
@@ -108,7 +107,7 @@ def test_a_later_bracket_begins_later():
 
 
 def test_it_pickles():
-    asha = build_scheduler(SETTINGS, Objective(metric="m"))
+    asha = SETTINGS.build(Objective(metric="m"))
     report(asha, "00000", 1, 0.5)
     assert report(pickle.loads(pickle.dumps(asha)), "00001", 1, 0.9) == TrialScheduler.STOP
 
@@ -126,7 +125,7 @@ def test_stop_all_ends_all_trials_or_none():
     assert (stopper("x", {}), stopper.stop_all()) == (False, True)
 
 
-@pytest.mark.parametrize("make", [InOrder, lambda: build_scheduler(AshaSettings(), Objective())])
+@pytest.mark.parametrize("make", [InOrder, lambda: AshaSettings().build(Objective())])
 def test_rays_patience_with_its_workers_at_the_end_is_ours(make):
     """The attribute that is set is the one that Ray reads."""
     from ray.tune.execution.tune_controller import TrialRunnerWrapper, TuneController

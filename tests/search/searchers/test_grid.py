@@ -6,12 +6,11 @@ from typing import Any
 
 from ray.tune.search import Searcher
 
-from tuner.search.searchers import build_searcher
 from tuner.spec.strategies import GridSettings
 
 
 def grid_search(space: dict[str, object], **settings: Any) -> Searcher:
-    return build_searcher(GridSettings(space=space, **settings), 0)
+    return GridSettings(space=space, **settings).build(0)
 
 
 def test_grid_gives_every_cell_then_ends() -> None:

@@ -7,16 +7,15 @@ from typing import Any
 
 from ray.tune.search import Searcher
 
-from tuner.search.searchers import build_searcher
 from tuner.spec.strategies import SEARCHERS
 
 SPACE = {"lr": "loguniform(1e-4, 1)", "b": "choice([1, {'x': uniform(0, 1)}])", "k": 3}
 
 
 def numbered(strategy: str, space: dict[str, object], **settings: Any) -> Searcher:
-    return build_searcher(
-        SEARCHERS.settings(strategy).model_validate({"space": space, **settings}), 0
-    )
+    settings |= {"space": space}
+    searcher: Searcher = SEARCHERS.settings(strategy).model_validate(settings).build(0)
+    return searcher
 
 
 def test_forbidden_configs_are_left_out() -> None:

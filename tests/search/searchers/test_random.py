@@ -11,14 +11,13 @@ import pytest
 from ray.tune.search import Searcher
 
 from tuner.errors import SpecError
-from tuner.search.searchers import build_searcher
 from tuner.search.searchers.random import RandomSettings
 
 SPACE = {"lr": "loguniform(1e-4, 1)", "b": "choice([1, {'x': uniform(0, 1)}])", "k": 3}
 
 
 def random_search(space: dict[str, object], seed: int = 0, forbid: Sequence[str] = ()) -> Searcher:
-    return build_searcher(RandomSettings(space=space, forbid=forbid), seed)
+    return RandomSettings(space=space, forbid=forbid).build(seed)
 
 
 def test_a_random_config_does_not_depend_on_what_came_before() -> None:

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from ray.tune.search import Searcher
 
 
-class Configs(Protocol):
-    """The configs of a strategy by number."""
-
-    def config(self, number: int) -> dict[str, Any] | None:
-        """Config `number`; None where the space has no such."""
-
-    def seed(self, number: int) -> int | None:
-        """The seed of trial `number`; None where it is the experiment's."""
-
-
 class NumberedSearch(Searcher):
-    """`suggest("00007")` is always config number 7."""
+    """`suggest("00007")` is always `config_of(7)`, which is None where the space has no such.
 
-    def __init__(self, strategy: str, configs: Configs) -> None:
+    strategy: its name, which is why a config was suggested. seeds: those that trials have in turn;
+    None stands for the experiment's.
+    """
+
+    def __init__(
+        self,
+        strategy: str,
+        config_of: Callable[[int], dict[str, Any] | None],
+        seeds: Sequence[int | None] = (None,),
+    ) -> None:
         super().__init__()
-        self._strategy, self._configs = strategy, configs
+        self._strategy, self._config_of, self._seeds = strategy, config_of, seeds
 
     def suggest(self, trial_id: str) -> Any:
         """The config of the trial, or FINISHED where the space has no such number."""
-        config = self._configs.config(int(trial_id))
+        config = self._config_of(int(trial_id) // len(self._seeds))
         return Searcher.FINISHED if config is None else config
 
     def origin(self, trial_id: str) -> str:
@@ -35,15 +35,13 @@ class NumberedSearch(Searcher):
 
     def seed_of(self, trial_id: str) -> int | None:
         """The trial's own seed; None where it is the experiment's."""
-        return self._configs.seed(int(trial_id))
+        return self._seeds[int(trial_id) % len(self._seeds)]
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """Do nothing: results are not learned from."""
+        """Do nothing, as `save` and `restore`: there is no state."""
 
-    def save(self, checkpoint_path: str) -> None:
-        """Do nothing: there is no state."""
+    def save(self, checkpoint_path: str) -> None: ...
 
-    def restore(self, checkpoint_path: str) -> None:
-        """Do nothing: there is no state."""
+    def restore(self, checkpoint_path: str) -> None: ...

@@ -19,25 +19,20 @@ def build(settings: GridSettings, seed: int, **_: Any) -> Searcher:
     """The searcher of these settings; nothing in it depends on the seed."""
     from tuner.search.searchers._numbered import NumberedSearch
 
-    return NumberedSearch("grid", GridConfigs(settings))
+    return NumberedSearch("grid", GridConfigs(settings), settings.seeds or (None,))
 
 
 class GridConfigs:
-    """The configs of a grid by number."""
+    """Config k of a grid, seeds aside; None behind the last one."""
 
     def __init__(self, settings: GridSettings) -> None:
         self._settings = settings
         self._cells = len(settings.configs) or count_cells(settings.space, settings.points_of)
-        self._seeds = settings.seeds or (None,)
         self._constraints = Constraints(settings.forbid)
         self._allowed: list[int] = []  # the first cells that are not forbidden
         self._next_cell = 0
 
-    def seed(self, number: int) -> int | None:
-        return self._seeds[number % len(self._seeds)]
-
-    def config(self, number: int) -> dict[str, Any] | None:
-        number //= len(self._seeds)
+    def __call__(self, number: int) -> dict[str, Any] | None:
         if not self._constraints:
             return self._cell(number) if number < self._cells else None
         while len(self._allowed) <= number and self._next_cell < self._cells:

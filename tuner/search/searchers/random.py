@@ -35,7 +35,7 @@ def build(settings: RandomSettings, seed: int, **_: Any) -> Searcher:
 
 
 class RandomConfigs:
-    """The configs of a random search by number."""
+    """Config k of a random search; None behind the last one of a finite space."""
 
     def __init__(self, settings: RandomSettings, seed: int) -> None:
         self._space = settings.space
@@ -46,10 +46,7 @@ class RandomConfigs:
         self._keys: set[str] = set()  # of the drawn ones
         self._left: list[dict[str, Any]] | None = None  # the last few, shuffled, once listed
 
-    def seed(self, number: int) -> int | None:
-        return None
-
-    def config(self, number: int) -> dict[str, Any] | None:
+    def __call__(self, number: int) -> dict[str, Any] | None:
         if self._size is None:
             return self._draw_new(number, _MAX_DRAWS) or self._nothing_left()
         while len(self._drawn) <= number:
