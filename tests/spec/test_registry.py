@@ -24,6 +24,7 @@ SPEC: dict[str, Any] = {
 }
 
 SEARCHER = """
+from tuner.search.searchers import numbered_searcher
 from tuner.spec.strategies import SearchSettings
 
 class Settings(SearchSettings):
@@ -32,15 +33,10 @@ class Settings(SearchSettings):
 SETTINGS = Settings
 
 def build(settings, seed, **context):
-    from ray.tune.search import Searcher
-
-    class Halving(Searcher):
-        def suggest(self, trial_id):
-            return {"lr": settings.first / 2 ** int(trial_id)}
-
-    return Halving()
+    return numbered_searcher("halving", lambda number: {"lr": settings.first / 2**number})
 """
 SCHEDULER = """
+from tuner.search.schedulers import stopping_scheduler
 from tuner.spec.schedulers import SchedulerSettings
 
 class Settings(SchedulerSettings):
@@ -56,9 +52,7 @@ class Threshold:
         return loss <= self.worst
 
 def build(settings, objective, brackets):
-    from tuner.search.schedulers._stopping import StoppingScheduler
-
-    return StoppingScheduler(objective, Threshold(settings.worst))
+    return stopping_scheduler(objective, Threshold(settings.worst))
 """
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from pydantic import Field, model_validator
 
 from tuner.errors import Fault
+from tuner.search.schedulers import stopping_scheduler
 from tuner.settings_base import FaultsError
 from tuner.spec.schedulers import SchedulerSettings
 from tuner.spec.sections import Objective
@@ -120,9 +121,7 @@ SETTINGS = AshaSettings
 
 def build(settings: AshaSettings, objective: Objective, brackets: int) -> StoppingScheduler:
     """ASHA in so many brackets."""
-    from tuner.search.schedulers._stopping import StoppingScheduler
-
-    return StoppingScheduler(objective, Brackets(settings, brackets))
+    return stopping_scheduler(objective, Brackets(settings, brackets))
 
 
 class Brackets:

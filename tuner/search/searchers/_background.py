@@ -9,38 +9,9 @@ from typing import Any
 
 from ray.tune.search import Searcher
 
-from tuner.search.searchers._learning import LearningSearch, Model, StatefulSearcher
-from tuner.spec.sections import Objective
-from tuner.spec.strategies import ModelSettings
+from tuner.search.searchers._learning import LearningSearch, StatefulSearcher
 
 _SLOTS_PER_SPARE = 8  # one suggestion is kept ready for so many slots
-
-
-def learning_searcher(
-    model: Model,
-    settings: ModelSettings,
-    seed: int,
-    *,
-    objective: Objective | None = None,
-    max_t: int | None = None,
-    slots: int = 1,
-) -> BackgroundSearch:
-    """The searcher that suggests by `model`: what `build` of a strategy that learns returns.
-
-    max_t: epochs of a whole trial. slots: trials that run at a time.
-    """
-    search = LearningSearch(
-        model,
-        settings.space,
-        objective.metric if objective else None,
-        objective.mode if objective else None,
-        seed,
-        settings.points_to_evaluate,
-        max_t=max_t,
-        forbid=settings.forbid,
-        startup=settings.startup,
-    )
-    return BackgroundSearch(search, slots=slots)
 
 
 class BackgroundSearch(StatefulSearcher):

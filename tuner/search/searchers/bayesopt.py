@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from tuner.search.searchers import learning_searcher
 from tuner.spec.strategies import ModelSettings
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ SETTINGS = BayesOptSettings
 
 def build(settings: BayesOptSettings, seed: int, **context: Any) -> Searcher:
     """The searcher of these settings."""
-    from tuner.search.searchers._background import learning_searcher
     from tuner.search.searchers._bayesopt import BayesOpt
 
     return learning_searcher(BayesOpt(), settings, seed, **context)

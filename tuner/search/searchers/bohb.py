@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from tuner.search.searchers import learning_searcher
 from tuner.spec.strategies import ModelSettings
 
 if TYPE_CHECKING:
@@ -43,8 +44,6 @@ SETTINGS = BOHBSettings
 
 def build(settings: BOHBSettings, seed: int, **context: Any) -> Searcher:
     """The searcher of these settings."""
-    from tuner.search.searchers._background import learning_searcher
-
     return learning_searcher(
         BOHB(settings.random_share, settings.candidates), settings, seed, **context
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
+from tuner.search.searchers import numbered_searcher
 from tuner.space.constraints import Constraints
 from tuner.space.grid import cell, count_cells
 from tuner.spec.strategies import GridSettings
@@ -17,9 +18,7 @@ SETTINGS = GridSettings  # of `tuner.spec`, whose own rules need it: it is how l
 
 def build(settings: GridSettings, seed: int, **_: Any) -> Searcher:
     """The searcher of these settings; nothing in it depends on the seed."""
-    from tuner.search.searchers._numbered import NumberedSearch
-
-    return NumberedSearch("grid", GridConfigs(settings), settings.seeds or (None,))
+    return numbered_searcher("grid", GridConfigs(settings), settings.seeds or (None,))
 
 
 class GridConfigs:

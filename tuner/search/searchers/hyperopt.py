@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from tuner.search.searchers import learning_searcher
 from tuner.spec.strategies import ModelSettings
 
 if TYPE_CHECKING:
@@ -42,8 +43,6 @@ SETTINGS = HyperOptSettings
 
 def build(settings: HyperOptSettings, seed: int, **context: Any) -> Searcher:
     """The searcher of these settings."""
-    from tuner.search.searchers._background import learning_searcher
-
     return learning_searcher(TPE(settings.gamma, settings.candidates), settings, seed, **context)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from tuner.errors import Fault, SpecError
+from tuner.search.searchers import numbered_searcher
 from tuner.space.constraints import Constraints
 from tuner.space.domains import space_size
 from tuner.space.grid import MAX_LISTED, allowed_cells, every_value
@@ -29,9 +30,7 @@ SETTINGS = RandomSettings
 
 def build(settings: RandomSettings, seed: int, **_: Any) -> Searcher:
     """The searcher of these settings; config k depends on k, the seed and the space alone."""
-    from tuner.search.searchers._numbered import NumberedSearch
-
-    return NumberedSearch("random", RandomConfigs(settings, seed))
+    return numbered_searcher("random", RandomConfigs(settings, seed))
 
 
 class RandomConfigs:
