@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import qmc
 
-from tuner.space.domains import parse_space
+from tuner.space.parsing import parse_space
 
 EPOCHS = 10
 FOLDER = Path(__file__).with_name("data")

@@ -9,7 +9,7 @@ image classifier, 10 epochs each. Settings were chosen on the tables `breast_can
 `photographs`, of other data and other models or spaces. A suggestion is answered by a curve that is
 interpolated (in the logarithm) from those of the nearest configs of the table, so that it tells
 what a config is worth and not how lucky one run of it was. ASHA is tuner's own arithmetic
-(`tuner.spec.rungs`), four workers run at a time, an epoch takes one unit of time.
+(`tuner.search.schedulers.asha`), four workers run at a time, an epoch takes one unit of time.
 
 Regret: the validation loss at the last epoch of the best whole trial, less the least of 10,000
 random configs and of all searches; at least 1e-4. A search is told every epoch's loss. Optuna's
@@ -31,9 +31,9 @@ import numpy as np
 from benchmarks.learning_curves import EPOCHS, SPACES, load_table
 from benchmarks.search import interval
 from benchmarks.search_methods import method
-from tuner.space.domains import parse_space
+from tuner.search.schedulers.asha import AshaSettings, Brackets
 from tuner.space.encoding import Encoding
-from tuner.spec.rungs import Brackets
+from tuner.space.parsing import parse_space
 
 WORKERS = 4
 FLOOR = 1e-4
@@ -74,9 +74,7 @@ def search(name, table, seed, budget, reduction_factor, brackets):
     """The best whole trial's loss after each epoch spent, 1 to `budget`."""
     curves = Curves(table)
     searcher = method(name, Table(SPACES[table]), seed, EPOCHS)
-    rungs = Brackets(
-        count=brackets, max_t=EPOCHS, grace_period=1, reduction_factor=reduction_factor
-    )
+    rungs = Brackets(AshaSettings(max_t=EPOCHS, reduction_factor=reduction_factor), brackets)
     rng = np.random.default_rng((seed, 98))
     running, found, asked = [], [], 0
     best, now = curves.typical, 0.0
@@ -90,7 +88,7 @@ def search(name, table, seed, budget, reduction_factor, brackets):
         if epoch == EPOCHS and loss < best:
             best = loss
         found.append(best)
-        if epoch < EPOCHS and rungs.goes_on(str(number), epoch, -loss):
+        if epoch < EPOCHS and rungs.goes_on(str(number), epoch, loss):
             searcher.report(number, loss, epoch)
             heapq.heappush(running, (now + rng.lognormal(0, 0.2), number, curve, epoch + 1))
         else:

@@ -2,7 +2,8 @@
 
 import warnings
 
-from tuner.space.domains import Choice, Normal, parse_space
+from tuner.space.domains import Choice, Normal
+from tuner.space.parsing import parse_space
 
 
 class Ours:
@@ -113,19 +114,18 @@ def _ray(domain):
     return getattr(tune, domain.name)(*arguments)
 
 
-def _random(space, seed, max_t):
-    from tuner.search.searchers.numbered import RandomSearch
-    from tuner.spec.experiment import RandomSettings
+def _ours(strategy):
+    """What builds tuner's searcher of this name, without the thread that suggests ahead."""
 
-    return RandomSearch(RandomSettings(space=space), seed)
-
-
-def _ours(module, name, **settings):
     def build(space, seed, max_t):
-        from importlib import import_module
+        from tuner.search.searchers._background import BackgroundSearch
+        from tuner.spec.sections import Objective
+        from tuner.spec.strategies import SEARCHERS
 
-        searcher = getattr(import_module(f"tuner.search.searchers.build.{module}"), name)
-        return searcher(space, "loss", "min", seed=seed, max_t=max_t, **settings)
+        settings = SEARCHERS.settings(strategy)(space=space)
+        objective = Objective(metric="loss", mode="min")
+        searcher = settings.build(seed, objective=objective, max_t=max_t)
+        return searcher.search if isinstance(searcher, BackgroundSearch) else searcher
 
     return build
 
@@ -137,13 +137,7 @@ def method(name, task, seed, max_t=None):
         return Optuna(sampler, task, seed, max_t)
     if name == "ray-hyperopt":
         return RayHyperOpt(task, seed, max_t)
-    builders = {
-        "random": _random,
-        "bayesopt": _ours("bayesopt", "BayesOptSearch"),
-        "hyperopt": _ours("hyperopt", "HyperOptSearch"),
-        "bohb": _ours("bohb", "BOHBSearch"),
-    }
-    return Ours(builders[name], task, seed, max_t)
+    return Ours(_ours(name), task, seed, max_t)
 
 
 METHODS = ("random", "ray-hyperopt", "optuna-tpe", "optuna-gp", "hyperopt", "bayesopt", "bohb")

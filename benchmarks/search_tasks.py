@@ -17,7 +17,8 @@ from functools import cache
 
 import numpy as np
 
-from tuner.space.domains import parse_space, resolve
+from tuner.space.parsing import parse_space
+from tuner.space.spaces import config_at
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Task:
     def random_losses(self, count=200):
         """Losses of random configs, the same in every run."""
         space, rng = parse_space(self.space), np.random.default_rng(2026)
-        configs = [resolve(space, lambda _, domain: domain.at(rng.random())) for _ in range(count)]
+        configs = [config_at(space, lambda _: rng.random()) for _ in range(count)]
         return np.array([self.evaluate(config) for config in configs])
 
 

@@ -25,7 +25,7 @@ import tempfile
 import time
 from itertools import pairwise
 
-from tuner.search.searchers.source import TrialSource
+from tuner.search.trial_source import TrialSource
 
 STRATEGIES = ("random", "hyperopt", "bohb", "bayesopt")
 SPACE = {
@@ -84,7 +84,7 @@ def loss(config, epoch):
 
 def simulated(strategy, slots, seconds):
     """Run sleeping trials that do not exist for so long."""
-    source = TrialSource(strategy, total=None, limit=slots)
+    source = TrialSource(strategy, total=None, limit=lambda: slots)
     rng = random.Random(0)
     # epochs that are going on: (end, trial, epoch, config, length)
     going_on, asked, started = [], 0, time.monotonic()
@@ -124,8 +124,8 @@ def sleeping_trial(config):
 
 def measured(name, slots, seconds, real):
     """(slot-seconds waited, slot-seconds, configs given, seconds of the longest suggest)."""
-    import tuner.search.searchers.build
     from tuner.spec.experiment import Objective, build_spec
+    from tuner.spec.strategies import SearchSettings
 
     spec = build_spec(
         {
@@ -140,7 +140,7 @@ def measured(name, slots, seconds, real):
             "storage": tempfile.mkdtemp() if real else "unused",
         }
     )
-    build, made = tuner.search.searchers.build.build_searcher, []
+    build, made = SearchSettings.build, []
 
     def timed(*arguments, **named):
         made.append(Timed(build(*arguments, **named)))
@@ -149,11 +149,11 @@ def measured(name, slots, seconds, real):
     if real:
         from tuner.search.run import run_experiment
 
-        tuner.search.searchers.build.build_searcher = timed
+        SearchSettings.build = timed
         try:
             run_experiment(spec)
         finally:
-            tuner.search.searchers.build.build_searcher = build
+            SearchSettings.build = build
     else:
         options = {"objective": spec.objective, "max_t": EPOCHS, "slots": slots}
         simulated(timed(spec.search, spec.seed, **options), slots, seconds)

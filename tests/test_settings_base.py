@@ -6,15 +6,15 @@ import pytest
 from pydantic import Field, model_validator
 
 from tuner.errors import Fault
-from tuner.settings_base import Part, Rule, parse
+from tuner.settings_base import FaultsError, Settings, parse
 
 
-class Inner(Part):
+class Inner(Settings):
     size: int = Field(1, ge=1)
     colour: Literal["red", "green", "blue"] = "red"
 
 
-class Outer(Part):
+class Outer(Settings):
     name: str
     rate: float = 0.5
     inner: Inner = Inner()
@@ -22,7 +22,7 @@ class Outer(Part):
     @model_validator(mode="after")
     def _rule(self):
         if self.name == "wrong":
-            raise Rule(Fault("rate", "is too high", self.rate), Fault("", "is odd"))
+            raise FaultsError(Fault("rate", "is too high", self.rate), Fault("", "is odd"))
         return self
 
 

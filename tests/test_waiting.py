@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.waiting import Timed, waited
-from tuner.search.searchers.numbered import RandomSearch
-from tuner.spec.experiment import RandomSettings
+from tuner.search.searchers._numbered import NumberedSearch
+from tuner.search.searchers.random import RandomConfigs, RandomSettings
 
 NOTES = [
     (0.0, "given"),
@@ -46,11 +46,12 @@ def test_slots_wait_for_at_most_all_of_their_time(steps):
 
 
 def test_a_timed_strategy_notes_what_it_said():
-    class Unready(RandomSearch):
+    class Unready(NumberedSearch):
         def suggest(self, trial_id):
             return None if trial_id == "00001" else super().suggest(trial_id)
 
-    timed = Timed(Unready(RandomSettings(space={"x": "uniform(0, 1)"})))
+    configs = RandomConfigs(RandomSettings(space={"x": "uniform(0, 1)"}), seed=0)
+    timed = Timed(Unready("random", configs))
     assert isinstance(timed.suggest("00000"), dict)
     assert timed.suggest("00001") is None
     timed.on_trial_complete("00000", {"loss": 1.0})

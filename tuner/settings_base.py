@@ -9,33 +9,37 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tuner.errors import Fault, unknown
 
-MOST = 10**9  # trials, epochs, workers, seconds of waiting: what is more is a slip
+MAX_COUNT = 10**9  # trials, epochs, workers, seconds of waiting: anything above is a slip
 
 
-class Part(BaseModel):
-    """A frozen settings model. Numbers must be finite; a key it does not know is refused."""
+class Settings(BaseModel):
+    """A frozen model whose numbers are finite and which refuses unknown keys."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, arbitrary_types_allowed=True
     )
 
 
-P = TypeVar("P", bound=Part)
+S = TypeVar("S", bound=Settings)
 
-# Where pydantic's words are a programmer's
-_RULES = {
+# In place of pydantic's own messages where those are a programmer's
+_MESSAGES = {
     "string_too_short": "must not be empty",
-    **dict.fromkeys(("string_type", "string_sub_type"), "must be text"),
-    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
-    **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
-    **dict.fromkeys(
-        ("model_type", "dict_type", "mapping_type"), "must be a mapping of keys to values"
-    ),
+    "string_type": "must be text",
+    "string_sub_type": "must be text",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "model_type": "must be a mapping of keys to values",
+    "dict_type": "must be a mapping of keys to values",
+    "mapping_type": "must be a mapping of keys to values",
 }
 
 
-class Rule(ValueError):
-    """Raised by a validator: carries whole faults through pydantic, keys relative to the model."""
+class FaultsError(ValueError):
+    """What a validator raises: it carries whole faults through pydantic, keys relative to it."""
 
     def __init__(self, *faults: Fault) -> None:
         self.faults = faults
@@ -43,44 +47,46 @@ class Rule(ValueError):
 
 
 def parse(
-    model: type[P], values: Mapping[str, Any], prefix: str = ""
-) -> tuple[P | None, list[Fault]]:
-    """Build `model` from `values`: (the model, []) or (None, every fault), keys under `prefix`."""
+    model: type[S], values: Mapping[str, Any], prefix: str = "", *, context: object = None
+) -> tuple[S | None, list[Fault]]:
+    """(the model of `values`, []), or (None, every fault) with keys under `prefix`.
+
+    context: handed to the model's validators.
+    """
     try:
-        return model.model_validate(values), []
+        return model.model_validate(values, context=context), []
     except ValidationError as error:
         return None, faults_of(error, model, prefix)
 
 
 def faults_of(error: ValidationError, model: type[BaseModel], prefix: str = "") -> list[Fault]:
     """What pydantic found wrong with values for `model`, in plain words."""
-    found: list[Fault] = []
+    faults: list[Fault] = []
     for item in error.errors(include_url=False):
-        location = [str(part) for part in item["loc"]]
-        key = ".".join([prefix, *location] if prefix else location)
+        location, value, message = item["loc"], item["input"], item["msg"]
+        key = ".".join([*([prefix] if prefix else []), *map(str, location)])
         cause = item.get("ctx", {}).get("error")
-        if isinstance(cause, Rule):
-            found += [fault.under(key) for fault in cause.faults]
+        if isinstance(cause, FaultsError):
+            faults += [fault.under(key) for fault in cause.faults]
         elif item["type"] == "extra_forbidden":
-            owner = _model_at(model, item["loc"][:-1])
-            found.append(unknown(key, "key", location[-1], owner.model_fields))
+            owner = _model_at(model, location[:-1])
+            faults.append(unknown(key, "key", str(location[-1]), owner.model_fields))
         elif item["type"] == "missing":
-            found.append(Fault(key, "is required"))
+            faults.append(Fault(key, "is required"))
         elif item["type"] == "literal_error":
-            choices = tuple(str(item["ctx"]["expected"]).replace("'", "").split(" or "))
-            names = tuple(name for part in choices for name in part.split(", "))
-            value = item["input"]
+            expected = str(item["ctx"]["expected"]).replace("'", "").replace(" or ", ", ")
+            choices = tuple(expected.split(", "))
             if isinstance(value, str):
-                found.append(unknown(key, location[-1], value, names))
+                faults.append(unknown(key, str(location[-1]), value, choices))
             else:
-                found.append(Fault(key, "must be one of the choices", value, names))
-        elif item["type"] in _RULES:
-            found.append(Fault(key, _RULES[item["type"]], item["input"]))
+                faults.append(Fault(key, "must be one of the choices", value, choices))
+        elif item["type"] in _MESSAGES:
+            faults.append(Fault(key, _MESSAGES[item["type"]], value))
+        elif message.startswith("Input should "):
+            faults.append(Fault(key, f"must {message.removeprefix('Input should ')}", value))
         else:
-            message = item["msg"].removeprefix("Value error, ").removeprefix("Input should ")
-            rule = f"must {message}" if item["msg"].startswith("Input should") else message
-            found.append(Fault(key, rule, item["input"]))
-    return found
+            faults.append(Fault(key, message.removeprefix("Value error, "), value))
+    return faults
 
 
 def _model_at(model: type[BaseModel], location: tuple[int | str, ...]) -> type[BaseModel]:

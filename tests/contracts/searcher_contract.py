@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from ray.tune.search import Searcher
 from strategies import spaces
 
-from tuner.space.domains import parse_space
 from tuner.space.encoding import Encoding
+from tuner.space.parsing import parse_space
 
 SPACE = {
     "lr": "loguniform(1e-4, 1)",

@@ -9,9 +9,10 @@ import pytest
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler
 
-from tuner.search.searchers.bayesopt import BayesOptSearch
-from tuner.search.searchers.bohb import BOHBSearch
-from tuner.search.searchers.hyperopt import HyperOptSearch
+from tuner.search.searchers._bayesopt import BayesOpt
+from tuner.search.searchers._learning import LearningSearch
+from tuner.search.searchers.bohb import BOHB
+from tuner.search.searchers.hyperopt import TPE
 
 TRIALS, EPOCHS = 24, 6
 OPTIMIZERS = [
@@ -95,12 +96,15 @@ def check(search, trials):
     assert {"random", "model"} == {search.origin(trial.trial_id) for trial in trials}
 
 
-@pytest.mark.parametrize("kind", [HyperOptSearch, BayesOptSearch, BOHBSearch])
-def test_a_searcher_takes_space_and_objective_from_tune_run(kind, ray_here, tmp_path):
-    search = kind(seed=1)
+MODELS = [(TPE(0.1, 64), 10), (BayesOpt(), 8), (BOHB(0.05, 64), 10)]
+
+
+@pytest.mark.parametrize(("model", "startup"), MODELS)
+def test_a_searcher_takes_space_and_objective_from_tune_run(model, startup, ray_here, tmp_path):
+    search = LearningSearch(model, seed=1, startup=startup)
     check(search, run(search, tmp_path, config=SPACE))
 
 
 def test_a_space_of_hyperopts_own(ray_here, tmp_path):
-    search = HyperOptSearch(native_space(), "accuracy", "max", seed=1)
+    search = LearningSearch(TPE(0.1, 64), native_space(), "accuracy", "max", seed=1)
     check(search, run(search, tmp_path))

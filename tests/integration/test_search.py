@@ -17,7 +17,6 @@ from tuner.record.journal import read
 from tuner.search import recorder
 from tuner.search import stopping as ending
 from tuner.search.run import resume_experiment, run_experiment
-from tuner.search.searchers.build import build_searcher
 from tuner.spec.experiment import build_spec
 
 DIGITS = {
@@ -187,7 +186,7 @@ def test_the_same_seed_gives_the_same_configs_one_at_a_time_and_all_at_once(sear
 
 
 def test_another_seed_gives_other_configs(results):
-    other = build_searcher(build_spec({**DIGITS, "seed": 4}).search, 4)
+    other = build_spec({**DIGITS, "seed": 4}).search.build(4)
     assert other.suggest("00000") != results.trials["00000"].config
 
 

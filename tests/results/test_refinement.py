@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from strategies import spaces
 from synthetic import Writer, make_folder
 
-from tuner.space.domains import Domain, Numeric, domains_of, parse_space, resolve, space_text
+from tuner.space.domains import Domain, Numeric
+from tuner.space.parsing import parse_space
+from tuner.space.spaces import config_at, domains_of, space_text
 from tuner.errors import NoUsableTrialError, SpecError, UsageError
 from tuner.space.grid import cell, count_cells
 from tuner.results.refinement import narrowed, refine, write_refined
@@ -71,7 +73,7 @@ def test_the_region_holds_the_leaders_and_lies_within_the_bounds(
     space: dict[str, Any], count: int, random: Any
 ) -> None:
     assume(any(True for _ in domains_of(space)))
-    configs = [resolve(space, lambda _, d: d.at(random.random())) for _ in range(count)]
+    configs = [config_at(space, lambda _: random.random()) for _ in range(count)]
     region = narrowed(space, configs)
     assert parse_space(space_text(region)) == region  # as YAML it is read back
     for config in configs:

@@ -6,9 +6,9 @@ import pickle
 
 import pytest
 
-from tuner.settings_base import Rule
+from tuner.settings_base import FaultsError
 from tuner.space.constraints import Constraints
-from tuner.spec.experiment import GridSettings
+from tuner.spec.strategies import GridSettings
 
 CONFIG = {"lr": 0.2, "batch_size": 16, "opt": {"name": "sgd", "momentum": 0.9}, "kind": "a"}
 
@@ -56,7 +56,7 @@ def test_meaning(text: str, holds: bool) -> None:
     ],
 )
 def test_what_is_no_plain_expression_is_refused(text: str) -> None:
-    with pytest.raises(Rule):
+    with pytest.raises(FaultsError):
         Constraints([text])
 
 

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import spaces
 
-from tuner.settings_base import Rule
-from tuner.space.domains import parse_domain, parse_space
-from tuner.space.encoding import Encoding, config_key, quantile
+from tuner.settings_base import FaultsError
+from tuner.space.encoding import Encoding, quantile
+from tuner.space.parsing import parse_domain, parse_space
+from tuner.space.spaces import config_key
 
 SPACE = {
     "lr": "loguniform(1e-4, 1)",
@@ -79,7 +80,7 @@ def test_a_snapped_point_is_that_of_its_config() -> None:
     ],
 )
 def test_what_the_space_does_not_have_is_named(change: dict[str, Any], fault: str) -> None:
-    with pytest.raises(Rule, match=fault):
+    with pytest.raises(FaultsError, match=fault):
         encoding().encode({**CONFIG, **change})
 
 
@@ -88,7 +89,7 @@ def test_what_a_config_lacks_comes_from_the_point_and_the_rest_stays_as_written(
     full = ours.complete({"lr": 0.3, "opt": {"name": "sgd"}}, np.full(len(ours), 0.9))
     assert (full["lr"], full["opt"]) == (0.3, {"name": "sgd", "momentum": 0.9})
     assert (full["units"], full["kind"], full["size"], full["fixed"]) == (4, "c", 64, 3)
-    with pytest.raises(Rule, match="kind"):
+    with pytest.raises(FaultsError, match="kind"):
         ours.complete({"kind": "d"}, np.full(len(ours), 0.9))
 
 

@@ -9,16 +9,10 @@ from hypothesis import strategies as st
 from strategies import spaces
 
 from tuner.space.constraints import Constraints
-from tuner.space.domains import (
-    Choice,
-    Domain,
-    Normal,
-    Numeric,
-    domains_of,
-    parse_domain,
-    parse_space,
-)
+from tuner.space.domains import Choice, Domain, Normal, Numeric
 from tuner.space.grid import allowed_cells, cell, count_cells, every_value, grid_values
+from tuner.space.parsing import parse_domain, parse_space
+from tuner.space.spaces import domains_of
 
 
 def three(path: str) -> int:

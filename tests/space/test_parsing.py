@@ -10,15 +10,10 @@ from hypothesis import strategies as st
 from ray import tune
 from strategies import leaves, spaces
 
-from tuner.settings_base import Rule
-from tuner.space.domains import (
-    Choice,
-    Domain,
-    from_ray,
-    parse_domain,
-    parse_space,
-    space_text,
-)
+from tuner.settings_base import FaultsError
+from tuner.space.domains import Choice, Domain
+from tuner.space.parsing import from_ray, parse_domain, parse_space
+from tuner.space.spaces import space_text
 
 
 @given(leaves)
@@ -104,14 +99,14 @@ def test_rays_grid_and_nested_choice() -> None:
     ],
 )
 def test_what_is_no_domain_is_refused_by_its_rule(text: str, rule: str) -> None:
-    with pytest.raises(Rule) as refused:
+    with pytest.raises(FaultsError) as refused:
         parse_domain(text)
     assert rule in str(refused.value)
 
 
 @given(st.text(max_size=60))
 def test_any_text_is_a_domain_or_refused(text: str) -> None:
-    with contextlib.suppress(Rule):
+    with contextlib.suppress(FaultsError):
         assert isinstance(parse_domain(text), Domain)
 
 
@@ -123,12 +118,12 @@ def test_an_option_may_look_like_a_call_that_is_no_domain() -> None:
 
 
 def test_all_faults_of_a_space_are_told_with_their_names() -> None:
-    with pytest.raises(Rule) as refused:
+    with pytest.raises(FaultsError) as refused:
         parse_space({"lr": "loguniform(0, 1)", "b": {"x": "choice([])"}, "a.b": 1, "f": object()})
     keys = [fault.key for fault in refused.value.faults]
     assert keys == ["lr", "b.x", "", "f"]
 
 
 def test_a_sample_function_of_ray_is_refused() -> None:
-    with pytest.raises(Rule, match="Function domain cannot be searched"):
+    with pytest.raises(FaultsError, match="Function domain cannot be searched"):
         parse_space({"lr": tune.sample_from(lambda: 1)})

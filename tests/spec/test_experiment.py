@@ -12,7 +12,7 @@ from ray import tune
 from strategies import spaces
 
 from tuner.errors import SpecError
-from tuner.space.domains import space_text
+from tuner.space.spaces import space_text
 from tuner.spec.experiment import (
     IMAGE_CLASSIFIER,
     ExperimentSpec,

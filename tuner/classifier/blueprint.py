@@ -13,13 +13,13 @@ from pydantic import Field, model_validator
 from tuner.classifier.catalog import DATASETS, MODELS
 from tuner.classifier.settings import ClassifierSettings, model_settings
 from tuner.errors import Fault, unknown
-from tuner.settings_base import Part, Rule, parse
+from tuner.settings_base import FaultsError, Settings, parse
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
 
-class Blueprint(Part):
+class Blueprint(Settings):
     """A model by its name, all of its own settings, and the images and classes that it is for."""
 
     name: str
@@ -32,15 +32,17 @@ class Blueprint(Part):
     def _can_be_built(self) -> Self:
         info = MODELS.get(self.name)
         if info is None:
-            raise Rule(unknown("name", "model", self.name, MODELS))
+            raise FaultsError(unknown("name", "model", self.name, MODELS))
         if self.settings.keys() != info.settings.keys():
             rule = f"must be those of model {self.name!r}"
-            raise Rule(Fault("settings", rule, sorted(self.settings), tuple(sorted(info.settings))))
+            raise FaultsError(
+                Fault("settings", rule, sorted(self.settings), tuple(sorted(info.settings)))
+            )
         _, faults = parse(ClassifierSettings, self._as_settings(), "settings")
         if faults:
-            raise Rule(*faults)
+            raise FaultsError(*faults)
         if not info.takes(channels=self.in_channels, image_size=self.image_size):
-            raise Rule(Fault("image_size", f"model {self.name!r} takes {info.needs()}"))
+            raise FaultsError(Fault("image_size", f"model {self.name!r} takes {info.needs()}"))
         return self
 
     def _as_settings(self) -> dict[str, Any]:

@@ -13,29 +13,29 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from tuner.classifier.catalog import DATASETS, MODELS
 from tuner.errors import Fault, unknown
-from tuner.settings_base import Part, Rule, parse
+from tuner.settings_base import FaultsError, Settings, parse
 
 
 def _known_model(name: str) -> str:
     if name not in MODELS:
-        raise Rule(unknown("", "model", name, MODELS))
+        raise FaultsError(unknown("", "model", name, MODELS))
     return name
 
 
 def _known_dataset(name: str) -> str:
     if name not in DATASETS:
-        raise Rule(unknown("", "dataset", name, DATASETS))
+        raise FaultsError(unknown("", "dataset", name, DATASETS))
     return name
 
 
 def _patterns(raw: object) -> object:
     patterns = (raw,) if isinstance(raw, str) else raw
     if not isinstance(patterns, list | tuple) or not all(isinstance(p, str) for p in patterns):
-        raise Rule(Fault("", "must be a name pattern or a list of them", raw))
+        raise FaultsError(Fault("", "must be a name pattern or a list of them", raw))
     return tuple(patterns)
 
 
-class ClassifierSettings(Part):
+class ClassifierSettings(Settings):
     """Every setting of `ImageClassifier`: the spec's `training` section and one config, merged.
 
     A setting that only some models use is None unless given; `model_settings` fills in the

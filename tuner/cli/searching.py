@@ -126,10 +126,10 @@ def _resolve(
     machine = Machine.here() if address == "local" else None
     spec, source = resolve(experiment, changes, strategy=flags["strategy"], machine=machine)
     if spec.warm_start:
-        from tuner.search.searchers.warm import given_to
+        from tuner.search.warm_start import warm_start_of
 
-        given = given_to(spec)  # or refused, before anything starts
-        for note in given.notes if given else ():
+        warm_start = warm_start_of(spec)  # or refused, before anything starts
+        for note in warm_start.notes if warm_start else ():
             click.echo(printable(f"warm start: {note}"), err=True)
     return spec, source
 

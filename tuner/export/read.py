@@ -22,7 +22,7 @@ from tuner.classifier.transfer import EXPORTED
 from tuner.errors import CheckpointError, SpecError, UsageError
 from tuner.record.digest import sha256_of
 from tuner.record.folder import EXPERIMENT, read_object
-from tuner.settings_base import Part, parse
+from tuner.settings_base import Settings, parse
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -34,7 +34,7 @@ FOLDER = "checkpoint"  # of a plain function's checkpoint, which is files of its
 FORMAT = 2  # of config.json
 
 
-class ImageInput(Part):
+class ImageInput(Settings):
     """What the model is given: pixels_NCHW from 0 to 1, less `mean`, by `std`, of each channel.
 
     mirrored: its logits, and those of the mirror images, were averaged where it was measured.
@@ -48,7 +48,7 @@ class ImageInput(Part):
     mirrored: bool = False
 
 
-class Data(Part):
+class Data(Settings):
     """What the model was trained on, and how many images of each split."""
 
     name: str
@@ -61,7 +61,7 @@ class Data(Part):
     split_seed: int
 
 
-class ExportConfig(Part):
+class ExportConfig(Settings):
     """config.json. training: all constants that the Learner was built with beside its `config`.
 
     model, input, data: None where the trainable is not the image classifier that ships.

@@ -17,6 +17,7 @@ from tuner.errors import Fault, SpecError, unknown
 from tuner.settings_base import parse
 from tuner.space.domains import Domain
 from tuner.spec.experiment import ExperimentSpec, Objective, Resources
+from tuner.spec.registry import IMPORTING
 from tuner.trial.loading import (
     declared_metrics,
     is_learner,
@@ -58,7 +59,7 @@ def validate(
     The trainable's module is imported, unless it is the one that ships. Raises SpecError with
     every fault.
     """
-    spec, faults = parse(ExperimentSpec, raw)
+    spec, faults = parse(ExperimentSpec, raw, context=IMPORTING)
     rest = spec or _healthy_rest(raw, faults)
     if rest is not None:
         told = _sections(faults)
@@ -114,7 +115,7 @@ def _healthy_rest(raw: Mapping[str, Any], faults: list[Fault]) -> ExperimentSpec
         rest["search"] = {"space": {"left_out": None}}
     if {"search", "num_samples"} & told:
         rest["num_samples"] = 1
-    spec, further = parse(ExperimentSpec, rest)
+    spec, further = parse(ExperimentSpec, rest, context=IMPORTING)
     faults += further
     return spec
 

@@ -16,6 +16,7 @@ from typing import Any
 from tuner.record.events import COMPLETED, FAILED, INTERRUPTED, RUNNING, STOPPED
 from tuner.space.domains import Choice, Domain, Numeric
 from tuner.space.grid import grid_values
+from tuner.space.spaces import walk
 from tuner.wording import printable
 
 PLUGIN = "hparams"
@@ -139,21 +140,13 @@ class Summaries:
 _SESSION = {COMPLETED: 1, STOPPED: 1, FAILED: 2, RUNNING: 3, INTERRUPTED: 0}
 
 
-def _leaves(space: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+def _leaves(space: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Every (dotted path, domain or constant); options of a choice that are no branches as one."""
-    for key, value in space.items():
-        here = f"{path}.{key}" if path else key
-        if isinstance(value, Mapping):
-            yield from _leaves(value, here)
-        elif isinstance(value, Choice):
-            plain = [option for option in value.values if not isinstance(option, Mapping)]
-            if plain:
-                yield here, Choice(tuple(plain))
-            for option in value.values:
-                if isinstance(option, Mapping):
-                    yield from _leaves(option, here)
-        else:
-            yield here, value
+    for place, value in walk(space):
+        if not isinstance(value, Choice):
+            yield place.path, value
+        elif plain := [option for option in value.values if not isinstance(option, Mapping)]:
+            yield place.path, Choice(tuple(plain))
 
 
 def _column(name: str, domains: list[Any]) -> Column:

@@ -8,8 +8,9 @@ from typing import Any
 
 from tuner.places import shown
 from tuner.spec.experiment import ExperimentSpec, Resources
-from tuner.spec.rungs import milestones, shares
-from tuner.wording import amount_of, duration, number, printable
+from tuner.wording import amount_of, duration, printable
+
+_NO_SCHEDULER = "none: every trial runs to its end"
 
 
 def plan_text(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str:
@@ -19,11 +20,11 @@ def plan_text(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str
         "Trials": f"{plan['trials']}, {spec.search.strategy} search",
         "Each trial": f"{_length(spec)}, {reserves(spec.resources)}",
         "At once": _at_once(spec, plan),
-        "Stopping": _stopping(spec),
+        "Stopping": spec.scheduler.stopping_text() if spec.scheduler else _NO_SCHEDULER,
         "Results": shown(spec.folder),
     }
-    if spec.brackets > 1:
-        lines["Brackets"] = _brackets(spec)
+    if spec.scheduler and spec.brackets > 1:
+        lines["Brackets"] = spec.scheduler.brackets_text(spec.brackets)
     if spec.log:
         lines["Log"] = f"TensorBoard, {', '.join(spec.log)}"
     if spec.time_budget_s:
@@ -73,25 +74,3 @@ def _nodes(plan: Mapping[str, Any]) -> Iterator[str]:
         yield f"{node['trials']} on {node['address']} with {_has(has)}"
     if plan.get("across_nodes"):
         yield f"{plan['across_nodes']} whose workers lie on several nodes"
-
-
-def _stopping(spec: ExperimentSpec) -> str:
-    asha = spec.scheduler
-    if asha is None:
-        return "none: every trial runs to its end"
-    rungs = list(milestones(asha.max_t, asha.grace_period, asha.reduction_factor))
-    if not rungs:
-        return "none: the grace period is as long as a trial"
-    epochs = ", ".join(number(float(rung)) for rung in rungs)
-    return f"ASHA at epoch {epochs}: the best 1 in {number(asha.reduction_factor)} goes on"
-
-
-def _brackets(spec: ExperimentSpec) -> str:
-    asha = spec.scheduler
-    assert asha is not None
-    rungs = (asha.max_t, asha.grace_period, asha.reduction_factor)
-    starts = [*(f"at epoch {number(float(rung))}" for rung in milestones(*rungs)), "never"]
-    told = zip(shares(spec.brackets, *rungs), starts, strict=False)
-    first, *others = (f"{share:.0%} {start}" for share, start in told)
-    first = first.replace("%", "% of trials")
-    return f"{spec.brackets}, first compared: {', '.join([first, *others])}"

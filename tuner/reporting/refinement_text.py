@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.results.refinement import Refinement
-from tuner.space.domains import space_text
+from tuner.space.spaces import space_text
 from tuner.wording import printable, program, shorten
 
 

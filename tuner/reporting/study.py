@@ -31,7 +31,8 @@ from tuner.record.history import TrialRecord
 from tuner.results.frames import flat
 from tuner.results.results import Results
 from tuner.results.selection import score
-from tuner.space.domains import Choice, Domain, Numeric, domains_of
+from tuner.space.domains import Choice, Domain, Numeric
+from tuner.space.spaces import domains_of
 from tuner.spec.experiment import build_spec
 from tuner.wording import printable
 

@@ -20,7 +20,6 @@ from tuner.record.events import (
     Event,
 )
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.rungs import expected_epochs
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +101,9 @@ class Tally:
     @classmethod
     def of(cls, spec: ExperimentSpec, *, slots: int | None = None) -> Tally:
         """The tally of an experiment, nothing taken yet."""
-        asha, depth = spec.scheduler, None
-        if asha and spec.epochs == asha.max_t:
-            rungs = (asha.max_t, asha.grace_period, asha.reduction_factor)
-            depth = expected_epochs(spec.brackets, *rungs)
+        scheduler, depth = spec.scheduler, None
+        if scheduler and spec.epochs == scheduler.max_t:
+            depth = scheduler.expected_epochs(spec.brackets)
         return cls(
             total=spec.trials,
             max_t=spec.epochs,

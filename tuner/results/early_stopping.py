@@ -9,7 +9,6 @@ from typing import Any
 
 from tuner.record.events import STOPPED
 from tuner.record.history import TrialRecord
-from tuner.spec.rungs import milestones
 from tuner.spec.experiment import ExperimentSpec, Resources
 
 
@@ -94,17 +93,15 @@ class Savings:
 
 def savings_of(spec: ExperimentSpec, trials: Iterable[TrialRecord]) -> Savings | None:
     """What the scheduler of `spec` saved on these trials; None where it has none."""
-    asha, length = spec.scheduler, spec.epochs
-    if asha is None or length is None:
+    scheduler, length = spec.scheduler, spec.epochs
+    if scheduler is None or length is None:
         return None
     trials = list(trials)
     ended = sorted(
         (trial for trial in trials if trial.status == STOPPED and trial.ended is not None),
         key=lambda trial: (trial.ended, int(trial.trial_id)),
     )
-    epochs = (
-        math.ceil(epoch) for epoch in milestones(length, asha.grace_period, asha.reduction_factor)
-    )
+    epochs = (math.ceil(epoch) for epoch in scheduler.rungs() if epoch < length)
     return Savings(
         rungs=tuple(_rung(epoch, trials) for epoch in dict.fromkeys(epochs)),
         stops=tuple(_stop(trial, length) for trial in ended),

@@ -10,13 +10,14 @@ from pathlib import Path
 import yaml
 
 from tuner.space.constraints import Constraints
-from tuner.space.domains import Choice, Domain, Normal, Numeric, Space, Value, names_of, space_text
+from tuner.space.domains import Choice, Domain, Normal, Numeric, Space, Value
+from tuner.space.spaces import Place, names_of, space_text, transform
 from tuner.errors import UsageError
 from tuner.record.history import TrialRecord
-from tuner.settings_base import Rule
+from tuner.settings_base import FaultsError
 from tuner.places import local, storage_of
 from tuner.results.results import Results
-from tuner.space.encoding import Array, Encoding
+from tuner.space.encoding import Encoding
 from tuner.results.selection import score
 from tuner.spec.experiment import ExperimentSpec, build_spec, default_storage
 
@@ -64,8 +65,8 @@ def refine(results: Results, *, points: int) -> Refinement:
     leading = tuple(usable[:count])
     try:
         space = narrowed(search.search.space, [trial.config for trial in leading])
-    except Rule as rule:
-        raise UsageError(f"{results.name}: a leader's config is not of its space: {rule}") from rule
+    except FaultsError as error:
+        raise UsageError(f"{results.name}: a leader's config is not of its space: {error}") from error
     storage = storage_of(results.folder)
     usual = local(default_storage()).resolve() == local(storage)
     values = [_value(results, trial) for trial in (best, leading[-1])]
@@ -110,54 +111,27 @@ def narrowed(space: Space, configs: Sequence[Mapping[str, Value]]) -> dict[str, 
     """`space` narrowed to the region of `configs`, at least one, the best one first."""
     encoding = Encoding(space)
     points = [encoding.encode(config) for config in configs]
-    return _Narrowing(encoding, configs, points).of(space)
 
-
-class _Narrowing:
-    """Knows which configs have which column, and narrows the domain of each."""
-
-    def __init__(
-        self, encoding: Encoding, configs: Sequence[Mapping[str, Value]], points: Sequence[Array]
-    ) -> None:
-        self._encoding = encoding
-        self._configs = configs
-        self._points = points
-        self._index = {(c.parent, c.branch, c.path): d for d, c in enumerate(encoding.columns)}
-
-    def of(
-        self, space: Space, path: str = "", place: tuple[int, int] = (-1, 0)
-    ) -> dict[str, Value]:
-        """The space at `path`, within the branch `place` of a choice."""
-        found: dict[str, Value] = {}
-        for key, value in space.items():
-            here = f"{path}.{key}" if path else key
-            if isinstance(value, Mapping):
-                found[key] = self.of(value, here, place)
-            elif isinstance(value, Choice):
-                found[key] = self._choice(value, here, self._index[(*place, here)])
-            elif isinstance(value, Domain):
-                found[key] = _region(value, self._values(here, self._index[(*place, here)]))
-            else:
-                found[key] = value
-        return found
-
-    def _values(self, path: str, d: int) -> list[Value]:
-        """The values of column `d` in the configs that have it, best first."""
-        having = zip(self._configs, self._points, strict=True)
-        return [_at(config, path) for config, u_D in having if not math.isnan(u_D[d])]
-
-    def _choice(self, choice: Choice, path: str, d: int) -> Choice:
-        chosen = {
-            int(self._encoding.cells(d, u_D[d : d + 1])[0])
-            for u_D in self._points
+    def narrow(place: Place, domain: Domain) -> Domain:
+        d = encoding.column_at(place)
+        active = [
+            (config, float(u_D[d]))
+            for config, u_D in zip(configs, points, strict=True)
             if not math.isnan(u_D[d])
-        }
-        kept = (
-            self.of(option, path, (d, number)) if isinstance(option, Mapping) else option
-            for number, option in enumerate(choice.values)
+        ]
+        if not isinstance(domain, Choice):
+            return _region(domain, [_at(config, place.path) for config, _ in active])
+        chosen = {domain.number_at(u) for _, u in active}
+        options = (
+            transform(option, narrow, place.branch(number))
+            if isinstance(option, Mapping)
+            else option
+            for number, option in enumerate(domain.values)
             if number in chosen
         )
-        return replace(choice, values=tuple(kept))
+        return replace(domain, values=tuple(options))
+
+    return transform(space, narrow)
 
 
 def _at(config: Mapping[str, Value], path: str) -> Value:

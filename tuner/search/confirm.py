@@ -56,10 +56,7 @@ def confirming_spec(results: Results, *, top: int, seeds: int) -> ExperimentSpec
     space = without_seed(search.model_dump(mode="json")["search"]["space"])
     if not space:
         raise UsageError(f"{results.name} searched nothing but seeds")
-    whole = {}
-    if search.scheduler:
-        settings = search.scheduler.model_dump(mode="json")
-        whole = {**settings, "grace_period": settings["max_t"], "brackets": None}
+    whole = search.scheduler and search.scheduler.without_stopping().model_dump(mode="json")
     values = (
         score([v for _, v in trial.values(results.metric)], mode=results.mode, scope="best")
         for trial in found

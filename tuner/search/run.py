@@ -42,8 +42,8 @@ from tuner.search import silence
 from tuner.search.provenance import describe
 from tuner.search.resuming import Extension, Past, assignment_of
 from tuner.search.retention import Retention
-from tuner.search.searchers.warm import given_to, keep
 from tuner.search.stopping import Ending
+from tuner.search.warm_start import load_warm_start, warm_start_of
 from tuner.spec.experiment import ExperimentSpec
 from tuner.trial.assignment import Assignment
 from tuner.wording import program
@@ -68,10 +68,10 @@ def run_experiment(spec: ExperimentSpec) -> Results:
     spec = validate(spec.model_dump(mode="json"), machine=_machine())
     if cluster.is_connected():
         cluster.admit(spec)  # refuses what it cannot run before there is a folder
-    given = given_to(spec)  # refuses what cannot be given before there is a folder
+    warm_start = warm_start_of(spec)  # refuses what cannot be given before there is a folder
     claim(spec.folder, describe(spec), empty=[JOURNAL])
-    if given:
-        keep(spec, given)
+    if warm_start:
+        warm_start.save(spec.folder)
     with _held(spec.folder) as (journal, upkeep):
         return _run(spec, journal, Past(), upkeep)
 
@@ -164,22 +164,19 @@ def _search(
 
     from tuner.cluster.reuse import workers_kept
     from tuner.search.recorder import Recorder
-    from tuner.search.schedulers import Asha, InOrder, StopAll
-    from tuner.search.searchers.build import build_searcher
-    from tuner.search.searchers.replay import replay
-    from tuner.search.searchers.source import TrialSource
-    from tuner.search.searchers.warm import kept, tell
+    from tuner.search.schedulers._stopping import InOrder, StopAll
     from tuner.search.trainable import tune_trainable
+    from tuner.search.trial_source import TrialSource, replay
 
     def settle(trial_id: str, kind: str, again: bool) -> None:
         if again:
-            source.again(_continued(spec, fold(read(spec.folder)).trials[trial_id]))
+            source.retry(_continued(spec, fold(read(spec.folder)).trials[trial_id]))
         else:
             source.give_up(trial_id, kind)
 
     scheduler = None
     if spec.scheduler:
-        scheduler = Asha(spec.scheduler, spec.objective, brackets=spec.brackets)
+        scheduler = spec.scheduler.build(spec.objective, brackets=spec.brackets)
     stopped = scheduler.stopped if scheduler else set()
     recorder = Recorder(
         journal,
@@ -197,10 +194,11 @@ def _search(
     # Of a cluster, whose nodes come and go, the source alone knows how many that is.
     there = cluster.is_elsewhere()
     os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(_UNBOUNDED if there else slots)
-    strategy = build_searcher(
-        spec.search, spec.seed, objective=spec.objective, max_t=spec.epochs, slots=slots
+    strategy = spec.search.build(
+        spec.seed, objective=spec.objective, max_t=spec.epochs, slots=slots
     )
-    tell(strategy, kept(spec))
+    if warm_start := load_warm_start(spec):
+        warm_start.add_to(strategy)
     replay(strategy, past.events)
     source = TrialSource(
         strategy,

@@ -1,8 +1,8 @@
 """Configs that a search must not try, as expressions: `forbid: ["lr > 0.1 and batch_size < 32"]`.
 
-An expression is parsed to Python's syntax tree, checked against a whitelist, and interpreted; it
-is never compiled or evaluated. It may use names of hyperparameters (`optimizer.momentum` inside a
-branch), literals, arithmetic, comparisons, `in`, `and`, `or`, `not`.
+An expression is parsed to Python's syntax tree and built up from a whitelist of its nodes; it is
+never compiled or evaluated by Python. It may use names of hyperparameters (`optimizer.momentum`
+inside a branch), literals, arithmetic, comparisons, `in`, `and`, `or`, `not`.
 """
 
 from __future__ import annotations
@@ -10,13 +10,17 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from tuner.errors import Fault, unknown
-from tuner.settings_base import Rule
+from tuner.settings_base import FaultsError
 
-_LONGEST = 1000  # characters
-_DEEPEST = 100  # levels
+_MAX_LENGTH = 1000  # characters
+_MAX_DEPTH = 100  # levels
+
+Config = Mapping[str, Any]
+Evaluate = Callable[[Config], Any]
 
 _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -25,7 +29,7 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
-    ast.Pow: lambda a, b: float(a) ** float(b),  # floats overflow at once, integers take for ever
+    ast.Pow: lambda a, b: float(a) ** float(b),  # a float overflows, an integer grows for ever
 }
 _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Lt: operator.lt,
@@ -49,24 +53,27 @@ class _AbsentError(Exception):
 
 
 class Constraints:
-    """Says which configs are allowed; each of `forbid` is one expression that must not hold.
+    """Tells which configs are allowed; each of `forbid` is one expression that must not hold.
 
     An expression over a hyperparameter that a config does not have (it lies in a branch that was
-    not chosen), or over values that cannot be compared, forbids nothing. Raises Rule with every
-    expression that cannot be read.
+    not chosen), or over values that cannot be compared, forbids nothing. Raises FaultsError with
+    every expression that cannot be read.
     """
 
     def __init__(self, forbid: Sequence[str] = ()) -> None:
         self.forbid = tuple(forbid)
         faults: list[Fault] = []
         self._trees: list[ast.expr] = []
+        self._expressions: list[Evaluate] = []
         for index, text in enumerate(self.forbid):
             try:
-                self._trees.append(_parse(text))
-            except Rule as rule:
-                faults += [fault.under(str(index)) for fault in rule.faults]
+                tree, evaluate = _parse(text)
+                self._trees.append(tree)
+                self._expressions.append(evaluate)
+            except FaultsError as error:
+                faults += [fault.under(str(index)) for fault in error.faults]
         if faults:
-            raise Rule(*faults)
+            raise FaultsError(*faults)
 
     def __reduce__(self) -> tuple[type[Constraints], tuple[tuple[str, ...]]]:
         return type(self), (self.forbid,)
@@ -74,9 +81,9 @@ class Constraints:
     def __bool__(self) -> bool:
         return bool(self.forbid)
 
-    def allow(self, config: Mapping[str, Any]) -> bool:
+    def allow(self, config: Config) -> bool:
         """Whether no expression holds for `config`."""
-        return not any(_holds(tree, config) for tree in self._trees)
+        return not any(_holds(evaluate, config) for evaluate in self._expressions)
 
     def check_names(self, known: Sequence[str]) -> list[Fault]:
         """A fault for each name that is none of the hyperparameters `known`, by dotted path."""
@@ -88,91 +95,84 @@ class Constraints:
         ]
 
 
-def _parse(text: str) -> ast.expr:
-    if len(text) > _LONGEST:
-        raise Rule(Fault("", f"must be at most {_LONGEST} characters", f"{text[:50]}..."))
+def _parse(text: str) -> tuple[ast.expr, Evaluate]:
+    if len(text) > _MAX_LENGTH:
+        rule = f"must be at most {_MAX_LENGTH} characters"
+        raise FaultsError(Fault("", rule, f"{text[:50]}..."))
     try:
         tree = ast.parse(text.strip(), mode="eval").body
-        _check(tree, text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        if isinstance(error, Rule):
-            raise
-        raise Rule(Fault("", "is not an expression that can be read", text)) from None
-    return tree
+        return tree, _build(tree, text)
+    except FaultsError:
+        raise
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise FaultsError(Fault("", "is not an expression that can be read", text)) from None
 
 
-def _check(node: ast.expr, text: str, depth: int = 0) -> None:
-    if depth > _DEEPEST:
-        raise Rule(Fault("", f"is nested deeper than {_DEEPEST} levels", text))
+def _build(node: ast.expr, text: str, depth: int = 0) -> Evaluate:
+    """The function of a config that `node` stands for. Raises FaultsError for foreign syntax."""
+    if depth > _MAX_DEPTH:
+        raise FaultsError(Fault("", f"is nested deeper than {_MAX_DEPTH} levels", text))
+
+    def build(*nodes: ast.expr) -> list[Evaluate]:
+        return [_build(inner, text, depth + 1) for inner in nodes]
+
     match node:
-        case ast.Constant(value=str() | int() | float() | bool() | None) | ast.Name():
-            return
-        case ast.Attribute() if _path(node) is not None:
-            return
-        case ast.BoolOp(values=parts) | ast.List(elts=parts) | ast.Tuple(elts=parts):
-            children = list(parts)
-        case ast.UnaryOp(op=op, operand=part) if type(op) in _SIGNS:
-            children = [part]
+        case ast.Constant(value=str() | int() | float() | bool() | None as value):
+            return lambda config: value
+        case ast.Name() | ast.Attribute() if (path := _path(node)) is not None:
+            return lambda config: _look_up(path, config)
+        case ast.List(elts=items) | ast.Tuple(elts=items):
+            parts = build(*items)
+            return lambda config: [part(config) for part in parts]
+        case ast.BoolOp(op=ast.And(), values=items):
+            parts = build(*items)
+            return lambda config: all(part(config) for part in parts)
+        case ast.BoolOp(values=items):
+            parts = build(*items)
+            return lambda config: any(_present(part, config) for part in parts)
+        case ast.UnaryOp(op=op, operand=inner) if type(op) in _SIGNS:
+            sign, [part] = _SIGNS[type(op)], build(inner)
+            return lambda config: sign(part(config))
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
-            children = [left, right]
+            calculate, [a, b] = _ARITHMETIC[type(op)], build(left, right)
+            return lambda config: calculate(*_numbers(a(config), b(config)))
         case ast.Compare(left=left, ops=ops, comparators=others) if all(
             type(op) in _COMPARISONS for op in ops
         ):
-            children = [left, *others]
-        case _:
-            rule = (
-                f"{ast.unparse(node)!r} is not allowed: use names, literals, arithmetic, "
-                "comparisons, in, and, or, not"
-            )
-            raise Rule(Fault("", rule, text))
-    for child in children:
-        _check(child, text, depth + 1)
+            compare = [_COMPARISONS[type(op)] for op in ops]
+            parts = build(left, *others)
+            return lambda config: _holds_along(compare, [part(config) for part in parts])
+    allowed = "use names, literals, arithmetic, comparisons, in, and, or, not"
+    raise FaultsError(Fault("", f"{ast.unparse(node)!r} is not allowed: {allowed}", text))
 
 
-def _holds(tree: ast.expr, config: Mapping[str, Any]) -> bool:
+def _holds(evaluate: Evaluate, config: Config) -> bool:
     try:
-        return bool(_value(tree, config))
+        return bool(evaluate(config))
     except (_AbsentError, TypeError, ValueError, ArithmeticError):
         return False
 
 
-def _value(node: ast.expr, config: Mapping[str, Any]) -> Any:
-    match node:
-        case ast.Constant(value=value):
-            return value
-        case ast.Name() | ast.Attribute():
-            return _look_up(_path(node) or [], config)
-        case ast.List(elts=items) | ast.Tuple(elts=items):
-            return [_value(item, config) for item in items]
-        case ast.BoolOp(op=ast.And(), values=parts):
-            return all(_value(part, config) for part in parts)
-        case ast.BoolOp(values=parts):
-            return any(_present(part, config) for part in parts)
-        case ast.UnaryOp(op=op, operand=part):
-            return _SIGNS[type(op)](_value(part, config))
-        case ast.BinOp(left=left, op=op, right=right):
-            a, b = _value(left, config), _value(right, config)
-            if isinstance(a, str | list) or isinstance(b, str | list):
-                raise TypeError("arithmetic is for numbers")  # 'a' * 10**9 takes all memory
-            return _ARITHMETIC[type(op)](a, b)
-        case ast.Compare(left=left, ops=ops, comparators=others):
-            values = [_value(part, config) for part in (left, *others)]
-            return all(
-                _COMPARISONS[type(op)](a, b)
-                for op, a, b in zip(ops, values, values[1:], strict=False)
-            )
-    raise AssertionError(f"unchecked syntax: {ast.dump(node)}")
-
-
-def _present(node: ast.expr, config: Mapping[str, Any]) -> Any:
+def _present(evaluate: Evaluate, config: Config) -> Any:
     """The value, or False where the config lacks a name: one side of an `or` may be absent."""
     try:
-        return _value(node, config)
+        return evaluate(config)
     except _AbsentError:
         return False
 
 
-def _look_up(path: Sequence[str], config: Mapping[str, Any]) -> Any:
+def _numbers(a: Any, b: Any) -> tuple[Any, Any]:
+    if isinstance(a, str | list) or isinstance(b, str | list):
+        raise TypeError("arithmetic is for numbers")  # 'a' * 10**9 would take all memory
+    return a, b
+
+
+def _holds_along(compare: Sequence[Callable[[Any, Any], Any]], values: Sequence[Any]) -> bool:
+    """Whether a chain such as `a < b <= c` holds."""
+    return all(holds(a, b) for holds, (a, b) in zip(compare, pairwise(values), strict=True))
+
+
+def _look_up(path: Sequence[str], config: Config) -> Any:
     value: Any = config
     for name in path:
         if not isinstance(value, Mapping) or name not in value:
@@ -181,7 +181,7 @@ def _look_up(path: Sequence[str], config: Mapping[str, Any]) -> Any:
     return value
 
 
-def _path(node: ast.expr) -> list[str] | None:
+def _path(node: ast.AST) -> list[str] | None:
     """The names of `a.b.c`; None where it is anything else."""
     match node:
         case ast.Name(id=name):
@@ -192,12 +192,11 @@ def _path(node: ast.expr) -> list[str] | None:
     return None
 
 
-def _names(tree: ast.expr) -> Iterator[str]:
+def _names(tree: ast.AST) -> Iterator[str]:
     """The dotted paths that `tree` reads."""
     path = _path(tree)
     if path is not None:
         yield ".".join(path)
         return
     for child in ast.iter_child_nodes(tree):
-        if isinstance(child, ast.expr):
-            yield from _names(child)
+        yield from _names(child)

@@ -8,7 +8,6 @@ that `Domain.at` takes. A column that a config does not have (it lies in another
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,13 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.errors import Fault
-from tuner.settings_base import Rule
+from tuner.settings_base import FaultsError
 from tuner.space.domains import Choice, Domain, Normal, Numeric, Space, Value
+from tuner.space.spaces import ROOT, Place, config_at, walk
 
 Array = NDArray[np.float64]
 
-_MOST_CELLS = 4096  # a domain of more values is as good as continuous
+_MAX_CELLS = 4096  # a domain of more values is as good as continuous
 _INACTIVE = 0.5
+_MISSING = "is missing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,34 +57,48 @@ class Encoding:
     def __init__(self, space: Space) -> None:
         self.space = space
         self.columns: list[Column] = []
-        self._index: dict[tuple[int, int, str], int] = {}  # (parent, branch, path) -> column
-        self._collect(space, "", -1, 0)
+        self._column: dict[Place, int] = {}
+        for place, value in walk(space):
+            if isinstance(value, Domain):
+                parent = -1 if place.choice is None else self._column[place.choice]
+                branch = place.branches[-1][1] if place.branches else 0
+                self._column[place] = len(self.columns)
+                self.columns.append(Column(place.path, value, parent, branch, _centres(value)))
 
     def __len__(self) -> int:
         return len(self.columns)
 
+    def column_at(self, place: Place) -> int:
+        """The number of the column whose domain stands at `place`."""
+        return self._column[place]
+
     def encode(self, config: Mapping[str, Value]) -> Array:
-        """The point of `config`. Raises Rule naming each value that the space does not have."""
+        """The point of `config`. Raises FaultsError for each value that is not of the space."""
         u_D = np.full(len(self), np.nan)
-        faults = self._encode(self.space, config, "", (-1, 0), u_D)
-        if faults:
-            raise Rule(*faults)
+        if faults := self._encode(self.space, config, ROOT, u_D):
+            raise FaultsError(*faults)
         return u_D
 
     def decode(self, u_D: Sequence[float] | Array) -> dict[str, Value]:
-        """The config at a point; coordinates of inactive columns are not looked at."""
-        return self._decode(self.space, "", (-1, 0), u_D)
+        """The config at a point. Coordinates of inactive columns are ignored."""
+
+        def quantile_at(place: Place) -> float:
+            u = float(u_D[self._column[place]])
+            return _INACTIVE if math.isnan(u) else u
+
+        return config_at(self.space, quantile_at)
 
     def complete(self, partial: Mapping[str, Value], u_D: Array) -> dict[str, Value]:
-        """`partial` with what it lacks taken from the point. Raises Rule for foreign values."""
-        given_D = np.full(len(self), np.nan)
-        faults = [
-            f for f in self._encode(self.space, partial, "", (-1, 0), given_D) if f.rule != _MISSING
-        ]
-        if faults:
-            raise Rule(*faults)
-        config = self.decode(np.where(np.isnan(given_D), u_D, given_D))
-        return _with_given(config, partial)  # as they were written: exp(log(0.01)) is not 0.01
+        """`partial`, with what it lacks taken from the point.
+
+        Raises FaultsError for each value that is not of the space.
+        """
+        known_D = np.full(len(self), np.nan)
+        faults = self._encode(self.space, partial, ROOT, known_D)
+        if faults := [fault for fault in faults if fault.rule != _MISSING]:
+            raise FaultsError(*faults)
+        config = self.decode(np.where(np.isnan(known_D), u_D, known_D))
+        return _overlaid(config, partial)  # as they were written: exp(log(0.01)) is not 0.01
 
     def snap(self, u_ND: Array) -> Array:
         """Each coordinate moved to the centre of its value's cell, NaN where it is inactive."""
@@ -107,69 +122,43 @@ class Encoding:
             return np.minimum((u_N * count).astype(np.int64), count - 1)
         return np.searchsorted((centres_C[1:] + centres_C[:-1]) / 2, u_N).astype(np.int64)
 
-    def _collect(self, space: Space, path: str, parent: int, branch: int) -> None:
-        for key, value in space.items():
-            here = f"{path}.{key}" if path else key
-            if isinstance(value, Mapping):
-                self._collect(value, here, parent, branch)
-            if not isinstance(value, Domain):
-                continue
-            index = len(self.columns)
-            self._index[parent, branch, here] = index
-            self.columns.append(Column(here, value, parent, branch, _centres(value)))
-            for number, option in enumerate(value.values if isinstance(value, Choice) else ()):
-                if isinstance(option, Mapping):
-                    self._collect(option, here, index, number)
-
     def _encode(
-        self,
-        space: Space,
-        config: Mapping[str, Value],
-        path: str,
-        place: tuple[int, int],
-        u_D: Array,
+        self, space: Space, config: Mapping[str, Value], at: Place, u_D: Array
     ) -> list[Fault]:
-        faults = []
-        for key in config:
-            if key not in space:
-                here = f"{path}.{key}" if path else key
-                faults.append(Fault(here, "is not in the search space", config[key], tuple(space)))
+        """Write the coordinates of `config` into `u_D`; returns what does not fit the space."""
+        faults = [
+            Fault(at.below(key).path, "is not in the search space", config[key], tuple(space))
+            for key in config
+            if key not in space
+        ]
         for key, value in space.items():
-            here = f"{path}.{key}" if path else key
+            here = at.below(key)
+            if not isinstance(value, Domain | Mapping):
+                continue
             if key not in config:
-                faults += [Fault(here, _MISSING)] if isinstance(value, Domain | Mapping) else []
-            elif isinstance(value, Mapping):
-                inner = config[key]
-                if isinstance(inner, Mapping):
-                    faults += self._encode(value, inner, here, place, u_D)
-                else:
-                    faults.append(Fault(here, "must be a mapping", inner))
+                faults.append(Fault(here.path, _MISSING))
+            elif isinstance(value, Choice):
+                faults += self._encode_choice(value, config[key], here, u_D)
             elif isinstance(value, Domain):
-                faults += self._encode_value(value, config[key], here, place, u_D)
+                u = quantile(value, config[key])
+                if u is None:
+                    faults.append(Fault(here.path, f"must lie in {value}", config[key]))
+                else:
+                    u_D[self._column[here]] = u
+            elif isinstance(config[key], Mapping):
+                faults += self._encode(value, config[key], here, u_D)
+            else:
+                faults.append(Fault(here.path, "must be a mapping", config[key]))
         return faults
 
-    def _encode_value(
-        self, domain: Domain, value: Value, path: str, place: tuple[int, int], u_D: Array
-    ) -> list[Fault]:
-        index = self._index[(*place, path)]
-        if isinstance(domain, Choice):
-            return self._encode_choice(domain, value, path, index, u_D)
-        u = quantile(domain, value)
-        if u is None:
-            return [Fault(path, f"must lie in {domain}", value)]
-        u_D[index] = u
-        return []
-
-    def _encode_choice(
-        self, choice: Choice, value: Value, path: str, index: int, u_D: Array
-    ) -> list[Fault]:
+    def _encode_choice(self, choice: Choice, value: Value, at: Place, u_D: Array) -> list[Fault]:
+        """Encode `value` as the option that it fits with the fewest faults."""
         fewest: list[Fault] | None = None
         for number, option in enumerate(choice.values):
             trial_D = np.full_like(u_D, np.nan)
             if isinstance(option, Mapping) and isinstance(value, Mapping):
-                faults = self._encode(option, value, path, (index, number), trial_D)
-                differs = [k for k in option if k in value and not _fits(option[k], value[k])]
-                if differs:
+                faults = self._encode(option, value, at.branch(number), trial_D)
+                if any(k in value and not _fits(option[k], value[k]) for k in option):
                     continue
             elif not isinstance(option, Mapping) and _same(option, value):
                 faults = []
@@ -177,40 +166,19 @@ class Encoding:
                 continue
             if fewest is None or len(faults) < len(fewest):
                 fewest = faults
-                trial_D[index] = (number + 0.5) / len(choice.values)
+                trial_D[self._column[at]] = (number + 0.5) / len(choice.values)
                 best_D = trial_D
         if fewest is None:
-            return [Fault(path, f"must be one of {choice}", value)]
+            return [Fault(at.path, f"must be one of {choice}", value)]
         u_D[~np.isnan(best_D)] = best_D[~np.isnan(best_D)]
         return fewest
-
-    def _decode(
-        self, space: Space, path: str, place: tuple[int, int], u_D: Sequence[float] | Array
-    ) -> dict[str, Value]:
-        config: dict[str, Value] = {}
-        for key, value in space.items():
-            here = f"{path}.{key}" if path else key
-            if isinstance(value, Domain):
-                index = self._index[(*place, here)]
-                u = float(u_D[index])
-                inner = (index, _number(value, u)) if isinstance(value, Choice) else place
-                value = value.at(_INACTIVE if math.isnan(u) else u)
-            else:
-                inner = place
-            nested = isinstance(value, Mapping)
-            config[key] = self._decode(value, here, inner, u_D) if nested else value
-        return config
-
-
-_MISSING = "is missing"
 
 
 def quantile(domain: Domain, value: Value) -> float | None:
     """A u with `domain.at(u) == value`, in the middle of the value's cell; None: not in it."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
-    if isinstance(domain, Normal):
-        # `at` cuts the tails off at these quantiles
+    if isinstance(domain, Normal):  # `at` cuts the tails off at these quantiles
         return min(max(NormalDist(domain.mean, domain.sd).cdf(value), 1e-4), 1 - 1e-4)
     assert isinstance(domain, Numeric)
     low, high, step = domain.first, domain.last, domain.step
@@ -230,15 +198,11 @@ def quantile(domain: Domain, value: Value) -> float | None:
     return (below + above) / 2
 
 
-def config_key(config: Mapping[str, Value]) -> str:
-    """Text that is the same for the same config."""
-    return json.dumps(config, sort_keys=True, default=str)
-
-
-def _with_given(config: dict[str, Value], given: Mapping[str, Value]) -> dict[str, Value]:
-    for key, value in given.items():
+def _overlaid(config: dict[str, Value], values: Mapping[str, Value]) -> dict[str, Value]:
+    """`config` with these values in place of its own, floats where it has floats."""
+    for key, value in values.items():
         if isinstance(value, Mapping):
-            value = _with_given(config[key], value)
+            value = _overlaid(config[key], value)
         config[key] = float(value) if isinstance(config[key], float) else value
     return config
 
@@ -254,16 +218,11 @@ def _centres(domain: Domain) -> Array | None:
         count = len(domain.values)
         return (np.arange(count) + 0.5) / count
     size = domain.size
-    if not isinstance(domain, Numeric) or size is None or size > _MOST_CELLS:
+    if not isinstance(domain, Numeric) or size is None or size > _MAX_CELLS:
         return None
     values = (domain.first + i * (domain.step or 0) for i in range(size))
     centres = [quantile(domain, value) for value in values]
     return np.array([0.5 if c is None else c for c in centres])
-
-
-def _number(choice: Choice, u: float) -> int:
-    count = len(choice.values)
-    return min(int((_INACTIVE if math.isnan(u) else u) * count), count - 1)
 
 
 def _ordered(choice: Choice) -> bool:

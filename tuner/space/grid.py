@@ -1,4 +1,4 @@
-"""The cells of a grid: every combination of a space, each cell found from its number alone."""
+"""Grids: every combination of a space's values, each cell computed from its number alone."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 from tuner.space.constraints import Constraints
 from tuner.space.domains import Choice, Domain, Numeric, Space, Value
 
-Points = Callable[[str], int]  # dotted path of a domain -> how many values it gets
+Points = Callable[[str], int]  # dotted path of a domain -> the number of its values
 
-MOST_LISTED = 200_000  # cells that are ever listed one by one
+MAX_LISTED = 200_000  # cells; larger grids are never listed one by one
 
 
 def every_value(path: str) -> int:
@@ -42,11 +42,10 @@ def _values(domain: Domain, points: int) -> Sequence[Value]:
 
 
 class _Steps(Sequence[Value]):
-    """Every value of a stepped domain, each made when it is asked for: there may be billions."""
+    """The values of a stepped domain, computed on demand: there may be billions."""
 
     def __init__(self, domain: Numeric, size: int) -> None:
-        self._domain = domain
-        self._size = size
+        self._domain, self._size = domain, size
 
     def __len__(self) -> int:
         return self._size
@@ -66,12 +65,12 @@ def _tidy(domain: Domain, value: float) -> Value:
 
 
 def count_cells(space: Space, points: Points) -> int:
-    """How many cells the grid over `space` has; a conditional branch adds its own."""
+    """The number of cells of the grid over `space`; a conditional branch adds its own."""
     return _Grid(space, points).cells
 
 
 def cell(space: Space, points: Points, index: int) -> dict[str, Any]:
-    """Config number `index` of the grid, 0 <= index < count_cells; the last name varies fastest."""
+    """Config `index` of the grid, 0 <= index < count_cells(); the last name varies fastest."""
     return _Grid(space, points).cell(index)
 
 
@@ -84,7 +83,7 @@ def allowed_cells(
 
 
 class _Grid:
-    """The grid over a space whose names lie below `path`; `cells` is how many cells it has."""
+    """The grid over a space whose names lie below `path`; `cells` is their number."""
 
     def __init__(self, space: Space, points: Points, path: str = "") -> None:
         self._axes = {

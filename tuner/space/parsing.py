@@ -1,4 +1,4 @@
-"""Domains and spaces from their text, or from Ray's own objects.
+"""Spaces and domains from text, from Ray's objects, or from hyperopt's.
 
 Text is parsed through a whitelist of calls with literal arguments and is never evaluated.
 """
@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tuner.errors import Fault, unknown
-from tuner.settings_base import Rule
-from tuner.space.kinds import Choice, Domain, Normal, Numeric, Value, literal
+from tuner.settings_base import FaultsError
+from tuner.space.domains import Choice, Domain, Normal, Numeric, Value, literal
+from tuner.space.hyperopt import from_hyperopt, holds_hyperopt
 
 # The calls that text may use, with Ray's parameter names: (names, how many are required, builder)
 _CALLS: dict[str, tuple[tuple[str, ...], int, Callable[..., Domain]]] = {
@@ -25,52 +26,27 @@ _CALLS: dict[str, tuple[tuple[str, ...], int, Callable[..., Domain]]] = {
     "qrandint": (("lower", "upper", "q"), 2, lambda *a: _qrandint(*a)),
     "lograndint": (("lower", "upper"), 2, lambda lo, hi: Numeric(lo, hi, log=True, integer=True)),
     "qlograndint": (("lower", "upper", "q"), 3, lambda *a: _qrandint(*a, log=True)),
-    "choice": (("categories",), 1, lambda values: Choice(_values(values))),
-    "grid_search": (("values",), 1, lambda values: Choice(_values(values), grid=True)),
+    "choice": (("categories",), 1, lambda values: Choice(_options(values))),
+    "grid_search": (("values",), 1, lambda values: Choice(_options(values), grid=True)),
 }
 
-_MOST_NAMES = 1000
+_MAX_NAMES = 1000
 
 
-def parse_domain(text: str) -> Domain:
-    """The domain that `text` spells, as `loguniform(1e-4, 1e-1)` or `tune.choice([16, 32])`.
+def parse_space(raw: Any) -> dict[str, Value]:
+    """The space of a mapping: domains from their text or another library's objects, constants as
+    they are.
 
-    Raises Rule naming the fault: an unknown call, a wrong argument, bounds that cannot be.
+    Raises FaultsError with every fault of every hyperparameter, keyed by its dotted path.
     """
-    try:
-        parsed = _evaluate(ast.parse(text.strip(), mode="eval").body, text)
-    except Rule:
-        raise
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise Rule(Fault("", "is not a domain that can be read", text)) from None
-    if not isinstance(parsed, Domain):
-        raise Rule(Fault("", "must be one call of a domain", text, tuple(sorted(_CALLS))))
-    return parsed
-
-
-def is_domain_text(text: str) -> bool:
-    """Whether `text` looks like a call, as in `choice(...)`: then it must parse as a domain."""
-    return _called(text) is not None
-
-
-def _called(text: str) -> str | None:
-    """The name before the bracket, where `text` looks like a call."""
-    head, bracket, _ = text.strip().partition("(")
-    name = head.removeprefix("tune.").strip()
-    return name if bracket and name.isidentifier() else None
-
-
-def parse_space(raw: Mapping[str, Value]) -> dict[str, Value]:
-    """Domains from their text or Ray's objects; constants as they are.
-
-    Raises Rule with every fault of every hyperparameter, keyed by its dotted path.
-    """
+    if holds_hyperopt(raw):
+        raw = from_hyperopt(raw)
+    if not isinstance(raw, Mapping):
+        raise FaultsError(Fault("", "must be a mapping of names to domains and values", raw))
+    if len(raw) > _MAX_NAMES:
+        raise FaultsError(Fault("", f"must be at most {_MAX_NAMES} hyperparameters", len(raw)))
     space: dict[str, Value] = {}
     faults: list[Fault] = []
-    if not isinstance(raw, Mapping):
-        raise Rule(Fault("", "must be a mapping of names to domains and values", raw))
-    if len(raw) > _MOST_NAMES:
-        raise Rule(Fault("", f"must be at most {_MOST_NAMES} hyperparameters", len(raw)))
     if not raw:
         faults.append(Fault("", "is empty: name at least one hyperparameter and its domain"))
     for key, value in raw.items():
@@ -79,15 +55,31 @@ def parse_space(raw: Mapping[str, Value]) -> dict[str, Value]:
             continue
         try:
             space[key] = _parse_value(value)
-        except Rule as rule:
-            faults += [fault.under(key) for fault in rule.faults]
+        except FaultsError as error:
+            faults += [fault.under(key) for fault in error.faults]
     if faults:
-        raise Rule(*faults)
+        raise FaultsError(*faults)
     return space
 
 
+def parse_domain(text: str) -> Domain:
+    """The domain that `text` spells, as `loguniform(1e-4, 1e-1)` or `tune.choice([16, 32])`.
+
+    Raises FaultsError for an unknown call, a wrong argument, or bounds that cannot be.
+    """
+    try:
+        parsed = _evaluate(ast.parse(text.strip(), mode="eval").body, text)
+    except FaultsError:
+        raise
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise FaultsError(Fault("", "is not a domain that can be read", text)) from None
+    if not isinstance(parsed, Domain):
+        raise FaultsError(Fault("", "must be one call of a domain", text, tuple(sorted(_CALLS))))
+    return parsed
+
+
 def from_ray(domain: Any) -> Domain:
-    """Our value of Ray's `domain`. Raises Rule where it has none (`sample_from`, a custom one)."""
+    """The equal of Ray's `domain`; FaultsError where there is none, as for `sample_from`."""
     from ray.tune.search import sample
 
     sampler = domain.get_sampler()
@@ -96,7 +88,7 @@ def from_ray(domain: Any) -> Domain:
         q, sampler = sampler.q, sampler.sampler
     log = isinstance(sampler, sample.LogUniform)
     if isinstance(domain, sample.Categorical):
-        return Choice(_values(domain.categories), grid=isinstance(sampler, sample.Grid))
+        return Choice(_options(domain.categories), grid=isinstance(sampler, sample.Grid))
     if isinstance(domain, sample.Float) and isinstance(sampler, sample.Normal):
         return Normal(sampler.mean, sampler.sd, q)
     if isinstance(domain, sample.Float):
@@ -105,47 +97,50 @@ def from_ray(domain: Any) -> Domain:
         if q is not None:
             return _qrandint(domain.lower, domain.upper, q, log=log)
         return Numeric(domain.lower, domain.upper, log=log, integer=True)
-    kind = type(domain).__name__
-    raise Rule(Fault("", f"Ray's {kind} domain cannot be searched", choices=tuple(sorted(_CALLS))))
+    rule = f"Ray's {type(domain).__name__} domain cannot be searched"
+    raise FaultsError(Fault("", rule, choices=tuple(sorted(_CALLS))))
 
 
 def _parse_value(value: Value) -> Value:
-    if isinstance(value, str) and is_domain_text(value):
+    if isinstance(value, str) and _called(value) is not None:
         return parse_domain(value)
     if isinstance(value, Mapping):
         if set(value) == {"grid_search"} and isinstance(value["grid_search"], Sequence):
-            return Choice(_values(value["grid_search"]), grid=True)  # what tune.grid_search gives
+            return Choice(_options(value["grid_search"]), grid=True)  # what tune.grid_search gives
         return parse_space(value)
     if type(value).__module__.startswith("ray.tune.search"):
         return from_ray(value)
     if isinstance(value, Domain):
         return value
-    literal(value)
+    literal(value)  # raises FaultsError for what is not plain
     return list(value) if isinstance(value, tuple) else value
 
 
-def _parse_option(value: Value) -> Value:
-    """A value; text that calls no domain, as "resnet(18)", is text."""
-    if isinstance(value, str) and _called(value) not in _CALLS:
-        return value
-    return _parse_value(value)
+def _called(text: str) -> str | None:
+    """The name before the bracket, where `text` looks like a call and so must parse as one."""
+    head, bracket, _ = text.strip().partition("(")
+    name = head.removeprefix("tune.").strip()
+    return name if bracket and name.isidentifier() else None
 
 
-def _values(raw: Sequence[Value]) -> tuple[Value, ...]:
+def _options(raw: Sequence[Value]) -> tuple[Value, ...]:
     if isinstance(raw, str | bytes) or not isinstance(raw, Sequence):
-        raise Rule(Fault("", "takes a list of values", raw))
-    values = tuple(map(_parse_option, raw))
-    for value in values:
-        if isinstance(value, Domain):
+        raise FaultsError(Fault("", "takes a list of values", raw))
+    # Text that calls no domain, as "resnet(18)", is text
+    options = tuple(
+        value if isinstance(value, str) and _called(value) not in _CALLS else _parse_value(value)
+        for value in raw
+    )
+    for option in options:
+        if isinstance(option, Domain):
             rule = "an option is a value, or a mapping of names to domains"
-            raise Rule(Fault("", rule, str(value)))
-    return values
+            raise FaultsError(Fault("", rule, str(option)))
+    return options
 
 
 def _qrandint(lower: float, upper: float, q: float = 1, *, log: bool = False) -> Numeric:
-    if q == 1:  # as in Ray: the upper bound stays exclusive
-        return Numeric(lower, upper, log=log, integer=True)
-    return Numeric(lower, upper, log=log, integer=True, q=q)
+    # As in Ray, q = 1 leaves the upper bound exclusive
+    return Numeric(lower, upper, log=log, integer=True, q=None if q == 1 else q)
 
 
 def _evaluate(node: ast.expr, text: str) -> Value:
@@ -161,27 +156,25 @@ def _evaluate(node: ast.expr, text: str) -> Value:
             names = [_evaluate(key, text) for key in keys if key is not None]
             return dict(zip(names, [_evaluate(v, text) for v in values], strict=True))
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(value=ast.Name(id="tune"), attr=name)):
-            return _call(name, node, text)
-    raise Rule(
-        Fault("", f"{ast.unparse(node)!r} is not a literal (number, text, list, mapping)", text)
-    )
+            return _evaluate_call(name, node, text)
+    rule = f"{ast.unparse(node)!r} is not a literal (number, text, list, mapping)"
+    raise FaultsError(Fault("", rule, text))
 
 
-def _call(name: str, node: ast.Call, text: str) -> Domain:
+def _evaluate_call(name: str, node: ast.Call, text: str) -> Domain:
     if name not in _CALLS:
-        raise Rule(unknown("", "domain", name, _CALLS))
+        raise FaultsError(unknown("", "domain", name, _CALLS))
     names, required, build = _CALLS[name]
-    given = dict(zip(names, node.args, strict=False))
+    arguments = dict(zip(names, node.args, strict=False))
     for keyword in node.keywords:
-        if keyword.arg not in names or keyword.arg in given:
-            raise Rule(unknown("", f"argument of {name}", str(keyword.arg), names))
-        given[keyword.arg] = keyword.value
-    if len(node.args) > len(names) or any(n not in given for n in names[:required]):
-        raise Rule(Fault("", f"{name} takes ({', '.join(names)})", text))
-    arguments = [_evaluate(given[n], text) for n in names if n in given]
-    if name in ("choice", "grid_search"):
-        return build(*arguments)
-    for argument in arguments:
-        if isinstance(argument, bool) or not isinstance(argument, int | float):
-            raise Rule(Fault("", f"{name} takes numbers", argument))
-    return build(*arguments)
+        if keyword.arg not in names or keyword.arg in arguments:
+            raise FaultsError(unknown("", f"argument of {name}", str(keyword.arg), names))
+        arguments[keyword.arg] = keyword.value
+    if len(node.args) > len(names) or any(n not in arguments for n in names[:required]):
+        raise FaultsError(Fault("", f"{name} takes ({', '.join(names)})", text))
+    values = [_evaluate(arguments[n], text) for n in names if n in arguments]
+    if name not in ("choice", "grid_search"):
+        for value in values:
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise FaultsError(Fault("", f"{name} takes numbers", value))
+    return build(*values)

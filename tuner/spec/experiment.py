@@ -25,46 +25,19 @@ from pydantic import (
 
 from tuner.errors import Fault, SpecError
 from tuner.places import local, url_of
-from tuner.settings_base import MOST, Part, Rule, parse
-from tuner.spec.sections import (
-    SCHEDULERS,
-    AshaSettings,
-    Confirms,
-    Objective,
-    Resources,
-    Timeouts,
-    read_logs,
-    read_scheduler,
-)
-from tuner.spec.strategies import (
-    STRATEGIES,
-    BayesOptSettings,
-    BOHBSettings,
-    GridSettings,
-    HyperOptSettings,
-    ModelSettings,
-    RandomSettings,
-    Search,
-    SearchSettings,
-)
+from tuner.settings_base import MAX_COUNT, FaultsError, Settings, parse
+from tuner.spec.schedulers import Scheduler, default_scheduler
+from tuner.spec.sections import Confirms, Objective, Resources, Timeouts, read_logs
+from tuner.spec.strategies import GridSettings, Search, learning_strategies
 from tuner.spec.text import override, read_mapping, read_value, with_strategy
 
 __all__ = [
     "IMAGE_CLASSIFIER",
-    "SCHEDULERS",
-    "STRATEGIES",
-    "AshaSettings",
-    "BOHBSettings",
-    "BayesOptSettings",
     "Confirms",
     "ExperimentSpec",
     "GridSettings",
-    "HyperOptSettings",
-    "ModelSettings",
     "Objective",
-    "RandomSettings",
     "Resources",
-    "SearchSettings",
     "Timeouts",
     "build_spec",
     "check_name",
@@ -83,16 +56,16 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def check_name(name: str) -> str:
-    """`name`, where it can be an experiment's folder. Raises Rule otherwise."""
+    """`name`, where it can be an experiment's folder. Raises FaultsError otherwise."""
     if not _NAME.fullmatch(name) or ".." in name or len(name) > 100:
         rule = "must be letters, digits, '-', '_' and single '.', at most 100, no path"
-        raise Rule(Fault("", rule, name))
+        raise FaultsError(Fault("", rule, name))
     return name
 
 
 def _path(text: str) -> str:
     if not text or "\0" in text or not text.isprintable():
-        raise Rule(Fault("", "must be a path of printable characters", text))
+        raise FaultsError(Fault("", "must be a path of printable characters", text))
     return text
 
 
@@ -109,16 +82,16 @@ def _dotted(raw: object) -> object:
         module, _, name = raw.partition(":") if ":" in raw else raw.rpartition(".")
         parts = [*module.split("."), *name.split(".")]
         if not module or not all(part.isidentifier() for part in parts):
-            raise Rule(Fault("", "must be a dotted path, as in 'package.module:Name'", raw))
+            raise FaultsError(Fault("", "must be a dotted path, as in 'package.module:Name'", raw))
         return f"{module}:{name}"
     module, name = getattr(raw, "__module__", ""), getattr(raw, "__qualname__", "")
     if not module or not name or "<" in name:
         rule = "cannot be pickled for the workers: define it by name at a module's top level"
-        raise Rule(Fault("", rule, repr(raw)))
+        raise FaultsError(Fault("", rule, repr(raw)))
     return f"{module}:{name}"
 
 
-class ExperimentSpec(Part):
+class ExperimentSpec(Settings):
     """One experiment: what trains, what is searched, what decides, what it may use.
 
     name: its folder under `storage`. trainable: dotted path of a Learner class or a plain Tune
@@ -136,11 +109,11 @@ class ExperimentSpec(Part):
     training: dict[str, JsonValue] = Field(default_factory=dict)
     search: Search
     objective: Objective = Objective()
-    scheduler: Annotated[AshaSettings | None, BeforeValidator(read_scheduler)] = AshaSettings()
+    scheduler: Scheduler = Field(default_factory=default_scheduler)
     resources: Resources = Resources()
     timeouts: Timeouts = Timeouts()
-    num_samples: int | None = Field(None, ge=1, le=MOST)
-    max_concurrent: int | None = Field(None, ge=1, le=MOST)
+    num_samples: int | None = Field(None, ge=1, le=MAX_COUNT)
+    max_concurrent: int | None = Field(None, ge=1, le=MAX_COUNT)
     time_budget_s: float | None = Field(None, gt=0)
     seed: int = Field(0, ge=0, lt=2**32)
     storage: Annotated[str, AfterValidator(_path)] = Field(default_factory=default_storage)
@@ -158,22 +131,21 @@ class ExperimentSpec(Part):
         faults = []
         if self.search.strategy != "grid" and self.num_samples is None and not self.time_budget_s:
             faults.append(Fault("num_samples", "is required, unless the search is grid"))
-        elif self.num_samples is None and (self.trials or 0) > MOST:
-            rule = f"is required: there are more than {MOST:,} configs"
+        elif self.num_samples is None and (self.trials or 0) > MAX_COUNT:
+            rule = f"is required: there are more than {MAX_COUNT:,} configs"
             faults.append(Fault("num_samples", rule))
         for name in sorted(set(self.search.space) & set(self.training)):
             faults.append(
                 Fault(f"training.{name}", f"is also searched: set search.space.{name} instead")
             )
-        if self.warm_start and not isinstance(self.search, ModelSettings):
-            learning = sorted(n for n, s in STRATEGIES.items() if issubclass(s, ModelSettings))
+        if self.warm_start and not self.search.learns:
             rule = f"(--from) needs a search that learns from trials, not {self.search.strategy}"
-            faults.append(Fault("warm_start", rule, choices=tuple(learning)))
+            faults.append(Fault("warm_start", rule, choices=tuple(learning_strategies())))
         if self.confirms and not self._is_of_leaders(self.confirms):
             rule = "needs a grid of search.seeds and of as many search.configs, trials and values"
             faults.append(Fault("confirms", rule))
         if faults:
-            raise Rule(*faults)
+            raise FaultsError(*faults)
         return self
 
     def _is_of_leaders(self, confirms: Confirms) -> bool:
@@ -216,10 +188,7 @@ class ExperimentSpec(Part):
     @property
     def brackets(self) -> int:
         """How many brackets the scheduler has; 1 where there is no scheduler."""
-        if self.scheduler is None:
-            return 1
-        default = min(self.search.brackets, self.scheduler.most_brackets)
-        return self.scheduler.brackets or default
+        return self.scheduler.brackets_with(self.search.brackets) if self.scheduler else 1
 
     @property
     def constants(self) -> dict[str, Any]:

@@ -1,21 +1,20 @@
-"""Sections of a spec: what decides, what stops a trial, what a trial gets, how long it may take.
+"""Sections of a spec: what decides, what a trial gets, how long it may take.
 
-Each is frozen and checks itself; `tuner.spec.strategies` has the section `search`.
+Each is frozen and checks itself; `strategies` and `schedulers` beside have those two sections.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from tuner.errors import Fault, unknown
-from tuner.settings_base import MOST, Part, Rule
-from tuner.spec.rungs import MOST_RUNGS, most_brackets, too_many
+from tuner.settings_base import MAX_COUNT, FaultsError, Settings
 
 
-class Objective(Part):
+class Objective(Settings):
     """The metric that decides, and whether its best is the "min" or the "max".
 
     What follows from the mode is decided here and nowhere else. Values are finite: a NaN has no
@@ -43,59 +42,10 @@ class Objective(Part):
         return min(values, key=self.key)
 
 
-class AshaSettings(Part):
-    """Asynchronous successive halving (Li et al., MLSys 2020), counted in epochs.
-
-    max_t: upper bound of a trial in epochs, inclusive. grace_period: the first rung, the epoch
-    before which no trial is stopped. reduction_factor: above 1; one in so many goes on at a rung.
-    brackets: of asynchronous Hyperband; each begins one rung later than the one before, for what
-    looks bad at first. None: 1, and for bohb 2.
-    """
-
-    name: Literal["asha"] = "asha"
-    max_t: int = Field(10, ge=1, le=MOST)
-    grace_period: int = Field(1, ge=1)
-    reduction_factor: float = Field(4, gt=1)
-    brackets: int | None = Field(None, ge=1)
-
-    @property
-    def most_brackets(self) -> int:
-        """One for each rung, and one that stops no trial."""
-        return most_brackets(self.max_t, self.grace_period, self.reduction_factor)
-
-    @model_validator(mode="after")
-    def _grace_within(self) -> Self:
-        if self.grace_period > self.max_t:
-            raise Rule(
-                Fault(
-                    "grace_period",
-                    f"must be at most max_t, got {self.grace_period} and {self.max_t}",
-                )
-            )
-        if too_many(self.max_t, self.grace_period, self.reduction_factor):
-            rule = f"must be larger: it makes more than {MOST_RUNGS} rungs up to max_t"
-            raise Rule(Fault("reduction_factor", rule, self.reduction_factor))
-        if self.brackets and self.brackets > self.most_brackets:
-            rule = f"must be at most {self.most_brackets}, one more than there are rungs"
-            raise Rule(Fault("brackets", rule, self.brackets))
-        return self
-
-
-SCHEDULERS = ("asha", "none")
-
-
-def read_scheduler(raw: object) -> object:
-    """The settings of a scheduler that may be given by its name. Raises Rule."""
-    name = raw.get("name", "asha") if isinstance(raw, Mapping) else raw
-    if isinstance(name, str) and name not in SCHEDULERS:
-        raise Rule(unknown("", "scheduler", name, SCHEDULERS))
-    return None if name == "none" else {"name": raw} if isinstance(raw, str) else raw
-
-
 LEAST_SHARE = 0.0001  # of a CPU or a GPU
 
 
-class Resources(Part):
+class Resources(Settings):
     """What one trial reserves: CPUs and GPUs of each worker, and how many workers.
 
     workers: processes that each train the whole model on their share of a batch (DDP ranks).
@@ -105,8 +55,8 @@ class Resources(Part):
 
     cpus: float = Field(1, ge=LEAST_SHARE)
     gpus: float = Field(0, ge=0)
-    workers: int = Field(1, ge=1, le=MOST)
-    split: int = Field(1, ge=1, le=MOST)
+    workers: int = Field(1, ge=1, le=MAX_COUNT)
+    split: int = Field(1, ge=1, le=MAX_COUNT)
 
     @property
     def ranks(self) -> int:
@@ -122,30 +72,30 @@ class Resources(Part):
     def _gpu_shares(self) -> Self:
         whole = self.gpus == int(self.gpus)
         if 0 < self.gpus < LEAST_SHARE:
-            raise Rule(Fault("gpus", f"must be 0 or at least {LEAST_SHARE}", self.gpus))
+            raise FaultsError(Fault("gpus", f"must be 0 or at least {LEAST_SHARE}", self.gpus))
         if self.split > 1 and self.workers > 1:
             rule = f"cannot be combined with workers above 1, got {self.split} and {self.workers}"
-            raise Rule(Fault("split", rule))
+            raise FaultsError(Fault("split", rule))
         if self.ranks > 1 and not whole:
             name = "workers" if self.split == 1 else "split"
-            raise Rule(Fault("gpus", f"must be whole when {name} is above 1", self.gpus))
+            raise FaultsError(Fault("gpus", f"must be whole when {name} is above 1", self.gpus))
         if self.gpus > 1 and not whole:
-            raise Rule(Fault("gpus", "must be a share below 1 or a whole number", self.gpus))
+            raise FaultsError(Fault("gpus", "must be a share below 1 or a whole number", self.gpus))
         return self
 
 
-class Timeouts(Part):
+class Timeouts(Settings):
     """How long to wait before something counts as hanging, in seconds.
 
     report_s: the longest that an epoch, or a trial's start, may take. ranks_s: the longest that
     one worker of a trial waits for another.
     """
 
-    report_s: float = Field(3600, gt=0, le=MOST)
-    ranks_s: float = Field(600, gt=0, le=MOST)
+    report_s: float = Field(3600, gt=0, le=MAX_COUNT)
+    ranks_s: float = Field(600, gt=0, le=MAX_COUNT)
 
 
-class Confirms(Part):
+class Confirms(Settings):
     """The search whose leaders an experiment retrains, best first.
 
     name: the search's, whose folder lies beside. trials: the leaders' ids in it. values: what each
@@ -161,11 +111,11 @@ LOGS = ("mlflow", "wandb")
 
 
 def read_logs(raw: object) -> object:
-    """Names of trackers, each once. Raises Rule for one that is not known."""
+    """The names of trackers, each once. Raises FaultsError for one that is not known."""
     names = [raw] if isinstance(raw, str) else raw
     if not isinstance(names, list | tuple):
-        raise Rule(Fault("", "must be a list of names", raw, LOGS))
+        raise FaultsError(Fault("", "must be a list of names", raw, LOGS))
     strangers = [name for name in names if name not in LOGS]
     if strangers:
-        raise Rule(*(unknown("", "log", str(name), LOGS) for name in strangers))
+        raise FaultsError(*(unknown("", "log", str(name), LOGS) for name in strangers))
     return tuple(dict.fromkeys(names))

@@ -1,7 +1,6 @@
-"""The settings of every search strategy, by its name in STRATEGIES.
+"""The section `search` of a spec: what every strategy takes, and the settings of the one named.
 
-To add a strategy: a subclass of SearchSettings here, and what builds its searcher in
-`tuner.search.searchers.build`.
+A strategy is a module of `tuner.search.searchers`, or one of the user's: see `tuner.spec.registry`.
 """
 
 from __future__ import annotations
@@ -11,18 +10,24 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     BeforeValidator,
+    ConfigDict,
     Field,
     JsonValue,
     PlainSerializer,
     SerializeAsAny,
+    ValidationInfo,
     model_validator,
 )
 
 from tuner.errors import Fault, unknown
-from tuner.settings_base import MOST, Part, Rule, parse
+from tuner.settings_base import MAX_COUNT, FaultsError, Settings, parse
 from tuner.space.constraints import Constraints
-from tuner.space.domains import domains_of, names_of, parse_space, space_size, space_text
-from tuner.space.grid import MOST_LISTED, Points, allowed_cells, count_cells, every_value
+from tuner.space.domains import space_size
+from tuner.space.grid import MAX_LISTED, Points, allowed_cells, count_cells, every_value
+from tuner.space.parsing import parse_space
+from tuner.space.spaces import domains_of, names_of, space_text
+from tuner.spec.registry import Registry
+from tuner.spec.sections import Objective
 
 SpaceField = Annotated[
     Mapping[str, Any],
@@ -31,14 +36,15 @@ SpaceField = Annotated[
 ]
 
 
-class SearchSettings(Part):
+class SearchSettings(Settings):
     """What every search strategy takes; each strategy's own settings are a subclass.
 
     space: hyperparameter name -> domain, or a constant. forbid: expressions over hyperparameters,
     as "lr > 0.1 and batch_size < 32"; a config for which one holds is not tried.
     """
 
-    brackets: ClassVar[int] = 1  # of the scheduler, where it is not told how many
+    brackets: ClassVar[int] = 1  # of the scheduler, where its own settings leave it open
+    learns: ClassVar[bool] = False  # whether suggestions depend on what trials reported
 
     strategy: str
     space: SpaceField
@@ -48,31 +54,63 @@ class SearchSettings(Part):
     def _readable_constraints(self) -> Self:
         try:
             faults = Constraints(self.forbid).check_names(names_of(self.space))
-        except Rule as rule:
-            faults = list(rule.faults)
+        except FaultsError as error:
+            faults = list(error.faults)
         if faults:
-            raise Rule(*(fault.under("forbid") for fault in faults))
+            raise FaultsError(*(fault.under("forbid") for fault in faults))
         return self
 
+    def build(
+        self,
+        seed: int,
+        *,
+        objective: Objective | None = None,
+        max_t: int | None = None,
+        slots: int = 1,
+    ) -> Any:
+        """Ray Tune's searcher of these settings; the same seed suggests the same configs.
+
+        objective, max_t (epochs of a whole trial) and slots (trials that run at a time) are for
+        the strategies that learn from results.
+        """
+        module = SEARCHERS.extension(self.strategy)
+        return module.build(self, seed, objective=objective, max_t=max_t, slots=slots)
+
     def _count(self, points: Points) -> int:
-        """The cells of a grid that are allowed; of one too large to be listed, all."""
+        """The allowed cells of a grid; all of its cells where it is too large to be listed."""
         cells = count_cells(self.space, points)
-        if not self.forbid or cells > MOST_LISTED:
+        if not self.forbid or cells > MAX_LISTED:
             return cells
         return sum(1 for _ in allowed_cells(self.space, points, Constraints(self.forbid)))
 
     def trials(self, num_samples: int | None) -> int | None:
         """How many trials the search gives: None where only the time budget ends it."""
-        if (space_size(self.space) or MOST + 1) > MOST:
+        if (space_size(self.space) or MAX_COUNT + 1) > MAX_COUNT:
             return num_samples
         size = self._count(every_value)
         return min(size, num_samples or size)
 
 
-class RandomSettings(SearchSettings):
-    """Configs drawn independently from the domains; a finite space is drawn without repeats."""
+class ModelSettings(SearchSettings):
+    """What the strategies that learn from results share.
 
-    strategy: Literal["random"] = "random"
+    points_to_evaluate: configs to begin with; what one leaves out is sampled. startup: trials that
+    must have reported before the model is asked.
+    """
+
+    learns: ClassVar[bool] = True
+
+    points_to_evaluate: tuple[dict[str, JsonValue], ...] = ()
+    startup: int = Field(10, ge=1)
+
+
+class UncheckedSearch(SearchSettings):
+    """The settings of a user's strategy whose module is not imported."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, JsonValue] = Field(init=False)
+
+    learns: ClassVar[bool] = True
 
 
 _POINTS = 3  # values of a continuous domain on a grid
@@ -103,9 +141,10 @@ class GridSettings(SearchSettings):
     def _known_points(self) -> Self:
         if isinstance(self.points, dict):
             names = [path for path, _ in domains_of(self.space)]
-            unknowns = [n for n in self.points if n not in names]
-            if unknowns:
-                raise Rule(*(unknown(f"points.{n}", "hyperparameter", n, names) for n in unknowns))
+            strangers = [name for name in self.points if name not in names]
+            faults = [unknown(f"points.{n}", "hyperparameter", n, names) for n in strangers]
+            if faults:
+                raise FaultsError(*faults)
         return self
 
     @model_validator(mode="after")
@@ -121,7 +160,7 @@ class GridSettings(SearchSettings):
         if len(set(self.seeds)) < len(self.seeds):
             faults.append(Fault("seeds", "must differ from each other", self.seeds))
         if faults:
-            raise Rule(*faults)
+            raise FaultsError(*faults)
         return self
 
     def trials(self, num_samples: int | None) -> int:
@@ -132,70 +171,27 @@ class GridSettings(SearchSettings):
         return trials if num_samples is None else min(trials, num_samples)
 
 
-class ModelSettings(SearchSettings):
-    """What the strategies that learn from results share.
-
-    points_to_evaluate: configs to begin with; what one leaves out is drawn.
-    """
-
-    points_to_evaluate: tuple[dict[str, JsonValue], ...] = ()
+SEARCHERS = Registry(
+    "search", "tuner.search.searchers", "strategy", SearchSettings, UncheckedSearch
+)
 
 
-class HyperOptSettings(ModelSettings):
-    """Tree-structured Parzen estimators, on hyperopt's spaces.
-
-    startup: random trials before the model is asked. gamma: the share of trials that are the good
-    ones, of which there are at most 25. candidates: draws that are compared for a suggestion.
-    """
-
-    strategy: Literal["hyperopt"] = "hyperopt"
-    startup: int = Field(10, ge=1)
-    gamma: float = Field(0.1, gt=0, lt=1)
-    candidates: int = Field(64, ge=1)
+def learning_strategies() -> list[str]:
+    """The names of the strategies that ship and learn from results."""
+    return [name for name in SEARCHERS.names() if SEARCHERS.settings(name).learns]
 
 
-class BayesOptSettings(ModelSettings):
-    """A Gaussian process and expected improvement; startup: Sobol points before it is asked."""
-
-    strategy: Literal["bayesopt"] = "bayesopt"
-    startup: int = Field(8, ge=2)
-
-
-class BOHBSettings(ModelSettings):
-    """Kernel densities of the good and the bad trials, of whatever age.
-
-    startup: Sobol points before the model is asked. random_share: of suggestions drawn at random.
-    candidates: draws that are compared for a suggestion.
-    """
-
-    brackets: ClassVar[int] = 2
-
-    strategy: Literal["bohb"] = "bohb"
-    startup: int = Field(10, ge=1)
-    random_share: float = Field(0.05, ge=0, le=1)
-    candidates: int = Field(64, ge=1)
-
-
-STRATEGIES: dict[str, type[SearchSettings]] = {
-    "grid": GridSettings,
-    "random": RandomSettings,
-    "hyperopt": HyperOptSettings,
-    "bayesopt": BayesOptSettings,
-    "bohb": BOHBSettings,
-}
-
-
-def _settings(raw: object) -> object:
+def _read(raw: object, info: ValidationInfo) -> object:
     if isinstance(raw, SearchSettings) or not isinstance(raw, Mapping):
         return raw
-    strategy = raw.get("strategy", "random")
-    if not isinstance(strategy, str) or strategy not in STRATEGIES:
-        _, faults = parse(SearchSettings, {"strategy": "?", "space": raw.get("space", {})})
-        raise Rule(unknown("strategy", "search", str(strategy), STRATEGIES), *faults)
-    settings, faults = parse(STRATEGIES[strategy], raw)
-    if faults:
-        raise Rule(*faults)
-    return settings
+    strategy = str(raw.get("strategy", "random"))
+    try:
+        return SEARCHERS.read(raw, strategy, info.context)
+    except FaultsError as error:
+        if any(fault.key == SEARCHERS.key for fault in error.faults):  # then check the rest, too
+            _, faults = parse(SearchSettings, {"strategy": "?", "space": raw.get("space", {})})
+            raise FaultsError(*error.faults, *faults) from None
+        raise
 
 
-Search = Annotated[SerializeAsAny[SearchSettings], BeforeValidator(_settings)]
+Search = Annotated[SerializeAsAny[SearchSettings], BeforeValidator(_read)]

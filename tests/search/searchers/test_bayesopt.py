@@ -1,16 +1,22 @@
+"""Bayesian optimisation: the contract, and what the Gaussian process is fitted to."""
+
 from typing import Any
 
 import numpy as np
 from contracts.searcher_contract import SPACE, SearcherContract, play
+from hypothesis import given
+from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from tuner.search.searchers import bayesopt
-from tuner.search.searchers.bayesopt import BayesOptSearch
+from tuner.search.searchers import _bayesopt as bayesopt
+from tuner.search.searchers._bayesopt import BayesOpt, informative_epochs
+from tuner.search.searchers._learning import LearningSearch
 
 
-class TestBayesOptSearch(SearcherContract):
-    def make(self, space: Any = SPACE, **settings: Any) -> BayesOptSearch:
-        return BayesOptSearch(space, **{"metric": "loss", "mode": "min", **settings})
+class TestBayesOpt(SearcherContract):
+    def make(self, space: Any = SPACE, **settings: Any) -> LearningSearch:
+        options = {"metric": "loss", "mode": "min", "startup": 8, **settings}
+        return LearningSearch(BayesOpt(), space, **options)
 
 
 def test_small_matrices_are_not_shared_out_over_threads(monkeypatch: Any) -> None:
@@ -23,7 +29,7 @@ def test_small_matrices_are_not_shared_out_over_threads(monkeypatch: Any) -> Non
 
     monkeypatch.setattr(bayesopt, "maximise", watched)
     with threadpool_limits(2, user_api="blas"):
-        play(BayesOptSearch(SPACE, "loss", "min", seed=0), 0, 9)
+        play(TestBayesOpt().make(seed=0), 0, 9)
         after = [p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"]
     assert set(found) == {1}
     assert set(after) == {2}
@@ -31,17 +37,24 @@ def test_small_matrices_are_not_shared_out_over_threads(monkeypatch: Any) -> Non
 
 def test_of_too_many_reports_the_best_and_a_spread_of_the_rest_are_kept() -> None:
     losses = [float(i) for i in range(1000)][::-1]
-    kept = bayesopt._telling(losses, losses)
+    kept = bayesopt._at_most(losses, losses)
     assert len(kept) == 400
     assert sorted(kept)[:200] == [float(i) for i in range(200)]
     assert max(kept) == 999.0
     assert max(np.diff(sorted(kept))) <= 5
-    assert bayesopt._telling(losses[:400], losses[:400]) == losses[:400]
+    assert bayesopt._at_most(losses[:400], losses[:400]) == losses[:400]
 
 
 def test_a_long_search_goes_on() -> None:
-    search = BayesOptSearch({"x": "uniform(0, 1)"}, "loss", "min", seed=0)
+    search = TestBayesOpt().make({"x": "uniform(0, 1)"}, seed=0)
     for number in range(150):
         curve = [abs(number / 150 - 0.3) + 1 / epoch for epoch in range(1, 10)]
         search.add_evaluated_point({"x": number / 150}, curve[-1], intermediate_values=curve)
     assert abs(play(search, 0, 1, loss=lambda config: config["x"])[0]["x"] - 0.3) < 0.1
+
+
+@given(st.dictionaries(st.integers(1, 40), st.floats(-5, 5), min_size=1))
+def test_informative_epochs_are_of_the_curve_and_end_with_its_last(c: dict[int, float]) -> None:
+    found = list(informative_epochs(c))
+    assert set(found) <= set(c)
+    assert found[-1] == max(c)

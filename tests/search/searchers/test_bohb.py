@@ -6,17 +6,23 @@ import numpy as np
 import pytest
 from contracts.searcher_contract import SPACE, SearcherContract
 
-from tuner.search.searchers.bohb import BOHBSearch
+from tuner.search.searchers._learning import LearningSearch
+from tuner.search.searchers.bohb import BOHB
 
 
-class TestBOHBSearch(SearcherContract):
-    def make(self, space: Any = SPACE, **settings: Any) -> BOHBSearch:
-        return BOHBSearch(space, **{"metric": "loss", "mode": "min", **settings})
+def bohb(space: Any, *, random_share: float = 0.05, **settings: Any) -> LearningSearch:
+    model = BOHB(random_share, candidates=64)
+    return LearningSearch(model, space, **{"metric": "loss", "mode": "min", **settings})
+
+
+class TestBOHB(SearcherContract):
+    def make(self, space: Any = SPACE, **settings: Any) -> LearningSearch:
+        return bohb(space, **settings)
 
 
 @pytest.mark.parametrize(("share", "model"), [(0.0, 20), (1.0, 0)])
 def test_the_random_share_is_drawn_without_the_model(share: float, model: int) -> None:
-    search = BOHBSearch({"x": "uniform(0, 1)"}, "loss", "min", seed=1, random_share=share)
+    search = bohb({"x": "uniform(0, 1)"}, seed=1, random_share=share)
     for number in range(30):
         config = search.suggest(str(number))
         assert isinstance(config, dict)
@@ -26,7 +32,7 @@ def test_the_random_share_is_drawn_without_the_model(share: float, model: int) -
 
 def test_trials_that_were_stopped_early_are_neither_good_nor_bad_for_their_age() -> None:
     """The loss falls with every epoch: by their last values, only the oldest would be good."""
-    search = BOHBSearch({"x": "uniform(0, 1)"}, "loss", "min", seed=3, random_share=0.0)
+    search = bohb({"x": "uniform(0, 1)"}, seed=3, random_share=0.0)
     for number in range(40):
         x = (number + 0.5) / 40
         epochs = 9 if x > 0.5 else 1  # the better half happens to be young

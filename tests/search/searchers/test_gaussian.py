@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import norm
 
-from tuner.search.searchers.gaussian import GaussianProcess, log_expected_improvement
+from tuner.search.searchers._gaussian import GaussianProcess, log_expected_improvement
 
 
 def process(count: int = 20, noise: float = 0.0) -> tuple[GaussianProcess, np.ndarray, np.ndarray]:

@@ -5,17 +5,19 @@ from typing import Any
 import numpy as np
 from contracts.searcher_contract import SPACE, SearcherContract
 
-from tuner.search.searchers.hyperopt import HyperOptSearch
+from tuner.search.searchers._learning import LearningSearch
+from tuner.search.searchers.hyperopt import TPE
 
 
-class TestHyperOptSearch(SearcherContract):
-    def make(self, space: Any = SPACE, **settings: Any) -> HyperOptSearch:
-        return HyperOptSearch(space, **{"metric": "loss", "mode": "min", **settings})
+class TestHyperOpt(SearcherContract):
+    def make(self, space: Any = SPACE, **settings: Any) -> LearningSearch:
+        model = TPE(gamma=0.1, candidates=64)
+        return LearningSearch(model, space, **{"metric": "loss", "mode": "min", **settings})
 
 
 def spread(epochs: int) -> float:
     """How far suggestions go from the good trials, once others were stopped at so many epochs."""
-    search = HyperOptSearch({"x": "uniform(0, 1)", "y": "uniform(0, 1)"}, "loss", "min", seed=1)
+    search = TestHyperOpt().make({"x": "uniform(0, 1)", "y": "uniform(0, 1)"}, seed=1)
     for number in range(60):
         x = 0.5 + number / 600
         losses = [x] * (2 if number < 30 else epochs)

@@ -1,105 +1,39 @@
-"""Grid and random search: a config depends on its number, the seed and the space alone."""
+"""What grid and random search share: configs by number, and nothing that is learned."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+from pathlib import Path
+from typing import Any
 
-import pytest
 from ray.tune.search import Searcher
 
-from tuner.errors import SpecError
-from tuner.search.searchers.numbered import GridSearch, RandomSearch
-from tuner.spec.experiment import GridSettings, RandomSettings
+from tuner.spec.strategies import SEARCHERS
 
 SPACE = {"lr": "loguniform(1e-4, 1)", "b": "choice([1, {'x': uniform(0, 1)}])", "k": 3}
 
 
-def random_search(space: dict[str, object], seed: int = 0) -> RandomSearch:
-    return RandomSearch(RandomSettings(space=space), seed)
-
-
-def test_a_random_config_does_not_depend_on_what_came_before() -> None:
-    forwards = random_search(SPACE)
-    backwards = random_search(SPACE)
-    numbers = [f"{i:05d}" for i in range(20)]
-    first = {n: forwards.suggest(n) for n in numbers}
-    assert {n: backwards.suggest(n) for n in reversed(numbers)} == first
-    assert len({json.dumps(c) for c in first.values()}) == 20
-
-
-def test_another_seed_gives_other_configs() -> None:
-    assert random_search(SPACE, 0).suggest("00000") != random_search(SPACE, 1).suggest("00000")
-
-
-def test_another_process_gives_the_same_configs() -> None:
-    code = (
-        "import json, sys\n"
-        "from tuner.search.searchers.numbered import RandomSearch\n"
-        "from tuner.spec.experiment import RandomSettings\n"
-        "search = RandomSearch(RandomSettings(space=json.loads(sys.argv[1])), 7)\n"
-        "print(json.dumps([search.suggest(str(i)) for i in range(5)]))\n"
-    )
-    command = [sys.executable, "-c", code, json.dumps(SPACE)]
-    other = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert json.loads(other.stdout) == [random_search(SPACE, 7).suggest(str(i)) for i in range(5)]
-
-
-@pytest.mark.parametrize("backwards", [False, True])
-def test_a_finite_space_is_drawn_without_repeats_until_it_is_used_up(backwards: bool) -> None:
-    space = {"a": "choice([1, 2, 3])", "b": "choice(['x', {'n': randint(0, 2)}])"}
-    search = random_search(space)
-    order = range(9, -1, -1) if backwards else range(10)
-    configs = {i: search.suggest(str(i)) for i in order}
-    assert configs[9] == Searcher.FINISHED
-    assert len({json.dumps(configs[i]) for i in range(9)}) == 9
-
-
-def test_a_space_too_large_to_be_listed_is_not() -> None:
-    space = {"a": "randint(0, 1000000000000)"}
-    drawn = RandomSearch(RandomSettings(space=space, forbid=["a < 500000000000"]))
-    assert all(drawn.suggest(str(i))["a"] >= 5 * 10**11 for i in range(20))
-    nothing = RandomSearch(RandomSettings(space=space, forbid=["a >= 0"]))
-    with pytest.raises(SpecError, match="forbid: leaves nothing that 10000 random draws could"):
-        nothing.suggest("0")
-
-
-def test_rare_configs_of_a_finite_space_are_found_too() -> None:
-    search = random_search({"n": "lograndint(1, 200)"})
-    assert sorted(search.suggest(str(i))["n"] for i in range(199)) == list(range(1, 200))
+def numbered(strategy: str, space: dict[str, object], **settings: Any) -> Searcher:
+    settings |= {"space": space}
+    searcher: Searcher = SEARCHERS.settings(strategy).model_validate(settings).build(0)
+    return searcher
 
 
 def test_forbidden_configs_are_left_out() -> None:
-    grid = GridSearch(GridSettings(space={"a": "choice([1, 2, 3])"}, forbid=["a == 2"]))
+    grid = numbered("grid", {"a": "choice([1, 2, 3])"}, forbid=["a == 2"])
     assert [grid.suggest(str(i)) for i in range(3)] == [{"a": 1}, {"a": 3}, Searcher.FINISHED]
-    finite = RandomSearch(RandomSettings(space={"a": "choice([1, 2, 3])"}, forbid=["a == 2"]))
+    finite = numbered("random", {"a": "choice([1, 2, 3])"}, forbid=["a == 2"])
     assert sorted(finite.suggest(str(i))["a"] for i in range(2)) == [1, 3]
     assert finite.suggest("2") == Searcher.FINISHED
-    wide = RandomSearch(RandomSettings(space=SPACE, forbid=["lr > 0.01"]))
+    wide = numbered("random", SPACE, forbid=["lr > 0.01"])
     assert all(wide.suggest(str(i))["lr"] <= 0.01 for i in range(50))
     assert (grid.origin("0"), wide.origin("0")) == ("grid", "random")
 
 
-def test_grid_gives_every_cell_then_ends() -> None:
-    search = GridSearch(GridSettings(space={"a": "uniform(0, 1)", "b": "choice([1, 2])"}, points=2))
-    cells = [search.suggest(str(i)) for i in range(5)]
-    assert cells == [
-        {"a": 0.0, "b": 1},
-        {"a": 0.0, "b": 2},
-        {"a": 1.0, "b": 1},
-        {"a": 1.0, "b": 2},
-        Searcher.FINISHED,
-    ]
-
-
-def test_a_grid_gives_every_config_with_every_seed() -> None:
-    space = {"a": "uniform(0, 1)", "b": "choice([1, 2])"}
-    configs = [{"a": 0.5, "b": 1}, {"a": 0.9, "b": 2}, {"a": 0.25, "b": 2}]
-    search = GridSearch(
-        GridSettings(space=space, configs=configs, seeds=[7, 8], forbid=["a > 0.8"])
-    )
-    given = [(search.suggest(str(i)), search.seed_of(str(i))) for i in range(4)]
-    assert given == [(configs[0], 7), (configs[0], 8), (configs[2], 7), (configs[2], 8)]
-    assert search.suggest("4") == Searcher.FINISHED
-    assert GridSearch(GridSettings(space=space)).seed_of("3") is None
+def test_neither_reports_nor_rays_snapshots_change_what_is_suggested(tmp_path: Path) -> None:
+    search = numbered("random", SPACE)
+    config = search.suggest("00003")
+    search.on_trial_complete("00003", {"loss": 1.0})
+    search.save(str(tmp_path / "state"))
+    search.restore(str(tmp_path / "state"))
+    assert search.suggest("00003") == config
+    assert search.seed_of("00003") is None

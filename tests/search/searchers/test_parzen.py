@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import spaces
 
-from tuner.search.searchers.parzen import (
+from tuner.search.searchers._parzen import (
     Parzen,
     adaptive_widths,
     likelier,
     neighbour_widths,
     scott_widths,
 )
-from tuner.space.domains import parse_space
 from tuner.space.encoding import Encoding
+from tuner.space.parsing import parse_space
 
 BRANCHES = Encoding(
     parse_space(

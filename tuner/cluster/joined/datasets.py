@@ -20,7 +20,7 @@ from tuner.classifier.settings import ClassifierSettings
 from tuner.cluster.joined.nodes import Node
 from tuner.cluster.joined.run_on_nodes import on_each, problem_of, remote_on
 from tuner.errors import DataError
-from tuner.space.kinds import Domain
+from tuner.space.domains import Domain
 from tuner.spec.experiment import ExperimentSpec
 from tuner.wording import amount_of
 

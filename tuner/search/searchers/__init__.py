@@ -1,1 +1,58 @@
-"""Searchers: they suggest configs."""
+"""Searchers: they suggest configs. Each module is a strategy of its name, or `_machinery`.
+
+A strategy is the class of its settings and a function of a trial's number (`random` beside), or a
+model that learns from what trials reported (`bohb`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ray.tune.search import Searcher
+
+    from tuner.search.searchers._learning import Model
+    from tuner.spec.sections import Objective
+    from tuner.spec.strategies import ModelSettings
+
+
+def numbered_searcher(
+    strategy: str,
+    config_of: Callable[[int], dict[str, Any] | None],
+    seeds: Sequence[int | None] = (None,),
+) -> Searcher:
+    """The searcher whose config k depends on k alone; see `NumberedSearch`."""
+    from tuner.search.searchers._numbered import NumberedSearch
+
+    return NumberedSearch(strategy, config_of, seeds)
+
+
+def learning_searcher(
+    model: Model,
+    settings: ModelSettings,
+    seed: int,
+    *,
+    objective: Objective | None = None,
+    max_t: int | None = None,
+    slots: int = 1,
+) -> Searcher:
+    """The searcher that suggests what `model` proposes, in a thread of its own.
+
+    max_t: epochs of a whole trial. slots: trials that run at a time.
+    """
+    from tuner.search.searchers._background import BackgroundSearch
+    from tuner.search.searchers._learning import LearningSearch
+
+    search = LearningSearch(
+        model,
+        settings.space,
+        objective.metric if objective else None,
+        objective.mode if objective else None,
+        seed,
+        settings.points_to_evaluate,
+        max_t=max_t,
+        forbid=settings.forbid,
+        startup=settings.startup,
+    )
+    return BackgroundSearch(search, slots=slots)

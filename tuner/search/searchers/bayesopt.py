@@ -1,210 +1,30 @@
-"""Bayesian optimisation: a Gaussian process, expected improvement, kriging believers."""
-
-# N observations, M candidates, P pending, D columns, F features, S starts of the local search
+"""Bayesian optimisation; the model is in `_bayesopt` beside, the process in `_gaussian`."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
-from functools import cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy.stats import yeojohnson
-from threadpoolctl import ThreadpoolController
+from pydantic import Field
 
-from tuner.search.searchers.curves import milestones
-from tuner.search.searchers.data import Data
-from tuner.search.searchers.gaussian import GaussianProcess, log_expected_improvement
-from tuner.search.searchers.model import ModelSearch
-from tuner.space.encoding import Array, Encoding
+from tuner.search.searchers import learning_searcher
+from tuner.spec.strategies import ModelSettings
 
-T = TypeVar("T")
-_INACTIVE = 0.5
-_MOST_REPORTS = 400  # that the process is given: a suggestion takes about 0.1 s for so many
+if TYPE_CHECKING:
+    from ray.tune.search import Searcher
 
 
-class Features:
-    """Points as a Gaussian process sees them.
+class BayesOptSettings(ModelSettings):
+    """A Gaussian process and expected improvement; startup: Sobol points before it is asked."""
 
-    Numbers as they are, a choice of C as C features that share a length scale; columns that a
-    config does not have get one value, so that only the choice itself tells the branches apart.
-    """
-
-    def __init__(self, encoding: Encoding) -> None:
-        self._encoding = encoding
-        groups = []
-        for d, column in enumerate(encoding.columns):
-            groups += [d] * (column.categories if column.categories > 2 else 1)
-        self.groups_F: NDArray[np.int64] = np.array(groups, dtype=np.int64)
-
-    def __call__(self, u_ND: Array) -> Array:
-        columns = []
-        for d, column in enumerate(self._encoding.columns):
-            u_N = np.where(np.isnan(u_ND[:, d]), _INACTIVE, u_ND[:, d])
-            if column.categories > 2:
-                one_hot = np.eye(column.categories)[self._encoding.cells(d, u_N)]
-                one_hot[np.isnan(u_ND[:, d])] = 1 / column.categories
-                columns += list(one_hot.T / np.sqrt(2))
-            else:
-                columns.append(u_N)
-        return np.array(columns).T.reshape(len(u_ND), len(self.groups_F))
+    strategy: Literal["bayesopt"] = "bayesopt"
+    startup: int = Field(8, ge=2)
 
 
-class BayesOptSearch(ModelSearch):
-    """Suggests the config of the largest expected improvement under a Gaussian process.
-
-    Trials that run count as the process' own mean of their end. Where trials report epoch by epoch
-    the epoch is an input of the process, and all that was reported is its data (as in MOBSTER,
-    Klein et al., 2020): a trial that was stopped early tells of what it came to, and of no more.
-    startup: Sobol points that must have reported before the model is asked.
-    """
-
-    def __init__(self, *args: Any, startup: int = 8, **kwargs: Any) -> None:
-        super().__init__(*args, startup=startup, **kwargs)
-        self._memo: tuple[bytes, GaussianProcess] | None = None
-
-    def _propose(self, data: Data, number: int, rng: np.random.Generator) -> Iterator[Array]:
-        with _blas().limit(limits=1, user_api="blas"):
-            found = list(self._promising(data, rng))
-        yield from found
-
-    def _promising(self, data: Data, rng: np.random.Generator) -> Iterator[Array]:
-        features = Features(self._space)
-        process = self._process(data, features).copy()
-
-        def at_end(u_MD: Array) -> Array:
-            """The features of whole trials."""
-            x_MF = features(u_MD)
-            return _aged(x_MF, np.ones(len(x_MF))) if process.features > x_MF.shape[1] else x_MF
-
-        running_ND = np.concatenate([data.pending_PD, data.u_ND[data.live_N]])
-        process.believe(at_end(running_ND))
-        every_ND = np.concatenate([data.u_ND, data.pending_PD])
-        best = float(process.predict(at_end(every_ND))[0].min())
-
-        def score(u_MD: Array) -> Array:
-            mean_M, sd_M = process.predict(at_end(u_MD))
-            return log_expected_improvement(mean_M, sd_M, best)
-
-        leaders_ND = data.u_ND[np.argsort(data.loss_N, kind="stable")[:5]]
-        yield from maximise(score, self._space, leaders_ND, rng)
-
-    def _process(self, data: Data, features: Features) -> GaussianProcess:
-        """The process given the data; fitted once for all suggestions between two reports.
-
-        Where trials have several ages its last feature is the age, 0 at epoch 1 and 1 at the end.
-        """
-        told = [
-            (row, epoch) for row, curve in enumerate(data.curves) for epoch in milestones(curve)
-        ]
-        told = _telling([data.curves[row][epoch] for row, epoch in told], told)
-        y_N = targets(np.array([data.curves[row][epoch] for row, epoch in told]))
-        x_NF = features(data.u_ND)[[row for row, _ in told]]
-        failed_MF = features(data.failed_ND)
-        groups_F = features.groups_F
-        epochs = {epoch for _, epoch in told}
-        if len(epochs) > 1:
-            log_age_N = np.log([epoch for _, epoch in told])
-            x_NF = _aged(x_NF, log_age_N / np.log(max(epochs)))
-            failed_MF = _aged(failed_MF, np.zeros(len(failed_MF)))
-            groups_F = np.append(groups_F, len(self._space))
-        x_NF = np.concatenate([x_NF, failed_MF])
-        y_N = np.concatenate([y_N, np.full(len(failed_MF), y_N.max())])
-        key = x_NF.tobytes() + y_N.tobytes()
-        if self._memo is None or self._memo[0] != key:
-            self._memo = (key, GaussianProcess(x_NF, y_N, groups_F))
-        return self._memo[1]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_memo": None}
+SETTINGS = BayesOptSettings
 
 
-@cache
-def _blas() -> ThreadpoolController:
-    """What limits the threads of linear algebra.
+def build(settings: BayesOptSettings, seed: int, **context: Any) -> Searcher:
+    """The searcher of these settings."""
+    from tuner.search.searchers._bayesopt import BayesOpt
 
-    Beside trials that use every core, threads that share one small matrix mostly wait for each
-    other: a suggestion took 0.31 s, and takes 0.017 s (8 to 24 trials of 6 epochs, 4 busy cores).
-    """
-    return ThreadpoolController()
-
-
-def _aged(x_MF: Array, age_M: Array) -> Array:
-    return np.concatenate([x_MF, age_M[:, None]], axis=1)
-
-
-def _telling(losses: Sequence[float], told: list[T]) -> list[T]:
-    """All of `told`, or of too many the best half, and as many that are spread over the rest."""
-    if len(told) <= _MOST_REPORTS:
-        return told
-    half = _MOST_REPORTS // 2
-    order = np.argsort(losses, kind="stable")
-    spread = order[half:][np.linspace(0, len(order) - half - 1, half).astype(int)]
-    return [told[i] for i in sorted([*order[:half], *spread])]
-
-
-def targets(loss_N: Array) -> Array:
-    """Losses made normal by Yeo and Johnson's transform, of zero mean and unit variance."""
-    loss_N = np.clip(loss_N, -1e100, 1e100)
-    spread = loss_N.std()
-    if spread <= 1e-300 or not np.isfinite(spread):
-        return np.zeros_like(loss_N)
-    scale = max(float(np.subtract(*np.quantile(loss_N, [0.75, 0.25]))), 1e-3 * spread)
-    z_N = np.clip((loss_N - np.median(loss_N)) / scale, -1e6, 1e6)
-    with contextlib.suppress(ValueError, ArithmeticError, RuntimeError):
-        z_N = np.asarray(yeojohnson(z_N)[0])
-    if not np.isfinite(z_N).all() or z_N.std() <= 0:
-        z_N = loss_N
-    return np.asarray((z_N - z_N.mean()) / z_N.std())
-
-
-def maximise(
-    score: Any, encoding: Encoding, leaders_KD: Array, rng: np.random.Generator
-) -> Iterator[Array]:
-    """Points of a high score, the highest first: random ones, then ever finer steps around."""
-    dims = len(encoding)
-    pool = [rng.random((512, dims))]
-    for step in (0.1, 0.02):
-        pool.append(_stepped(np.repeat(leaders_KD, 32, axis=0), step, encoding, rng))
-    u_MD = encoding.snap(np.concatenate(pool))
-    score_M = score(u_MD)
-    order = np.argsort(-score_M, kind="stable")
-    best_SD, best_S = u_MD[order[:8]], score_M[order[:8]]
-    step = 0.1
-    for _ in range(12):
-        tries_MD = encoding.snap(_stepped(np.repeat(best_SD, 16, axis=0), step, encoding, rng))
-        tries_M = score(tries_MD).reshape(len(best_SD), -1)
-        winners_S = tries_M.argmax(axis=1)
-        rows_S = np.arange(len(best_SD))
-        better_S = tries_M[rows_S, winners_S] > best_S
-        winners_SD = tries_MD.reshape(len(best_SD), -1, dims)[rows_S, winners_S]
-        best_SD = np.where(better_S[:, None], winners_SD, best_SD)
-        best_S = np.where(better_S, tries_M[rows_S, winners_S], best_S)
-        step *= 0.65
-    for i in np.argsort(-best_S, kind="stable"):
-        yield best_SD[i]
-    for i in order[:64]:
-        yield u_MD[i]
-
-
-def _stepped(u_MD: Array, step: float, encoding: Encoding, rng: np.random.Generator) -> Array:
-    """Points moved a little along some of their columns; choices are drawn anew."""
-    count, dims = u_MD.shape
-    u_MD = np.where(np.isnan(u_MD), rng.random(u_MD.shape), u_MD)
-    moves_MD = rng.random((count, dims)) < max(0.5, 1 / dims)
-    moves_MD[np.arange(count), rng.integers(dims, size=count)] = True
-    near_MD = np.clip(u_MD + step * rng.standard_normal((count, dims)), 0, 1)
-    anew_MD = rng.random((count, dims))
-    for d, column in enumerate(encoding.columns):
-        if column.categories:
-            moves_MD[:, d] &= rng.random(count) < 0.3
-            near_MD[:, d] = anew_MD[:, d]
-        elif column.centres_C is not None:  # at least to the neighbouring value
-            width = 1 / len(column.centres_C)
-            far = np.sign(near_MD[:, d] - u_MD[:, d]) * width
-            little = np.abs(near_MD[:, d] - u_MD[:, d]) < width
-            near_MD[:, d] = np.clip(np.where(little, u_MD[:, d] + far, near_MD[:, d]), 0, 1)
-    moved: Array = np.where(moves_MD, near_MD, u_MD)
-    return moved
+    return learning_searcher(BayesOpt(), settings, seed, **context)

@@ -6,51 +6,77 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import numpy as np
+from pydantic import Field
 
-from tuner.search.searchers.data import Data
-from tuner.search.searchers.model import ModelSearch
-from tuner.search.searchers.parzen import Parzen, likelier, scott_widths
-from tuner.space.encoding import Array
+from tuner.search.searchers import learning_searcher
+from tuner.spec.strategies import ModelSettings
+
+if TYPE_CHECKING:
+    import numpy as np
+    from ray.tune.search import Searcher
+
+    from tuner.search.searchers._observations import ModelInput
+    from tuner.space.encoding import Array, Encoding
 
 _GOOD = 0.7  # ceil(_GOOD * sqrt(N)) of N trials are the good ones
+_WIDENING = 2.0  # of the kernels that candidates are drawn from
 
 
-class BOHBSearch(ModelSearch):
-    """Suggests configs where the good trials lie dense, against the bad ones.
+class BOHBSettings(ModelSettings):
+    """Kernel densities of the good and the bad trials, of whatever age.
+
+    startup: Sobol points before the model is asked. random_share: of suggestions drawn at random.
+    candidates: draws that are compared for a suggestion.
+    """
+
+    brackets: ClassVar[int] = 2
+
+    strategy: Literal["bohb"] = "bohb"
+    random_share: float = Field(0.05, ge=0, le=1)
+    candidates: int = Field(64, ge=1)
+
+
+SETTINGS = BOHBSettings
+
+
+def build(settings: BOHBSettings, seed: int, **context: Any) -> Searcher:
+    """The searcher of these settings."""
+    return learning_searcher(
+        BOHB(settings.random_share, settings.candidates), settings, seed, **context
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BOHB:
+    """Proposes configs where the good trials lie dense, against the bad ones.
 
     After Falkner, Klein and Hutter, "BOHB: Robust and Efficient Hyperparameter Optimization at
     Scale" (2018), to be used under asynchronous Hyperband. There the model is that of the highest
-    rung with enough trials, which are few; here every trial counts, by where it is expected to
-    stand at the highest epoch that any has come to (`curves.standings`). startup: Sobol points that
-    must have reported before the model is asked. random_share: suggestions that are drawn at
-    random, so that the search cannot be misled for ever. candidates: draws that are compared.
-    widening: of the kernels that candidates are drawn from.
+    rung with enough trials, which are few; here every trial counts, by the loss that it is expected
+    to reach. random_share: suggestions that are drawn at random, so that the search cannot be
+    misled for ever. candidates: draws that are compared.
     """
 
-    def __init__(
-        self,
-        *args: Any,
-        startup: int = 10,
-        random_share: float = 0.05,
-        candidates: int = 64,
-        widening: float = 2.0,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(*args, startup=startup, **kwargs)
-        self._random_share = random_share
-        self._candidates = candidates
-        self._widening = widening
+    random_share: float
+    candidates: int
 
-    def _propose(self, data: Data, number: int, rng: np.random.Generator) -> Iterator[Array]:
-        if rng.random() < self._random_share:
+    def propose(
+        self, data: ModelInput, encoding: Encoding, rng: np.random.Generator
+    ) -> Iterator[Array]:
+        """Points, the most promising first; none for a suggestion that is drawn at random."""
+        import numpy as np
+
+        from tuner.search.searchers._parzen import Parzen, likelier, scott_widths
+
+        if rng.random() < self.random_share:
             return
         u_ND = data.u_ND[np.argsort(data.loss_N, kind="stable")]
         count = math.ceil(_GOOD * math.sqrt(len(u_ND)))
         good, bad = (
-            Parzen(points_ND, scott_widths(points_ND), self._space)
+            Parzen(points_ND, scott_widths(points_ND), encoding)
             for points_ND in (u_ND[:count], np.concatenate([u_ND[count:], data.failed_ND]))
         )
-        yield from likelier(good, bad, self._candidates, rng, widening=self._widening)
+        yield from likelier(good, bad, self.candidates, rng, widening=_WIDENING)

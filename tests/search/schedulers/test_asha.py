@@ -1,0 +1,159 @@
+"""ASHA: the decisions are those of Ray Tune's, in the brackets of Hyperband."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ray.tune.schedulers.async_hyperband import _Bracket
+
+from tuner.search.schedulers.asha import AshaSettings, Brackets, Rungs
+from tuner.settings_base import parse
+
+losses = st.floats(-10, 10).map(lambda x: round(x, 2))
+streams = st.lists(st.tuples(st.integers(0, 9), losses), max_size=120)
+shapes = st.sampled_from([(10, 1, 3), (27, 1, 3), (10, 2, 2), (16, 1, 4), (9, 1, 2.5), (5, 5, 2)])
+
+
+def asha(max_t: int, grace_period: int, reduction_factor: float) -> AshaSettings:
+    return AshaSettings(max_t=max_t, grace_period=grace_period, reduction_factor=reduction_factor)
+
+
+def rungs_of(settings: AshaSettings, start: float = 0) -> Rungs:
+    epochs = [rung for rung in settings.rungs() if rung >= start]
+    return Rungs(epochs, settings.reduction_factor)
+
+
+@pytest.mark.parametrize(
+    ("raw", "fault"),
+    [
+        ({"reduction_factor": 1}, "reduction_factor: must be greater than 1, got 1"),
+        ({"max_t": 3, "grace_period": 4}, "grace_period: must be at most max_t, got 4 and 3"),
+        (
+            {"max_t": 10, "reduction_factor": 3, "brackets": 5},
+            "brackets: must be at most 4, one more than there are rungs, got 5",
+        ),
+        ({"brackets": 0}, "brackets: must be greater than or equal to 1"),
+        ({"max_t": 10, "reduction_factor": 1.0000000000000002}, "more than 100 rungs up to max_t"),
+        ({"max_t": 10**9, "reduction_factor": 1.2}, "reduction_factor: must be larger"),
+    ],
+)
+def test_what_cannot_work_is_refused(raw: dict[str, Any], fault: str) -> None:
+    _, faults = parse(AshaSettings, raw)
+    assert fault in "\n".join(map(str, faults))
+
+
+def test_rungs() -> None:
+    assert asha(10, 1, 3).rungs() == (1, 3, 9)
+    assert asha(9, 1, 3).rungs() == (1, 3)
+    assert asha(1000, 1, 10).rungs() == (1, 10, 100)
+    assert asha(5, 5, 2).rungs() == asha(5, 5, 1.0000000000000002).rungs() == ()
+    assert len(asha(10**9, 1, 1.3).rungs()) < 100
+
+
+def test_the_first_to_reach_a_rung_goes_on_and_a_worse_one_does_not() -> None:
+    rungs = rungs_of(asha(9, 1, 3))
+    assert rungs.goes_on("0", 1, 0.5)
+    assert not rungs.goes_on("1", 1, 0.6)
+    assert rungs.goes_on("2", 1, 0.4)
+
+
+@given(streams, st.sampled_from([(10, 1, 3), (27, 1, 3), (10, 2, 2), (16, 1, 4)]))
+def test_decides_as_rays_asha(stream: list[tuple[int, float]], shape: tuple[int, int, int]) -> None:
+    max_t, grace, factor = shape
+    ours, rays = rungs_of(asha(*shape)), _Bracket(grace, max_t, factor, 0)
+    epochs = dict.fromkeys(range(10), 0)
+    for number, loss in stream:
+        epochs[number] += 1
+        if epochs[number] >= max_t:  # a trial at its end is over, whatever its value
+            continue
+        trial = SimpleNamespace(trial_id=str(number))
+        expected = rays.on_result(trial, epochs[number], -loss) == "CONTINUE"
+        assert ours.goes_on(str(number), epochs[number], loss) == expected
+
+
+@given(streams)
+def test_the_same_reports_rebuild_the_same_rungs(stream: list[tuple[int, float]]) -> None:
+    def replay() -> Rungs:
+        rungs = rungs_of(asha(27, 1, 3))
+        for epoch, (number, loss) in enumerate(stream, start=1):
+            rungs.goes_on(str(number), epoch, loss)
+        return rungs
+
+    assert vars(replay()) == vars(replay())
+
+
+def test_brackets_are_as_many_as_rungs_and_one_that_stops_none() -> None:
+    assert asha(10, 1, 3).max_brackets == 4
+    assert asha(5, 5, 2).max_brackets == 1
+    assert asha(5, 5, 2).brackets_with(2) == 1
+    assert asha(10, 1, 3).brackets_with(2) == 2
+    assert AshaSettings(brackets=1).brackets_with(2) == 1
+
+
+def test_shares_are_hyperbands() -> None:
+    # max_t 81, grace 1, factor 3: Hyperband's brackets hold 81, 34, 15, 8 and 5 configs
+    rounded = [81, 34, 15, 8, 5]
+    for share, configs in zip(asha(81, 1, 3).shares(5), rounded, strict=True):
+        assert share == pytest.approx(configs / sum(rounded), abs=0.01)
+
+
+@given(shapes, st.data())
+def test_trials_are_spread_over_the_brackets_by_their_shares(
+    shape: tuple[int, int, float], data: st.DataObject
+) -> None:
+    settings = asha(*shape)
+    count = data.draw(st.integers(1, settings.max_brackets))
+    shares, bracket_of = settings.shares(count), Brackets(settings, count).bracket_of
+    first = data.draw(st.integers(0, 10**6))
+    seen = Counter(bracket_of(number) for number in range(first, first + 200))
+    assert sum(shares) == pytest.approx(1)
+    assert set(seen) <= set(range(count))
+    for bracket, share in enumerate(shares):
+        assert abs(seen[bracket] - 200 * share) <= 5  # evenly, not by chance
+    assert bracket_of(0) == 0
+
+
+@given(streams, shapes)
+def test_one_bracket_decides_as_its_rungs(
+    stream: list[tuple[int, float]], shape: tuple[int, int, float]
+) -> None:
+    one, rungs = Brackets(asha(*shape)), rungs_of(asha(*shape))
+    for epoch, (number, loss) in enumerate(stream, start=1):
+        assert one.goes_on(str(number), epoch, loss) == rungs.goes_on(str(number), epoch, loss)
+
+
+@given(streams, shapes, st.data())
+def test_no_trial_is_stopped_before_its_bracket_begins_nor_by_another(
+    stream: list[tuple[int, float]], shape: tuple[int, int, float], data: st.DataObject
+) -> None:
+    settings = asha(*shape)
+    count = data.draw(st.integers(1, settings.max_brackets))
+    starts = settings.starts(count)
+    every = Brackets(settings, count)
+    alone = [rungs_of(settings, start) for start in starts]
+    epochs: Counter[int] = Counter()
+    for number, loss in stream:
+        epochs[number] += 1
+        bracket = every.bracket_of(number)
+        goes_on = every.goes_on(f"{number:05}", epochs[number], loss)
+        assert goes_on or epochs[number] >= starts[bracket]
+        assert goes_on == alone[bracket].goes_on(f"{number:05}", epochs[number], loss)
+
+
+def test_how_long_a_trial_is_expected_to_last() -> None:
+    # all run 1 epoch, a third of them 2 more, a ninth of them 6 more, and 1 more of 27 the last
+    assert asha(10, 1, 3).expected_epochs(1) == pytest.approx(1 + 2 / 3 + 6 / 9 + 1 / 27)
+    assert asha(10, 10, 3).expected_epochs(1) == 10
+    (first, second) = asha(9, 1, 3).shares(2)
+    expected = first * (1 + 2 / 3 + 6 / 9) + second * (3 + 6 / 3)
+    assert asha(9, 1, 3).expected_epochs(2) == pytest.approx(expected)
+
+
+def test_without_stopping_there_is_no_rung() -> None:
+    whole = AshaSettings(max_t=9, reduction_factor=3, brackets=2).without_stopping()
+    assert (whole.max_t, whole.rungs(), whole.brackets_with(2)) == (9, (), 1)

@@ -1,0 +1,137 @@
+"""What Ray asks of a scheduler: which trials stop, which come next, and when the search ends."""
+
+import inspect
+import os
+import pickle
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import FIFOScheduler, TrialScheduler
+from synthetic import Writer, make_folder
+
+from tuner.record.events import RESULT
+from tuner.record.journal import read
+from tuner.search.resuming import Past
+from tuner.search.schedulers._stopping import InOrder, StopAll
+from tuner.search.schedulers.asha import AshaSettings, Brackets
+from tuner.spec.sections import Objective
+
+SETTINGS = AshaSettings(max_t=9, grace_period=1, reduction_factor=3)
+
+
+def report(asha, trial_id, epoch, value, ray_id="any"):
+    trial = SimpleNamespace(trial_id=ray_id, config={"trial_id": trial_id})
+    return asha.on_trial_result(None, trial, {"training_iteration": epoch, "m": value})
+
+
+@pytest.mark.parametrize(("mode", "worse", "better"), [("min", 0.9, 0.1), ("max", 0.1, 0.9)])
+def test_the_worse_is_stopped_and_the_better_goes_on(mode, worse, better):
+    asha = SETTINGS.build(Objective(metric="m", mode=mode))
+    assert report(asha, "00000", 1, 0.5) == TrialScheduler.CONTINUE
+    assert report(asha, "00001", 1, worse) == TrialScheduler.STOP
+    assert report(asha, "00002", 1, better) == TrialScheduler.CONTINUE
+    assert asha.stopped == {"00001"}
+
+
+def test_no_trial_is_stopped_before_the_grace_period():
+    asha = SETTINGS.model_copy(update={"grace_period": 3}).build(Objective(metric="m"))
+    for number in range(9):
+        assert report(asha, f"{number:05}", 2, number) == TrialScheduler.CONTINUE
+
+
+def test_a_trial_under_a_new_id_of_rays_counts_once():
+    asha = SETTINGS.build(Objective(metric="m"))
+    report(asha, "00000", 1, 0.5, ray_id="a")
+    assert report(asha, "00000", 1, 0.9, ray_id="b") == TrialScheduler.CONTINUE
+
+
+@pytest.mark.parametrize("scheduler", [InOrder(), SETTINGS.build(Objective(metric="m"))])
+def test_no_trial_is_given_the_worker_of_another(scheduler):
+    starting = SimpleNamespace(status=Trial.PENDING)
+    controller = SimpleNamespace(get_trials=lambda: [starting])
+    assert FIFOScheduler().choose_trial_to_run(controller) is starting
+    assert scheduler.choose_trial_to_run(controller) is None
+
+
+def test_recorded_reports_decide_as_live_ones():
+    live, replayed = (SETTINGS.build(Objective(metric="m")) for _ in range(2))
+    for number, value in enumerate([0.5, 0.9, 0.2, 0.4, 0.1, 0.6]):
+        goes_on = report(live, f"{number:05}", 1, value) == TrialScheduler.CONTINUE
+        assert replayed.record(f"{number:05}", 1, {"m": value}) == goes_on
+    assert live.stopped == replayed.stopped
+
+
+@pytest.mark.parametrize("brackets", [1, 2, 4])
+def test_a_journal_cut_anywhere_leads_to_the_same_decisions(tmp_path, brackets):
+    """What was reported before a kill is recorded from the journal, and the rest comes live."""
+    settings = AshaSettings(max_t=10, reduction_factor=3, brackets=brackets)
+    rng = np.random.default_rng(brackets)
+    reports = [
+        (number, epoch, float(rng.random())) for epoch in range(1, 10) for number in range(40)
+    ]
+
+    def asha():
+        return settings.build(Objective(metric="val_loss"), brackets=brackets)
+
+    whole = asha()
+    decisions = [whole.record(f"{n:05}", epoch, {"val_loss": loss}) for n, epoch, loss in reports]
+    assert 0 < decisions.count(False) < len(decisions)
+    for cut in (1, 39, 150, len(reports) - 1):
+        writer = Writer(make_folder(tmp_path / f"cut-{cut}"))
+        for n, epoch, loss in reports[:cut]:
+            if epoch == 1:
+                writer.trial(n, [], end=None)
+            writer.add(RESULT, trial_id=f"{n:05}", epoch=epoch, metrics={"val_loss": loss})
+        writer.kill()
+        resumed = asha()
+        for trial_id, epoch, metrics in Past.of(read(writer.folder), metric="val_loss").reports():
+            resumed.record(trial_id, epoch, metrics)
+        after = [resumed.record(f"{n:05}", e, {"val_loss": loss}) for n, e, loss in reports[cut:]]
+        assert after == decisions[cut:]
+        assert resumed.stopped == whole.stopped
+
+
+def test_a_later_bracket_begins_later():
+    asha = SETTINGS.build(Objective(metric="m"), brackets=3)
+    bracket_of = Brackets(SETTINGS, 3).bracket_of
+    stopped = {}
+    for number in range(60):
+        stopped.setdefault(bracket_of(number), [])
+        for epoch in range(1, SETTINGS.max_t):
+            if report(asha, f"{number:05}", epoch, number) == TrialScheduler.STOP:
+                stopped[bracket_of(number)].append(epoch)
+                break
+    assert [set(epochs) for _, epochs in sorted(stopped.items())] == [{1}, {3}, set()]
+
+
+def test_it_pickles():
+    asha = SETTINGS.build(Objective(metric="m"))
+    report(asha, "00000", 1, 0.5)
+    assert report(pickle.loads(pickle.dumps(asha)), "00001", 1, 0.9) == TrialScheduler.STOP
+
+
+def test_what_stop_all_looks_at_need_not_pickle():
+    with open(os.devnull) as stream:
+        pickle.dumps(StopAll(lambda: stream.closed))
+
+
+def test_stop_all_ends_all_trials_or_none():
+    over = False
+    stopper = StopAll(lambda: over)
+    assert (stopper("x", {}), stopper.stop_all()) == (False, False)
+    over = True
+    assert (stopper("x", {}), stopper.stop_all()) == (False, True)
+
+
+@pytest.mark.parametrize("make", [InOrder, lambda: AshaSettings().build(Objective())])
+def test_rays_patience_with_its_workers_at_the_end_is_ours(make):
+    """The attribute that is set is the one that Ray reads."""
+    from ray.tune.execution.tune_controller import TrialRunnerWrapper, TuneController
+
+    controller = SimpleNamespace()
+    make().on_trial_add(TrialRunnerWrapper(controller, None), None)
+    [name] = vars(controller)
+    assert f"self.{name}: int = 10\n" in inspect.getsource(TuneController.__init__)
+    assert getattr(controller, name) < 10

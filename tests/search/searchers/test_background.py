@@ -1,0 +1,191 @@
+"""Suggestions ahead of time: never a wait, and one at a time the same as without."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+import pytest
+from contracts.searcher_contract import FINITE, SPACE, loss_of, play
+from ray.tune.search import Searcher
+
+from tuner.search.searchers._background import BackgroundSearch
+from tuner.search.searchers._learning import LearningSearch
+from tuner.search.searchers.bohb import BOHB
+
+MODEL = BOHB(random_share=0.05, candidates=64)
+
+
+def ahead(slots: int = 1, space: Any = SPACE, search: type[LearningSearch] = LearningSearch) -> Any:
+    return BackgroundSearch(search(MODEL, space, "loss", "min", seed=1), slots=slots)
+
+
+def wait(search: BackgroundSearch, trial_id: str) -> Any:
+    """What the search suggests, once it does."""
+    for _ in range(1000):
+        config = search.suggest(trial_id)
+        if config is not None:
+            return config
+        time.sleep(0.005)
+    raise AssertionError("no suggestion in 5 s")
+
+
+class Patient(BackgroundSearch):
+    """As the driver does it: asks again until there is one."""
+
+    def suggest(self, trial_id: str) -> Any:
+        for _ in range(1000):
+            config = super().suggest(trial_id)
+            if config is not None:
+                return config
+            time.sleep(0.002)
+        raise AssertionError
+
+
+def test_one_at_a_time_is_the_sequence_of_the_search_itself() -> None:
+    patient = Patient(LearningSearch(MODEL, SPACE, "loss", "min", seed=1))
+    plain = LearningSearch(MODEL, SPACE, "loss", "min", seed=1)
+    assert play(patient, 0, 20) == play(plain, 0, 20)
+    assert patient.origin("00000") == "random"
+
+
+def test_asking_never_waits() -> None:
+    release = threading.Event()
+
+    class Slow(LearningSearch):
+        def suggest(self, trial_id: str) -> Any:
+            release.wait(5)
+            return super().suggest(trial_id)
+
+    search = ahead(search=Slow)
+    started = time.perf_counter()
+    assert search.suggest("a") is None
+    search.on_trial_result("unknown", {"loss": 1.0})
+    assert search.suggest("a") is None
+    assert time.perf_counter() - started < 1
+    release.set()
+    assert wait(search, "a")["fixed"] == 3
+
+
+def ready(search: BackgroundSearch, first: int) -> int:
+    """How many are given out one after another without a pause."""
+    search.settle()
+    given = 0
+    while search.suggest(str(first + given)) is not None:
+        given += 1
+    return given
+
+
+def test_with_many_slots_all_are_ready_at_first_and_later_some() -> None:
+    made: list[str] = []
+
+    class Counted(LearningSearch):
+        def suggest(self, trial_id: str) -> Any:
+            made.append(trial_id)
+            return super().suggest(trial_id)
+
+    search = ahead(slots=64, search=Counted)
+    wait(search, "0")
+    search.settle()
+    assert all(search.suggest(str(number)) for number in range(1, 64))
+    search.settle()
+    assert len(made) == 64 + 8
+
+
+def test_what_is_missing_is_computed_before_more_is_taken_in() -> None:
+    """So that a model need not be fitted anew for each."""
+    order: list[str] = []
+
+    class Busy(LearningSearch):
+        def suggest(self, trial_id: str) -> Any:
+            order.append("suggest")
+            search.on_trial_result("0", {"loss": 1.0, "training_iteration": len(order)})
+            return super().suggest(trial_id)
+
+        def on_trial_result(self, trial_id: str, result: Any) -> None:
+            order.append("report")
+
+    search = ahead(slots=64, search=Busy)
+    assert search.suggest("0") is None
+    search.settle()
+    assert order == ["suggest"] * 65 + ["report"] * 65
+
+
+def test_with_few_slots_none_is_ready_before_it_is_asked_for() -> None:
+    search = ahead(slots=4)
+    wait(search, "0")
+    assert ready(search, 1) == 0
+
+
+def test_the_state_has_our_ids_and_no_spare_suggestions(tmp_path: Any) -> None:
+    search = ahead(slots=16)
+    for number in range(12):
+        trial_id = f"{number:05d}"
+        config = wait(search, trial_id)
+        result = {"loss": loss_of(config), "training_iteration": 1}
+        search.on_trial_complete(trial_id, result)
+    search.save(str(tmp_path / "state"))
+    state = json.loads((tmp_path / "state").read_text())
+    assert sorted(state["trials"]) == [f"{number:05d}" for number in range(12)]
+    assert all(trial["status"] == "ended" for trial in state["trials"].values())
+    other = ahead()
+    other.restore(str(tmp_path / "state"))
+    assert other.origin("00003") == search.origin("00003")
+    assert wait(other, "00012")
+
+
+def test_what_is_being_computed_is_finished_before_the_process_exits() -> None:
+    """A thread that is killed inside of numpy aborts the process."""
+    code = (
+        "import time\n"
+        "from tuner.search.searchers._background import BackgroundSearch\n"
+        "from tuner.search.searchers._learning import LearningSearch\n"
+        "class Slow(LearningSearch):\n"
+        "    def suggest(self, trial_id):\n"
+        "        time.sleep(0.5)\n"
+        "        print('computed')\n"
+        "        return super().suggest(trial_id)\n"
+        "BackgroundSearch(Slow(None, {'x': 'uniform(0, 1)'}, 'loss', 'min')).suggest('a')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "computed\n")
+
+
+def test_a_finite_space_ends() -> None:
+    search = ahead(space=FINITE)
+    configs = [wait(search, str(number)) for number in range(9)]
+    assert len({json.dumps(config) for config in configs}) == 9
+    assert wait(search, "9") == Searcher.FINISHED
+
+
+def test_what_goes_wrong_in_the_thread_is_raised_where_it_is_asked_for() -> None:
+    class Broken(LearningSearch):
+        def suggest(self, trial_id: str) -> Any:
+            raise ZeroDivisionError
+
+    search = ahead(search=Broken)
+    with pytest.raises(ZeroDivisionError):
+        wait(search, "a")
+
+
+def test_what_is_given_before_the_first_suggestion_is_known_to_it_with_many_slots_too() -> None:
+    search = ahead(slots=64, space={"a": "choice([1, 2])"})
+    search.add_evaluated_point({"a": 1}, 0.5)
+    assert wait(search, "00000") == {"a": 2}
+
+
+def test_nothing_is_suggested_while_what_was_before_is_told() -> None:
+    """It would be a config that is told next."""
+    plain = LearningSearch(MODEL, SPACE, "loss", "min", seed=1)
+    before = play(plain, 0, 12)
+    search = ahead(slots=16)
+    for number, config in enumerate(before):
+        search.take_trial(f"{number:05d}", config)
+        search.on_trial_complete(f"{number:05d}", {"loss": loss_of(config)})
+        search.settle()
+    assert wait(search, "00012") == plain.suggest("00012")
+    assert ready(search, 13) == 2

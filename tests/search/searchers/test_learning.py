@@ -1,0 +1,138 @@
+"""What the searchers that learn share: their trials, and when the model is asked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from ray.tune.search import Searcher
+
+from tuner.search.searchers._learning import LearningSearch
+from tuner.search.searchers._observations import ModelInput
+from tuner.space.encoding import Array, Encoding
+
+SPACE = {"x": "uniform(0, 1)"}
+
+
+class Middle:
+    """Proposes the middle, then nothing; keeps what it was given."""
+
+    seen: ModelInput | None = None
+
+    def propose(
+        self, data: ModelInput, encoding: Encoding, rng: np.random.Generator
+    ) -> Iterator[Array]:
+        self.seen = data
+        yield np.full(len(encoding), 0.5)
+
+
+class MiddleSearch(LearningSearch):
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        self.model = Middle()
+        super().__init__(self.model, *args, **settings)
+
+    @property
+    def seen(self) -> ModelInput | None:
+        return self.model.seen
+
+
+def middle(space: Any = SPACE, *, startup: int = 2, **settings: Any) -> MiddleSearch:
+    options = {"metric": "loss", "mode": "min", "seed": 0, **settings}
+    return MiddleSearch(space, **options, startup=startup)
+
+
+def report(search: MiddleSearch, trial_id: str, loss: Any, epoch: int = 1) -> None:
+    search.on_trial_result(trial_id, {"loss": loss, "training_iteration": epoch})
+
+
+def seen(search: MiddleSearch) -> ModelInput:
+    search.suggest("next")
+    assert search.seen is not None
+    return search.seen
+
+
+def test_the_model_is_asked_once_enough_have_reported_and_pending_trials_do_not_count() -> None:
+    search = middle()
+    for trial_id in "abcd":
+        search.suggest(trial_id)
+    report(search, "a", 1.0)
+    search.suggest("e")
+    assert search.seen is None
+    report(search, "b", 2.0)
+    assert search.suggest("f") == {"x": 0.5}
+    assert [search.origin(t) for t in "abcdef"] == [*["random"] * 5, "model"]
+    search.suggest("g")  # the middle is known by now
+    assert search.origin("g") == "random"
+
+
+def test_the_start_spreads_over_the_space_and_depends_on_the_seed() -> None:
+    firsts = {middle(seed=seed).suggest("0")["x"] for seed in range(3)}
+    assert len(firsts) == 3
+    search = middle(startup=99)
+    eighths = {int(8 * search.suggest(str(i))["x"]) for i in range(8)}
+    assert eighths == set(range(8))
+
+
+def test_what_the_model_is_given() -> None:
+    search = middle(startup=1)
+    for trial_id in ("ended", "live", "failed", "nan", "pending", "lost", "partly"):
+        search.suggest(trial_id)
+    report(search, "ended", 3.0)
+    search.on_trial_complete("ended", {"loss": 1.0, "training_iteration": 2})
+    report(search, "live", 2.0)
+    report(search, "failed", 5.0)
+    search.on_trial_complete("failed", error=True)
+    search.on_trial_complete("nan", {"loss": math.nan, "training_iteration": 1})
+    search.on_trial_complete("lost")
+    report(search, "partly", 4.0)
+    search.on_trial_complete("partly")
+    data = seen(search)
+    assert data.curves == [{1: 3.0, 2: 1.0}, {1: 2.0}, {1: 4.0}]
+    assert data.live_N.tolist() == [False, True, False]
+    assert (len(data.u_ND), len(data.failed_ND), len(data.pending_PD)) == (3, 2, 1)
+    assert data.loss_N.tolist() == pytest.approx([1.0, 1.0, 1.0])
+    assert np.argsort(data.loss_N).tolist() == [1, 0, 2]
+
+
+def test_a_report_without_an_epoch_is_of_the_next_one_and_a_late_one_changes_nothing() -> None:
+    search = middle(startup=1)
+    search.suggest("a")
+    for loss in (3.0, 2.0):
+        search.on_trial_result("a", {"loss": loss})
+    search.on_trial_result("a", {"loss": 1.0, "training_iteration": True})
+    search.on_trial_complete("a", {"loss": 0.5, "training_iteration": 9})
+    report(search, "a", 99.0, 10)
+    search.on_trial_complete("a", error=True)
+    assert seen(search).curves == [{1: 3.0, 2: 2.0, 3: 1.0, 9: 0.5}]
+
+
+def test_a_config_that_came_to_nothing_may_come_again_and_others_not() -> None:
+    search = middle({"x": "choice([1, 2])"})
+    first, second = search.suggest("a"), search.suggest("b")
+    search.on_trial_complete("a", error=True)
+    search.on_trial_complete("b")
+    assert first != second
+    assert search.suggest("c") == second
+    assert search.suggest("d") == Searcher.FINISHED
+
+
+def test_a_trial_is_given_its_config_again_and_cannot_change_it() -> None:
+    search = middle({"x": "uniform(0, 1)", "sizes": "choice([[1, 2]])"})
+    config = search.suggest("a")
+    config["sizes"].append(3)
+    assert search.suggest("a")["sizes"] == [1, 2]
+
+
+def test_a_state_of_another_format_is_refused() -> None:
+    for state in ({}, {"format": 99}, None):
+        with pytest.raises(ValueError, match="not a state of format 1"):
+            middle().set_state(state)  # type: ignore[arg-type]
+
+
+def test_an_empty_space_is_none() -> None:
+    with pytest.raises(ValueError, match="space: must be given"):
+        middle({}).suggest("a")
+    assert not middle().set_search_properties("loss", "min", SPACE)

@@ -1,0 +1,154 @@
+"""Extensions by name: those that ship, and the user's, which are imported only to be run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ray.tune.search import Searcher
+
+from tuner.errors import SpecError
+from tuner.planning.validation import validate
+from tuner.spec.experiment import ExperimentSpec, build_spec
+from tuner.spec.schedulers import SCHEDULERS
+from tuner.spec.strategies import SEARCHERS
+
+SPACE = {"lr": "loguniform(1e-3, 1)"}
+SPEC: dict[str, Any] = {
+    "training": {"model": "cnn", "dataset": "digits"},
+    "search": {"space": SPACE},
+    "num_samples": 2,
+}
+
+SEARCHER = """
+from tuner.search.searchers import numbered_searcher
+from tuner.spec.strategies import SearchSettings
+
+class Settings(SearchSettings):
+    first: float = 0.5
+
+SETTINGS = Settings
+
+def build(settings, seed, **context):
+    return numbered_searcher("halving", lambda number: {"lr": settings.first / 2**number})
+"""
+SCHEDULER = """
+from tuner.search.schedulers import stopping_scheduler
+from tuner.spec.schedulers import SchedulerSettings
+
+class Settings(SchedulerSettings):
+    worst: float = 1.0
+
+SETTINGS = Settings
+
+class Threshold:
+    def __init__(self, worst):
+        self.worst = worst
+
+    def goes_on(self, trial_id, epoch, loss):
+        return loss <= self.worst
+
+def build(settings, objective, brackets):
+    return stopping_scheduler(objective, Threshold(settings.worst))
+"""
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package of the user's with a searcher and a scheduler."""
+    package = tmp_path / "mine"
+    package.mkdir()
+    (package / "halving.py").write_text(SEARCHER)
+    (package / "threshold.py").write_text(SCHEDULER)
+    (package / "empty.py").write_text("")
+    (package / "broken.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in [name for name in sys.modules if name.split(".")[0] == "mine"]:
+        monkeypatch.delitem(sys.modules, name)
+    return package
+
+
+def faults(**sections: Any) -> list[str]:
+    with pytest.raises(SpecError) as refused:
+        validate({**SPEC, **sections})
+    return [str(fault) for fault in refused.value.faults]
+
+
+def test_what_ships_is_what_the_packages_hold() -> None:
+    assert SEARCHERS.names() == ["bayesopt", "bohb", "grid", "hyperopt", "random"]
+    assert SCHEDULERS.names() == ["asha"]
+
+
+@pytest.mark.parametrize("strategy", SEARCHERS.names())
+def test_every_strategy_has_settings_of_its_name_and_builds_a_searcher(strategy: str) -> None:
+    settings = build_spec({**SPEC, "search": {"strategy": strategy, "space": SPACE}}).search
+    assert isinstance(settings, SEARCHERS.settings(strategy))
+    assert isinstance(settings.build(seed=1), Searcher)
+
+
+@pytest.mark.parametrize("registry", [SEARCHERS, SCHEDULERS], ids=lambda registry: registry.kind)
+def test_settings_are_read_without_what_the_search_needs(registry: Any) -> None:
+    names = [f"{registry.package}.{name}" for name in registry.names()]
+    code = f"import sys, {', '.join(names)}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert not loaded & {"ray", "torch", "scipy", "hyperopt", "sklearn", "pandas", "numpy"}
+
+
+def test_a_searcher_of_the_users_is_called_by_its_module(mine: Path) -> None:
+    search = {"strategy": "mine.halving", "space": SPACE, "first": 0.8}
+    spec = validate({**SPEC, "search": search})
+    searcher = spec.search.build(spec.seed)
+    assert [searcher.suggest(f"{n:05d}")["lr"] for n in range(3)] == [0.8, 0.4, 0.2]
+    assert faults(search={**search, "first": "x"}) == ["search.first: must be a number, got 'x'"]
+    assert "search.last: unknown key 'last'" in faults(search={**search, "last": 1})[0]
+
+
+def test_a_scheduler_of_the_users_is_called_by_its_module(mine: Path) -> None:
+    spec = validate({**SPEC, "scheduler": {"name": "mine.threshold", "worst": 0.5, "max_t": 7}})
+    assert (spec.epochs, spec.brackets) == (7, 1)
+    assert spec.scheduler is not None
+    scheduler = spec.scheduler.build(spec.objective)
+    assert scheduler.record("00000", 1, {"val_loss": 0.4})
+    assert not scheduler.record("00001", 1, {"val_loss": 0.6})
+    assert scheduler.stopped == {"00001"}
+    assert spec.scheduler.without_stopping().rungs() == ()
+    assert spec.scheduler.stopping_text() == "mine.threshold, at 7 epochs at the latest"
+    assert faults(scheduler={"name": "mine.threshold", "worst": "x"}) == [
+        "scheduler.worst: must be a number, got 'x'"
+    ]
+
+
+def test_to_read_a_spec_runs_no_code_of_the_users(mine: Path) -> None:
+    (mine / "halving.py").write_text("raise SystemExit('imported')")
+    raw = {
+        **SPEC,
+        "search": {"strategy": "mine.halving", "space": SPACE, "first": 0.8},
+        "scheduler": {"name": "nowhere.to.be_found", "worst": [1, {"a": None}]},
+        "warm_start": "earlier",
+    }
+    spec = build_spec(raw)
+    assert "mine" not in sys.modules
+    assert spec.search.model_dump(mode="json")["first"] == 0.8
+    assert ExperimentSpec.from_text(spec.to_json()) == spec
+    assert ExperimentSpec.from_text(spec.to_yaml()) == spec
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("mine.nothing", "cannot be imported (ModuleNotFoundError: No module named 'mine.nothing'"),
+        ("mine.broken", "cannot be imported (ZeroDivisionError: division by zero), got 'mine.brok"),
+        ("mine.empty", "must be a module with SETTINGS, a SearchSettings, and a function build"),
+        ("mine.threshold", "must be a module with SETTINGS, a SearchSettings, and a function"),
+        ("_numbered", "unknown search '_numbered'; available: bayesopt, bohb, grid, hyperopt, ra"),
+        ("mine.", "unknown search 'mine.'"),
+    ],
+)
+def test_what_is_no_extension_is_refused(mine: Path, name: str, fault: str) -> None:
+    told = faults(search={"strategy": name, "space": {"lr": "uniform(1, 0)"}})
+    assert told[0].startswith(f"search.strategy: {fault}")
+    assert "search.space.lr: uniform: lower must be at most upper" in told[1]

@@ -1,0 +1,42 @@
+"""The section `scheduler`: by its name or with settings, none, and what a plan says of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tuner.errors import SpecError
+from tuner.spec.experiment import build_spec
+
+MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}
+
+
+def test_a_name_alone_has_the_defaults() -> None:
+    default = build_spec(MINIMAL).scheduler
+    assert build_spec({**MINIMAL, "scheduler": "asha"}).scheduler == default
+    assert build_spec({**MINIMAL, "scheduler": {"max_t": 10}}).scheduler == default
+
+
+@pytest.mark.parametrize("none", ["none", {"name": "none"}, None])
+def test_there_may_be_none(none: object) -> None:
+    assert build_spec({**MINIMAL, "scheduler": none}).scheduler is None
+
+
+def test_one_that_is_not_known_is_refused_with_the_choices() -> None:
+    with pytest.raises(
+        SpecError, match="scheduler: unknown scheduler 'pbt'; available: asha, none"
+    ):
+        build_spec({**MINIMAL, "scheduler": {"name": "pbt", "interval": 3}})
+
+
+def test_a_plan_says_when_trials_are_stopped() -> None:
+    scheduler = build_spec({**MINIMAL, "scheduler": {"max_t": 9, "reduction_factor": 3}}).scheduler
+    assert scheduler is not None
+    assert scheduler.stopping_text() == "ASHA at epoch 1, 3: the best 1 in 3 goes on"
+    assert scheduler.brackets_text(3) == (
+        "3, first compared: 55% of trials at epoch 1, 27% at epoch 3, 18% never"
+    )
+    assert scheduler.without_stopping().stopping_text() == (
+        "none: the grace period is as long as a trial"
+    )

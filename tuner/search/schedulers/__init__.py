@@ -1,0 +1,19 @@
+"""Schedulers: they stop trials. Each module is one of its name, or `_machinery`.
+
+A scheduler is the class of its settings and a rule; see `asha` beside.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tuner.search.schedulers._stopping import Rule, StoppingScheduler
+    from tuner.spec.sections import Objective
+
+
+def stopping_scheduler(objective: Objective, rule: Rule) -> StoppingScheduler:
+    """Ray Tune's scheduler that stops trials by `rule`."""
+    from tuner.search.schedulers._stopping import StoppingScheduler
+
+    return StoppingScheduler(objective, rule)

@@ -1,0 +1,94 @@
+"""What schedulers are made of: trials in their order, a rule that stops them, the search's end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from ray.tune import Stopper
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import FIFOScheduler, TrialScheduler
+
+from tuner.spec.sections import Objective
+
+_CLEANUP_TIMEOUT_S = 5
+
+
+class InOrder(FIFOScheduler):
+    """Stops no trial, and lets Tune start them in their order as workers come free."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+        """Shorten how long Ray waits for workers when the search ends.
+
+        Ray gives them 5 s to end by themselves and then, one after the other, until 10 s have
+        passed; a Ctrl-C within a long epoch meets all of them. What a worker has reported is safe
+        by then, and the rest is run again on resume. Ray has no option for this, so the attribute
+        is set on its controller (2.x), which a scheduler is shown inside of a wrapper.
+        """
+        controller = getattr(tune_controller, "_tune_controller", tune_controller)
+        controller._actor_force_cleanup_timeout = _CLEANUP_TIMEOUT_S
+
+    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+        """None, so that Tune itself takes the next trial.
+
+        Ray's own answer is the oldest pending trial, even one whose worker is just starting. Tune
+        would give it the next free worker and end the one that was started for it, whose place a
+        new process must fill. With short trials that goes on for the whole search.
+        """
+        return None
+
+
+class Rule(Protocol):
+    """Decides from reports which trials go on."""
+
+    def goes_on(self, trial_id: str, epoch: int, loss: float) -> bool:
+        """Take in a finite loss (lower is better); whether the trial goes on.
+
+        The same reports in the same order must give the same answers: that is how a resumed
+        search rebuilds the rule from its journal.
+        """
+
+
+class StoppingScheduler(InOrder):
+    """Stops trials by a rule on our trial_id and epoch, whatever ids Ray gives them.
+
+    `stopped` holds the trial_id of each trial that it stopped.
+    """
+
+    def __init__(self, objective: Objective, rule: Rule) -> None:
+        super().__init__()
+        self._objective, self._rule = objective, rule
+        self.stopped: set[str] = set()
+
+    def record(self, trial_id: str, epoch: int, metrics: Mapping[str, float]) -> bool:
+        """Take in a report, live or from a journal; returns whether the trial goes on."""
+        loss = self._objective.key(metrics[self._objective.metric])
+        goes_on = self._rule.goes_on(trial_id, epoch, loss)
+        if not goes_on:
+            self.stopped.add(trial_id)
+        return goes_on
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        trial_id = str(trial.config["trial_id"])
+        goes_on = self.record(trial_id, int(result["training_iteration"]), result)
+        return str(TrialScheduler.CONTINUE if goes_on else TrialScheduler.STOP)
+
+
+class StopAll(Stopper):
+    """Ends every trial as soon as `is_over()`; never a single one."""
+
+    def __init__(self, is_over: Callable[[], bool]) -> None:
+        self._is_over = is_over
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        return False
+
+    def stop_all(self) -> bool:
+        return self._is_over()
+
+    def __reduce__(self) -> tuple[type[StopAll], tuple[Callable[[], bool]]]:
+        # Ray pickles it into snapshots that nobody reads, and what `is_over` holds does not pickle
+        return StopAll, (bool,)

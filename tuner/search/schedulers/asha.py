@@ -1,0 +1,165 @@
+"""Asynchronous successive halving and Hyperband, on plain numbers.
+
+Li et al., "A System for Massively Parallel Hyperparameter Tuning" (MLSys 2020), in the stopping
+form that Ray Tune's ASHA has: a trial that reaches a rung goes on if it is among the best
+1 / reduction_factor of those that reached it before. Brackets are Hyperband's (Li et al., JMLR
+2018): halving that begins at the first rung, at the second, ..., each with rungs of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import accumulate, islice, pairwise
+from typing import TYPE_CHECKING, Literal, Self
+
+from pydantic import Field, model_validator
+
+from tuner.errors import Fault
+from tuner.search.schedulers import stopping_scheduler
+from tuner.settings_base import FaultsError
+from tuner.spec.schedulers import SchedulerSettings
+from tuner.spec.sections import Objective
+from tuner.wording import number
+
+if TYPE_CHECKING:
+    from tuner.search.schedulers._stopping import StoppingScheduler
+
+MAX_RUNGS = 100
+
+
+class AshaSettings(SchedulerSettings):
+    """Asynchronous successive halving (Li et al., MLSys 2020), counted in epochs.
+
+    max_t: upper bound of a trial in epochs, inclusive. grace_period: the first rung, the epoch
+    before which no trial is stopped. reduction_factor: above 1; one in so many goes on at a rung.
+    brackets: of asynchronous Hyperband; each begins one rung later than the one before, for what
+    looks bad at first. None: 1, and for bohb 2.
+    """
+
+    name: Literal["asha"] = "asha"
+    grace_period: int = Field(1, ge=1)
+    reduction_factor: float = Field(4, gt=1)
+    brackets: int | None = Field(None, ge=1)
+
+    @model_validator(mode="after")
+    def _fits_max_t(self) -> Self:
+        if self.grace_period > self.max_t:
+            rule = f"must be at most max_t, got {self.grace_period} and {self.max_t}"
+            raise FaultsError(Fault("grace_period", rule))
+        # With a factor of just 1 there is no end to the rungs: several lie within an epoch, or one
+        # at every epoch, which halves nothing
+        if any(True for _ in islice(self._milestones(), MAX_RUNGS, None)):
+            rule = f"must be larger: it makes more than {MAX_RUNGS} rungs up to max_t"
+            raise FaultsError(Fault("reduction_factor", rule, self.reduction_factor))
+        if self.brackets and self.brackets > self.max_brackets:
+            rule = f"must be at most {self.max_brackets}, one more than there are rungs"
+            raise FaultsError(Fault("brackets", rule, self.brackets))
+        return self
+
+    @property
+    def max_brackets(self) -> int:
+        """One for each rung, and one that stops no trial."""
+        return len(self.rungs()) + 1
+
+    def brackets_with(self, default: int) -> int:
+        return self.brackets or min(default, self.max_brackets)
+
+    def rungs(self) -> tuple[float, ...]:
+        return tuple(self._milestones())
+
+    def starts(self, brackets: int) -> list[float]:
+        """The first rung of each bracket; `max_t` for one that stops no trial."""
+        return [*self.rungs(), self.max_t][:brackets]
+
+    def shares(self, brackets: int) -> tuple[float, ...]:
+        """Each bracket's share of the trials; they sum to 1.
+
+        As in Hyperband, brackets spend about the same: one of r rungs has trials in proportion to
+        reduction_factor ** r / (r + 1).
+        """
+        rungs = len(self.rungs())
+        weights = [self.reduction_factor ** (rungs - b) / (rungs - b + 1) for b in range(brackets)]
+        return tuple(weight / sum(weights) for weight in weights)
+
+    def expected_epochs(self, brackets: int) -> float:
+        """How long a trial lasts on average, by the rungs alone."""
+        total = 0.0
+        for start, share in zip(self.starts(brackets), self.shares(brackets), strict=True):
+            rungs = [*(rung for rung in self.rungs() if rung >= start), self.max_t]
+            steps = (later - rung for rung, later in pairwise(rungs))
+            trained = (self.reduction_factor ** -(n + 1) * step for n, step in enumerate(steps))
+            total += share * (rungs[0] + sum(trained))
+        return total
+
+    def stopping_text(self) -> str:
+        if not self.rungs():
+            return "none: the grace period is as long as a trial"
+        epochs = ", ".join(number(float(rung)) for rung in self.rungs())
+        return f"ASHA at epoch {epochs}: the best 1 in {number(self.reduction_factor)} goes on"
+
+    def brackets_text(self, brackets: int) -> str:
+        starts = [*(f"at epoch {number(float(rung))}" for rung in self.rungs()), "never"]
+        shares = zip(self.shares(brackets), starts, strict=False)
+        first, *others = (f"{share:.0%} {start}" for share, start in shares)
+        first = first.replace("%", "% of trials")
+        return f"{brackets}, first compared: {', '.join([first, *others])}"
+
+    def without_stopping(self) -> SchedulerSettings:
+        return self.model_copy(update={"grace_period": self.max_t, "brackets": None})
+
+    def _milestones(self) -> Iterator[float]:
+        milestone: float = self.grace_period
+        while milestone < self.max_t:
+            yield milestone
+            milestone *= self.reduction_factor
+
+
+SETTINGS = AshaSettings
+
+
+def build(settings: AshaSettings, objective: Objective, brackets: int) -> StoppingScheduler:
+    """ASHA in so many brackets."""
+    return stopping_scheduler(objective, Brackets(settings, brackets))
+
+
+class Brackets:
+    """The rungs of `count` brackets; a trial's bracket follows from its number alone."""
+
+    def __init__(self, settings: AshaSettings, count: int = 1) -> None:
+        self._ends = list(accumulate(settings.shares(count)))
+        self._rungs = [
+            Rungs([rung for rung in settings.rungs() if rung >= start], settings.reduction_factor)
+            for start in settings.starts(count)
+        ]
+        assert len(self._rungs) == count
+
+    def goes_on(self, trial_id: str, epoch: int, loss: float) -> bool:
+        """See `Rungs.goes_on`, among the trials of its bracket; `trial_id` is a number as text."""
+        return self._rungs[self.bracket_of(int(trial_id))].goes_on(trial_id, epoch, loss)
+
+    def bracket_of(self, trial: int) -> int:
+        """The bracket of a trial: multiples of the golden ratio spread evenly over the shares."""
+        place = trial * (math.sqrt(5) - 1) / 2 % 1.0
+        return min(bisect_right(self._ends, place), len(self._ends) - 1)
+
+
+class Rungs:
+    """What was reported at each rung, and the decision that follows."""
+
+    def __init__(self, epochs: list[float], reduction_factor: float) -> None:
+        self._share = 1 / reduction_factor
+        self._rungs: list[tuple[float, dict[str, float]]] = [(epoch, {}) for epoch in epochs]
+
+    def goes_on(self, trial_id: str, epoch: int, loss: float) -> bool:
+        """Record a finite loss and tell whether the trial goes on."""
+        import numpy as np  # a spec imports this module and needs no arrays
+
+        for milestone, scores in reversed(self._rungs):
+            if epoch < milestone or trial_id in scores:
+                continue
+            others = list(scores.values())
+            scores[trial_id] = -loss
+            return not others or bool(-loss >= np.percentile(others, (1 - self._share) * 100))
+        return True

@@ -1,0 +1,165 @@
+"""A Gaussian process with Matern 5/2 covariance, and expected improvement, on plain arrays.
+
+Rasmussen and Williams, "Gaussian Processes for Machine Learning" (2006), sections 2.2 and 5.4.
+Hyperparameters are the most probable ones given the data and weak priors. One length scale is
+shared by the features of a group, as by the one-hot features of a choice.
+"""
+
+# N observations, M queries, F features, G groups
+
+from __future__ import annotations
+
+import math
+from copy import copy
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve, cholesky, lapack, solve_triangular
+from scipy.optimize import minimize
+from scipy.special import erfcx, ndtr
+
+Array = NDArray[np.float64]
+Groups = NDArray[np.int64]
+
+_NOISE_FLOOR = 1e-9  # of the variance of the targets
+_JITTER = 1e-10  # on the diagonal, so that it can be factorised
+_MAX_FITTED = 200  # targets that hyperparameters are fitted to: the best and the latest
+_SQRT5 = math.sqrt(5.0)
+
+# Of the logarithms of the hyperparameters, for standardised targets. A length scale's mean grows
+# with log(groups) / 2, as distances do (Hvarfner et al., 2024).
+_PRIORS = {"scale": (-0.3, 1.0), "signal": (0.0, 1.0), "noise": (-9.0, 4.0)}  # (mean, sd)
+_BOUNDS = {"scale": (-4.0, 5.0), "signal": (-4.0, 3.0), "noise": (math.log(_NOISE_FLOOR), 0.5)}
+
+
+class GaussianProcess:
+    """A posterior over functions from [0, 1]^F, given targets of about zero mean and unit variance.
+
+    groups_F: the group of each feature, 0 to G - 1.
+    """
+
+    def __init__(self, x_NF: Array, y_N: Array, groups_F: Groups) -> None:
+        self._groups_F = groups_F
+        rows = np.arange(len(y_N))
+        if len(rows) > _MAX_FITTED:
+            best = np.argsort(y_N, kind="stable")[: _MAX_FITTED // 2]
+            rows = np.union1d(best, rows[-_MAX_FITTED // 2 :])
+        log_theta = _fit(x_NF[rows], y_N[rows], groups_F)
+        self.log_scales_G = log_theta[:-2]
+        self.signal, self.noise = np.exp(log_theta[-2:])
+        self._weights_F = np.exp(-self.log_scales_G)[groups_F]
+        self._condition(x_NF, y_N)
+
+    @property
+    def features(self) -> int:
+        """The number F of features."""
+        return len(self._groups_F)
+
+    def copy(self) -> GaussianProcess:
+        """Another one with the same posterior, to be conditioned on more."""
+        return copy(self)
+
+    def predict(self, x_MF: Array) -> tuple[Array, Array]:
+        """(mean, standard deviation) of the function, without noise, at each query."""
+        z_MF = x_MF * self._weights_F
+        k_MN = self.signal * _matern(_squared_distances(z_MF, self._z_NF))
+        mean_M = k_MN @ self._alpha_N
+        v_NM = solve_triangular(self._chol_NN, k_MN.T, lower=True, check_finite=False)
+        variance_M = self.signal - np.einsum("nm,nm->m", v_NM, v_NM)
+        return mean_M, np.sqrt(np.maximum(variance_M, 1e-12))
+
+    def believe(self, x_MF: Array) -> None:
+        """Condition on the means at the queries, as if observed (Ginsbourger et al., 2010)."""
+        if len(x_MF) == 0:
+            return
+        mean_M, _ = self.predict(x_MF)
+        x_NF = np.concatenate([self._x_NF, x_MF])
+        self._condition(x_NF, np.concatenate([self._y_N, mean_M]))
+
+    def _condition(self, x_NF: Array, y_N: Array) -> None:
+        self._x_NF, self._y_N = x_NF, y_N
+        self._z_NF = x_NF * self._weights_F
+        k_NN = self.signal * _matern(_squared_distances(self._z_NF, self._z_NF))
+        k_NN[np.diag_indices_from(k_NN)] += self.noise + _JITTER
+        self._chol_NN = _cholesky(k_NN)
+        self._alpha_N = cho_solve((self._chol_NN, True), y_N, check_finite=False)
+
+
+def log_expected_improvement(mean_M: Array, sd_M: Array, best: float) -> Array:
+    """log E[max(best - f, 0)] of normal f, exact far out in the tail (Ament et al., 2023)."""
+    z = (best - mean_M) / sd_M
+    near = np.maximum(z, -1.0)
+    log_near = np.log(np.exp(-0.5 * near**2) / math.sqrt(2 * math.pi) + near * ndtr(near))
+    far = np.clip(z, -1e6, -1.0)
+    ratio = far * math.sqrt(math.pi / 2) * erfcx(-far / math.sqrt(2))
+    log_tail = np.where(far > -1e3, np.log1p(np.maximum(ratio, -1 + 1e-15)), -2 * np.log(-far))
+    log_far = -0.5 * far**2 - 0.5 * math.log(2 * math.pi) + log_tail
+    return np.log(sd_M) + np.where(z > -1.0, log_near, log_far)
+
+
+def _fit(x_NF: Array, y_N: Array, groups_F: Groups) -> Array:
+    """The most probable logarithms of (length scales, signal variance, noise variance)."""
+    groups = int(groups_F.max()) + 1 if len(groups_F) else 0
+    d_GNN = np.stack(
+        [_squared_distances(x_NF[:, groups_F == g], x_NF[:, groups_F == g]) for g in range(groups)]
+    )
+    d_GA = d_GNN.reshape(groups, -1)  # A = N * N
+    (scale, scale_sd), (signal, signal_sd), (noise, noise_sd) = _PRIORS.values()
+    means = np.array([scale + 0.5 * math.log(groups)] * groups + [signal, noise])
+    sds = np.array([scale_sd] * groups + [signal_sd, noise_sd])
+    diagonal = np.diag_indices(len(y_N))
+
+    def loss(log_theta: Array) -> tuple[float, Array]:
+        weights_G = np.exp(-2 * log_theta[:groups])
+        signal, noise = np.exp(log_theta[groups:])
+        squared_NN = (weights_G @ d_GA).reshape(len(y_N), len(y_N))
+        root_NN = _SQRT5 * np.sqrt(squared_NN)
+        decay_NN = np.exp(-root_NN)
+        k_NN = signal * (1 + root_NN + (5 / 3) * squared_NN) * decay_NN
+        total_NN = k_NN.copy()
+        total_NN[diagonal] += noise + _JITTER
+        chol_NN, failed = lapack.dpotrf(total_NN, lower=1, clean=1)
+        if failed:
+            return 1e25, np.zeros_like(log_theta)
+        alpha_N = cho_solve((chol_NN, True), y_N, check_finite=False)
+        inverse_NN, _ = lapack.dpotri(chol_NN, lower=1)
+        inverse_NN = inverse_NN + np.tril(inverse_NN, -1).T
+        away = (log_theta - means) / sds
+        value = 0.5 * y_N @ alpha_N + np.log(chol_NN[diagonal]).sum() + 0.5 * away @ away
+        slope_NN = inverse_NN - np.outer(alpha_N, alpha_N)
+        by_squared_NN = slope_NN * (signal * (-5 / 6) * (1 + root_NN) * decay_NN)
+        by_scale_G = -(d_GA @ by_squared_NN.ravel()) * weights_G
+        by_signal = 0.5 * np.einsum("ij,ij->", slope_NN, k_NN)
+        by_noise = 0.5 * noise * slope_NN[diagonal].sum()
+        return float(value), np.concatenate([by_scale_G, [by_signal, by_noise]]) + away / sds
+
+    bounds = [_BOUNDS["scale"]] * groups + [_BOUNDS["signal"], _BOUNDS["noise"]]
+    starts = [means, means + np.array([0.0] * groups + [0.0, 4.0])]
+    fits = [
+        minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 50})
+        for start in starts
+    ]
+    best: Array = min(fits, key=lambda fit: float(fit.fun)).x
+    return best
+
+
+def _squared_distances(a_NF: Array, b_MF: Array) -> Array:
+    # centred, so that little is lost where points lie close together
+    centre_F = b_MF.mean(axis=0) if len(b_MF) else 0.0
+    a_NF, b_MF = a_NF - centre_F, b_MF - centre_F
+    squared_NM = (a_NF**2).sum(1)[:, None] + (b_MF**2).sum(1)[None, :] - 2 * a_NF @ b_MF.T
+    return np.asarray(np.maximum(squared_NM, 0.0))
+
+
+def _matern(squared_NM: Array) -> Array:
+    root_NM = _SQRT5 * np.sqrt(squared_NM)
+    return np.asarray((1 + root_NM + (5 / 3) * squared_NM) * np.exp(-root_NM))
+
+
+def _cholesky(k_NN: Array) -> Array:
+    jitter = 0.0
+    while True:
+        try:
+            return np.asarray(cholesky(k_NN + jitter * np.eye(len(k_NN)), lower=True))
+        except np.linalg.LinAlgError:
+            jitter = max(jitter * 10, 1e-8 * float(k_NN[0, 0]))

@@ -1,0 +1,302 @@
+"""The searcher around every model: its trials, its start, its state.
+
+A suggestion depends on the seed, on its number and on the trials that were reported, never on
+hidden random state: a searcher that is given the same trials goes on with the same configs, in any
+process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from ray.tune.search import Searcher
+
+from tuner.errors import Fault, SpecError
+from tuner.search.searchers._observations import (
+    FAILED,
+    ModelInput,
+    Observation,
+    Observations,
+    model_input,
+)
+from tuner.search.searchers._sampling import random_config, sobol_point, untried_config
+from tuner.settings_base import FaultsError
+from tuner.space.constraints import Constraints
+from tuner.space.domains import Value
+from tuner.space.encoding import Array, Encoding
+from tuner.space.parsing import parse_space
+from tuner.space.spaces import config_key, names_of, space_text
+from tuner.spec.sections import Objective
+
+_FORMAT = 1
+
+
+class Model(Protocol):
+    """What tells the searchers that learn apart."""
+
+    def propose(
+        self, data: ModelInput, encoding: Encoding, rng: np.random.Generator
+    ) -> Iterator[Array]:
+        """Points, the most promising first; the first that is allowed and new is tried."""
+
+
+class StatefulSearcher(Searcher):
+    """A searcher whose state is JSON values."""
+
+    def get_state(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+    def save(self, checkpoint_path: str) -> None:
+        """Write the state to a file, as JSON."""
+        with open(checkpoint_path, "w", encoding="utf-8") as file:
+            json.dump(self.get_state(), file)
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Load the state from a file that `save` wrote. Runs no code from it."""
+        with open(checkpoint_path, encoding="utf-8") as file:
+            self.set_state(json.load(file))
+
+
+class LearningSearch(StatefulSearcher):
+    """Suggests what its model finds most promising.
+
+    space: name -> domain, as Ray's or hyperopt's objects, as text or as ours; else
+    `set_search_properties` gives it. seed: None draws one. points_to_evaluate: configs to begin
+    with; what they leave out is sampled. evaluated_rewards: their values where these are known, so
+    that they are not run. max_t: epochs of a whole trial; else the most that any trial has
+    reported. forbid: expressions that no config may fulfil. startup: trials that must have
+    reported before the model is asked; until then points come from a Sobol sequence. Raises
+    SpecError for what cannot work.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        space: Any = None,
+        metric: str | None = None,
+        mode: Literal["min", "max"] | None = None,
+        seed: int | None = None,
+        points_to_evaluate: Sequence[Mapping[str, Value]] | None = None,
+        evaluated_rewards: Sequence[float] | None = None,
+        time_attr: str = "training_iteration",
+        max_t: int | None = None,
+        *,
+        forbid: Sequence[str] = (),
+        startup: int = 10,
+    ) -> None:
+        if mode not in (None, "min", "max"):
+            raise _refused([Fault("mode", "must be 'min' or 'max'", mode)])
+        super().__init__(metric, mode)
+        self.seed = int.from_bytes(os.urandom(4), "little") if seed is None else int(seed)
+        self._model = model
+        self._time_attr = time_attr
+        self._max_t = max_t
+        self._startup = startup
+        self._observations = Observations()
+        self._points = [dict(point) for point in points_to_evaluate or ()]
+        self._rewards = None if evaluated_rewards is None else list(evaluated_rewards)
+        if self._rewards is not None and len(self._rewards) != len(self._points):
+            rule = f"must be as many as points_to_evaluate, {len(self._points)}"
+            raise _refused([Fault("evaluated_rewards", rule, len(self._rewards))])
+        with _refusing("forbid"):
+            self._constraints = Constraints(forbid)
+        self._encoding: Encoding | None = None
+        self._initial: list[dict[str, Value]] = []
+        if space is not None and space != {}:
+            self._set_space(space)
+
+    # What Ray Tune calls
+
+    def set_search_properties(
+        self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any
+    ) -> bool:
+        """Set what the constructor was not given; False where a second space is given."""
+        self._metric = self._metric or metric
+        self._mode = self._mode or mode
+        if not config:
+            return True
+        if self._encoding is not None:
+            return False
+        self._set_space(config)
+        return True
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | str:  # type: ignore[override]
+        """The config to try next, of plain Python values; FINISHED where none is left."""
+        self._check_ready()
+        own = self._observations.own
+        if trial_id not in own:
+            number = len(own)
+            suggestion = self._next(number, np.random.default_rng((self.seed, number)))
+            if suggestion is None:
+                return str(Searcher.FINISHED)
+            own[trial_id] = Observation(*suggestion)
+        return deepcopy(own[trial_id].config)  # which the trial may change
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        """Record the value of one epoch; a report of no trial that runs changes nothing."""
+        trial = self._observations.running(trial_id)
+        if trial is not None and self._metric is not None and self._metric in result:
+            trial.report(result[self._metric], result.get(self._time_attr))
+
+    def on_trial_complete(
+        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+    ) -> None:
+        """Record how a trial ended.
+
+        error: its config is at fault, and is to be avoided. With neither a result nor an error the
+        trial was lost: what it reported before counts, its end says nothing.
+        """
+        trial = self._observations.running(trial_id)
+        if trial is None:
+            return
+        if result:
+            self.on_trial_result(trial_id, result)
+        trial.end(error=error, lost=not (result and trial.reports))
+
+    def add_evaluated_point(
+        self,
+        parameters: Mapping[str, Value],
+        value: float,
+        error: bool = False,
+        pruned: bool = False,
+        intermediate_values: Sequence[float] | None = None,
+    ) -> None:
+        """Learn from a trial of another run; `intermediate_values` are its epochs 1, 2, ...
+
+        A trial that was pruned counts at the epoch that it came to; where that is not known only
+        its config is remembered, so that it is not tried again.
+        """
+        trial = Observation(self._checked(parameters, "parameters"), "warm")
+        for epoch, reported in enumerate(intermediate_values or (), start=1):
+            trial.add(reported, epoch)
+        if not pruned and not error:
+            trial.add(value)
+        trial.end(error=error)
+        self._observations.warm.append(trial)
+
+    def add_evaluated_points(
+        self, points: Sequence[Mapping[str, Value]], values: Sequence[float]
+    ) -> None:
+        """Learn from whole trials of another run."""
+        for point, value in zip(points, values, strict=True):
+            self.add_evaluated_point(point, value)
+
+    def take_trial(self, trial_id: str, config: Mapping[str, Value]) -> None:
+        """Know of a trial that runs and was suggested elsewhere, as before a resume."""
+        config = self._checked(config, "config")
+        origin = "initial" if config in self._initial else "resumed"
+        self._observations.own[trial_id] = Observation(config, origin)
+
+    def origin(self, trial_id: str) -> str:
+        """Why the trial's config was suggested; see `Observation`."""
+        return self._observations.own[trial_id].origin
+
+    def get_state(self) -> dict[str, Any]:
+        """Everything that a new searcher needs to go on with the same configs, as JSON values."""
+        return {
+            "format": _FORMAT,
+            "space": space_text(self._encoding.space) if self._encoding else None,
+            "metric": self._metric,
+            "mode": self._mode,
+            "seed": self.seed,
+            "points": self._points,
+            "rewards": self._rewards,
+            **self._observations.state(),
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Continue from a state. Raises ValueError for one of another format."""
+        if not isinstance(state, Mapping) or state.get("format") != _FORMAT:
+            raise ValueError(f"{type(self).__name__}: not a state of format {_FORMAT}")
+        self._metric, self._mode, self.seed = state["metric"], state["mode"], state["seed"]
+        self._points, self._rewards = state["points"], None  # whose values are among the warm ones
+        if state["space"] is not None:
+            self._set_space(state["space"])
+        self._rewards = state["rewards"]
+        self._observations = Observations.of_state(state)
+
+    # The rest
+
+    def _next(self, number: int, rng: np.random.Generator) -> tuple[dict[str, Value], str] | None:
+        """A config and its origin; None where none is left."""
+        assert self._encoding is not None
+        tried = self._observations.tried()
+        for config in self._initial:
+            if config_key(config) not in tried:
+                return config, "initial"
+        objective = Objective.model_validate({"metric": self._metric, "mode": self._mode})
+        data = model_input(self._observations, self._encoding, objective, self._max_t)
+        if len(data.curves) >= self._startup:
+            points, origin = self._model.propose(data, self._encoding, rng), self._model_origin()
+        else:
+            points, origin = iter([sobol_point(self._encoding, self.seed, number)]), "random"
+        for u_D in points:
+            untried = untried_config(u_D, self._encoding, self._constraints, tried)
+            if untried is not None:
+                return untried, origin
+        with _refusing():
+            drawn = random_config(self._encoding, self._constraints, tried, rng)
+        return None if drawn is None else (drawn, "random")
+
+    def _model_origin(self) -> str:
+        """model; or warm, where without the trials of another run it were not asked yet."""
+        observations = self._observations
+        own = sum(1 for t in observations.own.values() if t.reports and t.status != FAILED)
+        return "warm" if observations.warm and own < self._startup else "model"
+
+    def _set_space(self, space: Any) -> None:
+        try:
+            encoding = Encoding(parse_space(space))
+        except FaultsError as error:
+            raise SpecError(error.faults, "the search space") from None
+        if faults := self._constraints.check_names(names_of(encoding.space)):
+            raise SpecError([fault.under("forbid") for fault in faults])
+        self._encoding = encoding
+        self._initial = []
+        for index, point in enumerate(self._points):
+            with _refusing(f"points_to_evaluate.{index}"):
+                config = encoding.complete(point, sobol_point(encoding, self.seed, index))
+            if self._rewards is None:
+                if self._constraints.allow(config):
+                    self._initial.append(config)
+            else:
+                trial = Observation(config, "warm")
+                trial.add(self._rewards[index])
+                trial.end()
+                self._observations.warm.append(trial)
+
+    def _checked(self, config: Mapping[str, Value], name: str) -> dict[str, Value]:
+        """A copy of `config`, where it is of the space."""
+        self._check_ready()
+        assert self._encoding is not None
+        with _refusing(name):
+            self._encoding.encode(config)
+        return dict(config)
+
+    def _check_ready(self) -> None:
+        needed = {"space": self._encoding, "metric": self._metric, "mode": self._mode}
+        if missing := [name for name, value in needed.items() if value is None]:
+            rule = "must be given, to the searcher or to tune.run"
+            raise _refused([Fault(name, rule) for name in missing])
+
+
+@contextmanager
+def _refusing(name: str = "") -> Iterator[None]:
+    """Turn what is wrong with a value into a SpecError, about the argument `name` where given."""
+    try:
+        yield
+    except FaultsError as error:
+        raise _refused([fault.under(name) for fault in error.faults]) from None
+
+
+def _refused(faults: list[Fault]) -> SpecError:
+    return SpecError(faults, "the searcher")

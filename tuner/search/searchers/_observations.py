@@ -1,0 +1,197 @@
+"""What a searcher knows of trials, and what of it a model is fitted to.
+
+Trials of different age are only ever compared by their values at equal epochs.
+"""
+
+# N trials with a loss, P trials without one yet, D columns of the encoding
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import isotonic_regression
+
+from tuner.space.domains import Value
+from tuner.space.encoding import Array, Encoding
+from tuner.space.spaces import config_key
+from tuner.spec.sections import Objective
+
+RUNNING, ENDED, FAILED, LOST = "running", "ended", "failed", "lost"
+
+Curve = Mapping[int, float]  # epoch -> loss, finite, at least one
+
+_TIE = 1e-9  # of a difference: orders what would otherwise be equal
+_LARGEST = 1e100  # of a loss: beyond it differences are not finite
+
+
+@dataclass(slots=True)
+class Observation:
+    """One trial as a searcher knows it.
+
+    origin: why its config was tried: initial, random, model, resumed (suggested before a resume),
+    or warm (evaluated before, or suggested by the model of what was). reports: epoch -> value of
+    the metric, finite; epoch 0 stands for a whole trial. status: running, ended, failed (a config
+    to avoid), or lost (nothing was learned about its config).
+    """
+
+    config: dict[str, Value]
+    origin: str
+    status: str = RUNNING
+    reports: dict[int, float] = field(default_factory=dict)
+    broken: bool = False  # its latest report was not a finite number
+
+    def report(self, value: Any, epoch: Any = None) -> None:
+        """Add the value of `epoch`; of the next one, where that is not a number from 1 on."""
+        is_number = isinstance(epoch, int | float) and not isinstance(epoch, bool)
+        if not is_number or not 1 <= epoch < math.inf:
+            epoch = max(self.reports, default=0) + 1
+        self.add(value, int(epoch))
+
+    def add(self, value: Any, epoch: int = 0) -> None:
+        """Add the value of an epoch, or of the whole trial."""
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        self.broken = not math.isfinite(number)
+        if not self.broken:
+            self.reports[epoch] = number
+
+    def end(self, *, error: bool = False, lost: bool = False) -> None:
+        """End it; where its last report was not a finite number, its config is at fault."""
+        self.status = FAILED if error or self.broken else LOST if lost else ENDED
+
+
+class Observations:
+    """A search's own trials by their ids, and those of other runs, which come before them."""
+
+    def __init__(self) -> None:
+        self.own: dict[str, Observation] = {}
+        self.warm: list[Observation] = []
+
+    def __iter__(self) -> Iterator[Observation]:
+        yield from self.warm
+        yield from self.own.values()
+
+    def running(self, trial_id: str) -> Observation | None:
+        """The trial, if it is one of the search's own and has not ended."""
+        trial = self.own.get(trial_id)
+        return trial if trial is not None and trial.status == RUNNING else None
+
+    def tried(self) -> set[str]:
+        """Keys of the configs that must not come again: of all trials but lost ones."""
+        return {config_key(trial.config) for trial in self if trial.status != LOST}
+
+    def state(self) -> dict[str, Any]:
+        """All of it, as JSON values."""
+        return {
+            "trials": {trial_id: asdict(trial) for trial_id, trial in self.own.items()},
+            "warm": [asdict(trial) for trial in self.warm],
+        }
+
+    @classmethod
+    def of_state(cls, state: Mapping[str, Any]) -> Observations:
+        """The observations that had this state."""
+        observations = cls()
+        observations.own = {trial_id: _trial(raw) for trial_id, raw in state["trials"].items()}
+        observations.warm = [_trial(raw) for raw in state["warm"]]
+        return observations
+
+
+def _trial(raw: Mapping[str, Any]) -> Observation:
+    reports = {int(epoch): value for epoch, value in raw["reports"].items()}
+    return Observation(**{**raw, "reports": reports})
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInput:
+    """What a model is fitted to: N trials with reports, and those without; less is better.
+
+    loss_N: see `expected_losses`. curves: the N losses at each epoch. live_N: whether it still
+    runs. failed_ND: configs that failed. pending_PD: configs that run and have reported nothing.
+    """
+
+    u_ND: Array
+    loss_N: Array
+    curves: list[dict[int, float]]
+    live_N: NDArray[np.bool_]
+    failed_ND: Array
+    pending_PD: Array
+
+    @property
+    def stops_early(self) -> bool:
+        """Whether a trial has ended at an earlier epoch than another has come to."""
+        ends_N = np.array([max(curve) for curve in self.curves])
+        return bool((ends_N[~self.live_N] < ends_N.max(initial=0)).any())
+
+
+def model_input(
+    observations: Observations, encoding: Encoding, objective: Objective, max_t: int | None
+) -> ModelInput:
+    """What the observations tell a model.
+
+    max_t: epochs of a whole trial; None: the most that any has reported.
+    """
+    trials = list(observations)
+    known = [trial for trial in trials if trial.status != FAILED and trial.reports]
+    whole = max_t or max((max(trial.reports) for trial in trials if trial.reports), default=1)
+    curves = [
+        {epoch or whole: objective.key(value) for epoch, value in trial.reports.items()}
+        for trial in known
+    ]
+    return ModelInput(
+        _points(known, encoding),
+        expected_losses(curves),
+        curves,
+        np.array([trial.status == RUNNING for trial in known], dtype=bool),
+        _points([trial for trial in trials if trial.status == FAILED], encoding),
+        _points([t for t in trials if t.status == RUNNING and not t.reports], encoding),
+    )
+
+
+def _points(trials: Sequence[Observation], encoding: Encoding) -> Array:
+    points = [encoding.encode(trial.config) for trial in trials]
+    return encoding.snap(np.array(points).reshape(len(points), len(encoding)))
+
+
+def expected_losses(curves: Sequence[Curve]) -> Array:
+    """The loss that each of N trials is expected to have at the last epoch that any has come to.
+
+    A trial that ended there has its own loss. One that ended before is expected where those are
+    that went on from about its loss at that epoch: their expected losses are fitted by a function
+    that never falls (isotonic regression). One better, or worse, than all of them there comes just
+    before the best, or behind the worst. So nothing is better or worse merely for its age.
+    """
+    ends_N = np.array([max(curve) for curve in curves], dtype=int)
+    own_N = _bounded([curve[max(curve)] for curve in curves])
+    expected_N = own_N.copy()
+    for end in sorted({int(e) for e in ends_N}, reverse=True)[1:]:
+        here, later = np.flatnonzero(ends_N == end), np.flatnonzero(ends_N > end)
+        met = np.array([i for i in later.tolist() if end in curves[i]], dtype=int)
+        if len(met):
+            then = _bounded([curves[i][end] for i in met.tolist()])
+            expected_N[here] = _continued(own_N[here], then, expected_N[met])
+        else:  # none reported this epoch: the best is put with the best, the worst with the worst
+            shares = np.argsort(np.argsort(own_N[here])) / max(len(here) - 1, 1)
+            expected_N[here] = np.quantile(expected_N[later], shares)
+    return expected_N
+
+
+def _continued(loss_N: Array, then: Array, expected: Array) -> Array:
+    """What trials that ended with `loss_N` are expected to reach, by those with `then` there."""
+    at, which, counts = np.unique(then, return_inverse=True, return_counts=True)
+    means = np.bincount(which, weights=expected) / counts
+    fitted = isotonic_regression(means, weights=counts).x
+    beyond_N = loss_N - np.clip(loss_N, at[0], at[-1])
+    continued: Array = np.interp(loss_N, at, fitted) + _TIE * beyond_N
+    return continued
+
+
+def _bounded(losses: ArrayLike) -> Array:
+    """The losses, within what can be subtracted."""
+    return np.asarray(np.clip(np.array(losses, dtype=float), -_LARGEST, _LARGEST))

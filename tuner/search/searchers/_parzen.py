@@ -1,0 +1,144 @@
+"""Parzen estimators: densities of configs in the unit cube, a kernel around each."""
+
+# N observations, M draws, K kernels (the observations and the prior), D columns, C categories
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from tuner.space.encoding import Array, Column, Encoding
+
+_NEAR = 3  # neighbours that a kernel's width follows from
+_NARROWEST = 0.03
+_SPREAD = 0.2  # standard deviation that Scott's rule starts from, of the unit cube
+_ROUNDS = 4  # of draws, which may all be forbidden or known already
+_LOG_NORMAL = 0.5 * np.log(2 * np.pi)
+
+
+class Parzen:
+    """A mixture of kernels, each a product over the columns, and of a uniform density, the prior.
+
+    u_ND: snapped points, NaN where a column is inactive: there a kernel is uniform. width_ND: of
+    the kernels of numbers, normal ones cut off at the cube's sides. weight_N: how much each point
+    counts, else all the same; the prior counts as one of them does on average.
+    """
+
+    def __init__(
+        self, u_ND: Array, width_ND: Array, encoding: Encoding, weight_N: Array | None = None
+    ) -> None:
+        count, dims = u_ND.shape
+        weight_N = np.ones(count) if weight_N is None else weight_N
+        weight_K = np.append(weight_N, weight_N.mean() if count else 1.0)
+        self._weight_K = weight_K / weight_K.sum()
+        self._u_KD = np.vstack([u_ND, np.full((1, dims), np.nan)])
+        self._width_KD = np.vstack([width_ND, np.ones((1, dims))])
+        self._encoding = encoding
+        self._category_KC = {
+            d: _categories(column, self._u_KD[:, d])
+            for d, column in enumerate(encoding.columns)
+            if column.categories
+        }
+
+    def draw(self, count: int, rng: np.random.Generator, *, widening: float = 1.0) -> Array:
+        """`count` points of the mixture, if its kernels were `widening` times as wide; snapped."""
+        kernel_M = rng.choice(len(self._weight_K), size=count, p=self._weight_K)
+        at_MD = rng.random((count, self._u_KD.shape[1]))  # quantiles of the kernels
+        u_MD = at_MD.copy()
+        for d, column in enumerate(self._encoding.columns):
+            if column.categories:
+                below_MC = self._category_KC[d][kernel_M].cumsum(axis=1) < at_MD[:, d, None]
+                chosen_M = np.minimum(below_MC.sum(axis=1), column.categories - 1)
+                u_MD[:, d] = (chosen_M + 0.5) / column.categories
+                continue
+            centre_M, width_M = self._u_KD[kernel_M, d], widening * self._width_KD[kernel_M, d]
+            low_M, high_M = ndtr(-centre_M / width_M), ndtr((1 - centre_M) / width_M)
+            near_M = centre_M + width_M * ndtri(low_M + at_MD[:, d] * (high_M - low_M))
+            u_MD[:, d] = np.where(np.isnan(near_M), at_MD[:, d], np.clip(near_M, 0, 1))
+        return self._encoding.snap(u_MD)
+
+    def log_density(self, u_MD: Array) -> Array:
+        """Against the uniform density; inactive columns count for nothing."""
+        log_MK = np.tile(np.log(self._weight_K), (len(u_MD), 1))
+        for d, column in enumerate(self._encoding.columns):
+            u_M1 = u_MD[:, d, None]
+            if column.categories:
+                kernel_KC = np.log(self._category_KC[d] * column.categories)
+                own_MK = kernel_KC[:, self._encoding.cells(d, u_MD[:, d])].T
+            else:
+                centre_K, width_K = self._u_KD[:, d], self._width_KD[:, d]
+                inside_K = ndtr((1 - centre_K) / width_K) - ndtr(-centre_K / width_K)
+                own_MK = -0.5 * ((u_M1 - centre_K) / width_K) ** 2
+                own_MK -= np.log(width_K * inside_K) + _LOG_NORMAL
+            log_MK += np.where(np.isnan(u_M1) | np.isnan(own_MK), 0.0, own_MK)
+        return np.asarray(np.logaddexp.reduce(log_MK, axis=1))
+
+
+def likelier(
+    good: Parzen, other: Parzen, count: int, rng: np.random.Generator, *, widening: float = 1.0
+) -> Iterator[Array]:
+    """Points drawn around the good ones, `count` at a time, the most promising first.
+
+    They are compared by the ratio of the densities, to which expected improvement is proportional
+    (Bergstra et al., 2011). widening: of the kernels that are drawn from.
+    """
+    for _ in range(_ROUNDS):
+        u_MD = good.draw(count, rng, widening=widening)
+        ratio_M = good.log_density(u_MD) - other.log_density(u_MD)
+        yield from u_MD[np.argsort(-ratio_M, kind="stable")]
+
+
+def scott_widths(u_ND: Array) -> Array:
+    """Widths by the numbers of points and of columns alone (Scott's rule).
+
+    Widths that are estimated from the good points shrink with them, and the search with it.
+    """
+    count, dims = u_ND.shape
+    return np.full(u_ND.shape, _SPREAD * max(count, 1) ** (-1 / (4 + dims)))
+
+
+def neighbour_widths(u_ND: Array) -> Array:
+    """Widths of kernels by the distance to the nearest points, column by column.
+
+    So a column in which near points agree is searched finely, and one in which they differ widely.
+    """
+    width_ND = np.ones(u_ND.shape)
+    for d in range(u_ND.shape[1]):
+        rows = np.flatnonzero(~np.isnan(u_ND[:, d]))
+        if len(rows) < 2:
+            width_ND[rows, d] = 0.5
+            continue
+        point_ND = np.nan_to_num(u_ND[rows], nan=0.5)
+        squared_NN = ((point_ND[:, None] - point_ND[None]) ** 2).sum(axis=2)
+        np.fill_diagonal(squared_NN, np.inf)
+        near_NK = np.argsort(squared_NN, axis=1, kind="stable")[:, : min(_NEAR, len(rows) - 1)]
+        squared_NK = (point_ND[near_NK, d] - point_ND[:, d, None]) ** 2
+        least = max(_NARROWEST, (1 + len(rows)) ** -2.0)
+        width_ND[rows, d] = np.clip(np.sqrt(squared_NK.mean(axis=1)), least, 1.0)
+    return width_ND
+
+
+def adaptive_widths(u_ND: Array) -> Array:
+    """hyperopt's widths: the wider gap to the next points of the same column, or to its middle."""
+    from hyperopt import tpe
+
+    width_ND = np.ones(u_ND.shape)
+    for d in range(u_ND.shape[1]):
+        rows = np.flatnonzero(~np.isnan(u_ND[:, d]))
+        order = np.argsort(u_ND[rows, d])
+        middle = np.searchsorted(u_ND[rows, d][order], 0.5)  # where hyperopt puts its prior
+        _, _, widths = tpe.adaptive_parzen_normal(u_ND[rows, d], 1.0, 0.5, 1.0, LF=0)
+        if len(rows):
+            width_ND[rows[order], d] = np.delete(widths, middle)
+    return width_ND
+
+
+def _categories(column: Column, u_K: Array) -> Array:
+    """The weight of each category in each kernel: mostly its own, a little of the others."""
+    known_K = ~np.isnan(u_K)
+    share_KC = np.full((len(u_K), column.categories), 1 / (known_K.sum() + 1))
+    chosen_K = np.minimum((u_K[known_K] * column.categories).astype(int), column.categories - 1)
+    share_KC[np.flatnonzero(known_K), chosen_K] += 1
+    return np.asarray(share_KC / share_KC.sum(axis=1, keepdims=True))

@@ -1,0 +1,46 @@
+"""Grid search: the cells of the grid, or given configs, in order, each with every seed."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+from tuner.search.searchers import numbered_searcher
+from tuner.space.constraints import Constraints
+from tuner.space.grid import cell, count_cells
+from tuner.spec.strategies import GridSettings
+
+if TYPE_CHECKING:
+    from ray.tune.search import Searcher
+
+SETTINGS = GridSettings  # of `tuner.spec`, whose own rules need it: it is how leaders are confirmed
+
+
+def build(settings: GridSettings, seed: int, **_: Any) -> Searcher:
+    """The searcher of these settings; nothing in it depends on the seed."""
+    return numbered_searcher("grid", GridConfigs(settings), settings.seeds or (None,))
+
+
+class GridConfigs:
+    """Config k of a grid, seeds aside; None behind the last one."""
+
+    def __init__(self, settings: GridSettings) -> None:
+        self._settings = settings
+        self._cells = len(settings.configs) or count_cells(settings.space, settings.points_of)
+        self._constraints = Constraints(settings.forbid)
+        self._allowed: list[int] = []  # the first cells that are not forbidden
+        self._next_cell = 0
+
+    def __call__(self, number: int) -> dict[str, Any] | None:
+        if not self._constraints:
+            return self._cell(number) if number < self._cells else None
+        while len(self._allowed) <= number and self._next_cell < self._cells:
+            if self._constraints.allow(self._cell(self._next_cell)):
+                self._allowed.append(self._next_cell)
+            self._next_cell += 1
+        return self._cell(self._allowed[number]) if number < len(self._allowed) else None
+
+    def _cell(self, index: int) -> dict[str, Any]:
+        if self._settings.configs:
+            return deepcopy(self._settings.configs[index])
+        return cell(self._settings.space, self._settings.points_of, index)

@@ -1,0 +1,145 @@
+"""Where Tune gets its trials from: the one searcher that stands before every strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from itertools import count
+from typing import Any
+
+from ray.tune.search import Searcher
+
+from tuner.record.events import FAILED, INTERRUPTED, RESULT, TRIAL_ENDED, TRIAL_STARTED, Event
+from tuner.search.searchers._background import BackgroundSearch
+from tuner.trial.assignment import Assignment
+
+_DIGITS = 5
+_SUGGESTION_TIMEOUT_S = 60.0  # mostly it takes less than one
+
+
+def trial_id_of(number: int) -> str:
+    """The id of trial `number`: zero-padded, so that ids sort in order of creation."""
+    return f"{number:0{_DIGITS}d}"
+
+
+class TrialSource(Searcher):
+    """Numbers the trials, keeps at most `limit()` of them live, translates Ray's ids to ours.
+
+    First come the `unfinished` trials of an interrupted run, then new ones, with the lowest
+    numbers that are not `taken`, up to `total` in all (None: no end). The strategy learns of a
+    failed trial once it is settled: `retry` runs it again, `give_up` ends it.
+    """
+
+    def __init__(
+        self,
+        strategy: Searcher,
+        *,
+        total: int | None,
+        limit: Callable[[], int],
+        taken: Iterable[str] = (),
+        unfinished: Iterable[Assignment] = (),
+    ) -> None:
+        super().__init__()
+        self._strategy = strategy
+        self._limit = limit
+        self._unfinished = list(unfinished)
+        known = frozenset(taken)
+        numbers = count() if total is None else range(total)
+        self._numbers = (number for number in numbers if trial_id_of(number) not in known)
+        self._number = next(self._numbers, None)  # of the next new trial; None: there is none
+        self._live: dict[str, str] = {}  # Ray's trial id -> ours
+
+    def suggest(self, trial_id: str) -> Any:
+        """The next assignment as a mapping; None while enough trials are live; else FINISHED."""
+        if len(self._live) >= self._limit():
+            return None
+        assignment = self._next()
+        if assignment is None or isinstance(assignment, str):
+            return assignment
+        self._live[trial_id] = assignment.trial_id
+        return asdict(assignment)
+
+    def _next(self) -> Assignment | str | None:
+        if self._unfinished:
+            return self._unfinished.pop(0)
+        if self._number is None:
+            return self._at_end()
+        trial_id = trial_id_of(self._number)
+        config = self._suggestion(trial_id)
+        if config is None:
+            return None
+        if isinstance(config, str):
+            return self._at_end()
+        self._number = next(self._numbers, None)
+        origin, seed = (self._about(trial_id, method) for method in ("origin", "seed_of"))
+        return Assignment(trial_id, config, origin=origin, seed=seed)
+
+    def _suggestion(self, trial_id: str) -> Any:
+        """What the strategy suggests; None: not yet.
+
+        It is waited for while no trial is live: there is nothing else to do, and Tune would ask
+        again only after 2 s.
+        """
+        config = self._strategy.suggest(trial_id)
+        if config is None and not self._live and isinstance(self._strategy, BackgroundSearch):
+            self._strategy.wait(_SUGGESTION_TIMEOUT_S)
+            config = self._strategy.suggest(trial_id)
+        return config
+
+    def _about(self, trial_id: str, method: str) -> Any:
+        """What the strategy's `method` returns; None for Ray's own searchers, which lack it."""
+        ask = getattr(self._strategy, method, None)
+        return ask(trial_id) if ask else None
+
+    def _at_end(self) -> str | None:
+        # A live trial may have to be run again, so Tune must go on asking
+        return None if self._live else str(Searcher.FINISHED)
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        self._strategy.on_trial_result(self._live[trial_id], result)
+
+    def on_trial_complete(
+        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+    ) -> None:
+        our_id = self._live.pop(trial_id)
+        if not error and result and "tuner/failure/kind" not in result:
+            self._strategy.on_trial_complete(our_id, result)
+
+    def retry(self, assignment: Assignment) -> None:
+        """Hand out a failed trial once more."""
+        self._unfinished.append(assignment)
+
+    def give_up(self, trial_id: str, kind: str) -> None:
+        """Let the strategy know that the trial failed; a lost node says nothing of its config."""
+        self._strategy.on_trial_complete(trial_id, None, error=kind != "node_lost")
+
+    def save(self, checkpoint_path: str) -> None:
+        """Do nothing: Ray's snapshots are not used, since the journal has all a resume needs."""
+
+    def restore(self, checkpoint_path: str) -> None:
+        """See `save`."""
+
+
+def replay(strategy: Searcher, events: Iterable[Event]) -> None:
+    """Report every trial of a journal to `strategy`, as if it had suggested and seen them.
+
+    A strategy without `take_trial` learns nothing from trials, and nothing is reported to it. A
+    lost node says nothing of its trial's config, and an interrupted trial has not ended.
+    """
+    take_trial = getattr(strategy, "take_trial", None)
+    if take_trial is None:
+        return
+    latest: dict[str, dict[str, Any]] = {}  # trial_id -> its latest report
+    for event in events:
+        kind, trial_id = event["event"], event.get("trial_id", "")
+        if kind == TRIAL_STARTED and trial_id not in latest:
+            take_trial(trial_id, event["config"])
+            latest[trial_id] = {}
+        elif kind == RESULT:
+            latest[trial_id] = {**event["metrics"], "training_iteration": event["epoch"]}
+            strategy.on_trial_result(trial_id, latest[trial_id])
+        elif kind == TRIAL_ENDED and event["status"] == FAILED:
+            is_at_fault = event["error"]["kind"] != "node_lost"
+            strategy.on_trial_complete(trial_id, None, error=is_at_fault)
+        elif kind == TRIAL_ENDED and event["status"] != INTERRUPTED:
+            strategy.on_trial_complete(trial_id, latest[trial_id] or None)

@@ -1,0 +1,210 @@
+"""Warm start: a searcher learns from the finished trials of an earlier experiment.
+
+They count by their values at each epoch, as the search's own do, so one that was stopped early
+counts at the epochs that it came to. They are saved in the new experiment's folder: a resume loads
+them there, wherever the earlier experiment has gone.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tuner.errors import Fault, SpecError, UsageError
+from tuner.record.events import COMPLETED, FAILED, STOPPED
+from tuner.record.folder import find_experiment, read_json, write_document
+from tuner.record.history import TrialRecord
+from tuner.record.remote.mirror import WARM_START
+from tuner.results.results import Results
+from tuner.settings_base import FaultsError
+from tuner.space.domains import Domain, Value
+from tuner.space.encoding import Encoding
+from tuner.space.spaces import walk
+from tuner.spec.experiment import ExperimentSpec, build_spec
+
+_MAX_EPOCHS = 1_000_000  # of a trial: later reports are left out
+
+
+@dataclass(frozen=True, slots=True)
+class WarmTrial:
+    """A finished trial: its config in the new space, and (epoch, value) of what it reported.
+
+    failed: its config is one to avoid, whatever it reported.
+    """
+
+    trial_id: str
+    config: dict[str, Value]
+    values: tuple[tuple[int, float], ...]
+    failed: bool
+
+    @classmethod
+    def read(cls, raw: Mapping[str, Any], encoding: Encoding) -> WarmTrial:
+        """The trial of a saved document. Raises ValueError, KeyError or TypeError for no such."""
+        values = tuple((int(epoch), float(value)) for epoch, value in raw["values"])
+        trial = cls(str(raw["trial_id"]), dict(raw["config"]), values, bool(raw["failed"]))
+        encoding.encode(trial.config)
+        if not all(map(_counts, values)):
+            raise ValueError(f"an epoch or value of trial {trial.trial_id}")
+        return trial
+
+
+@dataclass(frozen=True, slots=True)
+class WarmStart:
+    """The trials of the experiment `name` to learn from, and in words what did not match."""
+
+    name: str
+    trials: tuple[WarmTrial, ...]
+    notes: tuple[str, ...]
+
+    def save(self, folder: Path) -> None:
+        """Write it into an experiment's folder."""
+        write_document(folder / WARM_START, asdict(self))
+
+    def add_to(self, strategy: Any) -> None:
+        """Add the trials to a strategy that learns, before its first suggestion."""
+        for trial in self.trials:
+            values = dict(trial.values)
+            epochs = range(1, max(values, default=0) + 1)
+            strategy.add_evaluated_point(
+                trial.config,
+                math.nan,
+                error=trial.failed,
+                pruned=True,  # so that it counts at its epochs, however long trials are here
+                intermediate_values=[values.get(epoch, math.nan) for epoch in epochs],
+            )
+
+
+def warm_start_of(spec: ExperimentSpec) -> WarmStart | None:
+    """What the earlier experiment has for the search of `spec`; None where it names none.
+
+    A hyperparameter that is not searched any more is left out of the configs; one that is new has
+    the value of the earlier experiment's constant of that name; a trial with a value outside of
+    the present domains is left out. The notes say so. Raises UsageError where there is no such
+    experiment, SpecError where none of its finished trials matches.
+    """
+    if spec.warm_start is None:
+        return None
+    earlier = Results(find_experiment(spec.warm_start, spec.storage))
+    match = _Match(spec, build_spec(earlier.spec, str(earlier.folder)))
+    finished = [trial for trial in earlier.trials.values() if _is_finished(trial)]
+    trials = tuple(trial for trial in map(match.translated, finished) if trial is not None)
+    notes = tuple(match.notes())
+    if not trials:
+        reasons = "".join(f"; {note}" for note in notes)
+        rule = f"none of the {len(finished)} finished trials of {earlier.name} can be given"
+        raise SpecError([Fault("warm_start", f"{rule}{reasons}")], "the spec")
+    head = f"given {len(trials)} of the {len(finished)} finished trials of {earlier.name}"
+    return WarmStart(earlier.name, trials, (head, *notes))
+
+
+def load_warm_start(spec: ExperimentSpec) -> WarmStart | None:
+    """The warm start in the folder of `spec`; where none is saved yet, it is made and saved.
+
+    Raises UsageError for a file that is damaged, and what `warm_start_of` raises.
+    """
+    if spec.warm_start is None:
+        return None
+    path = spec.folder / WARM_START
+    if not os.path.lexists(path) and (made := warm_start_of(spec)):
+        made.save(spec.folder)
+    encoding = Encoding(spec.search.space)
+    try:
+        raw = read_json(path)
+        trials = tuple(WarmTrial.read(trial, encoding) for trial in raw["trials"])
+        return WarmStart(str(raw["name"]), trials, tuple(map(str, raw["notes"])))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
+        raise UsageError(f"{path} is damaged: {type(error).__name__}: {error}") from error
+
+
+def _counts(report: tuple[int, float]) -> bool:
+    """Whether a report can be learned from: a searcher has a list as long as the trial."""
+    epoch, value = report
+    return 0 < epoch <= _MAX_EPOCHS and math.isfinite(value)
+
+
+def _is_finished(trial: TrialRecord) -> bool:
+    lost = trial.error is not None and trial.error.kind == "node_lost"
+    return trial.status in (COMPLETED, STOPPED, FAILED) and not lost
+
+
+class _Match:
+    """Turns an earlier experiment's configs into those of a spec's space, noting what differs."""
+
+    def __init__(self, spec: ExperimentSpec, before: ExperimentSpec) -> None:
+        self._spec, self._before = spec, before
+        self._space = spec.search.space
+        self._encoding = Encoding(self._space)
+        self._outside: Counter[str] = Counter()  # hyperparameter -> trials that it ruled out
+        self._without_value = 0
+
+    def translated(self, trial: TrialRecord) -> WarmTrial | None:
+        """The trial in the new space; None where it does not match."""
+        values = tuple(filter(_counts, trial.values(self._spec.objective.metric)))
+        failed = trial.status == FAILED
+        if not values and not failed:
+            self._without_value += 1
+            return None
+        known = {**self._before.training, **trial.config}
+        config = {
+            name: known[name] if _is_searched(domain) else domain
+            for name, domain in self._space.items()
+            if name in known or not _is_searched(domain)
+        }
+        try:
+            self._encoding.encode(config)
+        except FaultsError as error:
+            self._outside.update({fault.key for fault in error.faults})
+            return None
+        return WarmTrial(trial.trial_id, config, values, failed)
+
+    def notes(self) -> list[str]:
+        """What did not match, a line for each hyperparameter and constant."""
+        return [*self._of_names(), *self._of_trials(), *self._of_constants()]
+
+    def _of_names(self) -> Iterator[str]:
+        before = self._before.search.space
+        old = [name for name, value in before.items() if _is_searched(value)]
+        new = [name for name, value in self._space.items() if _is_searched(value)]
+        for name in sorted(set(old) - set(new)):
+            yield f"{name}: is not searched here, its values are left out"
+        known = {**self._before.training, **before}
+        for name in [name for name in new if name not in old]:
+            if name in known:
+                yield f"{name}: was not searched there, its value was {known[name]!r}"
+            else:
+                yield f"{name}: was not searched there, so its value is not known"
+
+    def _of_trials(self) -> Iterator[str]:
+        for path, count in self._outside.items():
+            name = path.split(".")[0]
+            if name in {**self._before.training, **self._before.search.space}:
+                trials = "1 trial lies" if count == 1 else f"{count} trials lie"
+                yield f"{path}: {trials} outside of {self._space[name]}, left out"
+        if self._without_value:
+            metric = self._spec.objective.metric
+            yield f"{self._without_value} without a value of {metric!r}, left out"
+
+    def _of_constants(self) -> Iterator[str]:
+        old, new = self._before.training, self._spec.training
+        searched = {*self._before.search.space, *self._space}
+        both: dict[str, tuple[object, object]] = {
+            f"training.{name}": (old.get(name, "the default"), new.get(name, "the default"))
+            for name in sorted((old.keys() | new.keys()) - searched)
+        }
+        both["trainable"] = (self._before.trainable, self._spec.trainable)
+        both["epochs of a trial"] = (self._before.epochs, self._spec.epochs)
+        for name, (was, now) in both.items():
+            if was != now:
+                yield f"{name}: was {was!r}, is {now!r}"
+
+
+def _is_searched(value: Value) -> bool:
+    """Whether a value of a space varies, itself or within."""
+    return any(isinstance(inner, Domain) for _, inner in walk({"": value}))

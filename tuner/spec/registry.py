@@ -1,0 +1,89 @@
+"""Extensions by name: what a spec may call a search strategy, and what a scheduler.
+
+An extension is one module that declares itself: `SETTINGS`, the settings class of its section of
+the spec, and `build`, which makes of such settings what Ray Tune is given. Those that ship are the
+modules of one package, each with the name that a spec calls it by; names with an underscore in
+front are their machinery. A dotted name, as in `my_package.my_searcher`, is a module of the user's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import Any, Generic, TypeVar
+
+from tuner.errors import Fault, unknown
+from tuner.settings_base import FaultsError, Settings, parse
+
+IMPORTING = "importing"  # the validation context in which modules of the user's are imported
+
+S = TypeVar("S", bound=Settings)
+
+
+@dataclass(frozen=True, slots=True)
+class Registry(Generic[S]):
+    """The extensions of one kind.
+
+    kind: what messages call one. package: where those that ship lie. key: of the section, where a
+    wrong name is a fault. base: what every SETTINGS is a subclass of. unchecked: accepts any
+    settings, where the user's module is not imported. also: names that are no module's.
+    """
+
+    kind: str
+    package: str
+    key: str
+    base: type[S]
+    unchecked: type[S]
+    also: tuple[str, ...] = ()
+
+    def names(self) -> list[str]:
+        """The names of the extensions that ship, sorted."""
+        # By the package's name: the spec stands below `tuner.search` and cannot import it, and
+        # must not load every searcher to check one
+        package = find_spec(self.package)
+        assert package is not None
+        modules = iter_modules(package.submodule_search_locations)
+        return sorted(module.name for module in modules if not module.name.startswith("_"))
+
+    def extension(self, name: str) -> ModuleType:
+        """The module called `name`, imported. Raises FaultsError where it is none or broken."""
+        if not _is_dotted(name):
+            if name not in (names := self.names()):
+                raise FaultsError(unknown(self.key, self.kind, name, [*names, *self.also]))
+            return import_module(f"{self.package}.{name}")
+        try:
+            module = import_module(name)
+        except Exception as error:  # whatever the user's module raises
+            reason = f"{type(error).__name__}: {error}"
+            raise FaultsError(Fault(self.key, f"cannot be imported ({reason})", name)) from None
+        settings = getattr(module, "SETTINGS", None)
+        is_settings = isinstance(settings, type) and issubclass(settings, self.base)
+        if not is_settings or not callable(getattr(module, "build", None)):
+            rule = f"must be a module with SETTINGS, a {self.base.__name__}, and a function build"
+            raise FaultsError(Fault(self.key, rule, name))
+        return module
+
+    def settings(self, name: str) -> type[S]:
+        """The settings class of the extension called `name`. Raises as `extension` does."""
+        found: type[S] = self.extension(name).SETTINGS
+        return found
+
+    def read(self, raw: Mapping[str, Any], name: str, context: object) -> S:
+        """The settings in the section `raw`, of the extension called `name`.
+
+        A user's module is imported in the context IMPORTING alone, since reading the spec of a
+        folder that someone else made runs no code. Raises FaultsError with every fault.
+        """
+        imports = context == IMPORTING or not _is_dotted(name)
+        settings, faults = parse(self.settings(name) if imports else self.unchecked, raw)
+        if settings is None:
+            raise FaultsError(*faults)
+        return settings
+
+
+def _is_dotted(name: str) -> bool:
+    return "." in name and all(part.isidentifier() for part in name.split("."))

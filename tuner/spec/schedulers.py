@@ -1,0 +1,100 @@
+"""The section `scheduler` of a spec: what every scheduler takes, and the settings of the one named.
+
+A scheduler is a module of `tuner.search.schedulers`, or the user's own: see `tuner.spec.registry`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SerializeAsAny,
+    ValidationInfo,
+)
+
+from tuner.settings_base import MAX_COUNT, Settings
+from tuner.spec.registry import Registry
+from tuner.spec.sections import Objective
+
+NONE = "none"  # the name that stands for no scheduler
+_DEFAULT = "asha"
+
+
+class SchedulerSettings(Settings):
+    """What every scheduler takes, and what others ask of it; each scheduler's own is a subclass.
+
+    max_t: upper bound of a trial in epochs, inclusive.
+    """
+
+    name: str
+    max_t: int = Field(10, ge=1, le=MAX_COUNT)
+
+    def build(self, objective: Objective, *, brackets: int = 1) -> Any:
+        """Ray Tune's scheduler of these settings, a `StoppingScheduler`."""
+        return SCHEDULERS.extension(self.name).build(self, objective, brackets)
+
+    def brackets_with(self, default: int) -> int:
+        """The number of brackets; `default` is what the search would have."""
+        return 1
+
+    def rungs(self) -> tuple[float, ...]:
+        """The epochs below `max_t` at which trials are compared, ascending."""
+        return ()
+
+    def expected_epochs(self, brackets: int) -> float | None:
+        """How long a trial lasts on average; None where that is not known."""
+        return None
+
+    def stopping_text(self) -> str:
+        """When trials are stopped, for the plan of the experiment."""
+        return f"{self.name}, at {self.max_t} epochs at the latest"
+
+    def brackets_text(self, brackets: int) -> str:
+        """What the brackets do, for the plan of an experiment that has several."""
+        return str(brackets)
+
+    def without_stopping(self) -> SchedulerSettings:
+        """Settings under which every trial trains to `max_t`."""
+        whole = {"name": _DEFAULT, "max_t": self.max_t, "grace_period": self.max_t}
+        return SCHEDULERS.settings(_DEFAULT).model_validate(whole)
+
+
+class UncheckedScheduler(SchedulerSettings):
+    """The settings of a user's scheduler whose module is not imported."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, JsonValue] = Field(init=False)
+
+
+SCHEDULERS = Registry(
+    "scheduler",
+    "tuner.search.schedulers",
+    "",
+    SchedulerSettings,
+    UncheckedScheduler,
+    also=(NONE,),
+)
+
+
+def default_scheduler() -> SchedulerSettings:
+    """The settings of a spec that names no scheduler."""
+    return SCHEDULERS.settings(_DEFAULT).model_validate({})
+
+
+def _read(raw: object, info: ValidationInfo) -> object:
+    if isinstance(raw, str):
+        raw = {"name": raw}
+    if not isinstance(raw, Mapping):
+        return raw
+    name = raw.get("name", _DEFAULT)
+    if name == NONE:
+        return None
+    return SCHEDULERS.read(raw, str(name), info.context)
+
+
+Scheduler = Annotated[SerializeAsAny[SchedulerSettings] | None, BeforeValidator(_read)]
