@@ -10,7 +10,7 @@ from ray.tune.search import Searcher
 from tuner.search.searchers.ahead import AheadSearch
 from tuner.search.searchers.bohb import BOHBSearch
 from tuner.search.searchers.source import TrialSource, trial_id_of
-from tuner.trial.assignment import Assignment
+from tuner.trial.context import Assignment
 
 
 class Strategy(Searcher):

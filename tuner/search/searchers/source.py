@@ -10,7 +10,7 @@ from typing import Any
 from ray.tune.search import Searcher
 
 from tuner.search.searchers.ahead import AheadSearch
-from tuner.trial.assignment import Assignment
+from tuner.trial.context import Assignment
 
 _DIGITS = 5
 _PATIENCE_S = 60.0  # with a strategy; it mostly takes less than one
