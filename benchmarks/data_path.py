@@ -34,14 +34,15 @@ import torch.nn.functional as F
 from PIL import Image, ImageOps
 from torch.utils.data import DataLoader, Dataset
 
+from tuner.classifier.augment import Augmentation
+from tuner.classifier.batches import Batcher, plan_epoch, shards
+from tuner.classifier.blueprint import blueprint_of
 from tuner.classifier.catalog import DATASETS
-from tuner.classifier.data import cifar10
-from tuner.classifier.data.arrays import ImageArrays, data_folder
-from tuner.classifier.data.augment import Augmentation
-from tuner.classifier.data.batches import Batcher, plan_epoch, shards
-from tuner.classifier.data.image_set import image_set
+from tuner.classifier.datasets import cifar10
+from tuner.classifier.datasets._arrays import ImageArrays
+from tuner.classifier.datasets._dataset import data_folder
 from tuner.classifier.image_classifier import ImageClassifier
-from tuner.classifier.models.build import build_model
+from tuner.classifier.image_set import image_set
 from tuner.classifier.settings import ClassifierSettings
 from tuner.errors import DataError
 
@@ -121,7 +122,7 @@ def arrays():
 
 
 def load(folder: Path, *, split_seed: int):
-    """The builder that the catalog names for this benchmark's data set."""
+    """Load the benchmark's data set, as the module of one that ships does."""
     return arrays()[0]
 
 
@@ -186,7 +187,7 @@ def epoch_ours():
 def epoch_theirs(workers):
     """The same epoch as the tutorials write it."""
     settings = ClassifierSettings(model="net", dataset=NAME)
-    model = build_model(settings, in_channels=3, image_size=32, num_classes=10)
+    model = blueprint_of(settings).initial()
     optimizer = torch.optim.SGD(
         model.parameters(), lr=0.01, momentum=0.9, nesterov=True, weight_decay=5e-4
     )
@@ -284,7 +285,8 @@ def register(*, train, validation):
     """Put the benchmark's data set into the catalog, as anyone's would be."""
     DATASETS[NAME] = replace(
         DATASETS["cifar10"],
-        builder=f"{__name__}:load",
+        load=load,
+        archive=None,
         train=train,
         validation=validation,
         test=0,

@@ -68,7 +68,7 @@ def photographs(folder, *, split_seed):
     """1800 crops of two photographs as 8x8x3 images, split 1080 / 360 / 360."""
     from sklearn.datasets import load_sample_images
 
-    from tuner.classifier.data.arrays import ImageArrays
+    from tuner.classifier.datasets._arrays import ImageArrays
 
     rng = np.random.default_rng(split_seed)
     photos = load_sample_images().images
@@ -88,11 +88,12 @@ def photographs(folder, *, split_seed):
 
 def classifier_curve(name, config):
     """The validation loss after each epoch of tuner's image classifier."""
-    from tuner.classifier.catalog import DATASETS, DatasetInfo
+    from tuner.classifier.catalog import DATASETS
+    from tuner.classifier.datasets._dataset import DatasetInfo
     from tuner.classifier.image_classifier import ImageClassifier
 
     DATASETS["photographs"] = DatasetInfo(
-        "benchmarks.learning_curves:photographs",
+        photographs,
         channels=3,
         image_size=8,
         classes=tuple("012345"),

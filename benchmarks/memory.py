@@ -25,7 +25,7 @@ import torch
 import torch.multiprocessing as mp
 
 from tuner.classifier.catalog import DATASETS
-from tuner.classifier.data import cifar10
+from tuner.classifier.datasets import cifar10
 from tuner.classifier.image_classifier import ImageClassifier
 
 TRIALS = 4

@@ -167,9 +167,9 @@ def whole_batches(batch_size: int, seed: int):
     """The same of tuner's data path: uint8 in memory, read once a process, a batch at once."""
     import torch
 
-    from tuner.classifier.data.augment import Augmentation
-    from tuner.classifier.data.batches import Batcher, plan_epoch
-    from tuner.classifier.data.image_set import image_set
+    from tuner.classifier.augment import Augmentation
+    from tuner.classifier.batches import Batcher, plan_epoch
+    from tuner.classifier.image_set import image_set
 
     cpu, plain = torch.device("cpu"), Augmentation(0, False, 0, False)
     images = image_set(EXPERIMENT, data_dir=None, split_seed=0, device=cpu)
@@ -193,11 +193,11 @@ def train(config: dict, *, constants: dict, folder: str, data) -> None:
     from ray import tune
     from torch import nn
 
-    from tuner.classifier.models.cnn import SmallCNN
+    from tuner.classifier.models.cnn import build
 
     torch.set_num_threads(1)
     torch.manual_seed(constants["seed"])
-    model = SmallCNN(width=constants["width"], in_channels=1, num_classes=10, norm="batch")
+    model = build(width=constants["width"], in_channels=1, num_classes=10, norm="batch")
     optimizer = torch.optim.SGD(
         model.parameters(),
         lr=config["lr"],

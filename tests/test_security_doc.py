@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from tuner import plain_values
-from tuner.classifier.data.cifar10 import TEST_FILE, TRAIN_FILES
+from tuner.classifier.datasets.cifar10 import TEST_FILE, TRAIN_FILES
 from tuner.cli import main as cli
 from tuner.record import journal, plain_files
 

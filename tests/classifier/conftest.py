@@ -2,8 +2,8 @@ import pytest
 import tiny_images
 import torch
 
+from tuner.classifier import image_set
 from tuner.classifier.catalog import DATASETS
-from tuner.classifier.data import image_set
 
 
 @pytest.fixture(autouse=True)

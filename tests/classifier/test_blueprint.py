@@ -2,8 +2,7 @@ import pytest
 import torch
 
 from tuner.classifier.blueprint import Blueprint, blueprint_of
-from tuner.classifier.catalog import DATASETS, MODELS
-from tuner.classifier.models.build import build_model
+from tuner.classifier.catalog import MODELS
 from tuner.classifier.settings import ClassifierSettings
 from tuner.errors import SpecError
 from tuner.settings_base import parse
@@ -18,22 +17,20 @@ PLAN = {
 
 
 def settings_of(name):
-    own = {"width": 4} if "width" in MODELS[name].settings else {}
+    own = {"width": 4} if "width" in MODELS[name].defaults else {}
     dataset = "cifar10" if MODELS[name].takes(channels=3, image_size=32) else "digits"
     return ClassifierSettings(model=name, dataset=dataset, **own)
 
 
 def built(settings):
-    info = DATASETS[settings.dataset]
-    shape = {"in_channels": info.channels, "image_size": info.image_size}
-    return build_model(settings, **shape, num_classes=info.num_classes)
+    return blueprint_of(settings).initial()
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_is_rebuilt_from_its_blueprint_and_weights(name):
     settings = settings_of(name)
     plan = blueprint_of(settings)
-    assert plan.settings.keys() == MODELS[name].settings.keys()
+    assert plan.settings.keys() == MODELS[name].defaults.keys()
     original = built(settings).eval()
     before = torch.random.get_rng_state()
     again, faults = parse(Blueprint, plan.model_dump(mode="json"))

@@ -51,7 +51,7 @@ def fits(limit, error=None):
 
 
 def micro_batch(size=100, **more):
-    return MicroBatch(size, device=CPU, of="training", **more)
+    return MicroBatch(size, device=CPU, purpose="training", **more)
 
 
 def test_it_halves_until_it_fits_and_stays_there(capsys):
@@ -278,7 +278,7 @@ def test_what_poisons_the_process_is_not_tried_again(message):
 
 
 def test_evaluation_goes_on_in_parts_too(monkeypatch):
-    monkeypatch.setattr("tuner.classifier.setup.EVALUATION_BATCH", 21)
+    monkeypatch.setattr("tuner.classifier.replica.EVALUATION_BATCH", 21)
     plain, tight = learner(), learner()
     expected = plain._evaluate("validation")
     with LiveBytes() as memory:

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from torch import distributed as dist
 from torch import nn
 
-from tuner.classifier.models.build import build_model
-from tuner.classifier.pipeline import Pipeline, _Stage, cuts, layers_of, micro_batches
-from tuner.classifier.settings import ClassifierSettings
+from tuner.classifier.blueprint import Blueprint
+from tuner.classifier.pipeline import Pipeline, _Layers, cuts, layers_of, micro_batches
 
 CPU = torch.device("cpu")
 BATCHES = (12, 12, 9, 7, 12)  # equal parts: 4, 4, 3, 1, 4
@@ -51,8 +50,8 @@ def test_a_model_without_layers_is_refused():
 
 def model(dtype, norm="group"):
     torch.manual_seed(0)
-    settings = ClassifierSettings(model="resnet20", dataset="cifar10", norm=norm)
-    return build_model(settings, in_channels=3, image_size=16, num_classes=10).to(dtype)
+    shape = {"in_channels": 3, "image_size": 16, "num_classes": 10}
+    return Blueprint(name="resnet20", settings={"norm": norm}, **shape).initial().to(dtype)
 
 
 def batches(dtype):
@@ -137,7 +136,7 @@ def test_each_rank_trains_a_part(results):
 
 
 def test_a_stage_may_begin_in_place_and_sends_what_its_shape_says():
-    stage = _Stage(nn.Sequential(nn.ReLU(inplace=True), nn.Conv2d(2, 3, 3)), nullcontext)
+    stage = _Layers(nn.Sequential(nn.ReLU(inplace=True), nn.Conv2d(2, 3, 3)), nullcontext)
     stage.to(memory_format=torch.channels_last)
     x = torch.randn(2, 2, 5, 5, requires_grad=True)
     before = x.detach().clone()

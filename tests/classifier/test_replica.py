@@ -1,4 +1,4 @@
-"""Replicas in two real processes over gloo; more that equals one process: test_classifier.py."""
+"""Replicas in two real processes over gloo; see test_image_classifier.py, too."""
 
 import pytest
 import tiny_images
@@ -7,8 +7,9 @@ import two_ranks
 from torch.nn.parallel import DistributedDataParallel
 
 from tuner.classifier import replica
+from tuner.classifier.collectives import Ranks
 from tuner.classifier.image_classifier import ImageClassifier
-from tuner.trial.ranks import Ranks
+from tuner.classifier.replica import CUDA_EVALUATION_BATCH, EVALUATION_BATCH, Setup
 
 EXACT = {**tiny_images.EXACT, "epochs": 2}
 
@@ -59,6 +60,14 @@ def overlapping(rank):
     result = {**two_epochs(learner), "agreed": agreed}
     Ranks.smallest = smallest
     return result
+
+
+@pytest.mark.parametrize(
+    ("device", "images"), [("cpu", EVALUATION_BATCH), ("cuda", CUDA_EVALUATION_BATCH)]
+)
+def test_what_is_evaluated_at_once_goes_by_the_device(device, images):
+    ranks = Ranks(0, 1, torch.device(device))
+    assert Setup(None, None, ranks, None, None, None).evaluation_batch == images
 
 
 CASES = (out_of_memory_on_rank_1, nothing_fits_on_rank_1, overlapping)

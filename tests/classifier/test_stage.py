@@ -7,7 +7,7 @@ import tiny_images
 import torch
 import two_ranks
 from contracts.learner_contract import same
-from test_classifier import quick
+from test_image_classifier import quick
 
 from tuner.classifier import image_classifier as classifier
 from tuner.classifier.image_classifier import ImageClassifier

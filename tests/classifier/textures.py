@@ -5,9 +5,7 @@ from pathlib import Path
 import numpy as np
 from tiny_images import arrays, info, size
 
-from tuner.classifier.data.arrays import ImageArrays
-
-INFO = info("textures:load", train=320, validation=100, test=100)
+from tuner.classifier.datasets._arrays import ImageArrays
 
 
 def load(folder: Path, *, split_seed: int) -> ImageArrays:
@@ -25,3 +23,6 @@ def load(folder: Path, *, split_seed: int) -> ImageArrays:
     )
     images = (images + 128 + rng.normal(0, 25, images.shape)).clip(0, 255)
     return arrays(INFO, images, labels, np.arange(count))
+
+
+INFO = info(load, train=320, validation=100, test=100)

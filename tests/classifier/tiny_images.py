@@ -1,16 +1,19 @@
 """Data sets of CIFAR-10's shape with a few images; here class k is a little brighter than k - 1."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from tuner.classifier.catalog import DatasetInfo
-from tuner.classifier.data.arrays import ImageArrays
+from tuner.classifier.datasets._arrays import ImageArrays
+from tuner.classifier.datasets._dataset import DatasetInfo
 
 
-def info(builder: str, *, train: int, validation: int, test: int) -> DatasetInfo:
+def info(
+    load: Callable[..., ImageArrays], *, train: int, validation: int, test: int
+) -> DatasetInfo:
     return DatasetInfo(
-        builder,
+        load,
         channels=3,
         image_size=32,
         classes=tuple("0123456789"),
@@ -39,15 +42,15 @@ def arrays(
     return ImageArrays(images.astype(np.uint8), labels.astype(np.int64), splits)
 
 
-# With batches of 16 the last one holds 1 image, so that a second rank gets none.
-INFO = info("tiny_images:load", train=49, validation=21, test=13)
-
-
 def load(folder: Path, *, split_seed: int) -> ImageArrays:
     rng = np.random.default_rng(split_seed)
     labels = np.arange(size(INFO)) % 10
     images = rng.integers(0, 100, (len(labels), 32, 32, 3)) + 15 * labels[:, None, None, None]
     return arrays(INFO, images, labels, rng.permutation(len(labels)))
+
+
+# With batches of 16 the last one holds 1 image, so that a second rank gets none.
+INFO = info(load, train=49, validation=21, test=13)
 
 
 # A model of two processes and of one are equal in this: no rounding, no norm over a batch

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from sklearn.datasets import load_digits
 
 import tuner
-from tuner.classifier.data.digits import load
+from tuner.classifier.datasets.digits import load
 from tuner.classifier.settings import ClassifierSettings
 from tuner.errors import CheckpointError, SpecError, UsageError
 from tuner.export.evaluate import evaluate, evaluate_export

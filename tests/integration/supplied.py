@@ -11,7 +11,7 @@ import sys
 import time
 from dataclasses import replace
 
-from tuner.classifier.data.cifar10 import ARCHIVE, OFFICIAL, load
+from tuner.classifier.datasets.cifar10 import ARCHIVE, OFFICIAL, load
 from tuner.cluster import connect as cluster
 from tuner.cluster.joined import autoscaling as growth
 from tuner.cluster.joined import datasets as supply

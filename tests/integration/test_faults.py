@@ -17,7 +17,9 @@ from tuner.cluster import connect as cluster
 from tuner.cluster import guard
 from tuner.record.journal import read
 from tuner.search.run import resume_experiment
-from tuner.trial import machine_memory, notes
+from tuner.trial import machine_memory
+from tuner.trial.memory import held_bytes
+from tuner.trial.worker_death import NOTES
 
 GIB = 1 << 30
 
@@ -183,9 +185,9 @@ def test_a_trial_that_takes_all_memory_is_ended_and_no_other(searched, tmp_path,
     pids = partial(guard.marked, os.environ[guard.MARK], cluster.scratch_folder())
 
     def free_and_all():
-        return 4 * GIB - sum(map(machine_memory._held, pids())), 4 * GIB
+        return 4 * GIB - sum(map(held_bytes, pids())), 4 * GIB
 
-    monkeypatch.setenv(notes.FOLDER, str(tmp_path))
+    monkeypatch.setenv(NOTES, str(tmp_path))
     with machine_memory.watched(tmp_path, pids, free_and_all):
         results = searched(**spec("Leaky", ["leaks", *["tells_its_process"] * 3]), max_concurrent=3)
     outcome = {t.config["does"]: (t.status, t.last_epoch) for t in results.trials.values()}

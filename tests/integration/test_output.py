@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tuner.trial.log_keeper import LIMIT
+from tuner.trial.log_writer import LIMIT
 
 PRINTED = 100_000_000  # bytes, by a trial, at least
 

@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from tuner.classifier.catalog import METRICS, MODELS
+from tuner.classifier.pipeline import PARTS_PER_STAGE
 from tuner.classifier.settings import ClassifierSettings
-from tuner.classifier.stage import PARTS_A_STAGE
 from tuner.cli import main as cli
 from tuner.spec.experiment import Resources
-from tuner.trial.leak import EPOCHS, LEAST_MIB
+from tuner.trial.memory import EPOCHS, LEAST_MIB
 from tuner.trial.recycling import BOUND_MIB
 
 TEXT = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
@@ -48,4 +48,4 @@ def test_its_settings_are_those_there_are() -> None:
 def test_its_numbers_are_those_of_the_code() -> None:
     assert f"grows by {LEAST_MIB:g} MiB or more in each of {EPOCHS} successive" in TEXT
     assert f"more than {BOUND_MIB:g} MiB" in TEXT
-    assert f"({PARTS_A_STAGE} for each stage)" in TEXT
+    assert f"({PARTS_PER_STAGE} for each stage)" in TEXT

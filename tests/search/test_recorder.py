@@ -12,8 +12,8 @@ from tuner.errors import JournalError, StorageError
 from tuner.record.journal import Journal, read
 from tuner.search.recorder import Recorder
 from tuner.trial.failures import STORAGE
+from tuner.trial.recycling import WorkerReplacedError
 from tuner.trial.trainable import REPORT
-from tuner.trial.worker_death import WorkerReplacedError
 
 
 class Trials:

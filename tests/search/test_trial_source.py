@@ -14,7 +14,7 @@ from tuner.search.searchers.bohb import BOHB
 from tuner.search.trial_source import TrialSource, replay, trial_id_of
 from tuner.spec.sections import Objective
 from tuner.spec.strategies import SEARCHERS, learning_strategies
-from tuner.trial.assignment import Assignment
+from tuner.trial.context import Assignment
 
 MODEL = BOHB(random_share=0.05, candidates=64)
 

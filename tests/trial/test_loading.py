@@ -1,5 +1,7 @@
 """Trainables by their dotted path, and what can be told of them."""
 
+from functools import partial
+
 import pytest
 
 from tuner.classifier.image_classifier import ImageClassifier
@@ -21,6 +23,17 @@ def train(config):
     pass
 
 
+def build(config, constants, *, device, rank, world_size):
+    return ImageClassifier(config, constants, device=device, rank=rank, world_size=world_size)
+
+
+def build_stage(config, constants, *, device="cpu", rank=0, world_size=1, split=1):
+    return ImageClassifier(config, constants, device=device, rank=rank, split=split)
+
+
+build.metrics = ("val_loss",)
+
+
 def test_a_class_a_nested_class_and_a_function_are_found():
     assert load_trainable("tuner.classifier.image_classifier:ImageClassifier") is ImageClassifier
     assert load_trainable("test_loading:Outer.Inner").__name__ == "Inner"
@@ -33,22 +46,38 @@ def test_what_is_not_there_raises(path):
         load_trainable(path)
 
 
-def test_a_class_is_a_learner_and_a_function_is_not():
+def test_a_class_and_a_function_that_builds_one_are_learners_and_a_tune_function_is_not():
     assert (is_learner(ImageClassifier), is_learner(train)) == (True, False)
+    assert is_learner(build)
+    assert is_learner(build_stage)
+    assert is_learner(partial(build_stage, device="cpu"))
+    assert not is_learner(lambda config, constants=None, **place: None)  # a config is enough
 
 
-@pytest.mark.parametrize("good", [ImageClassifier, train, lambda config, epochs=3: None])
+@pytest.mark.parametrize(
+    "good", [ImageClassifier, build, build_stage, train, lambda config, epochs=3: None]
+)
 def test_no_fault(good):
     assert trainable_fault(good) is None
+
+
+FORMS = (
+    "a function must take (config), or (config, constants, *, device, rank, world_size) to build "
+    "a Learner"
+)
 
 
 @pytest.mark.parametrize(
     ("bad", "rule"),
     [
         (dict, "class dict is no Learner: it lacks step(), state_dict(), load_state_dict()"),
-        ("text", "must be a Learner class or a function of config"),
-        (lambda: None, "a function must take one argument, config"),
-        (lambda config, more: None, "a function must take one argument, config"),
+        (
+            "text",
+            "must be a Learner class, a function that builds one, or a function of config",
+        ),
+        (lambda: None, FORMS),
+        (lambda config, more: None, FORMS),
+        (lambda config, constants, device, rank: None, FORMS),
     ],
 )
 def test_what_is_neither_is_told(bad, rule):
@@ -62,6 +91,8 @@ def test_what_can_be_one_stage_of_several_says_so():
             pass
 
     assert takes_split(Outer.Inner)
+    assert takes_split(build_stage)
+    assert not takes_split(build)
     assert not takes_split(Whole)
     assert not takes_split(train)
 
@@ -69,4 +100,5 @@ def test_what_can_be_one_stage_of_several_says_so():
 def test_metrics_are_known_where_they_are_declared():
     assert declared_metrics(ImageClassifier)[0] == "train_loss"
     assert declared_metrics(Outer.Inner) == ("a", "b")
+    assert declared_metrics(build) == ("val_loss",)
     assert declared_metrics(train) is None

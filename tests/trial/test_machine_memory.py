@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from tuner.trial import machine_memory, notes
-from tuner.trial.worker_death import death_of
+from tuner.trial import machine_memory
+from tuner.trial.worker_death import NOTES, death_of
 
 GIB = 1 << 30
 LIMIT_S = 60
@@ -65,7 +65,7 @@ def test_the_worker_that_holds_the_most_is_ended_and_its_death_is_told(
     other, small = worker("python", 400), worker("ray::LearnerTrial.step", 20)
     pids = [process.pid for process in (idle, agent, large, other, small)]
     free = [2 * GIB]
-    monkeypatch.setenv(notes.FOLDER, str(tmp_path))
+    monkeypatch.setenv(NOTES, str(tmp_path))
     with machine_memory.watched(tmp_path, lambda: pids, lambda: (free[0], 32 * GIB)):
         time.sleep(1)
         assert large.poll() is None

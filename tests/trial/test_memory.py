@@ -1,16 +1,27 @@
-import gc
+"""What a process holds, whether that only grows, and how it is released."""
+
 import subprocess
 import sys
+from types import SimpleNamespace
 
-import pytest
+import numpy as np
+import psutil
 import torch
-from live_bytes import LiveBytes
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tuner.classifier.image_classifier import ImageClassifier
-from tuner.trial import memory, process_memory
-from tuner.trial.memory import MemoryWatch
+from tuner.trial import memory
+from tuner.trial.memory import (
+    EPOCHS,
+    LEAST_MIB,
+    MemoryWatch,
+    first_growth,
+    held_bytes,
+    held_mib,
+    release,
+    steady_growth,
+)
 
-TINY = {"dataset": "tiny", "model": "resnet20", "batch_size": 16, "epochs": 1}
 MIB = 1 << 20
 
 
@@ -40,7 +51,7 @@ def test_memory_that_is_kept_shows():
 
 
 def test_where_linux_has_no_answer_the_peak_of_the_process_stands_in(monkeypatch, tmp_path):
-    monkeypatch.setattr(process_memory, "_STATUS", tmp_path / "none")
+    monkeypatch.setattr(memory, "_STATUS", tmp_path / "none")
     monkeypatch.setattr(memory, "_CLEAR_REFS", tmp_path / "none" / "none")
     measured, _ = watched(MemoryWatch("cpu"), lambda: None)
     assert measured["memory_mib"] == measured["peak_memory_mib"] > 10
@@ -79,43 +90,85 @@ def test_one_that_does_not_is_not_warned_of():
     assert output_of("detach") == "quiet\n"
 
 
-def test_the_image_classifier_does_not_grow():
-    learner = ImageClassifier({}, {**TINY, "epochs": 12})
-    watch = MemoryWatch("cpu")
-    for _ in range(12):
-        watched(watch, learner.step)
-    assert not watch.warned
+def test_growth_needs_every_one_of_the_last_epochs():
+    rising = [100.0 + 3 * epoch for epoch in range(EPOCHS + 2)]
+    assert steady_growth(rising) == 3
+    assert steady_growth(rising[:-1]) is None  # one epoch fewer
+    for epoch in range(2, len(rising)):
+        flat = rising.copy()
+        flat[epoch] = flat[epoch - 1]
+        assert steady_growth(flat) is None
 
 
-def build_step_drop():
-    ImageClassifier({"lr": 0.1}, TINY).step()
+@given(st.lists(st.floats(0, 1e6), max_size=20))
+def test_memory_that_does_not_grow_is_never_a_leak(samples):
+    assert steady_growth(sorted(samples, reverse=True)) is None
+    growth = steady_growth(samples)
+    assert growth is None or growth >= LEAST_MIB
 
 
-def test_thirty_trials_in_one_process_leave_nothing():
-    for _ in range(5):  # what is made once, and the allocator's own ups and downs
-        build_step_drop()
-    with LiveBytes() as tensors:  # before the measure: torch imports 70 MiB for its first mode
-        build_step_drop()
-        gc.collect()
-        assert tensors.live == 0
-    before, _ = watched(MemoryWatch("cpu"), lambda: None)
-    for _ in range(29):
-        build_step_drop()
-    gc.collect()
-    after, _ = watched(MemoryWatch("cpu"), lambda: None)
-    # One trial's weights, gradients and momentum are 3 MiB, its activations 15.
-    assert after["memory_mib"] - before["memory_mib"] < 20
+@given(st.floats(100, 1e5), st.lists(st.floats(0, LEAST_MIB / 2), max_size=30))
+def test_small_steps_are_no_leak(start, steps):
+    assert steady_growth(list(np.cumsum([start, *steps]))) is None
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: none here")
-def test_thirty_trials_on_a_gpu_leave_nothing():
-    device = torch.device("cuda")
+def test_growth_that_ended_is_still_known():
+    rising = [100.0 + 3 * epoch for epoch in range(EPOCHS + 2)]
+    flat = [rising[-1]] * 10
+    assert first_growth(rising[:-1] + [rising[-2]] * 10) is None
+    assert steady_growth(rising + flat) is None
+    assert first_growth(rising + flat) == 3
+    assert first_growth([]) is None
 
-    def run():
-        ImageClassifier({"lr": 0.1}, TINY, device=device).step()
-        gc.collect()
-        return torch.cuda.memory_allocated(device)
 
-    before = run()
-    assert [run() for _ in range(29)] == [before] * 29
+def test_held_memory_is_what_was_taken_and_not_what_is_mapped_from_files(tmp_path):
+    before = held_mib()
+    taken = np.ones(64 * MIB, np.uint8)
+    assert 60 < held_mib() - before < 80
+    np.save(tmp_path / "mapped.npy", taken)
+    del taken
+    mapped = np.load(tmp_path / "mapped.npy", mmap_mode="r")
+    resident = psutil.Process().memory_info().rss
+    assert mapped.sum() == 64 * MIB
+    assert psutil.Process().memory_info().rss - resident > 60 * MIB
+    assert held_mib() - before < 20
+
+
+def test_tensors_on_cuda_count_and_its_cache_is_emptied(monkeypatch):
+    emptied = []
+    cuda = SimpleNamespace(
+        is_initialized=lambda: True,
+        memory_allocated=lambda: 100 * MIB,
+        empty_cache=lambda: emptied.append(True),
+    )
+    before = held_mib()
+    monkeypatch.setattr(torch, "cuda", cuda)
+    assert 90 < held_mib() - before < 110
+    release()
+    assert emptied == [True]
+
+
+def test_a_process_that_is_gone_holds_nothing():
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    assert held_bytes(gone.pid) == 0
+
+
+def test_small_pieces_that_were_freed_go_back_to_the_system():
+    code = """
+from tuner.trial.memory import held_mib, release
+pieces = [bytes(1000) for _ in range(200_000)]
+pieces = pieces[-1:]  # the last one holds on to the heap's end
+before = held_mib()
+release()
+print(before - held_mib())
+"""
+    run = [sys.executable, "-c", code]
+    freed = float(subprocess.run(run, capture_output=True, text=True, check=True).stdout)
+    assert freed > 20
+
+
+def test_it_does_not_import_torch():
+    code = "import sys, tuner.trial.memory; print('torch' in sys.modules)"
+    run = [sys.executable, "-c", code]
+    assert subprocess.run(run, capture_output=True, text=True, check=True).stdout == "False\n"

@@ -1,14 +1,24 @@
+"""Whether a worker's process may train another trial."""
+
 import gc
+import importlib
+import subprocess
+import sys
 import weakref
+from types import SimpleNamespace
 
 import pytest
+import ray
 import torch
-from test_worker import plan
+from ray._private import worker
+from ray.exceptions import RpcError
+from test_worker import context
 
-from tuner.trial.assignment import Assignment
+from tuner.trial.context import Assignment
 from tuner.trial.failures import Failure
-from tuner.trial.recycling import BOUND_MIB, Leftovers, why_not_again
+from tuner.trial.recycling import BOUND_MIB, Leftovers, must_move, why_not_again
 from tuner.trial.worker import Worker
+from tuner.trial.worker_death import NOTES
 
 
 @pytest.mark.parametrize(
@@ -64,15 +74,57 @@ class Hoarder:
 
 
 def test_what_a_worker_keeps_between_trials_is_measured(tmp_path):
-    worker = Worker(plan(tmp_path, trainable="test_recycling:Hoarder"))
+    used = Worker(context(tmp_path, trainable="test_recycling:Hoarder"))
     grown = []
     for keep in (False, False, False, True, True):
-        worker.begin(Assignment("00000", {"keep": keep}))
-        weights = weakref.ref(worker._learner.weights)
-        grown.append(worker.end())
+        used.begin(Assignment("00000", {"keep": keep}))
+        weights = weakref.ref(used._learner.weights)
+        grown.append(used.end())
         assert (weights() is not None) == keep
     Hoarder.hoard.clear()
     gc.collect()
     assert max(grown[:3]) < 15
     assert grown[3] == pytest.approx(40, abs=15)
     assert grown[4] == pytest.approx(80, abs=15)
+
+
+@pytest.mark.parametrize(
+    ("leaving", "moves"),
+    [({}, False), ({"other": 0}, False), ({"mine": 0}, True), ({"other": 0, "ranks": 5}, True)],
+)
+def test_a_trial_moves_where_one_of_its_nodes_leaves(monkeypatch, leaving, moves):
+    client = SimpleNamespace(get_draining_nodes=lambda: leaving)
+    process = SimpleNamespace(get_node_id=lambda: "mine")
+    groups = importlib.import_module("ray.util.placement_group")
+    placed = {"bundles_to_node_id": {0: "mine", 1: "ranks"}}
+    monkeypatch.delenv(NOTES, raising=False)
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(ray, "get_runtime_context", lambda: process)
+    monkeypatch.setattr(worker, "global_worker", SimpleNamespace(gcs_client=client))
+    monkeypatch.setattr(groups, "get_current_placement_group", lambda: None)
+    monkeypatch.setattr(groups, "placement_group_table", lambda group: placed)
+    assert must_move() == moves
+
+
+def test_where_nobody_answers_or_there_is_one_node_a_trial_stays(monkeypatch, tmp_path):
+    asked = []
+
+    def fail():
+        asked.append(1)
+        raise RpcError("unavailable", rpc_code=14)
+
+    client = SimpleNamespace(get_draining_nodes=fail)
+    monkeypatch.delenv(NOTES, raising=False)
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(worker, "global_worker", SimpleNamespace(gcs_client=client))
+    assert not must_move()
+    assert asked == [1]
+    monkeypatch.setenv(NOTES, str(tmp_path))
+    assert not must_move()
+    assert asked == [1]
+
+
+def test_it_does_not_import_torch():
+    code = "import sys, tuner.trial.recycling; print('torch' in sys.modules)"
+    run = [sys.executable, "-c", code]
+    assert subprocess.run(run, capture_output=True, text=True, check=True).stdout == "False\n"

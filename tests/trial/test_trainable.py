@@ -7,22 +7,22 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from test_worker import Counter, plan
+from test_worker import Counter, context
 
 from tuner.trial import trainable, trial_log
-from tuner.trial.failures import STORAGE, Failure
-from tuner.trial.recycling import Leftovers
+from tuner.trial.failures import STORAGE, Failure, WorkerSpentError
+from tuner.trial.recycling import Leftovers, WorkerReplacedError, is_recycled
 from tuner.trial.trainable import REPORT, LearnerTrial
-from tuner.trial.worker_death import WorkerReplacedError, WorkerSpentError, death_of, is_recycled
+from tuner.trial.worker_death import death_of
 
-PLAN = None  # of the trial that is made next
+CONTEXT = None  # of the trial that is made next
 
 
 class Here(LearnerTrial):
-    """A trial whose plan comes from this module, as `tune.with_parameters` brings it in Ray."""
+    """A trial whose context comes from this module, as `tune.with_parameters` brings it in Ray."""
 
     def setup(self, config):
-        super().setup(config, PLAN)
+        super().setup(config, CONTEXT)
 
 
 class Moody(Counter):
@@ -55,8 +55,8 @@ def make(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def begin(config=None, *, trial_id="00000", **changes):
-        made = replace(plan(tmp_path, trainable="test_trainable:Moody", cpus=1), **changes)
-        monkeypatch.setitem(globals(), "PLAN", made)
+        made = replace(context(tmp_path, trainable="test_trainable:Moody", cpus=1), **changes)
+        monkeypatch.setitem(globals(), "CONTEXT", made)
         trials.append(Here(assignment(config, trial_id)))
         return trials[-1]
 
@@ -191,7 +191,7 @@ def test_without_a_length_it_goes_on_until_it_is_stopped(make):
     assert not any(trial.train()["done"] for _ in range(5))
 
 
-def test_what_the_plan_adds_to_the_path_is_found(make, tmp_path, monkeypatch):
+def test_what_the_context_adds_to_the_path_is_found(make, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "modules").mkdir()
     (tmp_path / "modules" / "brought.py").write_text("from test_trainable import Moody\n")

@@ -14,7 +14,7 @@ import pytest
 
 from tuner.errors import StorageError
 from tuner.trial import trial_log
-from tuner.trial.log_keeper import LIMIT
+from tuner.trial.log_writer import LIMIT
 from tuner.trial.trial_log import TrialLog
 
 MIB = 1 << 20
@@ -26,10 +26,10 @@ def path(tmp_path):
 
 
 @pytest.fixture(autouse=True)
-def own_keeper(monkeypatch):
-    """A keeper that is not there yet, marked in its environment so that it is known as ours."""
+def own_writer(monkeypatch):
+    """A writer that is not there yet, marked in its environment so that it is known as ours."""
     monkeypatch.setenv("TUNER_TEST", uuid.uuid4().hex)
-    trial_log._keeper.cache_clear()
+    trial_log._writer.cache_clear()
 
 
 @pytest.fixture(autouse=True)
@@ -127,28 +127,28 @@ def test_a_process_that_dies_leaves_what_it_wrote_and_its_traceback(path, end, s
         eventually(lambda: "in breaks" in path.read_text())
 
 
-def test_without_its_keeper_the_trial_goes_on_and_the_next_gets_another(tmp_path):
+def test_without_its_writer_the_trial_goes_on_and_the_next_gets_another(tmp_path):
     with TrialLog(tmp_path / "0"):
         print("one")
-        trial_log._keeper()._socket.shutdown(socket.SHUT_RDWR)
+        trial_log._writer()._socket.shutdown(socket.SHUT_RDWR)
     with TrialLog(tmp_path / "1"):
         print("two")
-        for keeper in keepers():
-            os.kill(keeper, signal.SIGTERM)  # which it does not heed
+        for writer in writers():
+            os.kill(writer, signal.SIGTERM)  # which it does not heed
     assert (tmp_path / "1").read_text() == "two\n"
-    for keeper in keepers():
-        os.kill(keeper, signal.SIGKILL)
+    for writer in writers():
+        os.kill(writer, signal.SIGKILL)
     with TrialLog(tmp_path / "2"):
         print("three")
     assert (tmp_path / "2").read_text() == "three\n"
 
 
-def test_a_keeper_that_does_not_answer_holds_no_trial_up(tmp_path, monkeypatch):
+def test_a_writer_that_does_not_answer_holds_no_trial_up(tmp_path, monkeypatch):
     monkeypatch.setattr(trial_log, "_PATIENCE_S", 0.5)
-    trial_log._keeper.cache_clear()
-    before = keepers()
+    trial_log._writer.cache_clear()
+    before = writers()
     with TrialLog(tmp_path / "0"):
-        [stuck] = keepers() - before
+        [stuck] = writers() - before
         os.kill(stuck, signal.SIGSTOP)  # as one whose storage hangs
         print("one")
     with TrialLog(tmp_path / "1"):
@@ -156,7 +156,7 @@ def test_a_keeper_that_does_not_answer_holds_no_trial_up(tmp_path, monkeypatch):
     os.kill(stuck, signal.SIGCONT)
     assert (tmp_path / "1").read_text() == "two\n"
     eventually(lambda: (tmp_path / "0").read_text() == "one\n")
-    trial_log._keeper.cache_clear()
+    trial_log._writer.cache_clear()
 
 
 def test_it_ends_with_its_worker(path):
@@ -164,12 +164,12 @@ def test_it_ends_with_its_worker(path):
         "import pathlib, sys; from tuner.trial.trial_log import TrialLog\n"
         "log = TrialLog(pathlib.Path(sys.argv[1])); log.__enter__(); sys.__stdin__.read()"
     )
-    before = keepers()
+    before = writers()
     command = [sys.executable, "-c", code, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as worker:
-        eventually(lambda: keepers() > before)
+        eventually(lambda: writers() > before)
         worker.kill()
-    eventually(lambda: keepers() <= before)
+    eventually(lambda: writers() <= before)
 
 
 def test_a_log_that_cannot_be_opened_is_told(tmp_path):
@@ -178,14 +178,14 @@ def test_a_log_that_cannot_be_opened_is_told(tmp_path):
         TrialLog(tmp_path / "file" / "log.txt").__enter__()
 
 
-def keepers():
-    """The pids of the log keepers that this process and its children have started."""
+def writers():
+    """The pids of the log writers that this process and its children have started."""
     found = set()
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             command = (entry / "cmdline").read_bytes()
             ours = f"TUNER_TEST={os.environ['TUNER_TEST']}".encode()
-            if b"log_keeper.py" in command and ours in (entry / "environ").read_bytes():
+            if b"log_writer.py" in command and ours in (entry / "environ").read_bytes():
                 found.add(int(entry.name))
         except OSError:
             continue

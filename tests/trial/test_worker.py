@@ -1,14 +1,11 @@
 """A worker in a plain Python process: one Learner on its device, and its state."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
 from tuner.errors import CheckpointError
-from tuner.trial.assignment import Assignment
-from tuner.trial.worker import Plan, Worker
+from tuner.trial.context import Assignment, TrialContext
+from tuner.trial.worker import Worker
 
 
 class Counter:
@@ -29,7 +26,7 @@ class Counter:
         self.steps = state["steps"]
 
 
-def plan(folder, **changes):
+def context(folder, **changes):
     fields = {
         "place": str(folder),
         "trainable": "test_worker:Counter",
@@ -45,20 +42,11 @@ def plan(folder, **changes):
         "sys_path": (),
         "directory": str(folder),
     }
-    return Plan(**{**fields, **changes})
-
-
-def test_the_users_modules_and_files_are_found(tmp_path, monkeypatch):
-    monkeypatch.chdir("/")
-    monkeypatch.setattr(sys, "path", ["a"])
-    plan(tmp_path, sys_path=("a", "b")).enter()
-    assert (sys.path, Path.cwd()) == (["a", "b"], tmp_path)
-    plan(tmp_path, directory=str(tmp_path / "not here")).enter()
-    assert Path.cwd() == tmp_path
+    return TrialContext(**{**fields, **changes})
 
 
 def test_it_builds_and_steps_the_learner_on_as_many_threads_as_cpus(tmp_path):
-    worker = Worker(plan(tmp_path))
+    worker = Worker(context(tmp_path))
     worker.begin(Assignment("00000", {"lr": 0.1}))
     config, constants, *place = worker._learner.built_with
     assert (config, constants) == ({"lr": 0.1}, {"seed": 1, "epochs": 3})
@@ -69,31 +57,76 @@ def test_it_builds_and_steps_the_learner_on_as_many_threads_as_cpus(tmp_path):
 
 
 def test_a_seed_of_the_trials_own_takes_the_place_of_the_experiments(tmp_path):
-    worker = Worker(plan(tmp_path))
+    worker = Worker(context(tmp_path))
     worker.begin(Assignment("00000", {"lr": 0.1}, seed=7))
     assert worker._learner.built_with[:2] == ({"lr": 0.1}, {"seed": 7, "epochs": 3})
 
 
+class Careless(Counter):
+    """Sets how the whole process computes, as a tutorial may say."""
+
+    def __init__(self, config, constants, **place):
+        super().__init__(config, constants, **place)
+        self.found = numerics()
+        torch.set_default_dtype(torch.float64)
+        torch.set_float32_matmul_precision("medium")
+        torch.backends.cudnn.allow_tf32 = False
+        torch.backends.cudnn.benchmark = True
+        torch.use_deterministic_algorithms(True)
+
+
+def numerics():
+    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+    return (
+        *(torch.get_default_dtype(), torch.get_float32_matmul_precision()),
+        *(matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark),
+        torch.are_deterministic_algorithms_enabled(),
+    )
+
+
+def test_how_one_trial_computes_is_not_how_the_next_does(tmp_path):
+    before = numerics()
+    worker = Worker(context(tmp_path, trainable="test_worker:Careless"))
+    for trial_id in ("00000", "00001"):
+        worker.begin(Assignment(trial_id, {}))
+        assert worker._learner.found == before
+        assert numerics() != before
+        worker.end()
+        assert numerics() == before
+
+
+def build(config, constants, *, device, rank, world_size):
+    """A function that builds a Learner is as good as its class."""
+    return Counter({**config, "built": True}, constants, device=device, rank=rank, world_size=2)
+
+
+def test_a_function_may_build_the_learner(tmp_path):
+    worker = Worker(context(tmp_path, trainable="test_worker:build"))
+    worker.begin(Assignment("00000", {"lr": 0.1}))
+    assert worker._learner.built_with[0] == {"lr": 0.1, "built": True}
+    assert worker.step()[0]["steps"] == 1
+
+
 def test_a_share_of_a_cpu_is_one_thread(tmp_path):
-    worker = Worker(plan(tmp_path, cpus=0.5))
+    worker = Worker(context(tmp_path, cpus=0.5))
     worker.begin(Assignment("00000", {}))
     assert worker.step()[0]["threads"] == 1
 
 
 def test_another_worker_goes_on_from_what_it_saved(tmp_path):
-    first = Worker(plan(tmp_path))
+    first = Worker(context(tmp_path))
     first.begin(Assignment("00000", {}))
     first.step()
     first.step()
     saved = first.save(2).as_dict()
     assert saved.pop("epoch") == 2
-    second = Worker(plan(tmp_path))
+    second = Worker(context(tmp_path))
     second.begin(Assignment("00000", {}, epoch=2, checkpoint=saved))
     assert second.step()[0]["steps"] == 3
 
 
 def test_a_damaged_checkpoint_is_not_trained_on(tmp_path):
-    worker = Worker(plan(tmp_path))
+    worker = Worker(context(tmp_path))
     worker.begin(Assignment("00000", {}))
     saved = worker.save(1).as_dict()
     (tmp_path / saved["path"]).write_bytes(b"torn")
@@ -102,7 +135,7 @@ def test_a_damaged_checkpoint_is_not_trained_on(tmp_path):
 
 
 def test_a_used_worker_begins_anew(tmp_path):
-    worker = Worker(plan(tmp_path))
+    worker = Worker(context(tmp_path))
     for trial_id in ("00000", "00001"):
         worker.begin(Assignment(trial_id, {}))
         assert worker.step()[0]["steps"] == 1

@@ -1,23 +1,24 @@
 """What Ray says of a death, as a failure."""
 
+import os
 import socket
 from types import SimpleNamespace
 
 import pytest
-from ray._private import state, worker
+import ray
+from ray._private import state
 from ray.core.generated.common_pb2 import ActorDeathCause, ActorDiedErrorContext
 from ray.exceptions import (
     ActorUnavailableError,
     NodeDiedError,
     OutOfMemoryError,
     RayActorError,
-    RpcError,
 )
 
 from tuner.errors import FAILURE_KINDS
-from tuner.trial import notes
-from tuner.trial import worker_death as deaths
-from tuner.trial.worker_death import death_of
+from tuner.trial import worker_death
+from tuner.trial.failures import Failure
+from tuner.trial.worker_death import NOTES, death_of, noted_unless_done, write_note
 
 
 def died(text):
@@ -37,7 +38,7 @@ def died(text):
     ],
 )
 def test_deaths_have_a_kind_and_one_line(monkeypatch, error, kind, message):
-    monkeypatch.setattr(deaths.ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
     death = death_of(error)
     assert (death.kind, "\n" in death.message) == (kind, False)
     assert message in death.message
@@ -52,8 +53,8 @@ def test_an_actor_that_is_gone_with_its_node_is_told_so(monkeypatch, alive, list
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         node = {"NodeID": "n", "Alive": alive, "NodeManagerAddress": "127.0.0.1"}
-        monkeypatch.setattr(deaths.ray, "is_initialized", lambda: True)
-        monkeypatch.setattr(deaths.ray, "nodes", lambda: [{**node, "NodeManagerPort": port}])
+        monkeypatch.setattr(ray, "is_initialized", lambda: True)
+        monkeypatch.setattr(ray, "nodes", lambda: [{**node, "NodeManagerPort": port}])
         monkeypatch.setattr(state, "actors", lambda actor_id: {"Address": {"NodeID": "n"}})
         if not listens:
             server.close()
@@ -77,48 +78,72 @@ def test_an_actor_whose_node_can_be_reached_again_was_cut_off(monkeypatch, reaso
         node = {"NodeID": "n", "Alive": True, "NodeManagerAddress": "127.0.0.1"}
         node |= {"NodeManagerPort": server.getsockname()[1]}
         process = SimpleNamespace(get_node_id=lambda: here)
-        monkeypatch.setattr(deaths.ray, "is_initialized", lambda: True)
-        monkeypatch.setattr(deaths.ray, "nodes", lambda: [node])
-        monkeypatch.setattr(deaths.ray, "get_runtime_context", lambda: process)
+        monkeypatch.setattr(ray, "is_initialized", lambda: True)
+        monkeypatch.setattr(ray, "nodes", lambda: [node])
+        monkeypatch.setattr(ray, "get_runtime_context", lambda: process)
         monkeypatch.setattr(state, "actors", lambda actor_id: actor)
         assert death_of(ActorUnavailableError("reset by peer", b"f" * 16)).kind == kind
 
 
 def test_a_node_that_was_taken_back_is_lost(monkeypatch):
-    monkeypatch.setattr(deaths.ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
     assert death_of(RayActorError("f00", "x", preempted=True)).kind == "node_lost"
 
 
-@pytest.mark.parametrize(
-    ("leaving", "moves"),
-    [({}, False), ({"other": 0}, False), ({"mine": 0}, True), ({"other": 0, "ranks": 5}, True)],
-)
-def test_a_trial_moves_where_one_of_its_nodes_leaves(monkeypatch, leaving, moves):
-    client = SimpleNamespace(get_draining_nodes=lambda: leaving)
-    process = SimpleNamespace(get_node_id=lambda: "mine")
-    placed = {"bundles_to_node_id": {0: "mine", 1: "ranks"}}
-    monkeypatch.delenv(notes.FOLDER, raising=False)
-    monkeypatch.setattr(deaths.ray, "is_initialized", lambda: True)
-    monkeypatch.setattr(deaths.ray, "get_runtime_context", lambda: process)
-    monkeypatch.setattr(worker, "global_worker", SimpleNamespace(gcs_client=client))
-    monkeypatch.setattr(deaths, "get_current_placement_group", lambda: None)
-    monkeypatch.setattr(deaths, "placement_group_table", lambda group: placed)
-    assert deaths.must_move() == moves
+HUNG = Failure("timeout", "did not start")
+OURS = f"its worker process has died. pid: {os.getpid()} namespace: x"
 
 
-def test_where_nobody_answers_or_there_is_one_node_a_trial_stays(monkeypatch, tmp_path):
-    asked = []
+def told(death):
+    return death_of(RuntimeError(death))
 
-    def fail():
-        asked.append(1)
-        raise RpcError("unavailable", rpc_code=14)
 
-    client = SimpleNamespace(get_draining_nodes=fail)
-    monkeypatch.delenv(notes.FOLDER, raising=False)
-    monkeypatch.setattr(deaths.ray, "is_initialized", lambda: True)
-    monkeypatch.setattr(worker, "global_worker", SimpleNamespace(gcs_client=client))
-    assert not deaths.must_move()
-    assert asked == [1]
-    monkeypatch.setenv(notes.FOLDER, str(tmp_path))
-    assert not deaths.must_move()
-    assert asked == [1]
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv(NOTES, str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(worker_death.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_what_is_noted_of_a_process_is_why_it_ended(folder):
+    write_note(folder, os.getpid(), Failure("oom", "the most of all"))
+    assert told(OURS) == Failure("oom", "the most of all")
+    assert told("pid: 1 has died").kind == "crash"
+    assert told("nobody").kind == "crash"
+
+
+def test_who_is_not_done_in_time_has_hung_and_who_dies_before_has_not(folder, clock):
+    with noted_unless_done(HUNG, 5):
+        clock[0] = 104.9
+        assert told(OURS).kind == "crash"
+        clock[0] = 105.0
+        assert told(OURS) == HUNG
+    assert told(OURS).kind == "crash"
+    assert list(folder.iterdir()) == []
+
+
+def test_of_several_reasons_the_one_that_has_come_is_told(folder, clock):
+    with noted_unless_done(HUNG, 5):
+        write_note(folder, os.getpid(), Failure("oom", "m"))
+        assert told(OURS).kind == "oom"
+
+
+def test_without_a_folder_nothing_is_left_and_nothing_found(monkeypatch, tmp_path):
+    monkeypatch.delenv(NOTES, raising=False)
+    with noted_unless_done(HUNG, 0):
+        assert told(OURS).kind == "crash"
+    monkeypatch.setenv(NOTES, str(tmp_path / "gone"))
+    with noted_unless_done(HUNG, 0):
+        assert told(OURS).kind == "crash"
+
+
+@pytest.mark.parametrize("damage", ["", "x", "{}", "[]"])
+def test_a_damaged_note_is_none(folder, damage):
+    (folder / f"{os.getpid()}-oom").write_text(damage)
+    assert told(OURS).kind == "crash"

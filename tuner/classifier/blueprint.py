@@ -1,6 +1,6 @@
-"""What a model of those that ship is built from, without the settings of its training.
+"""What a model that ships is built from, without the settings of its training.
 
-It is whole: a default that changes later does not change what an earlier blueprint builds.
+A blueprint is whole: a default that changes later does not change what it builds.
 """
 
 from __future__ import annotations
@@ -33,40 +33,39 @@ class Blueprint(Settings):
         info = MODELS.get(self.name)
         if info is None:
             raise FaultsError(unknown("name", "model", self.name, MODELS))
-        if self.settings.keys() != info.settings.keys():
+        own = info.defaults.keys()
+        if self.settings.keys() != own:
             rule = f"must be those of model {self.name!r}"
-            raise FaultsError(
-                Fault("settings", rule, sorted(self.settings), tuple(sorted(info.settings)))
-            )
-        _, faults = parse(ClassifierSettings, self._as_settings(), "settings")
+            raise FaultsError(Fault("settings", rule, sorted(self.settings), tuple(sorted(own))))
+        _, faults = parse(info.settings, self.settings, "settings")
         if faults:
             raise FaultsError(*faults)
         if not info.takes(channels=self.in_channels, image_size=self.image_size):
-            raise FaultsError(Fault("image_size", f"model {self.name!r} takes {info.needs()}"))
+            got = f"{self.in_channels}x{self.image_size}x{self.image_size}"
+            raise FaultsError(
+                Fault("image_size", f"model {self.name!r} takes {info.images}, got {got}")
+            )
         return self
-
-    def _as_settings(self) -> dict[str, Any]:
-        return {"model": self.name, **self.settings}
 
     def build(self, weights: Mapping[str, Tensor]) -> nn.Module:
         """The model with these weights, which it keeps, in evaluation mode; it can be trained on.
 
-        It maps x_NCHW, normalised, to logits_NK. Nothing random is drawn, and no memory taken but
-        that of the weights. Raises RuntimeError where they are another model's.
+        It maps x_NCHW, normalised, to logits_NK. Nothing random is drawn, and the weights are all
+        the memory that it takes. Raises RuntimeError where they are another model's.
         """
         import torch
 
-        from tuner.classifier.models.build import build_model
-
         with torch.device("meta"):
-            model = build_model(
-                ClassifierSettings.model_validate(self._as_settings()),
-                in_channels=self.in_channels,
-                image_size=self.image_size,
-                num_classes=self.num_classes,
-            )
+            model = self.initial()
         model.load_state_dict(weights, assign=True)
         return model.eval()
+
+    def initial(self) -> nn.Module:
+        """The model in float32, its weights drawn from torch's global random number generator."""
+        settings = MODELS[self.name].settings.model_validate(self.settings)
+        return MODELS[self.name].build(
+            in_channels=self.in_channels, num_classes=self.num_classes, **dict(settings)
+        )
 
 
 def blueprint_of(settings: ClassifierSettings) -> Blueprint:

@@ -11,33 +11,34 @@ In a plain Python process:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import nn
 
-from tuner.classifier.catalog import METRICS
-from tuner.classifier.data.augment import Augmentation
-from tuner.classifier.data.batches import Batcher, plan_epoch, shards
-from tuner.classifier.data.image_set import ImageSet, image_set
+from tuner.classifier.augment import Augmentation
+from tuner.classifier.batches import Batcher, plan_epoch, shards
+from tuner.classifier.blueprint import blueprint_of
+from tuner.classifier.catalog import METRICS, MODELS
+from tuner.classifier.collectives import Ranks
+from tuner.classifier.image_set import image_set
 from tuner.classifier.loss import CrossEntropy
-from tuner.classifier.models.build import build_model
 from tuner.classifier.optimizer import build_lr_schedule, build_optimizer, next_lr
 from tuner.classifier.precision import Precision, choose, hardware
-from tuner.classifier.replica import Replica
+from tuner.classifier.replica import Replica, Setup
 from tuner.classifier.settings import ClassifierSettings, check_settings
-from tuner.classifier.setup import Setup
 from tuner.classifier.transfer import freeze, load_weights, matching, start_from
 from tuner.errors import SpecError
-from tuner.trial.host_copy import host_copy
-from tuner.trial.ranks import Ranks
+from tuner.trial.state import host_copy
+from tuner.trial.torch_compat import without_compiler
 
 if TYPE_CHECKING:
-    from tuner.classifier.stage import Stage
+    from tuner.classifier.pipeline import Stage
 
 PREPARING = 1000  # training images that a model may learn something from before it trains
 
@@ -45,11 +46,11 @@ PREPARING = 1000  # training images that a model may learn something from before
 class ImageClassifier:
     """Trains the model, data set and recipe that its settings name; a `Learner`.
 
-    Everything random comes from the setting `seed`, and of that from (seed, epoch) alone, so two
-    trials in one process do not meet. On a CPU a run that was saved and loaded continues bit for
-    bit. On several ranks gradients equal one process's, except that BatchNorm on CPU ranks sees
-    each rank's share of a batch only: use norm="group" there. split: the number of stages of the
-    model, one on each rank; 1 where every rank has all of it.
+    Everything random follows from the setting `seed` and the epoch, so trials in one process do
+    not affect each other. On a CPU a run that was saved and loaded continues bit for bit. On
+    several ranks gradients equal one process's, except that BatchNorm on CPU ranks sees only each
+    rank's share of a batch: use norm="group" there. split: the number of stages of the model, one
+    on each rank; 1 where every rank has all of it.
     """
 
     metrics = METRICS
@@ -85,20 +86,21 @@ class ImageClassifier:
         self._batcher = Batcher(
             self._data, dtype=self._dtype, augmentation=self._augmentation, device=self._device
         )
-        model = _seeded_model(settings, self._data).to(self._dtype)
+        model = _seeded_model(settings).to(self._dtype)
         if split == 1:
             model.to(self._device)
-        # torch has the argument, its stubs do not.
+        # torch has the argument, its stubs do not
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._prepare(model)
         self._model = self._ranks.synchronised(model)
         self._frozen = matching(self._model, settings.freeze)
         freeze(self._model, self._frozen)
         self._part = self._built_part(split)
-        self._optimizer = build_optimizer(settings, self._model, frozen=self._frozen)
         batches = ceil(len(self._data.splits["train"]) / settings.batch_size)
         self._steps = settings.epochs * batches
-        self._lr_schedule = build_lr_schedule(settings, self._optimizer, steps=self._steps)
+        with self._optimizing():
+            self._optimizer = build_optimizer(settings, self._model, frozen=self._frozen)
+            self._lr_schedule = build_lr_schedule(settings, self._optimizer, steps=self._steps)
         self._epoch = 0
 
     def step(self) -> dict[str, float]:
@@ -112,7 +114,7 @@ class ImageClassifier:
         started = time.perf_counter()
         if self._epoch == 0:
             self._start()
-        with self._precision.applied():
+        with self._precision.applied(), self._optimizing():
             loss_sum, lr = self._train_epoch()
         trained_s = time.perf_counter() - started
         val_loss, val_accuracy = self._evaluate("validation")
@@ -140,8 +142,10 @@ class ImageClassifier:
 
         No state of a random number generator: an epoch's randomness follows from its number.
         """
+        with self._optimizing():
+            trained = self._part.state(self._optimizer)
         return {
-            **self._part.state(self._optimizer),
+            **trained,
             "lr_schedule": host_copy(self._lr_schedule.state_dict()),
             "epoch": self._epoch,
             "scaler": self._scaler.state_dict(),
@@ -150,8 +154,9 @@ class ImageClassifier:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go back to `state`; raises RuntimeError where it is another model's."""
         self._model.load_state_dict(state["model"])
-        # Both keep what they are given, and an optimizer then updates it in place.
-        self._optimizer.load_state_dict(deepcopy(state["optimizer"]))
+        # Both hold on to what they load, and an optimizer then updates it in place
+        with self._optimizing():
+            self._optimizer.load_state_dict(deepcopy(state["optimizer"]))
         self._lr_schedule.load_state_dict(deepcopy(state["lr_schedule"]))
         self._epoch = state["epoch"]
         self._part.load(state)
@@ -169,17 +174,21 @@ class ImageClassifier:
             self._precision,
         )
         if split > 1:
-            from tuner.classifier.stage import Stage  # what it imports takes a second
+            from tuner.classifier.pipeline import Stage  # what it imports takes a second
 
             return Stage(setup)
         return Replica(setup, self._scaler)
 
+    def _optimizing(self) -> AbstractContextManager[None]:
+        """For whatever the optimizer does."""
+        return nullcontext() if self._settings.compile else without_compiler()
+
     def _prepare(self, model: nn.Module) -> None:
         """Let a model that learns something from the images before it trains do so."""
-        prepare: Callable[[Tensor], None] | None = getattr(model, "prepare", None)
+        prepare = MODELS[self._settings.model].prepare
         if prepare is not None:
             rows_N = self._data.splits["train"][:PREPARING].to(self._data.rows_NP.device)
-            prepare(self._batcher.batch(rows_N)[0])
+            prepare(model, self._batcher.batch(rows_N)[0])
 
     def _start(self) -> None:
         """What comes before the first epoch."""
@@ -188,11 +197,11 @@ class ImageClassifier:
             new = start_from(self._model, load_weights(source), source=source)
             print(f"started from {source}; new: {', '.join(new) or 'nothing'}")
 
-    def _thaw(self) -> None:
-        """Let train, or hold, what the epoch that begins asks for."""
+    def _freeze(self) -> None:
+        """Freeze what is frozen in the epoch that begins, and no more."""
         until = self._settings.unfreeze_epoch
-        held = until is None or self._epoch < until
-        freeze(self._model, self._frozen if held else ())
+        still = until is None or self._epoch < until
+        freeze(self._model, self._frozen if still else ())
 
     def _train_epoch(self) -> tuple[float, float]:
         """(sum of the loss over all images and ranks, lr of the last batch)."""
@@ -205,10 +214,10 @@ class ImageClassifier:
             device=self._device,
             home=self._data.rows_NP.device,
         )
-        self._thaw()
+        self._freeze()
         self._part.train()
         lr = 0.0
-        # Summed on the device: reading it at every batch would wait for the device every time.
+        # Summed on the device: to read it at every batch would wait for the device every time
         loss_sum = torch.zeros((), dtype=torch.float64, device=self._device)
         for shard in shards(len(epoch.order_N), **self._part.share(self._settings.batch_size)):
             loss_sum += self._part.backward(epoch, shard)
@@ -242,19 +251,13 @@ def _settings(values: Mapping[str, Any], split: int) -> ClassifierSettings:
 def _precision(settings: ClassifierSettings, device: torch.device, *, split: int) -> Precision:
     setting = settings.precision if settings.dtype == "float32" else "float32"
     precision = choose(setting, hardware(device))
-    if split > 1 and precision.scaled:  # each stage would find overflows of its own
+    if split > 1 and precision.scaled:  # each stage would detect overflows of its own
         return choose("float32", hardware(device))
     return precision
 
 
-def _seeded_model(settings: ClassifierSettings, data: ImageSet) -> nn.Module:
-    """The initial model; leaves torch's global random state as it found it."""
-    info = data.info
+def _seeded_model(settings: ClassifierSettings) -> nn.Module:
+    """The initial model; leaves torch's global random state as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(settings.seed)
-        return build_model(
-            settings,
-            in_channels=info.channels,
-            image_size=info.image_size,
-            num_classes=info.num_classes,
-        )
+        return blueprint_of(settings).initial()

@@ -14,10 +14,10 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class CrossEntropy:
-    """Sums over images, computed in `dtype`: the half precision of autocast has too few digits.
+    """Sums over images, computed in `dtype`, since autocast's half precision has too few digits.
 
-    smoothing: of the labels, in training alone. test_time_flip: an evaluation takes the mean of
-    the logits of an image and its mirror image.
+    smoothing: of the labels, in training alone. test_time_flip: an evaluation averages the logits
+    of an image and its mirror image.
     """
 
     dtype: torch.dtype
@@ -29,7 +29,7 @@ class CrossEntropy:
         return self._sum(logits_NK, labels_N, self.smoothing)
 
     def views(self, x_NCHW: Tensor) -> list[Tensor]:
-        """What an evaluation of these images looks at."""
+        """The variants of these images that an evaluation averages over."""
         return [x_NCHW, x_NCHW.flip(3)] if self.test_time_flip else [x_NCHW]
 
     def evaluated(self, views: Sequence[Tensor], labels_N: Tensor) -> Tensor:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Collection
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
-import torch
 from torch import nn
-from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import SGD, AdamW, Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LRScheduler, OneCycleLR
 
 from tuner.classifier.settings import ClassifierSettings
+from tuner.trial.torch_compat import eager
 
-_REMEMBERED = "__dynamo_disable"  # see torch/_compile.py
-_NORMS = (_BatchNorm, nn.GroupNorm)
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+_FIRST, _PEAK, _LAST = 0.2, 0.25, 0.05  # rate at the start, place of the peak, rate at the end
 
 
 def build_optimizer(
@@ -26,45 +24,24 @@ def build_optimizer(
 
     AdamW has `momentum` as its beta1, so that each setting means something with every optimizer.
     "sgdw" divides the decay by `lr`: changing one leaves the other's effect as it is (after
-    Loshchilov & Hutter 2019, section 3). `frozen` names parameters that may train later.
+    Loshchilov & Hutter 2019, section 3). `frozen` names parameters that may train later. To be
+    built and used within `torch_compat.without_compiler`, unless `settings.compile`.
     """
     momentum, weight_decay = settings.momentum, settings.weight_decay
     groups = _groups(settings, model, frozen)
-    kind: Any = AdamW if settings.optimizer == "adamw" else SGD
-    if not settings.compile:
-        kind = _eager(kind)
+    own: dict[str, Any] = {"momentum": momentum, "nesterov": momentum > 0}
+    kind: Any = SGD
     if settings.optimizer == "adamw":
-        betas = (momentum, 0.999)
-        adamw: Optimizer = kind(
-            groups, lr=settings.lr, betas=betas, weight_decay=weight_decay, fused=True
-        )
-        return adamw
+        kind, own = AdamW, {"betas": (momentum, 0.999)}
     if settings.optimizer == "sgdw":
         for group in groups:
             group["weight_decay"] = weight_decay / group["lr"]
-    sgd: Optimizer = kind(
-        groups,
-        lr=settings.lr,
-        momentum=momentum,
-        nesterov=momentum > 0,
-        weight_decay=weight_decay,
-        fused=True,
+    if not settings.compile:
+        kind = eager(kind)
+    optimizer: Optimizer = kind(
+        groups, lr=settings.lr, weight_decay=weight_decay, fused=True, **own
     )
-    return sgd
-
-
-@cache
-def _eager(kind: type[Optimizer]) -> type[Optimizer]:
-    """The optimizer `kind` without torch's compiler, whose import takes almost as long as torch's.
-
-    A first step imports it to tell it where not to compile, as do some methods, which remember the
-    answer that they get; in code that is not compiled it is the method itself.
-    """
-    for method in vars(Optimizer).values():
-        plain = getattr(method, "__wrapped__", None)
-        if plain is not None and not hasattr(plain, _REMEMBERED):
-            setattr(plain, _REMEMBERED, plain)
-    return type(kind.__name__, (kind,), {"step": torch.no_grad()(inspect.unwrap(kind.step))})
+    return optimizer
 
 
 def _groups(
@@ -72,10 +49,12 @@ def _groups(
 ) -> list[dict[str, Any]]:
     """Parameters that share a learning rate and the epoch from which they train.
 
-    Apart by epoch because torch's fused SGD cannot begin with some of a group later.
+    torch's fused SGD cannot begin with some of a group later, so what is frozen has groups apart.
     """
     biases = {
-        f"{name}.bias" for name, module in model.named_modules() if isinstance(module, _NORMS)
+        f"{name}.bias"
+        for name, module in model.named_modules()
+        if isinstance(module, (*BATCH_NORMS, nn.GroupNorm))
     }
     groups: dict[tuple[bool, bool], list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
@@ -83,7 +62,7 @@ def _groups(
         groups.setdefault((fast, name in frozen), []).append(parameter)
     return [
         {"params": groups[key], "lr": settings.lr * (settings.norm_bias_lr if key[0] else 1)}
-        for key in sorted(groups)  # the slow ones first: theirs is the rate that is reported
+        for key in sorted(groups)  # the slow ones first: their rate is the one that is reported
     ]
 
 
@@ -117,9 +96,6 @@ def next_lr(schedule: LRScheduler, *, steps: int) -> float:
 
 def _constant(_step: int) -> float:
     return 1.0
-
-
-_FIRST, _PEAK, _LAST = 0.2, 0.25, 0.05  # rate at the start, place of the peak, rate at the end
 
 
 def _triangular(step: int, *, steps: int) -> float:

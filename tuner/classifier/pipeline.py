@@ -4,7 +4,7 @@ Every rank builds the whole model on the host, from the same seed, and moves its
 device. Gradients are those of the whole batch: each micro-batch adds its part of one sum.
 """
 
-# N batch, K classes
+# N batch, C channels, H W pixels, K classes
 
 from __future__ import annotations
 
@@ -16,28 +16,31 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
+from torch.optim import Optimizer
+
+from tuner.classifier.batches import Epoch, Shard
+from tuner.classifier.replica import Setup
+from tuner.trial.state import host_copy
+
+PARTS_PER_STAGE = 4  # micro-batches under way: with more, stages idle less, but parts are smaller
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 Context = Callable[[], AbstractContextManager[None]]
 
 
 def layers_of(model: nn.Module) -> list[nn.Module]:
-    """The layers whose composition is `model`: a Sequential's, or what its `layers()` gives.
+    """The layers whose composition is `model`, an nn.Sequential; those within it are taken apart.
 
-    Raises ValueError for a model that has neither.
+    Raises ValueError for any other model.
     """
-    if isinstance(model, nn.Sequential):
-        return list(model)
-    layers = getattr(model, "layers", None)
-    if not callable(layers):
-        raise ValueError(
-            f"cannot split {type(model).__name__}: it is no nn.Sequential and has no layers()"
-        )
-    return list(layers())
+    if not isinstance(model, nn.Sequential):
+        raise ValueError(f"cannot split {type(model).__name__}: it is no nn.Sequential")
+    nested = (layers_of(part) if isinstance(part, nn.Sequential) else [part] for part in model)
+    return [layer for layers in nested for layer in layers]
 
 
 def cuts(costs: Sequence[float], stages: int) -> list[range]:
-    """Positions in `costs` as `stages` consecutive ranges, none empty, the dearest least dear.
+    """Positions in `costs` as `stages` consecutive ranges, none empty, the dearest one cheapest.
 
     Raises ValueError where there are fewer layers than stages.
 
@@ -103,9 +106,9 @@ class Pipeline:
             part = nn.Sequential(*(layers[position] for position in positions))
             self._owner |= dict.fromkeys(map(id, _tensors(part)), rank)
             if rank == self._rank:
-                self._stage = _Stage(part.to(device), forward)
-        # Moving a module can make new tensors of it.
-        self._owner |= dict.fromkeys(map(id, _tensors(self._stage)), self._rank)
+                self._layers = _Layers(part.to(device), forward)
+        # Moving a module can replace its tensors
+        self._owner |= dict.fromkeys(map(id, _tensors(self._layers)), self._rank)
         self._schedules: dict[tuple[int, bool], ScheduleGPipe] = {}
 
     @property
@@ -120,35 +123,35 @@ class Pipeline:
     def backward(self, x_NCHW: Tensor, labels_N: Tensor) -> Tensor:
         """Add the gradients of the mean loss over the batch; the sum of the loss, 0 but on `last`.
 
-        Every rank gives the batch; the first stage reads its images, the last its labels.
+        Called with the batch on every rank; the first stage reads its images, the last its labels.
         """
         means: list[Tensor] = []
         wanted: dict[str, Any] = {"target": labels_N, "losses": means} if self.last else {}
         schedule = self._schedule(len(labels_N), training=True)
-        schedule.step(*self._given(x_NCHW), return_outputs=False, **wanted)
+        schedule.step(*self._input(x_NCHW), return_outputs=False, **wanted)
         total = torch.zeros((), dtype=torch.float64, device=self._device)
         for mean in means:
             total += mean.detach()
         return total * len(labels_N)
 
     def logits(self, x_NCHW: Tensor) -> Tensor | None:
-        """logits_NK of a batch that every rank gives, on `last`; None on the others."""
+        """logits_NK of the batch on the `last` rank; None on the others."""
         schedule = self._schedule(len(x_NCHW), training=False)
-        logits_NK: Tensor | None = schedule.step(*self._given(x_NCHW))
+        logits_NK: Tensor | None = schedule.step(*self._input(x_NCHW))
         return logits_NK
 
-    def _given(self, x_NCHW: Tensor) -> tuple[Tensor, ...]:
+    def _input(self, x_NCHW: Tensor) -> tuple[Tensor, ...]:
         return (x_NCHW,) if self._rank == 0 else ()
 
     def _schedule(self, count: int, *, training: bool) -> ScheduleGPipe:
-        # A schedule fixes the shapes it sends, so every size of batch needs its own.
+        # A schedule fixes the shapes that it sends, so every size of batch needs its own
         key = count, training
         if key not in self._schedules:
 
             def mean(logits_NK: Tensor, labels_N: Tensor) -> Tensor:
                 return self._loss_sum(logits_NK, labels_N) / count
 
-            stage = PipelineStage(self._stage, self._rank, self._stages, self._device)
+            stage = PipelineStage(self._layers, self._rank, self._stages, self._device)
             self._schedules[key] = ScheduleGPipe(
                 stage,
                 micro_batches(count, self._most),
@@ -158,7 +161,72 @@ class Pipeline:
         return self._schedules[key]
 
 
-class _Stage(nn.Module):
+class Stage:
+    """One rank's part in a trial that is split, as a `Replica` is in one that is not.
+
+    Every rank reads the whole batch. A step that runs out of memory cannot be taken back, since
+    the other stages have gone on.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        self._model, self._ranks, self._batcher = setup.model, setup.ranks, setup.batcher
+        self._loss = setup.loss
+        parts = PARTS_PER_STAGE * self._ranks.world_size
+        self._pipeline = Pipeline(
+            self._model,
+            loss_sum=self._loss.training,
+            micro_batches=parts,
+            device=self._ranks.device,
+            forward=setup.precision.forward,
+        )
+        size = setup.settings.batch_size
+        self.micro_batch_size = size // micro_batches(size, parts)
+        self.evaluation_batch = setup.evaluation_batch
+
+    def share(self, batch_size: int) -> dict[str, int]:
+        """The arguments that make `shards` this rank's: all images."""
+        return {"batch_size": batch_size}
+
+    def train(self) -> None:
+        """Prepare for an epoch."""
+        self._model.train()
+
+    def eval(self) -> None:
+        """Prepare for an evaluation."""
+        self._model.eval()
+
+    def backward(self, epoch: Epoch, shard: Shard) -> Tensor:
+        """Leave the gradients of the mean loss of a batch; the sum of the loss, on one rank."""
+        self._model.zero_grad()
+        return self._pipeline.backward(*self._batcher.training_batch(epoch, shard.positions))
+
+    def measure(self, rows_N: Tensor) -> Tensor:
+        """(sum of the loss, number right) of the images `rows_N`, on one rank; zeros elsewhere."""
+        x_NCHW, labels_N = self._batcher.batch(rows_N)
+        views = [self._pipeline.logits(view) for view in self._loss.views(x_NCHW)]
+        logits = [logits_NK for logits_NK in views if logits_NK is not None]
+        if not logits:
+            return torch.zeros(2, dtype=torch.float64, device=self._ranks.device)
+        return self._loss.evaluated(logits, labels_N)
+
+    def state(self, optimizer: Optimizer) -> dict[str, Any]:
+        """All that trains, on the CPU and the same on every rank, as one process would save it."""
+        state = optimizer.state_dict()
+        numbered = enumerate(p for group in optimizer.param_groups for p in group["params"])
+        own = {number for number, parameter in numbered if self._pipeline.owns(parameter)}
+        tensors = self._model.state_dict(keep_vars=True)
+        model = _gathered({n: t for n, t in tensors.items() if self._pipeline.owns(t)})
+        moments = _gathered({n: state["state"][n] for n in own if n in state["state"]})
+        return {
+            "model": {name: model[name] for name in tensors},
+            "optimizer": {**host_copy(state), "state": {n: moments[n] for n in sorted(moments)}},
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Nothing in a state belongs to a stage alone."""
+
+
+class _Layers(nn.Module):
     """The layers of one stage: what they send on, and back, lies in memory as its shape says."""
 
     def __init__(self, part: nn.Module, forward: Context) -> None:
@@ -185,3 +253,10 @@ class _ContiguousBack(torch.autograd.Function):
 
 def _tensors(module: nn.Module) -> list[Any]:
     return [*module.parameters(), *module.buffers()]
+
+
+def _gathered(own: dict[Any, Any]) -> dict[Any, Any]:
+    """The items of every rank, copied to the CPU."""
+    of_all: list[dict[Any, Any]] = [{} for _ in range(dist.get_world_size())]
+    dist.all_gather_object(of_all, host_copy(own))
+    return {name: value for items in of_all for name, value in items.items()}

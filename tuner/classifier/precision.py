@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
 
 import torch
+
+from tuner.trial.torch_compat import cpu_computes_in, tf32
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +35,9 @@ class Precision:
         """Whether the loss must be scaled, so that small gradients do not become 0."""
         return self.autocast == torch.float16
 
-    @contextmanager
-    def applied(self) -> Iterator[None]:
-        """Within it TF32 is as it should be; the process's own setting comes back after it."""
-        backends: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
-        before = [backend.allow_tf32 for backend in backends]
-        try:
-            for backend in backends:
-                backend.allow_tf32 = self.tf32
-            yield
-        finally:
-            for backend, allowed in zip(backends, before, strict=True):
-                backend.allow_tf32 = allowed
+    def applied(self) -> AbstractContextManager[None]:
+        """For all computing of the trial; the process's own settings come back after it."""
+        return tf32(self.tf32)
 
     def forward(self) -> AbstractContextManager[None]:
         """For a forward pass and its loss."""
@@ -61,16 +52,15 @@ def hardware(device: torch.device) -> Hardware:
     if device.type == "cuda":
         capability = torch.cuda.get_device_capability(device)
         return Hardware("cuda", bf16=capability >= (8, 0), fp16=capability >= (7, 0))
-    # On a CPU that emulates them, both are slower than float32. torch has no public question.
-    bf16 = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    return Hardware(device.type, bf16=bf16, fp16=torch.cpu._is_amx_fp16_supported())
+    bf16, fp16 = cpu_computes_in()
+    return Hardware(device.type, bf16=bf16, fp16=fp16)
 
 
 def choose(setting: str, has: Hardware) -> Precision:
     """What `setting` means on a device; "auto" is the fastest that trains as well.
 
     On a CPU "auto" is float32, so that a search gives the same on every machine. What the device
-    has only by emulation falls back to float32.
+    could only emulate, slower than float32, falls back to float32.
     """
     cuda = has.kind == "cuda"
     if setting == "auto" and cuda:

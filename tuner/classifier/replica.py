@@ -7,6 +7,8 @@ Ranks that hold replicas divide each batch among them and average their gradient
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from math import ceil
 from typing import Any, cast
@@ -15,13 +17,36 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from tuner.classifier.data.batches import Epoch, Shard, micro_shards
+from tuner.classifier.batches import Batcher, Epoch, Shard, micro_shards
+from tuner.classifier.collectives import Ranks
+from tuner.classifier.loss import CrossEntropy
 from tuner.classifier.micro_batch import MicroBatch
-from tuner.classifier.setup import Setup
+from tuner.classifier.precision import Precision
+from tuner.classifier.settings import ClassifierSettings
 from tuner.classifier.transfer import rest_frozen_norms
-from tuner.trial.host_copy import host_copy
+from tuner.trial.state import host_copy
 
 OVERLAPPING = ("cuda",)  # where ranks exchange gradients while they still compute
+EVALUATION_BATCH = 125  # images that a rank evaluates at once on a CPU: more only takes memory
+CUDA_EVALUATION_BATCH = 1000  # on a GPU, where memory allows
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a rank computes with: the model, whole or in stages, and what feeds and measures it."""
+
+    model: nn.Module
+    settings: ClassifierSettings
+    ranks: Ranks
+    batcher: Batcher
+    loss: CrossEntropy
+    precision: Precision
+
+    @property
+    def evaluation_batch(self) -> int:
+        """Images that this rank evaluates at once, where its memory allows."""
+        on_cuda = self.ranks.device.type == "cuda"
+        return CUDA_EVALUATION_BATCH if on_cuda else EVALUATION_BATCH
 
 
 class Replica:
@@ -41,10 +66,10 @@ class Replica:
             ceil(setup.settings.batch_size / world_size),
             device=device,
             buffers=self._model.buffers(),
-            of="training",
+            purpose="training",
         )
         own = setup.evaluation_batch
-        self._evaluation_micro = MicroBatch(own, device=device, of="evaluation")
+        self._evaluation_micro = MicroBatch(own, device=device, purpose="evaluation")
         self.evaluation_batch = own * world_size
 
     @property
@@ -57,22 +82,22 @@ class Replica:
         return self._ranks.share(batch_size)
 
     def train(self) -> None:
-        """Before an epoch: what has begun to train, or ceased to, is taken into account."""
+        """Prepare for an epoch, in which other parameters may train than in the one before."""
         if self._training() != self._wrapped:
             self._wrap()
         self._network.train()
         rest_frozen_norms(self._model)
 
     def eval(self) -> None:
-        """Before an evaluation: all ranks evaluate one model."""
+        """Prepare for an evaluation, in which all ranks evaluate one model."""
         self._ranks.share_buffers(self._model)
         self._model.eval()
 
     def backward(self, epoch: Epoch, shard: Shard) -> Tensor:
         """Leave the gradients of the mean loss of a global batch; the sum of this rank's loss."""
-        # Ranks that already exchange gradients cannot go back because one of them is out of
-        # memory. So they agree first, and on CUDA, once that has shown that a size fits, overlap
-        # the exchange with computing.
+        # Once ranks exchange gradients, none can repeat the step because it is out of memory. So
+        # they agree first that a size fits. From then on, on CUDA, they overlap the exchange with
+        # computing.
         if self._rehearsed == self._micro.size:
             return self._accumulate(epoch, shard, self._micro.size, overlap=True)
         attempt = partial(self._accumulate, epoch, shard)
@@ -96,7 +121,7 @@ class Replica:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on with the micro-batch of a state, where it tells one."""
+        """Go on with the micro-batch of a state, if it has one."""
         self._micro.size = state.get("micro_batch_size", self._micro.size)
 
     def _training(self) -> list[bool]:
@@ -120,11 +145,12 @@ class Replica:
         for number, part in enumerate(parts, 1):
             exchange = overlap and number == len(parts)
             x_NCHW, labels_N = self._batcher.training_batch(epoch, part.positions)
-            with self._ranks.gradients_stay(self._network, stay=not exchange):
+            context = nullcontext() if exchange else self._ranks.without_exchange(self._network)
+            with context:
                 with self._precision.forward():
                     loss = self._loss.training(self._network(x_NCHW), labels_N)
-                # The ranks' gradients are averaged: the world size makes of that the mean over
-                # the global batch, also where ranks have unequal shares. No images: weight 0.
+                # Averaging over the ranks divides by the world size; the weight makes that the
+                # mean over the global batch, also with unequal shares. No images: weight 0.
                 weight = self._ranks.world_size / part.global_count if part.count else 0.0
                 self._scaler.scale(loss * weight).backward()
             if part.count:

@@ -7,13 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, create_model
 
 from tuner.classifier.catalog import DATASETS, MODELS
 from tuner.errors import Fault, unknown
 from tuner.settings_base import FaultsError, Settings, parse
+
+
+def _fields_of_models() -> dict[str, Any]:
+    """Every hyperparameter that only some models have, with its bounds, but None by default."""
+    fields: dict[str, Any] = {}
+    for info in MODELS.values():
+        for name, field in info.settings.model_fields.items():
+            kind: Any = field.annotation
+            fields[name] = (Annotated[kind | None, field], None)
+    return fields
+
+
+if TYPE_CHECKING:
+    _ModelSettings = Settings
+else:
+    _ModelSettings = create_model("_ModelSettings", __base__=Settings, **_fields_of_models())
 
 
 def _known_model(name: str) -> str:
@@ -35,19 +51,14 @@ def _patterns(raw: object) -> object:
     return tuple(patterns)
 
 
-class ClassifierSettings(Settings):
+class ClassifierSettings(_ModelSettings):
     """Every setting of `ImageClassifier`: the spec's `training` section and one config, merged.
 
-    A setting that only some models use is None unless given; `model_settings` fills in the
-    model's own default.
+    The hyperparameters that models declare are settings too. They are None unless set, and
+    `model_settings` fills in the model's own default.
     """
 
     model: Annotated[str, AfterValidator(_known_model)] = "cnn"
-    norm: Literal["batch", "group"] | None = None
-    width: int | None = Field(None, ge=1, le=4096, description="channels of the first layer")
-    l1: int | None = Field(None, ge=1, le=65536, description="units of the net's first layer")
-    l2: int | None = Field(None, ge=1, le=65536, description="units of the net's second layer")
-
     dataset: Annotated[str, AfterValidator(_known_dataset)] = "digits"
     data_dir: str | None = Field(None, description="None: $TUNER_DATA, else ~/.cache/tuner")
     split_seed: int = Field(0, ge=0, description="of the split; the same for every trial")
@@ -93,21 +104,21 @@ class ClassifierSettings(Settings):
 
 
 def model_settings(settings: ClassifierSettings) -> dict[str, Any]:
-    """The chosen model's own hyperparameters: as given, else the model's default."""
-    own = MODELS[settings.model].settings
-    given = {name: getattr(settings, name) for name in own}
-    return {name: own[name] if value is None else value for name, value in given.items()}
+    """The chosen model's own hyperparameters: as set, else the model's default."""
+    values = {name: getattr(settings, name) for name in MODELS[settings.model].defaults}
+    chosen = {name: value for name, value in values.items() if value is not None}
+    return MODELS[settings.model].defaults | chosen
 
 
 def check_settings(values: Mapping[str, Any], *, split: int = 1, files: bool = True) -> list[Fault]:
     """Every fault of `values`, the constants merged with one config; keys are relative to them.
 
-    split: stages of the model. files: whether those that are named must exist.
+    split: stages of the model. files: whether the files that are named must exist.
     """
     settings, faults = parse(ClassifierSettings, values)
     faulty = {fault.key for fault in faults}
     if settings is None:
-        # What is left without the faulty values is checked too, so that all faults show at once.
+        # What is left without the faulty values is checked too, so that all faults show at once
         known = ClassifierSettings.model_fields.keys() - faulty
         settings, _ = parse(ClassifierSettings, {k: values[k] for k in values if k in known})
     if settings is None:
@@ -133,16 +144,16 @@ def check_settings(values: Mapping[str, Any], *, split: int = 1, files: bool = T
 
 
 def _inert_faults(settings: ClassifierSettings) -> Iterator[Fault]:
-    own = MODELS[settings.model].settings
+    own = MODELS[settings.model].defaults
     uses = f"which uses {', '.join(sorted(own))}" if own else "which has none of its own"
-    for name in sorted({name for info in MODELS.values() for name in info.settings} - own.keys()):
+    for name in sorted(_ModelSettings.model_fields.keys() - own.keys()):
         value = getattr(settings, name)
         if value is not None:
             yield Fault(name, f"is not used by model {settings.model!r}, {uses}", value)
 
 
 def _split_faults(settings: ClassifierSettings, split: int) -> Iterator[Fault]:
-    """What needs the whole batch, or the whole model, in one place cannot be done in stages."""
+    """What cannot be done in stages: it needs the whole batch, or the whole model, in one place."""
     if split == 1:
         return
     most, name = MODELS[settings.model].layers, settings.model
@@ -153,14 +164,14 @@ def _split_faults(settings: ClassifierSettings, split: int) -> Iterator[Fault]:
     elif model_settings(settings).get("norm") == "batch":
         rule = "must be 'group' where resources.split is above 1: no stage sees a whole batch"
         yield Fault("norm", rule, "batch")
-    for key, value in (
-        ("freeze", settings.freeze),
-        ("compile", settings.compile),
-        ("precision", settings.precision == "fp16"),
-    ):
-        if value:
-            given = getattr(settings, key)
-            yield Fault(key, "cannot be combined with resources.split", given)
+    impossible = {
+        "freeze": settings.freeze,
+        "compile": settings.compile,
+        "precision": settings.precision == "fp16",
+    }
+    for key, is_set in impossible.items():
+        if is_set:
+            yield Fault(key, "cannot be combined with resources.split", getattr(settings, key))
 
 
 def _dataset_faults(settings: ClassifierSettings) -> Iterator[Fault]:
@@ -183,6 +194,6 @@ def _shape_faults(settings: ClassifierSettings) -> Iterator[Fault]:
     shape = {"channels": data.channels, "image_size": data.image_size}
     if not info.takes(**shape):
         has = f"{data.channels}x{data.image_size}x{data.image_size}"
-        rule = f"takes {info.needs()} and dataset {settings.dataset!r} has {has}"
+        rule = f"takes {info.images} and dataset {settings.dataset!r} has {has}"
         fitting = tuple(sorted(name for name, other in MODELS.items() if other.takes(**shape)))
         yield Fault("model", rule, settings.model, fitting)

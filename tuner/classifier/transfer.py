@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
+from tuner.classifier.optimizer import BATCH_NORMS
 from tuner.errors import CheckpointError, Fault, SpecError
 from tuner.trial.checkpoint_store import load_state
 
 EXPORTED = "model.safetensors"
 
 _WRAPPERS = ("module.", "_orig_mod.")  # what DDP and torch.compile put before a name
-_INNER = ("model", "state_dict")  # under which trainers keep the weights
+_INNER = ("model", "state_dict")  # the keys under which trainers save the weights
+_COUNT = "num_batches_tracked"  # of BatchNorm; older files lack it, and it changes nothing
 _SHOWN = 3  # names that a message lists
 
 
@@ -51,11 +52,7 @@ def start_from(model: nn.Module, weights: Mapping[str, Tensor], *, source: str) 
     fitting = {n: w for n, w in weights.items() if n in own and own[n].shape == w.shape}
     new = [name for name in own if name not in fitting]
     head = head_of(model)
-    # BatchNorm's count of batches, which older files lack, changes nothing.
-    may_be_new = (
-        name.startswith(f"{head}.") or name.endswith("num_batches_tracked") for name in new
-    )
-    wrong = [name for name, may in zip(new, may_be_new, strict=True) if not may]
+    wrong = [n for n in new if not n.startswith(f"{head}.") and not n.endswith(_COUNT)]
     if wrong:
         listed = ", ".join(wrong[:_SHOWN]) + (", ..." if len(wrong) > _SHOWN else "")
         rule = f"lacks, or has in another shape, what is not the head {head!r}: {listed}"
@@ -76,14 +73,16 @@ def matching(model: nn.Module, patterns: Sequence[str]) -> frozenset[str]:
     matches nothing, and where nothing would be left to train.
     """
     names = [name for name, _ in model.named_parameters()]
-    found = {p: {n for n in names if fnmatchcase(n, p) or n.startswith(p + ".")} for p in patterns}
+    matched = {
+        p: {n for n in names if fnmatchcase(n, p) or n.startswith(p + ".")} for p in patterns
+    }
     layers = tuple(dict.fromkeys(name.split(".")[0] for name in names))
     faults = [
         Fault("freeze", "matches no parameter", pattern, layers)
-        for pattern, matched in found.items()
-        if not matched
+        for pattern in patterns
+        if not matched[pattern]
     ]
-    frozen = frozenset[str]().union(*found.values())
+    frozen = frozenset[str]().union(*matched.values())
     if len(frozen) == len(names):
         faults.append(Fault("freeze", "leaves nothing to train", ", ".join(patterns)))
     if faults:
@@ -92,7 +91,7 @@ def matching(model: nn.Module, patterns: Sequence[str]) -> frozenset[str]:
 
 
 def freeze(model: nn.Module, frozen: Collection[str]) -> bool:
-    """Let all parameters of `model` train but the `frozen`; returns whether that was a change."""
+    """Let all parameters of `model` train but the `frozen`; returns whether that changed any."""
     changed = False
     for name, parameter in model.named_parameters():
         trains = name not in frozen
@@ -106,10 +105,10 @@ def freeze(model: nn.Module, frozen: Collection[str]) -> bool:
 def rest_frozen_norms(model: nn.Module) -> None:
     """Put BatchNorm layers whose parameters are all frozen in evaluation mode.
 
-    In training mode their statistics would go on to change what is meant to stay.
+    In training mode their statistics would still change what is meant to stay.
     """
     for module in model.modules():
-        if isinstance(module, _BatchNorm):
+        if isinstance(module, BATCH_NORMS):
             own = list(module.parameters(recurse=False))
             if own and not any(parameter.requires_grad for parameter in own):
                 module.eval()

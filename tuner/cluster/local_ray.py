@@ -17,7 +17,7 @@ from tuner.planning.plan import fit
 from tuner.planning.validation import Machine
 from tuner.spec.experiment import ExperimentSpec
 from tuner.trial import machine_memory
-from tuner.trial.notes import FOLDER
+from tuner.trial.worker_death import NOTES
 
 OBJECT_STORE_BYTES = 256 << 20  # nothing large travels through it: data sets are memory-mapped
 
@@ -40,7 +40,7 @@ def started(spec: ExperimentSpec | None) -> Iterator[str]:
     notes = Path(folder) / "notes"
     notes.mkdir()
     ours = access.for_our_own(Path(folder))
-    ours |= {guard.MARK: mark, FOLDER: str(notes)}
+    ours |= {guard.MARK: mark, NOTES: str(notes)}
     ours |= {_GIVE_UP: os.environ.get(_GIVE_UP, _GIVE_UP_AFTER_S)}
     marked = partial(guard.marked, mark, folder)
     with (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from inspect import isclass
 from typing import Any
 
 from tuner.classifier.transfer import EXPORTED
@@ -12,9 +13,9 @@ from tuner.export.read import Export
 from tuner.export.test_metrics import keep, recorded
 from tuner.results.results import Results
 from tuner.trial.checkpoint_store import load_state
+from tuner.trial.context import with_trial_seed
 from tuner.trial.learner import Learner
 from tuner.trial.loading import is_learner, load_trainable
-from tuner.trial.worker import own_seed
 
 
 def evaluate(
@@ -38,7 +39,7 @@ def evaluate(
         return known
     spec = build_spec(results.spec, str(results.folder))
     learner = _learner(
-        spec.trainable, trial.config, spec.constants | own_seed(trial.seed), data_dir
+        spec.trainable, trial.config, with_trial_seed(spec.constants, trial.seed), data_dir
     )
     state = load_state(checkpoint.path, None)  # verified when it was found
     with _told(CheckpointError, f"{checkpoint.path} does not fit {spec.trainable}"):
@@ -60,7 +61,7 @@ def evaluate_export(export: Export, *, data_dir: str | None = None) -> dict[str,
     Raises UsageError where that is no Learner with a `test` method, CheckpointError for weights
     that are missing, damaged, or not those of the trainable.
     """
-    from tuner.trial.named_tensors import with_weights
+    from tuner.trial.state import with_weights
 
     config = export.config
     learner = _learner(config.trainable, config.config, config.training, data_dir)
@@ -93,8 +94,9 @@ def _learner(
 ) -> Learner:
     """A new Learner of the trainable at `path`."""
     trainable = _imported(path)
-    if not _measures(trainable):
-        raise UsageError(f"{path} has no method test(), so it cannot be evaluated")
+    lacking = UsageError(f"{path} has no method test(), so it cannot be evaluated")
+    if not (_measures(trainable) or (is_learner(trainable) and not isclass(trainable))):
+        raise lacking
     import torch
 
     moved = {} if data_dir is None else {"data_dir": data_dir}
@@ -103,6 +105,8 @@ def _learner(
         learner: Learner = trainable(
             config, {**constants, **moved}, device=device, rank=0, world_size=1
         )
+    if not callable(getattr(learner, "test", None)):  # a function's Learner shows only now
+        raise lacking
     return learner
 
 

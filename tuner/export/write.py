@@ -42,7 +42,7 @@ from tuner.record.history import TrialRecord
 from tuner.settings_base import parse
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.trial.checkpoint_store import load_state
-from tuner.trial.worker import own_seed
+from tuner.trial.context import with_trial_seed
 
 if TYPE_CHECKING:
     from tuner.results.results import Results
@@ -127,7 +127,7 @@ def _config(
 
 def _described(spec: ExperimentSpec, trial: TrialRecord) -> dict[str, Any]:
     """What the Learner was built with, and of the classifier that ships its model and data."""
-    constants = spec.constants | own_seed(trial.seed)
+    constants = with_trial_seed(spec.constants, trial.seed)
     own: dict[str, Any] = {
         "trainable": spec.trainable,
         "training": constants,
@@ -225,7 +225,7 @@ def _write_checkpoint(source: Path, folder: Path) -> str | None:
 def _write_weights(source: Path, target: Path) -> None:
     from safetensors.torch import save_file
 
-    from tuner.trial.named_tensors import weights_of
+    from tuner.trial.state import weights_of
 
     found = weights_of(load_state(source, None))  # which `Results.best_checkpoint` has verified
     if not found:

@@ -66,5 +66,5 @@ def _has_batch_norm(spec: ExperimentSpec) -> bool:
         value = given.get(name, ClassifierSettings.model_fields[name].default)
         return value.extremes() if isinstance(value, Domain) else (value,)
 
-    usual = [MODELS[model].settings.get("norm") for model in values("model")]
+    usual = [MODELS[model].defaults.get("norm") for model in values("model")]
     return any((norm or own) == "batch" for own in usual if own for norm in values("norm"))

@@ -14,7 +14,7 @@ from tuner.record.events import COMPLETED, INTERRUPTED
 from tuner.record.folder import storage_folder
 from tuner.record.history import TrialRecord
 from tuner.results.results import Results
-from tuner.trial.leak import SUSPECT, first_growth
+from tuner.trial.memory import SUSPECT, first_growth
 from tuner.wording import (
     amount_of,
     duration,

@@ -27,8 +27,9 @@ from tuner.record.events import (
 from tuner.record.journal import Journal
 from tuner.search.retries import Retries
 from tuner.trial.failures import STORAGE, Failure
+from tuner.trial.recycling import is_recycled
 from tuner.trial.trainable import REPORT
-from tuner.trial.worker_death import death_of, is_recycled
+from tuner.trial.worker_death import death_of
 
 Observer = Callable[[Event], object]
 

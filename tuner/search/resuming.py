@@ -11,7 +11,7 @@ from tuner.errors import CheckpointError, JournalError, UsageError
 from tuner.record.checkpoints import Checkpoint, verified
 from tuner.record.events import FAILED, INTERRUPTED, RESULT, RUNNING, Event
 from tuner.record.history import History, TrialRecord, fold
-from tuner.trial.assignment import Assignment
+from tuner.trial.context import Assignment
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ from tuner.search.retention import Retention
 from tuner.search.stopping import Ending
 from tuner.search.warm_start import load_warm_start, warm_start_of
 from tuner.spec.experiment import ExperimentSpec
-from tuner.trial.assignment import Assignment
+from tuner.trial.context import Assignment
 from tuner.wording import program
 
 if TYPE_CHECKING:

@@ -9,15 +9,15 @@ from typing import Any
 from ray import tune
 
 from tuner.spec.experiment import ExperimentSpec, Resources
+from tuner.trial.context import TrialContext
 from tuner.trial.loading import is_learner, load_trainable
 from tuner.trial.trainable import FunctionTrial, LearnerTrial
-from tuner.trial.worker import Plan
 
 
 def tune_trainable(spec: ExperimentSpec) -> Any:
-    """The trainable for `tune.run`: it knows the plan and reserves what a trial may use."""
+    """The trainable for `tune.run`, which reserves what a trial may use."""
     learner = spec.ships or is_learner(load_trainable(spec.trainable))
-    plan = Plan(
+    context = TrialContext(
         place=spec.place,
         trainable=spec.trainable,
         constants=spec.constants,
@@ -32,7 +32,7 @@ def tune_trainable(spec: ExperimentSpec) -> Any:
         sys_path=tuple(sys.path),
         directory=os.getcwd(),
     )
-    trial = tune.with_parameters(LearnerTrial if learner else FunctionTrial, plan=plan)
+    trial = tune.with_parameters(LearnerTrial if learner else FunctionTrial, context=context)
     return tune.with_resources(trial, placement(spec.resources))
 
 

@@ -11,7 +11,7 @@ from ray.tune.search import Searcher
 
 from tuner.record.events import FAILED, INTERRUPTED, RESULT, TRIAL_ENDED, TRIAL_STARTED, Event
 from tuner.search.searchers._background import BackgroundSearch
-from tuner.trial.assignment import Assignment
+from tuner.trial.context import Assignment
 
 _DIGITS = 5
 _SUGGESTION_TIMEOUT_S = 60.0  # mostly it takes less than one

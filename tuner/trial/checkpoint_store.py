@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -15,13 +16,13 @@ from tuner.errors import CheckpointError, StorageError
 from tuner.places import shown
 from tuner.record.digest import sha256_of
 from tuner.record.remote import mirror
-from tuner.trial.state_limits import fault_of_archive, fault_of_state
+from tuner.trial.state import fault_of_state
 
 STATE_FILE = "state.pt"
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class SavedCheckpoint:
     """A checkpoint as the journal has it: `path` is relative to the experiment's folder."""
 
     epoch: int
@@ -35,71 +36,65 @@ class Saved:
 class CheckpointStore:
     """The folder trials/TRIAL_ID/checkpoints of an experiment.
 
-    A learner's state is one file, EPOCH/state.pt; what a plain function saved is the directory
+    A Learner's state is one file, EPOCH/state.pt; what a plain function saved is the directory
     EPOCH. Neither is synced to the disk: one that a power cut tears does not match its sha256.
-    Of an experiment in an object store it is handed over to that as it is written, and not kept.
+    Checkpoints of an experiment in an object store are uploaded at once, and then removed here.
     """
 
     def __init__(self, experiment: Path, trial_id: str) -> None:
         self._experiment = experiment
         self._folder = experiment / "trials" / trial_id / "checkpoints"
-        self._brought: list[Path] = []
+        self._fetched: list[Path] = []
 
-    def save(self, epoch: int, state: dict[str, Any]) -> Saved:
-        """Write a learner's `state`; it appears under its name only when it is whole.
+    def save(self, epoch: int, state: dict[str, Any]) -> SavedCheckpoint:
+        """Write a Learner's `state`; it appears under its name only when it is whole.
 
         Raises StorageError where the disk does not take it.
         """
-        import torch
+        from tuner.trial.torch_compat import save
 
         path = self._folder / str(epoch) / STATE_FILE
         partial = path.with_suffix(".partial")
         with _storing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            with partial.open("wb") as file:  # of a path, torch would not say why it failed
-                try:
-                    torch.save(state, file)
-                except RuntimeError as error:  # torch covers what the disk said
-                    if isinstance(error.__context__, OSError):
-                        raise error.__context__ from None
-                    raise
-            digest = sha256_of(partial)
-            os.replace(partial, path)
-            mirror.hand_over(path)
-        mirror.give_up(path)
-        return Saved(epoch, path.relative_to(self._experiment).as_posix(), digest)
+            with partial.open("wb") as file:
+                save(state, file)
+            return self._publish(epoch, partial, path)
 
-    def adopt(self, epoch: int, directory: Path) -> Saved:
-        """Take over the files of a `directory` that a plain function saved; raises as `save`."""
+    def adopt(self, epoch: int, directory: Path) -> SavedCheckpoint:
+        """Copy the files of a `directory` that a plain function saved; raises as `save` does."""
         path = self._folder / str(epoch)
         partial = path.with_name(f"{epoch}.partial")
         for stale in (partial, path):
             shutil.rmtree(stale, ignore_errors=True)
         with _storing(path):
             shutil.copytree(directory, partial)
-            digest = sha256_of(partial)
-            os.replace(partial, path)
-            mirror.hand_over(path)
-        mirror.give_up(path)
-        return Saved(epoch, path.relative_to(self._experiment).as_posix(), digest)
+            return self._publish(epoch, partial, path)
 
-    def bring(self, path: str) -> Path:
-        """Where a checkpoint's `path` of the journal is here, until `let_go`; it may be missing.
+    def fetch(self, path: str) -> Path:
+        """Where a checkpoint's `path` of the journal is here, until `release`; it may be missing.
 
-        Raises CheckpointError where it lies in a store that fails.
+        Raises CheckpointError where it lies in an object store that fails.
         """
-        here = self._experiment / path
-        self._brought.append(here)
+        local = self._experiment / path
+        self._fetched.append(local)
         try:
-            mirror.bring(here)
+            mirror.bring(local)
         except OSError as error:
-            raise CheckpointError(f"cannot fetch {shown(here)}: {error.strerror}") from error
-        return here
+            raise CheckpointError(f"cannot fetch {shown(local)}: {error.strerror}") from error
+        return local
 
-    def let_go(self) -> None:
-        """What was brought is not needed any more."""
-        while self._brought:
-            mirror.give_up(self._brought.pop())
+    def release(self) -> None:
+        """The fetched checkpoints are not needed any more."""
+        while self._fetched:
+            mirror.give_up(self._fetched.pop())
+
+    def _publish(self, epoch: int, partial: Path, path: Path) -> SavedCheckpoint:
+        digest = sha256_of(partial)
+        os.replace(partial, path)
+        mirror.hand_over(path)
+        mirror.give_up(path)
+        return SavedCheckpoint(epoch, path.relative_to(self._experiment).as_posix(), digest)
 
 
 @contextmanager
@@ -115,7 +110,7 @@ def _storing(path: Path) -> Iterator[None]:
 def load_state(path: Path, sha256: str | None, *, what: str = "checkpoint") -> dict[str, Any]:
     """The state in the file `path`, on the CPU, loaded without running any code of its own.
 
-    what: the user's word for it. Raises CheckpointError where it is missing, does not match
+    what: the user's word for the file. Raises CheckpointError where it is missing, does not match
     `sha256` (None: not compared), cannot be loaded, or would take far more memory than its size.
     """
     import torch
@@ -125,17 +120,29 @@ def load_state(path: Path, sha256: str | None, *, what: str = "checkpoint") -> d
     if sha256 is not None and sha256_of(path) != sha256:
         raise CheckpointError(f"{what} {path} is damaged: its sha256 is not the journal's")
     try:
-        if fault := fault_of_archive(path):
-            raise ValueError(fault)
+        _check_archive(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
         if fault := fault_of_state(state, os.path.getsize(path)):
             raise ValueError(fault)
-    except pickle.UnpicklingError as error:  # whose advice is to let the file run its code
+    except pickle.UnpicklingError as error:  # torch's advice is to let the file run its code
         reason = "it holds more than tensors and plain values, or is damaged"
         raise CheckpointError(f"{what} {path} cannot be loaded: {reason}") from error
-    except Exception as error:
+    except Exception as error:  # whatever damaged bytes make of torch's reader
         reason = " ".join(str(error).split())[:300]
         raise CheckpointError(f"{what} {path} cannot be loaded: {reason}") from error
     if not isinstance(state, dict):
         raise CheckpointError(f"{what} {path} holds {type(state).__name__}, not a state dict")
     return state
+
+
+def _check_archive(path: Path) -> None:
+    """Raise ValueError for an archive that unpacks to more than its size, BadZipFile for damage.
+
+    torch.save compresses nothing; a compressed record could stand for a thousand times its size.
+    torch's older format, no zip file, says how much follows, and fails where that is missing.
+    """
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            unpacked = sum(record.file_size for record in archive.infolist())
+        if unpacked > os.path.getsize(path):
+            raise ValueError("it unpacks to more than it holds")

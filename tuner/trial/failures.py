@@ -15,21 +15,21 @@ from typing import Any
 
 from tuner.errors import StorageError
 
-STORAGE = "storage"  # a Failure's kind that no trial has: it is the experiment's
+STORAGE = "storage"  # the kind of a Failure that is the experiment's and no trial's
 
-_LARGEST = 10**300  # a whole number beyond a float's range is none that a journal takes
-_MESSAGE_LENGTH = 500  # characters of a message that the journal keeps; the trial's log has it all
+_LARGEST = 10**300  # the journal takes no whole number beyond a float's range
+_MESSAGE_LENGTH = 500  # characters of a message in the journal; the trial's log has all of it
 
 # How CUDA, cuBLAS, cuDNN, oneDNN and the CPU allocator say that memory ran out. A handle that
-# cannot be made (NOT_INITIALIZED) mostly means that the card is full; oneDNN's "primitive", that
-# of an operation it does not know going on with "descriptor", was seen at a limit of memory.
+# cannot be made (NOT_INITIALIZED) mostly means that the card is full. oneDNN's "primitive" was seen
+# at a limit of memory; of an operation that it does not know it says "primitive descriptor".
 _OUT_OF_MEMORY = re.compile(
     r"out of memory|CU(BLAS|DNN)_STATUS_(ALLOC_FAILED|NOT_INITIALIZED)|CUFFT_ALLOC_FAILED"
     r"|can't allocate memory|not enough memory|Cannot allocate memory"
     r"|could not create a memory object|could not create a primitive$"
 )
 
-# After these every later call to CUDA in the process fails too, whatever it does.
+# After these every later call to CUDA in the process fails too, whatever it does
 _POISONING = re.compile(
     r"device-side assert|illegal memory access|unspecified launch failure|misaligned address"
     r"|illegal instruction|invalid program counter|invalid address space|hardware stack error"
@@ -41,7 +41,7 @@ _POISONING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a trial ended: one of `tuner.errors.FAILURE_KINDS`, or STORAGE; one line that says it.
+    """Why a trial ended: one of `tuner.errors.FAILURE_KINDS`, or STORAGE, and one line of text.
 
     poisoned: whether the process can train no further, so that only a new one helps.
     """
@@ -49,6 +49,14 @@ class Failure:
     kind: str
     message: str
     poisoned: bool = False
+
+
+class WorkerSpentError(RuntimeError):
+    """Ends a worker's process that is to train no further; carries its trial's failure."""
+
+    def __init__(self, kind: str, message: str, poisoned: bool) -> None:
+        super().__init__(kind, message, poisoned)
+        self.failure = Failure(kind, message, poisoned)
 
 
 def failure_of(error: BaseException) -> Failure:
@@ -68,7 +76,7 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory, the device's or the machine's, ran out: with less to hold it may go well."""
+    """Whether memory, the device's or the machine's, ran out, so that a smaller size may fit."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     if isinstance(error, OSError):
@@ -79,8 +87,8 @@ def is_out_of_memory(error: BaseException) -> bool:
 def is_poisoned(error: BaseException) -> bool:
     """Whether the error, or one that it came from, leaves the process without a usable device.
 
-    Of a failed NOT_INITIALIZED too: it is worth another try at a smaller size, but what still
-    fails then fails for the process.
+    NOT_INITIALIZED counts too: it is worth another attempt at a smaller size, but if that fails,
+    everything in the process does.
     """
     return any(
         isinstance(cause, RuntimeError) and _POISONING.search(_text(cause))
@@ -103,7 +111,7 @@ def _text(error: BaseException) -> str:
 def check_report(report: object, metric: str) -> tuple[dict[str, float], list[str], Failure | None]:
     """What can be recorded of `report`: (metrics, names left out, failure).
 
-    The objective's `metric` must be there as a finite number; other values that are no finite
+    The objective's `metric` must be among them as a finite number. Other values that are not finite
     numbers are left out. Scalars of numpy and torch count as numbers.
     """
     if not isinstance(report, Mapping):

@@ -9,9 +9,10 @@
         def load_state_dict(self, state): ...
         def test(self): ...                    # optional, for `tuner evaluate`
 
-An experiment names it by its dotted path, `trainable="my_package.my_module:MyLearner"`. It knows
-nothing of the search and needs no Ray: built by hand it trains in a plain Python process. To check
-an implementation, inherit `LearnerContract` in its test.
+An experiment names it by its dotted path, `trainable="my_package.my_module:MyLearner"`, or names a
+function that builds it, with the arguments of `__init__`. It knows nothing of the search and needs
+no Ray: built by hand it trains in a plain Python process. To check an implementation, inherit
+`LearnerContract` in its test.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Learner(Protocol):
-    """What a trial trains with. Three methods; two more members are looked for and may be absent.
+    """What a trial trains with: three methods, and two optional members.
 
     `metrics: tuple[str, ...]` on the class names what `step` reports, so that a spec whose
-    objective is none of them is refused before anything starts.
+    objective is none of them is refused before anything starts. A function that builds Learners
+    may have the attribute, too.
 
     `test() -> dict[str, float]` measures the held-out test split; `tuner evaluate` calls it, and
     it should report `test_loss` and `test_accuracy`.
@@ -49,8 +51,8 @@ class Learner(Protocol):
         """Everything that the next step depends on, the same on every rank.
 
         Only tensors and plain values (dict, list, str, numbers, None), so that it loads with
-        `torch.load(weights_only=True)`. A copy: a further step must not change it. An export
-        looks for the model's weights under the key "model".
+        `torch.load(weights_only=True)`. It must be a copy, which a further step does not change.
+        An export takes the model's weights from the key "model".
         """
         ...
 
@@ -80,7 +82,7 @@ class LearnerFactory(Protocol):
         `config` holds the trial's hyperparameters and nothing else. `constants` holds the spec's
         `training` section, plus `epochs` (the longest the trial may train, in epochs) and `seed`
         (of this trial; all randomness should come from it). `rank` is in [0, world_size). Where
-        the spec splits the model it also gets `split`, the number of stages, which is the world
-        size: this one then is stage `rank`.
+        the spec splits the model there is one more argument, `split`, the number of stages. It
+        equals the world size, and this Learner is stage `rank`.
         """
         ...

@@ -1,4 +1,4 @@
-"""From a trainable's dotted path to the thing itself, and what can be told of it beforehand."""
+"""From a trainable's dotted path to the trainable, and what can be known of it beforehand."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from tuner.errors import Fault
 
 _METHODS = ("step", "state_dict", "load_state_dict")
+_FORMS = "(config), or (config, constants, *, device, rank, world_size) to build a Learner"
 
 
 def load_trainable(path: str) -> Any:
@@ -18,45 +19,40 @@ def load_trainable(path: str) -> Any:
     Raises whatever the import raises, and AttributeError where the module has no such name.
     """
     module, _, name = path.partition(":")
-    found: Any = importlib.import_module(module)
+    trainable: Any = importlib.import_module(module)
     for part in name.split("."):
-        found = getattr(found, part)
-    return found
+        trainable = getattr(trainable, part)
+    return trainable
 
 
-def is_learner(trainable: object) -> bool:
-    """Whether `trainable` is a class (so a Learner) and not a plain Tune function."""
-    return inspect.isclass(trainable)
+def is_learner(trainable: Any) -> bool:
+    """Whether `trainable` is a Learner class or a function that builds one.
+
+    Otherwise it is a plain Tune function, as is whatever can be called with a config alone.
+    """
+    if inspect.isclass(trainable):
+        return True
+    return not _accepts(trainable, {}) and _builds(trainable, world_size=1)
 
 
-def trainable_fault(trainable: object) -> Fault | None:
-    """Why `trainable` is neither a Learner class nor a plain `def train(config)`; None if it is."""
+def trainable_fault(trainable: Any) -> Fault | None:
+    """Why `trainable` is neither a Learner nor a plain `def train(config)`; None if it is."""
     if inspect.isclass(trainable):
         missing = [m for m in _METHODS if not callable(getattr(trainable, m, None))]
-        if missing:
-            return Fault(
-                "trainable",
-                f"class {trainable.__name__} is no Learner: it lacks "
-                + ", ".join(f"{m}()" for m in missing),
-            )
-        return None
+        lacks = ", ".join(f"{method}()" for method in missing)
+        rule = f"class {trainable.__name__} is no Learner: it lacks {lacks}"
+        return Fault("trainable", rule) if missing else None
     if not callable(trainable):
-        return Fault("trainable", "must be a Learner class or a function of config", trainable)
-    return (
-        None
-        if _takes(trainable, {})
-        else Fault(
-            "trainable",
-            "a function must take one argument, config",
-            str(inspect.signature(trainable)),
-        )
-    )
+        rule = "must be a Learner class, a function that builds one, or a function of config"
+        return Fault("trainable", rule, trainable)
+    if is_learner(trainable) or _accepts(trainable, {}):
+        return None
+    return Fault("trainable", f"a function must take {_FORMS}", str(inspect.signature(trainable)))
 
 
-def takes_split(trainable: Callable[..., Any]) -> bool:
+def takes_split(trainable: Any) -> bool:
     """Whether `trainable` is a Learner that can be built as one stage of several."""
-    place = {"device": None, "rank": 0, "world_size": 2, "split": 2}
-    return is_learner(trainable) and _takes(trainable, {}, {}, **place)
+    return is_learner(trainable) and _builds(trainable, world_size=2, split=2)
 
 
 def declared_metrics(trainable: object) -> tuple[str, ...] | None:
@@ -65,7 +61,11 @@ def declared_metrics(trainable: object) -> tuple[str, ...] | None:
     return tuple(map(str, names)) if isinstance(names, tuple | list) else None
 
 
-def _takes(function: Callable[..., Any], *arguments: Any, **named: Any) -> bool:
+def _builds(trainable: Callable[..., Any], **size: int) -> bool:
+    return _accepts(trainable, {}, {}, device=None, rank=0, **size)
+
+
+def _accepts(function: Callable[..., Any], *arguments: Any, **named: Any) -> bool:
     try:
         inspect.signature(function).bind(*arguments, **named)
     except TypeError:

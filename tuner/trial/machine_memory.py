@@ -1,7 +1,8 @@
-"""Before this machine runs out of memory, ends the worker that takes the most of it.
+"""Before this machine runs out of memory, ends the worker that holds the most of it.
 
-Ray's own monitor ends the workers that began last, whatever they take; the system's ends a process
-of anybody, or hangs first. What is ended here is noted, so that its trial's failure has its name.
+Ray's own monitor ends the workers that began last, whatever they hold; the system's ends any
+process, or hangs first. A worker that is ended here gets a note, so that its trial's failure is
+called what it is.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from pathlib import Path
 
 import psutil
 
-from tuner import background
-from tuner import ray_compat as ray_internals
+from tuner import background, ray_compat
 from tuner.trial.failures import Failure
-from tuner.trial.notes import write
+from tuner.trial.memory import held_bytes
+from tuner.trial.worker_death import write_note
 
-Memory = Callable[[], tuple[int, int]]  # bytes that may still be taken, bytes in all
+Memory = Callable[[], tuple[int, int]]  # bytes that are free, bytes in all
 
-_LOOK_EVERY_S = 0.2
-_KEPT_SHARE, _MOST_KEPT = 0.05, 1 << 30  # of the machine's memory, and bytes: what stays free
+_CHECK_EVERY_S = 0.2
+_RESERVED_SHARE, _MOST_RESERVED = 0.05, 1 << 30  # of the machine's memory, and bytes: stay free
 _GONE_S = 5.0
 _GROUP = Path("/sys/fs/cgroup")
 
@@ -36,67 +37,57 @@ def watched(
 ) -> Iterator[None]:
     """Within it, one of the workers among the processes `pids` is ended when memory gets short.
 
-    `notes` is the folder of the notes; `memory` tells what is there, as `free_and_all`.
+    `notes` is the folder of the notes; `memory` measures the machine, as `free_and_all` does.
     """
     with background.running(partial(_watch, notes, pids, memory or free_and_all)):
         yield
 
 
 def free_and_all() -> tuple[int, int]:
-    """(bytes that may still be taken, bytes in all), of the machine or of this control group."""
-    there = psutil.virtual_memory()
-    free, total = there.available, there.total
+    """(bytes that are free, bytes in all), of the machine or of this control group."""
+    machine = psutil.virtual_memory()
+    free, total = machine.available, machine.total
     with suppress(OSError, KeyError, ValueError):  # "max" is no number: there is no limit
         limit = int((_GROUP / "memory.max").read_text())
         stat = dict(x.split() for x in (_GROUP / "memory.stat").read_text().splitlines())
-        taken = int((_GROUP / "memory.current").read_text()) - int(stat["inactive_file"])
-        free, total = min(free, max(0, limit - taken)), min(total, limit)
+        used = int((_GROUP / "memory.current").read_text()) - int(stat["inactive_file"])
+        free, total = min(free, max(0, limit - used)), min(total, limit)
     return free, total
 
 
 def is_short(free: int, total: int) -> bool:
     """Whether so little is free that a worker is ended."""
-    return free < min(_KEPT_SHARE * total, _MOST_KEPT)
+    return free < min(_RESERVED_SHARE * total, _MOST_RESERVED)
 
 
 def _watch(
     notes: Path, pids: Callable[[], Iterable[int]], memory: Memory, over: threading.Event
 ) -> None:
-    while not over.wait(_LOOK_EVERY_S):
+    while not over.wait(_CHECK_EVERY_S):
         if is_short(*memory()):
             _end_largest(notes, pids())
 
 
 def _end_largest(notes: Path, pids: Iterable[int]) -> None:
     """End the worker that holds the most; nothing where there is none."""
-    held = {pid: _held(pid) for pid in pids if _is_worker(pid)}
+    held = {pid: held_bytes(pid) for pid in pids if _is_worker(pid)}
     if not held:
         return
     pid = max(held, key=lambda worker: held[worker])
-    told = f"ended at {held[pid] / 2**20:.0f} MiB, the most of all workers: memory ran out"
-    write(notes, pid, Failure("oom", told))
+    message = f"ended at {held[pid] / 2**20:.0f} MiB, the most of all workers: memory ran out"
+    write_note(notes, pid, Failure("oom", message))
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
     deadline = time.monotonic() + _GONE_S
-    while _held(pid) and time.monotonic() < deadline:  # nobody else is to pay until it is gone
+    while held_bytes(pid) and time.monotonic() < deadline:  # else the next one would be ended too
         time.sleep(0.02)
 
 
 def _is_worker(pid: int) -> bool:
     """Whether the process is one of Ray's that has work."""
     try:
-        title = Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
-    except OSError:
+        title = " ".join(psutil.Process(pid).cmdline())
+    except psutil.Error:
         return False
-    others = (ray_internals.IDLE, *ray_internals.AGENTS)
-    return title.startswith(ray_internals.WORKER) and not title.startswith(others)
-
-
-def _held(pid: int) -> int:
-    """Bytes of the process that are nobody else's and no file's; 0 where it is gone."""
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-        [size] = [int(line.split()[1]) << 10 for line in lines if line.startswith("RssAnon:")]
-    except (OSError, ValueError):
-        return 0
-    return size
+    others = (ray_compat.IDLE, *ray_compat.AGENTS)
+    return title.startswith(ray_compat.WORKER) and not title.startswith(others)

@@ -1,20 +1,93 @@
-"""What a trial takes of its device's memory, or of the process's, and whether that only grows."""
+"""What a process or its GPU holds of memory, whether that only grows, and how some is released.
+
+Nothing here imports torch by itself: a report that looks for leaks needs none.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import torch
+import psutil
 
-from tuner.trial.leak import EPOCHS, SUSPECT, steady_growth
-from tuner.trial.process_memory import status_mib
+if TYPE_CHECKING:
+    import torch
 
-_MIB = 1.0  # the growth of one epoch that counts
+EPOCHS = 5  # successive epochs that have to grow
+LEAST_MIB = 1.0  # the growth of one epoch that counts
+SUSPECT = (
+    "most often tensors with their graph, as in a running loss that adds up `loss` "
+    "where `loss.detach()` would do, or outputs gathered in a list"
+)
 
 _MIB = 1 << 20
-_CLEAR_REFS = Path("/proc/self/clear_refs")
-_RESET_PEAK = "5"
+_STATUS, _CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+def steady_growth(samples_mib: Sequence[float]) -> float | None:
+    """MiB an epoch by which memory grew, where each of the last epochs grew; else None.
+
+    `samples_mib` holds one value at the end of each epoch. The first is left out, since it
+    contains all that is made once.
+
+    >>> steady_growth([100, 300, 320, 340, 362, 380, 400])
+    20.0
+    >>> steady_growth([100, 300, 320, 340, 340, 380, 400]) is None
+    True
+    """
+    last = samples_mib[1:][-EPOCHS - 1 :]
+    grown = [after - before for before, after in pairwise(last)]
+    if len(grown) < EPOCHS or min(grown) < LEAST_MIB:
+        return None
+    return sum(grown) / EPOCHS
+
+
+def first_growth(samples_mib: Sequence[float]) -> float | None:
+    """`steady_growth` at the first epoch after which there was one; None where there never was."""
+    ends = range(EPOCHS + 2, len(samples_mib) + 1)
+    growths = (steady_growth(samples_mib[:end]) for end in ends)
+    return next((growth for growth in growths if growth is not None), None)
+
+
+def held_bytes(pid: int | None = None) -> int:
+    """Bytes that a process (None: this one) shares with no other; 0 where it is gone.
+
+    Files that are mapped into memory do not count: the system takes that memory back as it needs.
+    """
+    try:
+        memory = psutil.Process(pid).memory_info()
+    except psutil.Error:
+        return 0
+    return max(0, memory.rss - getattr(memory, "shared", 0))  # "shared" is Linux's
+
+
+def held_mib() -> float:
+    """MiB that this process holds, as `held_bytes` counts it, and of tensors on CUDA."""
+    cuda = _cuda_in_use()
+    on_device = cuda.memory_allocated() if cuda else 0
+    return (on_device + held_bytes()) / _MIB
+
+
+def release() -> None:
+    """Return to the device and to the system what nothing needs any more."""
+    gc.collect()  # first, so that the caches have something to release
+    cuda = _cuda_in_use()
+    if cuda:
+        cuda.empty_cache()
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "malloc_trim"):  # glibc otherwise holds on to what was freed
+        libc.malloc_trim(0)
+
+
+def _cuda_in_use() -> Any:
+    torch = sys.modules.get("torch")
+    return torch.cuda if torch is not None and torch.cuda.is_initialized() else None
 
 
 class MemoryWatch:
@@ -29,76 +102,65 @@ class MemoryWatch:
     """
 
     def __init__(self, device: torch.device | str) -> None:
+        import torch
+
         self._device = torch.device(device)
+        self._cuda = torch.cuda if self._device.type == "cuda" else None
         self._samples_mib: list[float] = []
-        self._warned = False
+        self._has_nvml = True
+        self.warned = False
 
     def begin(self) -> None:
         """From here on the peak is counted."""
-        if self._device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(self._device)
-        else:
-            _reset_peak()
+        if self._cuda:
+            self._cuda.reset_peak_memory_stats(self._device)
+            return
+        with suppress(OSError):  # where it cannot be reset, it is the peak of the process's life
+            _CLEAR_REFS.write_text("5")
 
     def end(self) -> dict[str, float]:
         """The epoch's memory_mib, at its end, and peak_memory_mib.
 
         With gpu_utilisation (0 to 1) on CUDA where NVIDIA's pynvml is installed.
         """
-        measured = self._measured()
+        measured = self._on_gpu() if self._cuda else self._resident()
         self._samples_mib.append(measured["memory_mib"])
         growth = steady_growth(self._samples_mib)
-        if growth is not None and not self._warned:
-            self._warned = True
-            print(self._warning(growth))
+        if growth is not None and not self.warned:
+            self.warned = True
+            print(
+                f"warning: the memory {'on the GPU' if self._cuda else 'of the process'} grew in "
+                f"each of the last {EPOCHS} epochs, by {growth:.1f} MiB an epoch to "
+                f"{measured['memory_mib']:.0f} MiB. Something is kept from one epoch to the next: "
+                f"{SUSPECT}"
+            )
         return measured
 
-    @property
-    def warned(self) -> bool:
-        """Whether memory grew epoch after epoch at some time."""
-        return self._warned
+    def _resident(self) -> dict[str, float]:
+        now = psutil.Process().memory_info().rss / _MIB
+        return {"memory_mib": now, "peak_memory_mib": max(now, _peak_mib())}
 
-    def _measured(self) -> dict[str, float]:
-        if self._device.type != "cuda":
-            now, peak = _resident_mib()
-            return {"memory_mib": now, "peak_memory_mib": max(now, peak)}
-        return {
-            "memory_mib": torch.cuda.memory_allocated(self._device) / _MIB,
-            "peak_memory_mib": torch.cuda.max_memory_allocated(self._device) / _MIB,
-            **_utilisation(self._device),
+    def _on_gpu(self) -> dict[str, float]:
+        assert self._cuda is not None
+        measured = {
+            "memory_mib": self._cuda.memory_allocated(self._device) / _MIB,
+            "peak_memory_mib": self._cuda.max_memory_allocated(self._device) / _MIB,
         }
-
-    def _warning(self, growth: float) -> str:
-        now = self._samples_mib[-1]
-        where = "on the GPU" if self._device.type == "cuda" else "of the process"
-        return (
-            f"warning: the memory {where} grew in each of the last {EPOCHS} epochs, by "
-            f"{growth:.1f} MiB an epoch to {now:.0f} MiB. Something is kept from one epoch to the "
-            f"next: {SUSPECT}"
-        )
-
-
-def _utilisation(device: torch.device) -> dict[str, float]:
-    try:
-        return {"gpu_utilisation": torch.cuda.utilization(device) / 100}
-    except Exception:  # no pynvml, or one that cannot speak to the driver: nothing to tell
-        return {}
+        if self._has_nvml:
+            try:
+                measured["gpu_utilisation"] = self._cuda.utilization(self._device) / 100
+            except ModuleNotFoundError:  # pynvml, which is optional
+                self._has_nvml = False
+            except Exception as error:  # pynvml's own, which torch does not wrap
+                self._has_nvml = False
+                print(f"no gpu_utilisation: {type(error).__name__}: {error}")
+        return measured
 
 
-def _resident_mib() -> tuple[float, float]:
-    """(now, peak since the last reset) of this process."""
-    try:
-        return status_mib("VmRSS"), status_mib("VmHWM")
-    except (OSError, KeyError, ValueError):  # no Linux
-        import resource
-
-        used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        peak = used / _MIB if sys.platform == "darwin" else used / 1024
-        return peak, peak
-
-
-def _reset_peak() -> None:
-    try:
-        _CLEAR_REFS.write_text(_RESET_PEAK)
-    except OSError:  # no Linux, or not allowed: the peak is then that of the process's life
-        return
+def _peak_mib() -> float:
+    """The largest resident memory since it was last reset; 0 where the system is not Linux."""
+    try:  # psutil has the peak only of Windows
+        lines = dict(line.split(":", 1) for line in _STATUS.read_text().splitlines())
+        return int(lines["VmHWM"].split()[0]) / 1024
+    except OSError:
+        return 0.0

@@ -2,37 +2,54 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+import psutil
 import ray
-from ray.exceptions import RayActorError, RayError, RayTaskError
+from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 from ray.util.placement_group import get_current_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from tuner.trial.assignment import Assignment
-from tuner.trial.checkpoint_store import Saved
-from tuner.trial.network_interfaces import meet_by
+from tuner import ray_compat
+from tuner.trial.checkpoint_store import SavedCheckpoint
+from tuner.trial.context import Assignment, TrialContext
 from tuner.trial.recycling import why_not_again
 from tuner.trial.trial_log import TrialLog
-from tuner.trial.worker import Plan, Worker
+from tuner.trial.worker import Worker
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_SETTLE_S = 2.0  # how long the ranks that are left may take to say what they saw of a failure
+_SETTLE_S = 2.0  # how long the other ranks may take to report what they saw of a failure
 _END_S = 10.0  # how long a killed rank may take to be gone
+_INTERFACE_VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 
 
 class RankTimeoutError(RuntimeError):
     """The ranks did not come to the end of an epoch in time."""
 
 
-def _stays(method: Callable[P, R]) -> Callable[P, R]:
-    """Keep a SystemExit of the Learner from ending the actor: it is the trial's failure."""
+def use_interface_of(address: str) -> None:
+    """Let this process's ranks meet over the network interface of `address`, its node's own.
+
+    Left to themselves, gloo and NCCL go by the host's name or the first interface that they find.
+    On a machine with several networks, or whose name means its loopback address, ranks on other
+    nodes could not be reached. What the user has set stays; nothing is set where no interface has
+    that address.
+    """
+    for name, addresses in psutil.net_if_addrs().items():
+        if address in (each.address.partition("%")[0] for each in addresses):
+            for variable in _INTERFACE_VARIABLES:
+                os.environ.setdefault(variable, name)
+            return
+
+
+def _survives_exit(method: Callable[P, R]) -> Callable[P, R]:
+    """Turn a SystemExit of the Learner, which would end the actor, into the trial's failure."""
 
     @wraps(method)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -47,11 +64,11 @@ def _stays(method: Callable[P, R]) -> Callable[P, R]:
 class _Rank:
     """A worker in a process of its own. Rank 0's output goes to log.txt, the others' beside it."""
 
-    def __init__(self, plan: Plan, rank: int) -> None:
-        plan.enter()
-        self._plan = plan
+    def __init__(self, context: TrialContext, rank: int) -> None:
+        context.prepare_process()
+        self._context = context
         self._rank = rank
-        self._worker = Worker(plan, rank)
+        self._worker = Worker(context, rank)
         self._log: TrialLog | None = None
 
     def open_rendezvous(self) -> tuple[str, int]:
@@ -59,22 +76,22 @@ class _Rank:
         return host, self._worker.open_rendezvous(host)
 
     def join(self, host: str, port: int) -> None:
-        meet_by(ray.util.get_node_ip_address())
+        use_interface_of(ray.util.get_node_ip_address())
         self._worker.join(host, port)
 
-    @_stays
+    @_survives_exit
     def begin(self, assignment: Assignment) -> None:
         name = "log.txt" if self._rank == 0 else f"log.rank{self._rank}.txt"
-        self._log = TrialLog(self._plan.folder / "trials" / assignment.trial_id / name)
+        self._log = TrialLog(self._context.folder / "trials" / assignment.trial_id / name)
         self._log.__enter__()
         self._worker.begin(assignment)
 
-    @_stays
+    @_survives_exit
     def step(self) -> object:
-        told = self._worker.step()
-        return told if self._rank == 0 else None
+        report = self._worker.step()
+        return report if self._rank == 0 else None
 
-    def save(self, epoch: int) -> Saved | None:
+    def save(self, epoch: int) -> SavedCheckpoint | None:
         return self._worker.save(epoch)
 
     def end(self) -> float:
@@ -93,8 +110,8 @@ class RankGroup:
     has a bundle for each rank.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+    def __init__(self, context: TrialContext) -> None:
+        self._context = context
         self._ranks: list[Any] = []
 
     def begin(self, assignment: Assignment) -> None:
@@ -107,23 +124,23 @@ class RankGroup:
 
     def step(self) -> tuple[object, dict[str, float]]:
         """Train one epoch on all ranks; what rank 0 reports, reduced over them, and its memory."""
-        told: tuple[object, dict[str, float]]
-        told = self._all("step", timeout_s=self._plan.report_timeout_s)[0]
-        return told
+        report: tuple[object, dict[str, float]]
+        report = self._all("step", timeout_s=self._context.report_timeout_s)[0]
+        return report
 
-    def save(self, epoch: int) -> Saved:
-        """Rank 0 writes the checkpoint; what is in it may come from all of them."""
-        saved: Saved = self._all("save", epoch)[0]
+    def save(self, epoch: int) -> SavedCheckpoint:
+        """Let rank 0 write the checkpoint; what is in it may come from all of them."""
+        saved: SavedCheckpoint = self._all("save", epoch)[0]
         return saved
 
     def end(self) -> float:
-        """Let go of the Learners; the ranks stay for the next trial, where they may.
+        """Drop the Learners; the ranks stay for the next trial, where they may.
 
-        Returns 0: this process, which only watches, keeps nothing.
+        Returns 0: this process, which only supervises, keeps nothing.
         """
         try:
             grown_mib = max(self._all("end"), default=0.0)
-        except Exception as error:  # it has ended them all
+        except Exception as error:  # `_all` has ended the ranks
             print(f"the next trial gets new ranks: {error}")
             return 0.0
         reason = why_not_again(grown_mib=grown_mib)
@@ -138,10 +155,14 @@ class RankGroup:
         for rank in ranks:
             ray.kill(rank)
         deadline = time.monotonic() + _END_S
-        for rank in ranks:
-            with suppress(RayError):  # this is what a dead actor answers
-                left = max(0.0, deadline - time.monotonic())
-                ray.get(rank.__ray_ready__.remote(), timeout=left)
+        for number, rank in enumerate(ranks):
+            left = max(0.0, deadline - time.monotonic())
+            try:
+                ray.get(ray_compat.when_ended(rank), timeout=left)
+            except GetTimeoutError:
+                print(f"warning: rank {number} has not ended {_END_S:g} s after it was killed")
+            except RayError:  # it has ended
+                continue
 
     def _start(self) -> list[Any]:
         group = get_current_placement_group()
@@ -149,13 +170,13 @@ class RankGroup:
         actor = ray.remote(_Rank)
         return [
             actor.options(
-                num_cpus=self._plan.cpus,
-                num_gpus=self._plan.gpus,
+                num_cpus=self._context.cpus,
+                num_gpus=self._context.gpus,
                 scheduling_strategy=PlacementGroupSchedulingStrategy(
                     placement_group=group, placement_group_bundle_index=rank
                 ),
-            ).remote(self._plan, rank)
-            for rank in range(self._plan.ranks)
+            ).remote(self._context, rank)
+            for rank in range(self._context.ranks)
         ]
 
     def _all(
@@ -175,7 +196,7 @@ class RankGroup:
                 raise RankTimeoutError(f"no rank came to the end of {method} in {timeout_s:g} s")
             errors += _errors(done)
         if errors:
-            # A rank that dies breaks the others' connections: their errors may come first
+            # A rank that dies breaks the others' connections, and their errors may come first
             if waiting:
                 done, _ = ray.wait(waiting, num_returns=len(waiting), timeout=_SETTLE_S)
                 errors += _errors(done)
@@ -185,17 +206,17 @@ class RankGroup:
 
 
 def _errors(done: list[Any]) -> list[RayError]:
-    found = []
+    errors = []
     for call in done:
         try:
             ray.get(call)
         except RayError as error:
-            found.append(error)
-    return found
+            errors.append(error)
+    return errors
 
 
 def _cause(errors: list[RayError]) -> BaseException:
-    """What to tell: the death of a rank before what the others made of it."""
+    """The error to raise: the death of a rank rather than its consequences on the others."""
     for error in errors:
         if isinstance(error, RayActorError):
             return error

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable
 
+from tuner import ray_compat
 from tuner.trial.failures import Failure
-from tuner.trial.process_memory import give_back, held_mib
+from tuner.trial.memory import held_mib, release
+from tuner.trial.worker_death import NOTES
 
 BOUND_MIB = 512.0  # that a process may keep of its earlier trials
-RAISED = ("exception", "oom")  # failures that leave nobody knows what behind; a NaN leaves nothing
+RAISED = ("exception", "oom")  # failures that may leave anything behind; a NaN leaves nothing
+
+
+class WorkerReplacedError(RuntimeError):
+    """Ends a worker's process that is not to begin the next trial, which goes elsewhere."""
+
+
+def is_recycled(error: BaseException | None) -> bool:
+    """Whether a trial ended only because its process was not to be used again."""
+    return isinstance(getattr(error, "cause", error), WorkerReplacedError)
 
 
 def why_not_again(*, failure: Failure | None = None, grown_mib: float = 0.0) -> str | None:
@@ -31,6 +43,24 @@ def why_not_again(*, failure: Failure | None = None, grown_mib: float = 0.0) -> 
     return None
 
 
+def must_move() -> bool:
+    """Whether a node is about to leave on which this process or a worker of its trial runs."""
+    import ray
+    from ray.exceptions import RayError
+    from ray.util.placement_group import get_current_placement_group, placement_group_table
+
+    if NOTES in os.environ or not ray.is_initialized():  # a Ray of our own is one node
+        return False
+    try:
+        leaving = ray_compat.draining_nodes()
+    except RayError:  # the trial goes on where Ray cannot answer; a lost node is noticed anyway
+        return False
+    if not leaving:
+        return False
+    placed = placement_group_table(get_current_placement_group())["bundles_to_node_id"]
+    return not {ray.get_runtime_context().get_node_id(), *placed.values()}.isdisjoint(leaving)
+
+
 class Leftovers:
     """What a process keeps of its trials, beyond what it kept after the first one.
 
@@ -42,12 +72,12 @@ class Leftovers:
         self._first_mib: float | None = None
 
     def clear(self) -> float:
-        """Give back what the trial that has ended held; MiB, 0 or more, that stay all the same."""
-        give_back()
+        """Release what the trial that has ended held; MiB, 0 or more, that stay all the same."""
+        release()
         now = self._held()
         if self._first_mib is None:
             self._first_mib = now
-            # What is there now stays. Later collections, which it would make take 0.2 s each
-            # between two short trials, pass over it.
+            # What is there now stays. Later collections pass over it; else each would take 0.2 s
+            # between two short trials
             gc.freeze()
         return max(0.0, now - self._first_mib)

@@ -8,41 +8,32 @@ the worker's process lives on for the next trial; only a process that dies is Ra
 from __future__ import annotations
 
 import faulthandler
-import logging
 import shutil
+import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, astuple
-from pathlib import Path
 from typing import Any
 
-from ray.air._internal.util import skip_exceptions
-from ray.air.constants import TIMESTAMP
 from ray.exceptions import RayActorError
-from ray.train._internal.session import get_session
 from ray.tune import Trainable
-from ray.tune.result import RESULT_DUPLICATE, SHOULD_CHECKPOINT
-from ray.tune.trainable import wrap_function
 from ray.tune.trainable.function_trainable import FunctionTrainable
 
+from tuner import ray_compat
 from tuner.errors import StorageError
 from tuner.places import url_of
-from tuner.ray_compat import admit_storage
-from tuner.trial import notes
-from tuner.trial.assignment import Assignment
-from tuner.trial.checkpoint_store import CheckpointStore, Saved
-from tuner.trial.failures import Failure, check_report, failure_of
+from tuner.trial.checkpoint_store import CheckpointStore, SavedCheckpoint
+from tuner.trial.context import Assignment, TrialContext, with_trial_seed
+from tuner.trial.failures import Failure, WorkerSpentError, check_report, failure_of
 from tuner.trial.loading import load_trainable
 from tuner.trial.rank_actors import RankGroup, RankTimeoutError
-from tuner.trial.recycling import Leftovers, why_not_again
+from tuner.trial.recycling import Leftovers, WorkerReplacedError, must_move, why_not_again
 from tuner.trial.trial_log import TrialLog
-from tuner.trial.worker import Plan, Worker, own_seed
-from tuner.trial.worker_death import WorkerReplacedError, WorkerSpentError, death_of, must_move
+from tuner.trial.worker import Worker
+from tuner.trial.worker_death import death_of, noted_unless_done
 
 REPORT = "tuner"  # the key of a result under which the driver finds what to journal
-
-_RAYS_OWN = (TIMESTAMP, SHOULD_CHECKPOINT)  # Ray adds them to what a function reports
 
 
 class _Trial(Trainable):
@@ -50,17 +41,16 @@ class _Trial(Trainable):
 
     _live = False  # whether a trial has begun here and not ended
 
-    def setup(self, config: dict[str, Any], plan: Plan | None = None) -> None:
-        assert plan is not None
-        # Of a start that takes long it would say in the trial's log to reuse actors, as is done
-        logging.getLogger("ray.tune.trainable.trainable").setLevel(logging.WARNING)
-        self._plan = plan
+    def setup(self, config: dict[str, Any], context: TrialContext | None = None) -> None:
+        assert context is not None
+        ray_compat.say_nothing_of_slow_starts()
+        self._context = context
         self._begin(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Go on with another trial. Raises WorkerReplacedError where this process had better not.
+        """Begin another trial. Raises WorkerReplacedError where this process had better not.
 
-        To return False would lose the trial: Tune then tells nobody that it has ended.
+        To return False would lose the trial: Tune then calls nobody back at its end.
         """
         reason = self._end() or ("its node is about to leave" if must_move() else None)
         if reason:
@@ -84,8 +74,8 @@ class _Trial(Trainable):
     def _in_time(self) -> Iterator[None]:
         """End this process if it does not get out of here in time, even from a hang in C.
 
-        Ray then tells the driver of its death, and the log shows where every thread was. Ranks
-        are told by their group first.
+        Ray then reports its death to the driver, and the log shows where every thread was. Where
+        there are ranks, their group notices earlier.
         """
         faulthandler.dump_traceback_later(self._patience_s, exit=True, file=self._log.fileno())
         try:
@@ -95,11 +85,11 @@ class _Trial(Trainable):
 
     @property
     def _patience_s(self) -> float:
-        return self._plan.report_timeout_s * (1 if self._plan.ranks == 1 else 1.5)
+        return self._context.report_timeout_s * (1 if self._context.ranks == 1 else 1.5)
 
     def _hung(self) -> Failure:
-        told = f"did not start in {self._patience_s:g} s; its log shows where it hung"
-        return Failure("timeout", told)
+        message = f"did not start in {self._patience_s:g} s; its log shows where it hung"
+        return Failure("timeout", message)
 
     def _report(self) -> dict[str, Any]:
         """Train one epoch; the result for Ray. Raises whatever the trainable raises."""
@@ -110,29 +100,29 @@ class _Trial(Trainable):
         raise NotImplementedError
 
     def _release(self) -> float:
-        """Let go of what trained; MiB that the process has kept of its trials."""
+        """Drop what trained; MiB that the process keeps of its trials."""
         raise NotImplementedError
 
     def _begin(self, config: dict[str, Any]) -> None:
-        self._plan.enter()  # the trial before may have gone elsewhere
+        self._context.prepare_process()  # the trial before may have changed the directory
         assignment = Assignment(**config)
         self._failure: Failure | None = None
         self._epoch = assignment.epoch
-        self._log = TrialLog(self._plan.folder / "trials" / assignment.trial_id / "log.txt")
+        self._log = TrialLog(self._context.folder / "trials" / assignment.trial_id / "log.txt")
         try:
             self._log.__enter__()
         except StorageError as error:
             self._failure = failure_of(error)
             return
         self._live = True
-        with self._in_time(), notes.unless_done(self._hung(), self._patience_s):
+        with self._in_time(), noted_unless_done(self._hung(), self._patience_s):
             try:
                 self._prepare(assignment)
             except (Exception, SystemExit, KeyboardInterrupt) as error:
                 self._fail(error)
 
     def _end(self) -> str | None:
-        """Let go of the trial, once; why this process should not train another."""
+        """End the trial, once; why this process should not train another."""
         if not self._live:
             return None
         self._live = False
@@ -154,16 +144,16 @@ class _Trial(Trainable):
             self._failure = failure_of(error)
 
     def _failed(self) -> dict[str, Any]:
-        """The failure as the trial's last result; of a process that is spent its end."""
+        """The failure as the last result; raised where the process ends with the trial."""
         assert self._failure is not None
-        self._log.catch_up()  # who reads of the failure may look into the log
-        if self._plan.ranks == 1 and why_not_again(failure=self._failure):
+        self._log.catch_up()  # so that the log is complete when the failure is read
+        if self._context.ranks == 1 and why_not_again(failure=self._failure):
             raise WorkerSpentError(*astuple(self._failure))
         return {"done": True, REPORT: {"failure": asdict(self._failure)}}
 
     def _result(self, raw: object) -> tuple[dict[str, float], bool]:
         """The metrics of a report as they will be journaled, and whether they are usable."""
-        metrics, left_out, self._failure = check_report(raw, self._plan.metric)
+        metrics, left_out, self._failure = check_report(raw, self._context.metric)
         if left_out:
             print(f"epoch {self._epoch + 1}: no finite numbers, not recorded: {left_out}")
         if self._failure:
@@ -172,8 +162,10 @@ class _Trial(Trainable):
         self._epoch += 1
         return metrics, True
 
-    def _success(self, metrics: Mapping[str, float], saved: Saved | None) -> dict[str, Any]:
-        done = self._plan.epochs is not None and self._epoch >= self._plan.epochs
+    def _success(
+        self, metrics: Mapping[str, float], saved: SavedCheckpoint | None
+    ) -> dict[str, Any]:
+        done = self._context.epochs is not None and self._epoch >= self._context.epochs
         report = {"metrics": metrics, "checkpoint": saved.as_dict() if saved else None}
         return {**metrics, "training_iteration": self._epoch, "done": done, REPORT: report}
 
@@ -188,8 +180,8 @@ class LearnerTrial(_Trial):
 
     def _prepare(self, assignment: Assignment) -> None:
         if self._workers is None:
-            several = self._plan.ranks > 1
-            self._workers = RankGroup(self._plan) if several else Worker(self._plan)
+            several = self._context.ranks > 1
+            self._workers = RankGroup(self._context) if several else Worker(self._context)
         self._workers.begin(assignment)
 
     def _report(self) -> dict[str, Any]:
@@ -215,65 +207,65 @@ class FunctionTrial(_Trial, FunctionTrainable):
     """A trial of a plain `def train(config)`: an epoch is one `tune.report(...)`.
 
     The function runs in a thread that Ray's session holds between two reports. A seed of the
-    trial's own is its config's `seed`: a function is given nothing else.
+    trial's own is its config's `seed`, since a function has no other argument.
     """
 
     _leftovers: Leftovers | None = None
+    _put_back: Callable[[], None] | None = None
 
     def _prepare(self, assignment: Assignment) -> None:
         self._leftovers = self._leftovers or Leftovers()
-        self._store = CheckpointStore(self._plan.folder, assignment.trial_id)
-        if get_session() is None:
+        self._store = CheckpointStore(self._context.folder, assignment.trial_id)
+        if ray_compat.function_session() is None:
             FunctionTrainable.setup(self, self.config)
         elif not FunctionTrainable.reset_config(self, self.config):
             raise RuntimeError("the trial before did not end its thread")
-        session = get_session()
-        assert session is not None
-        if url_of(self._plan.folder):
-            admit_storage(session.storage)
-        if assignment.checkpoint is not None:
-            from ray.tune import Checkpoint
+        self._function = load_trainable(self._context.trainable)
+        if "torch" in sys.modules:
+            from tuner.trial.torch_compat import remember_numerics
 
-            path = self._store.bring(assignment.checkpoint["path"])
-            session.loaded_checkpoint = Checkpoint.from_directory(path)
+            self._put_back = remember_numerics()
+        session = ray_compat.function_session()
+        if url_of(self._context.folder):
+            ray_compat.admit_storage(session.storage)
+        if assignment.checkpoint is not None:
+            path = self._store.fetch(assignment.checkpoint["path"])
+            ray_compat.continue_from(session, path)
 
     def _trainable_func(self, config: dict[str, Any]) -> Any:
-        function = wrap_function(load_trainable(self._plan.trainable))
+        hyperparameters = with_trial_seed(config["config"], config["seed"])
         try:
-            hyperparameters = config["config"] | own_seed(config["seed"])
-            return function._trainable_func(self, hyperparameters)
+            return ray_compat.call_function(self._function, self, hyperparameters)
         except SystemExit as error:
-            session = get_session()
-            if session is None or session.stop_event.is_set():
+            if ray_compat.is_stopped(ray_compat.function_session()):
                 raise  # this is how Ray ends the thread of a trial that is stopped
-            raise SystemExit(str(error.code)) from error  # Ray passes over a code of 0
+            raise SystemExit(str(error.code)) from error  # Ray ignores an exit with code 0
 
     def _report(self) -> dict[str, Any]:
         raw = FunctionTrainable.step(self)
-        if RESULT_DUPLICATE in raw:  # the function has returned
+        reported = ray_compat.reported_by_function(raw)
+        if reported is None:  # the function has returned
             if self._epoch == 0:
                 self._failure = Failure("bad_report", "returned without a report")
                 return self._failed()
             return dict(raw)
-        raw.pop("checkpoint_dir_name", None)  # Ray's own addition
-        reported = {name: value for name, value in raw.items() if name not in _RAYS_OWN}
         metrics, usable = self._result(reported)
         if not usable:
             return self._failed()
-        last = self._last_training_result
-        checkpoint = last.checkpoint if last else None
-        saved = self._store.adopt(self._epoch, Path(checkpoint.path)) if checkpoint else None
-        if checkpoint and url_of(self._plan.folder):
-            shutil.rmtree(checkpoint.path, ignore_errors=True)  # Ray's copy, of this machine alone
+        folder = ray_compat.saved_by_function(self)
+        saved = self._store.adopt(self._epoch, folder) if folder else None
+        if folder and url_of(self._context.folder):
+            shutil.rmtree(folder, ignore_errors=True)  # Ray's copy, of this machine alone
         return self._success(metrics, saved)
 
     def _release(self) -> float:
-        self._store.let_go()
+        self._store.release()
+        if self._put_back is not None:
+            self._put_back()
         return self._leftovers.clear() if self._leftovers else 0.0
 
     def _fail(self, error: BaseException) -> None:
-        # Without what Ray wraps around it
-        super()._fail(skip_exceptions(error) if isinstance(error, Exception) else error)
+        super()._fail(ray_compat.error_of_function(error))
 
     def cleanup(self) -> None:
         try:

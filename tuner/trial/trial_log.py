@@ -17,18 +17,18 @@ from typing import Self, TextIO
 from tuner.errors import StorageError
 from tuner.places import shown
 from tuner.record.remote import mirror
-from tuner.trial import log_keeper
+from tuner.trial import log_writer
 
-_PATIENCE_S = 60.0  # with the keeper; it answers in milliseconds
-_PIPE_BYTES = 1 << 20  # the system's largest, as a rule; a worker waits when it is full
+_PATIENCE_S = 60.0  # with the log writer, which answers in milliseconds
+_PIPE_BYTES = 1 << 20  # mostly the system's maximum; a worker waits when the pipe is full
 
 
 class TrialLog:
     """Within it, all that reaches file descriptors 1 and 2 goes to the file `path`.
 
     That is what Python, C code and child processes print, and the traceback of a crash. The file
-    is appended to and capped; see `tuner.trial.log_keeper`. Of an experiment in an object store
-    it follows there when the trial fails or ends. Raises StorageError where it cannot be opened.
+    is appended to and capped; see `tuner.trial.log_writer`. For an experiment in an object store
+    it is uploaded when the trial fails or ends. Raises StorageError where it cannot be opened.
     """
 
     def __init__(self, path: Path) -> None:
@@ -42,11 +42,11 @@ class TrialLog:
         """Return when what was written so far is in the file."""
         _flush()
         _catch_up()
-        self._hand_over()
+        self._upload()
 
     def __enter__(self) -> Self:
         try:
-            mirror.bring(self._path)  # what it said before, on whichever machine
+            mirror.bring(self._path)  # what was written before, on whichever machine
             self._path.parent.mkdir(parents=True, exist_ok=True)
             file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
@@ -55,7 +55,7 @@ class TrialLog:
         if hasattr(fcntl, "F_SETPIPE_SZ"):
             fcntl.fcntl(self._pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         try:
-            _hand_over(end, file)
+            _open_in_writer(end, file)
         finally:
             os.close(end)
             os.close(file)
@@ -77,81 +77,81 @@ class TrialLog:
         faulthandler.enable(2)
         os.close(self._pipe)
         _catch_up()
-        self._hand_over()
+        self._upload()
 
-    def _hand_over(self) -> None:
+    def _upload(self) -> None:
         try:
             mirror.hand_over(self._path)
-        except OSError as error:  # a log is not worth a trial
+        except OSError as error:  # a trial does not fail for want of its log
             print(f"this log stays in {self._path}: {error.strerror}")
 
 
-class _Keeper:
-    """The worker's end of its log keeper."""
+class _Writer:
+    """The worker's end of the connection to its log writer."""
 
     def __init__(self) -> None:
-        self._socket, theirs = socket.socketpair()
+        self._socket, other = socket.socketpair()
         self._socket.settimeout(_PATIENCE_S)
-        command = [sys.executable, "-I", "-S", log_keeper.__file__, str(theirs.fileno())]
-        with theirs:
+        command = [sys.executable, "-I", "-S", log_writer.__file__, str(other.fileno())]
+        with other:
             starter = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[other.fileno()],
                 start_new_session=True,
             )
-        starter.wait()  # it leaves the keeper behind, which is nobody's child
+        starter.wait()  # it leaves the writer behind, which is nobody's child
 
-    def take(self, pipe: int, file: int) -> None:
+    def open(self, pipe: int, file: int) -> None:
         """Let it copy what comes out of `pipe` to `file`."""
-        socket.send_fds(self._socket, [log_keeper.TAKE], [pipe, file])
-        self._answer()
+        socket.send_fds(self._socket, [log_writer.OPEN], [pipe, file])
+        self._wait()
 
     def catch_up(self) -> None:
         """Return when everything written so far is in its file."""
-        self._socket.sendall(log_keeper.CATCH_UP)
-        self._answer()
+        self._socket.sendall(log_writer.CATCH_UP)
+        self._wait()
 
-    def _answer(self) -> None:
+    def _wait(self) -> None:
         try:
             answer = self._socket.recv(1)
-        except TimeoutError:  # a storage that does not answer is no reason for a trial to hang
+        except TimeoutError:  # a trial must not hang with its storage
             answer = b""
         if not answer:
             raise ConnectionError("the process that writes the trials' logs is gone")
 
 
 @cache
-def _keeper() -> _Keeper:
-    return _Keeper()
+def _writer() -> _Writer:
+    return _Writer()
 
 
-def _hand_over(pipe: int, file: int) -> None:
+def _open_in_writer(pipe: int, file: int) -> None:
     try:
-        _keeper().take(pipe, file)
+        _writer().open(pipe, file)
     except ConnectionError:  # it was killed
-        _keeper.cache_clear()
-        _keeper().take(pipe, file)
+        _writer.cache_clear()
+        _writer().open(pipe, file)
 
 
 def _catch_up() -> None:
     try:
-        _keeper().catch_up()
+        _writer().catch_up()
     except ConnectionError:  # it was killed: what it had not written is lost
-        _keeper.cache_clear()
+        _writer.cache_clear()
 
 
 def _stream(fd: int) -> TextIO:
-    """A stream of text to `fd`, of lines written at once; it takes half a surrogate, too."""
+    """A line-buffered stream of text to `fd`, which accepts half a surrogate, too."""
     return os.fdopen(
         fd, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
     )
 
 
 def _flush() -> None:
-    """Write out what Python and C hold back of their output."""
+    """Write out what Python and C have buffered."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):  # the trial may have closed it
             stream.flush()

@@ -1,75 +1,78 @@
-"""What it means that a process of a trial is gone, or that Ray could not run it."""
+"""What the death of a trial's process means: Ray's word for it, and notes left beforehand.
+
+Who is killed cannot say why any more. A note is a file in a folder that a Ray of our own has for
+them, named by the process and the kind of failure. On a cluster that was joined there is no such
+folder: no note is written and none is read.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import socket
-from collections.abc import Mapping
-from typing import Any
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
-import ray
-from ray.exceptions import (
-    ActorUnavailableError,
-    NodeDiedError,
-    OutOfMemoryError,
-    RayActorError,
-    RayError,
-)
-from ray.util.placement_group import get_current_placement_group, placement_group_table
+from tuner import ray_compat
+from tuner.trial.failures import Failure, WorkerSpentError
 
-from tuner.trial import notes
-from tuner.trial.failures import Failure
+NOTES = "TUNER_NOTES"  # in the environment of drivers and workers: the folder of the notes
 
-_ANSWER_S = 3.0  # for the daemon of a node to take a connection
+_ANSWER_S = 3.0  # for the daemon of a node to accept a connection
 
 
-class WorkerSpentError(RuntimeError):
-    """Ends a worker's process that is to train no further; says what its trial failed of."""
+def write_note(folder: Path, pid: int, failure: Failure, *, not_before: float = 0.0) -> None:
+    """Note that the process `pid` ends by `failure`, if it does so after `not_before`.
 
-    def __init__(self, kind: str, message: str, poisoned: bool) -> None:
-        super().__init__(kind, message, poisoned)
-        self.failure = Failure(kind, message, poisoned)
-
-
-class WorkerReplacedError(RuntimeError):
-    """Ends a worker's process that is not to begin the next trial, which goes elsewhere."""
+    not_before: as `time.monotonic` counts, which all processes of a machine have in common.
+    """
+    note = {"kind": failure.kind, "message": failure.message, "not_before": not_before}
+    (folder / f"{pid}-{failure.kind}").write_text(json.dumps(note))
 
 
-def is_recycled(error: BaseException | None) -> bool:
-    """Whether a trial ended only because its process was not to be used again."""
-    return isinstance(getattr(error, "cause", error), WorkerReplacedError)
+@contextmanager
+def noted_unless_done(failure: Failure, in_s: float) -> Iterator[None]:
+    """Within it, the end of this process is that `failure` once `in_s` seconds have passed."""
+    if not (folder := os.environ.get(NOTES)):
+        yield
+        return
+    with suppress(OSError):  # a trial does not fail for want of a note
+        write_note(Path(folder), os.getpid(), failure, not_before=time.monotonic() + in_s)
+    yield
+    Path(folder, f"{os.getpid()}-{failure.kind}").unlink(missing_ok=True)
 
 
-def must_move() -> bool:
-    """Whether a node is about to leave on which this process or a worker of its trial runs."""
-    if notes.FOLDER in os.environ or not ray.is_initialized():  # a Ray of our own is one node
-        return False
-    from ray._private.worker import global_worker
-
-    try:
-        leaving = global_worker.gcs_client.get_draining_nodes()  # type: ignore[attr-defined]
-    except RayError:  # a trial is not to fail of a question that nobody answers
-        return False
-    if not leaving:
-        return False
-    placed = placement_group_table(get_current_placement_group())["bundles_to_node_id"]
-    return not {ray.get_runtime_context().get_node_id(), *placed.values()}.isdisjoint(leaving)
+def _noted(pid: int | None) -> Failure | None:
+    """The failure that was noted for the process; None where there was none."""
+    folder = os.environ.get(NOTES)
+    if not folder or pid is None:
+        return None
+    for path in sorted(Path(folder).glob(f"{pid}-*")):
+        with suppress(OSError, ValueError, KeyError, TypeError):  # a damaged note is none
+            note = json.loads(path.read_text())
+            if time.monotonic() >= note["not_before"]:
+                return Failure(note["kind"], note["message"])
+    return None
 
 
 def death_of(error: BaseException | None) -> Failure:
     """The failure behind what Ray says of a process's death (None: it said nothing)."""
+    from ray.exceptions import NodeDiedError, OutOfMemoryError
+
     cause = getattr(error, "cause", error)
     if isinstance(cause, WorkerSpentError):
         return cause.failure
     text = " ".join(str(error or "").split())
-    if isinstance(error, NodeDiedError) or "its node has died" in text or _lost_its_node(error):
+    if isinstance(error, NodeDiedError) or ray_compat.NODE_DIED in text or _lost_its_node(error):
         return Failure("node_lost", "the node that it ran on is gone, or was cut off")
-    noted = notes.of(str(error or ""))
+    noted = _noted(ray_compat.pid_in(text))
     if noted:
         return noted
     if isinstance(error, OutOfMemoryError):
         return Failure("oom", text[:500])
-    if error is None or "its worker process has died" in text:
+    if error is None or ray_compat.PROCESS_DIED in text:
         return Failure("crash", "its process is gone: it crashed, was killed, or ended itself")
     return Failure("crash", text[:500])
 
@@ -78,40 +81,28 @@ def _lost_its_node(error: BaseException | None) -> bool:
     """Whether an actor is gone, or cannot be reached, because its node is, or was for a while.
 
     Ray says so only once it has given the node up, which takes longer than to miss the actor. So
-    the node is asked: where its daemon takes no connection, it is lost. Where it takes one, the
+    the node is asked: where its daemon accepts no connection, it is lost. Where it accepts one, the
     network may be back; the actor was cut off unless Ray knows that its process has died.
     """
+    import ray
+    from ray.exceptions import ActorUnavailableError, RayActorError
+
     if not isinstance(error, RayActorError) or not ray.is_initialized():
         return False
     if error.preempted:
         return True
-    from ray._private import state
-
-    actor = state.actors(error.actor_id) if error.actor_id else {}
-    node_id = actor.get("Address", {}).get("NodeID")
-    if not node_id:  # it was never placed
+    node_id, process_died = ray_compat.actor_of(error)
+    node = next((node for node in ray.nodes() if node["NodeID"] == node_id), None)
+    if node is None:  # the actor was never placed
         return False
-    node = next((told for told in ray.nodes() if told["NodeID"] == node_id), None)
-    if node is None:
-        return False
-    if not node["Alive"] or not _answers(node["NodeManagerAddress"], node["NodeManagerPort"]):
+    if not node["Alive"] or not _accepts(node["NodeManagerAddress"], node["NodeManagerPort"]):
         return True
-    if not isinstance(error, ActorUnavailableError) or _has_died(actor):
+    if not isinstance(error, ActorUnavailableError) or process_died:
         return False
     return bool(node_id != ray.get_runtime_context().get_node_id())  # nothing cuts off our own
 
 
-def _has_died(actor: Mapping[str, Any]) -> bool:
-    """Whether an actor's process has died; not one that Ray has ended since nobody wanted it."""
-    from ray.core.generated.common_pb2 import (  # type: ignore[attr-defined]
-        ActorDiedErrorContext,
-    )
-
-    reason = actor["DeathCause"].actor_died_error_context.reason
-    return bool(reason == ActorDiedErrorContext.WORKER_DIED)
-
-
-def _answers(host: str, port: int) -> bool:
+def _accepts(host: str, port: int) -> bool:
     try:
         socket.create_connection((host, port), _ANSWER_S).close()
     except OSError:

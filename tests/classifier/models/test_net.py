@@ -1,23 +1,23 @@
 import torch
 import torch.nn.functional as F
 
-from tuner.classifier.models.net import Net
+from tuner.classifier.models.net import build
 
 
 def test_layers_have_the_given_sizes():
-    net = Net(in_channels=3, num_classes=10, l1=7, l2=5)
+    net = build(in_channels=3, num_classes=10, l1=7, l2=5)
     assert (net.fc1.out_features, net.fc2.out_features) == (7, 5)
     assert net(torch.randn(2, 3, 32, 32)).shape == (2, 10)
 
 
 def test_is_the_tutorials_network():
-    net = Net(in_channels=3, num_classes=10, l1=120, l2=84)
+    net = build(in_channels=3, num_classes=10, l1=120, l2=84)
     assert sum(p.numel() for p in net.parameters()) == 62_006
 
 
 def test_gives_what_the_tutorials_order_of_pooling_gives():
     torch.manual_seed(0)
-    net = Net(in_channels=3, num_classes=10, l1=20, l2=10)
+    net = build(in_channels=3, num_classes=10, l1=20, l2=10)
     x = torch.randn(4, 3, 32, 32)
     y = F.max_pool2d(F.relu(net.conv1(x)), 2)
     y = F.max_pool2d(F.relu(net.conv2(y)), 2)

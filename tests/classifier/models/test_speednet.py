@@ -6,16 +6,15 @@ from experiments.cifar10_speednet import experiment
 from search_spaces import grid_search, random_search
 from tuner.classifier.catalog import DATASETS
 from tuner.classifier.image_classifier import ImageClassifier
-from tuner.classifier.models.speednet import LOGIT_SCALE, SpeedNet, Whitening
+from tuner.classifier.models._layers import Whitening
+from tuner.classifier.models.speednet import LOGIT_SCALE, build
 from tuner.classifier.settings import check_settings
 
 RECIPE = {**experiment().training, "dataset": "tiny", "width": 8, "batch_size": 16}
 
 
 def net(**settings):
-    return SpeedNet(
-        **{"in_channels": 3, "num_classes": 10, "width": 8, "norm": "batch", **settings}
-    )
+    return build(**{"in_channels": 3, "num_classes": 10, "width": 8, "norm": "batch", **settings})
 
 
 def images(count=40, size=20):

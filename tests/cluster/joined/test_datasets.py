@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tuner.classifier.data.archive import Archive
-from tuner.classifier.data.cifar10 import OFFICIAL
+from tuner.classifier.datasets._archive import Archive
+from tuner.classifier.datasets.cifar10 import OFFICIAL
 from tuner.cluster.joined import datasets as supply
 from tuner.cluster.joined.nodes import Node
 from tuner.cluster.joined.run_on_nodes import Reply

@@ -1,41 +1,39 @@
 """A small CNN for small images: three 3x3 convolutions, one pooling, a global mean."""
 
-# N batch, C channels, H W pixels, K classes
-
 from __future__ import annotations
 
-from torch import Tensor, nn
+from typing import TYPE_CHECKING
 
-from tuner.classifier.models.norm import norm_layer
-from tuner.classifier.models.pool import GlobalMean
+from tuner.classifier.models._model import ModelInfo, Norm, Width
+from tuner.settings_base import Settings
 
-
-def _conv(in_channels: int, out_channels: int, norm: str) -> list[nn.Module]:
-    return [
-        nn.Conv2d(in_channels, out_channels, 3, padding=1, bias=False),
-        norm_layer(norm, out_channels),
-        nn.ReLU(inplace=True),
-    ]
+if TYPE_CHECKING:
+    from torch import nn
 
 
-class SmallCNN(nn.Module):
+class Hyperparameters(Settings):
+    width: Width = 16
+    norm: Norm = "batch"
+
+
+def build(*, in_channels: int, num_classes: int, width: int, norm: str) -> nn.Module:
     """conv `width` - conv 2 `width` - max pool - conv 4 `width` - global mean - linear."""
+    from torch import nn
 
-    def __init__(self, *, in_channels: int, num_classes: int, width: int, norm: str) -> None:
-        super().__init__()
-        self.features = nn.Sequential(
-            *_conv(in_channels, width, norm),
-            *_conv(width, 2 * width, norm),
-            nn.MaxPool2d(2),
-            *_conv(2 * width, 4 * width, norm),
-        )
-        self.head = nn.Linear(4 * width, num_classes)
+    from tuner.classifier.models._layers import GlobalMean, in_sequence, norm_layer
 
-    def layers(self) -> list[nn.Module]:
-        """The layers of which this is the composition, for a split into stages."""
-        return [*self.features, GlobalMean(), self.head]
+    def conv(before: int, channels: int) -> list[nn.Module]:
+        convolution = nn.Conv2d(before, channels, 3, padding=1, bias=False)
+        return [convolution, norm_layer(norm, channels), nn.ReLU(inplace=True)]
 
-    def forward(self, x_NCHW: Tensor) -> Tensor:
-        """logits_NK."""
-        logits_NK: Tensor = self.head(self.features(x_NCHW).mean((2, 3)))
-        return logits_NK
+    features = nn.Sequential(
+        *conv(in_channels, width),
+        *conv(width, 2 * width),
+        nn.MaxPool2d(2),
+        *conv(2 * width, 4 * width),
+    )
+    head = nn.Linear(4 * width, num_classes)
+    return in_sequence(features=features, mean=GlobalMean(), head=head)
+
+
+MODEL = ModelInfo(build, Hyperparameters, smallest=4, layers=12)

@@ -1,32 +1,46 @@
 """The two-convolution network of PyTorch's CIFAR-10 and Ray Tune tutorials."""
 
-# N batch, C channels, H W pixels, K classes
-
 from __future__ import annotations
 
-import torch.nn.functional as F
-from torch import Tensor, nn
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from tuner.classifier.models._model import ModelInfo
+from tuner.settings_base import Settings
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
-class Net(nn.Module):
+class Hyperparameters(Settings):
+    l1: int = Field(120, ge=1, le=65536, description="units of the net's first layer")
+    l2: int = Field(84, ge=1, le=65536, description="units of the net's second layer")
+
+
+def build(*, in_channels: int, num_classes: int, l1: int, l2: int) -> nn.Module:
     """Two 5x5 convolutions with pooling, then layers of `l1`, `l2` and `num_classes` units.
 
-    Its first linear layer fixes the image size: it takes 3x32x32 and nothing else.
+    The first linear layer fixes the image size: the net takes 3x32x32 and nothing else.
     """
+    from torch import nn
 
-    def __init__(self, *, in_channels: int, num_classes: int, l1: int, l2: int) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(in_channels, 6, 5)
-        self.conv2 = nn.Conv2d(6, 16, 5)
-        self.fc1 = nn.Linear(16 * 5 * 5, l1)
-        self.fc2 = nn.Linear(l1, l2)
-        self.fc3 = nn.Linear(l2, num_classes)
+    from tuner.classifier.models._layers import in_sequence
 
-    def forward(self, x_NCHW: Tensor) -> Tensor:
-        """logits_NK."""
-        # The tutorials pool after the ReLU: the same values, of four times as many.
-        x_NCHW = F.relu(F.max_pool2d(self.conv1(x_NCHW), 2))
-        x_NCHW = F.relu(F.max_pool2d(self.conv2(x_NCHW), 2))
-        x_ND = F.relu(self.fc1(x_NCHW.flatten(1)))
-        logits_NK: Tensor = self.fc3(F.relu(self.fc2(x_ND)))
-        return logits_NK
+    return in_sequence(
+        conv1=nn.Conv2d(in_channels, 6, 5),
+        pool1=nn.MaxPool2d(2),  # The tutorials pool after the ReLU, which gives the same values
+        relu1=nn.ReLU(),
+        conv2=nn.Conv2d(6, 16, 5),
+        pool2=nn.MaxPool2d(2),
+        relu2=nn.ReLU(),
+        flatten=nn.Flatten(),
+        fc1=nn.Linear(16 * 5 * 5, l1),
+        relu3=nn.ReLU(),
+        fc2=nn.Linear(l1, l2),
+        relu4=nn.ReLU(),
+        fc3=nn.Linear(l2, num_classes),
+    )
+
+
+MODEL = ModelInfo(build, Hyperparameters, smallest=32, largest=32, channels=3)

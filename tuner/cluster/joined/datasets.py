@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tuner.classifier.catalog import DATASETS, load_builder
-from tuner.classifier.data.archive import Archive
-from tuner.classifier.data.arrays import data_folder
+from tuner.classifier.catalog import DATASETS
+from tuner.classifier.datasets._archive import Archive
+from tuner.classifier.datasets._dataset import data_folder
 from tuner.classifier.settings import ClassifierSettings
 from tuner.cluster.joined.nodes import Node
 from tuner.cluster.joined.run_on_nodes import on_each, problem_of, remote_on
@@ -52,10 +52,10 @@ def needs_of(spec: ExperimentSpec) -> list[Need]:
     usual = ClassifierSettings.model_fields["dataset"].default
     named = {**spec.training, **spec.search.space}.get("dataset", usual)
     names = named.extremes() if isinstance(named, Domain) else (named,)
-    paths = [DATASETS[name].archive for name in names]
+    archives = [DATASETS[name].archive for name in names]
     data_dir = spec.training.get("data_dir")
     folder = None if data_dir is None else str(data_dir)
-    return [Need(load_builder(path), folder) for path in paths if path]
+    return [Need(archive, folder) for archive in archives if archive]
 
 
 def bring(nodes: Sequence[Node], need: Need, *, here: str, say: Say) -> None:
@@ -124,7 +124,7 @@ def greet(new: Sequence[Node], others: Sequence[Node], need: Need) -> None:
 
 def look(need: Need) -> tuple[bool, bool]:
     """On a node: whether it can give the archive, and whether it lacks the data set."""
-    return need.archive.is_in(need.folder), need.archive.is_lacking(need.folder)
+    return need.archive.is_in(need.folder), need.archive.is_missing(need.folder)
 
 
 def fetch(need: Need) -> None:
@@ -140,7 +140,7 @@ def take(need: Need, givers: Mapping[str, Sequence[Node]]) -> None:
     for giver in givers[ray.get_runtime_context().get_node_id()]:
         try:
             origin = f"what {giver.address} has as {need.archive.name}"
-            need.archive.take(need.folder, partial(_received, giver, need), origin=origin)
+            need.archive.write(need.folder, partial(_received, giver, need), origin=origin)
             return
         except Exception as error:  # whatever keeps that one from giving
             problems.append(f"{giver.address}: {problem_of(error)}")

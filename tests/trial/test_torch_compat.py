@@ -1,0 +1,103 @@
+"""What touches torch itself leaves it as it was."""
+
+import io
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch.optim import SGD, AdamW, Optimizer
+
+from tuner.trial.torch_compat import eager, remember_numerics, save, tf32, without_compiler
+
+
+def attributes_of_methods():
+    """Whatever is attached to the methods of optimizers, and to the functions they wrap."""
+    found = {}
+    for kind in (Optimizer, SGD, AdamW):
+        for name, method in vars(kind).items():
+            plain = getattr(method, "__wrapped__", None)
+            attached = dict(getattr(plain, "__dict__", {}))
+            found[kind.__name__, name] = (method, plain, attached)
+    return found
+
+
+@pytest.mark.parametrize("kind", [SGD, AdamW])
+def test_optimizers_are_what_they_were_afterwards(kind):
+    SGD([torch.nn.Parameter(torch.ones(1))])  # torch itself wraps `step` at the first
+    AdamW([torch.nn.Parameter(torch.ones(1))])
+    before = attributes_of_methods()
+    weight = torch.nn.Parameter(torch.ones(2))
+
+    def train():
+        with without_compiler():
+            optimizer = eager(kind)([weight], lr=0.1)
+            weight.grad = torch.ones(2)
+            optimizer.step()
+            optimizer.load_state_dict(optimizer.state_dict())
+            raise KeyError("a trial that fails")
+
+    with pytest.raises(KeyError, match="a trial that fails"):
+        train()
+    assert weight.detach().max() < 1
+    assert attributes_of_methods() == before
+
+
+def test_a_later_trial_of_the_process_may_compile():
+    code = """
+import sys
+import torch
+from tuner.classifier.image_classifier import ImageClassifier
+values = {"dataset": "digits", "width": 2, "epochs": 1}
+ImageClassifier({}, values).step()
+print("torch._dynamo" in sys.modules)
+before = ImageClassifier({}, values)
+before.step()
+compiled = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))])
+compiled.zero_grad()
+compiled.add_param_group({"params": [torch.nn.Parameter(torch.ones(1))]})
+print("torch._dynamo" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]  # torch's own way, as if nothing had been
+
+
+def test_numerics_come_back_by_either_name():
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+
+    def present():
+        newer = [getattr(part, "fp32_precision", None) for part in (matmul, cudnn.conv, cudnn.rnn)]
+        return torch.get_float32_matmul_precision(), matmul.allow_tf32, cudnn.allow_tf32, *newer
+
+    before = present()
+    put_back = remember_numerics()
+    torch.set_float32_matmul_precision("medium")
+    put_back()
+    assert present() == before
+    if hasattr(matmul, "fp32_precision"):
+        matmul.fp32_precision, cudnn.conv.fp32_precision = "tf32", "ieee"
+        again = remember_numerics()  # the older names cannot be read now
+        again()
+        put_back()
+        assert present() == before
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_tf32_is_put_back(allowed):
+    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    with tf32(allowed):
+        assert torch.backends.cuda.matmul.allow_tf32 is allowed
+        assert torch.backends.cudnn.allow_tf32 is allowed
+    assert (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32) == before
+
+
+def test_what_the_disk_refuses_is_an_os_error():
+    with pytest.raises(OSError, match="No space left"), open("/dev/full", "wb") as file:
+        save({"w": torch.ones(100_000)}, file)
+    with pytest.raises(RuntimeError):
+        save({"w": torch.ones(10).as_subclass(Broken)}, io.BytesIO())
+
+
+class Broken(torch.Tensor):
+    def __reduce_ex__(self, protocol):
+        raise RuntimeError("not to be saved")

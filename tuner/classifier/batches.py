@@ -1,0 +1,169 @@
+"""From an image set to batches: an epoch's order, each rank's share, and float images.
+
+All randomness of an epoch is a function of (seed, epoch): nothing needs saving but the epoch, and
+the same images meet the same augmentation on any number of ranks.
+"""
+
+# N images, H W pixels, C channels, P = H * W * C bytes of one image
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tuner.classifier.augment import Augmentation, Draws, crop_and_flip, cut_out, draw
+from tuner.classifier.datasets._dataset import DatasetInfo
+from tuner.classifier.image_set import ImageSet
+
+_FLIPS = 1  # tells the stream of the first flips from those of the epochs
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One rank's share of one global batch: positions in the epoch's order.
+
+    It holds `count` images, of `global_count` over all ranks. A rank left without images in a
+    short last batch gets the batch's first with a count of 0: it must take part in the reduction
+    of gradients, where it adds nothing.
+    """
+
+    positions: slice
+    count: int
+    global_count: int
+
+
+def shards(count: int, *, batch_size: int, rank: int = 0, world_size: int = 1) -> Iterator[Shard]:
+    """`count` positions in global batches of `batch_size`, the last one shorter, for one rank.
+
+    Over the ranks of [0, world_size) each position counts exactly once.
+    """
+    for start in range(0, count, batch_size):
+        stop = min(start + batch_size, count)
+        own = len(range(start + rank, stop, world_size))
+        positions = slice(start + rank, stop, world_size) if own else slice(start, start + 1)
+        yield Shard(positions, own, stop - start)
+
+
+def micro_shards(shard: Shard, *, size: int, world_size: int = 1) -> list[Shard]:
+    """`shard` in consecutive parts of at most `size` images, equally many on every rank."""
+    first, step = shard.positions.start, shard.positions.step or 1
+    own = range(first, shard.positions.stop, step)[: shard.count]
+    parts = []
+    for start in range(0, ceil(shard.global_count / world_size), size):
+        part = own[start : start + size]
+        positions = slice(part.start, part.stop, step) if part else slice(first, first + 1)
+        parts.append(Shard(positions, len(part), shard.global_count))
+    return parts
+
+
+@dataclass(frozen=True, eq=False)
+class Epoch:
+    """One epoch over a split: the order of its images, and what is drawn for each.
+
+    The order lies where the images do, the draws on the device that trains.
+    """
+
+    order_N: Tensor
+    draws: Draws
+
+
+def plan_epoch(
+    rows_N: Tensor,
+    *,
+    seed: int,
+    epoch: int,
+    image_size: int,
+    augmentation: Augmentation,
+    device: torch.device,
+    home: torch.device | None = None,
+) -> Epoch:
+    """The images `rows_N` in the order of epoch number `epoch`, a permutation, with their draws.
+
+    home: where the images lie, `device` unless set.
+    """
+    generator = torch.Generator().manual_seed(_mix(seed, epoch))
+    permutation_N = torch.randperm(len(rows_N), generator=generator)
+    draws = draw(len(rows_N), image_size=image_size, augmentation=augmentation, generator=generator)
+    if augmentation.alternating_flip:
+        first_N = torch.Generator().manual_seed(_mix(seed, 0, _FLIPS))
+        flip_N = torch.randint(2, (len(rows_N),), generator=first_N)[permutation_N]
+        draws = draws._replace(flip_N=(flip_N + epoch) % 2 == 1)
+    return Epoch(rows_N[permutation_N].to(home or device), draws.to(device))
+
+
+def _mix(*numbers: int) -> int:
+    """A seed from several numbers, such that similar ones lead to unrelated streams."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
+
+
+class Batcher:
+    """Batches of an image set as normalised float images and labels, on `device`.
+
+    device: where the images lie, unless set. Images of the host go there through pinned memory,
+    while the device still computes.
+    """
+
+    def __init__(
+        self,
+        images: ImageSet,
+        *,
+        dtype: torch.dtype,
+        augmentation: Augmentation,
+        device: torch.device | None = None,
+    ) -> None:
+        self._images = images
+        self._augmentation = augmentation
+        self._device = device or images.rows_NP.device
+        self._scale_P, self._shift_P = _affine(images.info, dtype, self._device)
+
+    def training_batch(self, epoch: Epoch, positions: slice) -> tuple[Tensor, Tensor]:
+        """(x_NCHW, labels_N) at `positions` of the epoch's order, augmented."""
+        info, rows_N = self._images.info, epoch.order_N[positions]
+        draws = epoch.draws.at(positions)
+        rows_NP, labels_N = self._select(rows_N)
+        rows_NP = crop_and_flip(
+            rows_NP,
+            draws,
+            channels=info.channels,
+            image_size=info.image_size,
+            augmentation=self._augmentation,
+        )
+        x_NCHW = cut_out(self._normalise(rows_NP), draws, augmentation=self._augmentation)
+        return x_NCHW, labels_N
+
+    def batch(self, rows_N: Tensor) -> tuple[Tensor, Tensor]:
+        """(x_NCHW, labels_N) of the images `rows_N`, as they are."""
+        rows_NP, labels_N = self._select(rows_N)
+        return self._normalise(rows_NP), labels_N
+
+    def _select(self, rows_N: Tensor) -> tuple[Tensor, Tensor]:
+        """(bytes, labels) of the images `rows_N`, on the device that trains."""
+        rows_NP = self._images.rows_NP.index_select(0, rows_N)
+        return self._moved(rows_NP), self._moved(self._images.labels_N.index_select(0, rows_N))
+
+    def _moved(self, values: Tensor) -> Tensor:
+        if values.device.type == self._device.type:
+            return values
+        return values.pin_memory().to(self._device, non_blocking=True)
+
+    def _normalise(self, rows_NP: Tensor) -> Tensor:
+        # Over whole rows: broadcasting over 3 channels innermost would not vectorise
+        x_NP = rows_NP.to(self._scale_P.dtype).mul_(self._scale_P).add_(self._shift_P)
+        size = self._images.info.image_size
+        # Stored with the channels last, so the view is channels_last without a copy
+        return x_NP.view(len(rows_NP), size, size, -1).permute(0, 3, 1, 2)
+
+
+def _affine(info: DatasetInfo, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """(scale_P, shift_P) that take bytes to (byte / 255 - mean) / std."""
+    mean_C = torch.tensor(info.mean, dtype=torch.float64)
+    std_C = torch.tensor(info.std, dtype=torch.float64)
+    pixels = info.image_size**2
+    scale_P = (1 / (255 * std_C)).repeat(pixels)
+    shift_P = (-mean_C / std_C).repeat(pixels)
+    return scale_P.to(device, dtype), shift_P.to(device, dtype)

@@ -1,0 +1,207 @@
+"""CIFAR-10 (Krizhevsky 2009) from its official binary archive, which holds no pickles.
+
+    DATA_DIR/cifar-10-binary.tar.gz      the archive: found, or downloaded and verified
+    DATA_DIR/cifar-10-batches-bin/       or its extracted folder
+    DATA_DIR/cifar10-uint8/              decoded once: images.npy and labels.npy, memory-mapped
+
+The archive is read in place, never extracted, so nothing in it can write anywhere.
+"""
+
+# N images, C channels, H W pixels
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from tuner.classifier.datasets._archive import Archive
+from tuner.classifier.datasets._dataset import DatasetInfo, data_folder
+from tuner.errors import DataError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from tuner.classifier.datasets._arrays import ImageArrays
+
+ARCHIVE = "cifar-10-binary.tar.gz"
+EXTRACTED = "cifar-10-batches-bin"
+DECODED = "cifar10-uint8"
+TRAIN_FILES = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
+TEST_FILE = "test_batch.bin"
+SHAPE_CHW = (3, 32, 32)
+# One record is a label byte and the red, green and blue planes, row by row
+RECORD_BYTES = 1 + 3 * 32 * 32
+
+
+@dataclass(frozen=True, slots=True)
+class Source(Archive):
+    """The archive, where it comes from, and how many images it must hold."""
+
+    images_a_file: int
+    validation: int
+
+
+OFFICIAL = Source(
+    title="CIFAR-10",
+    name=ARCHIVE,
+    extracted=EXTRACTED,
+    decoded=DECODED,
+    url="https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+    md5="c32a1d4ab5d03f1284b67883e8d87530",
+    images_a_file=10_000,
+    validation=5_000,
+)
+
+
+def load(folder: Path, *, split_seed: int, source: Source = OFFICIAL) -> ImageArrays:
+    """60,000 images: validation is stratified from the first 50,000, test is the official one.
+
+    The images are a read-only map of one file, shared by all processes of the node. Raises
+    DataError, which names the URL and the folder, where the data cannot be had.
+    """
+    import numpy as np
+
+    from tuner.classifier.datasets._arrays import ImageArrays, stratified_sample
+
+    try:
+        decoded = _decoded(folder, source)
+        images_NHWC = np.load(decoded / "images.npy", mmap_mode="r", allow_pickle=False)
+        labels_N = np.load(decoded / "labels.npy", allow_pickle=False).astype(np.int64)
+    except (OSError, ValueError) as error:
+        raise DataError(f"CIFAR-10 cannot be read or stored in {folder}: {error}") from error
+    official_train = len(TRAIN_FILES) * source.images_a_file
+    validation_N = stratified_sample(
+        labels_N[:official_train], source.validation, rng=np.random.default_rng(split_seed)
+    )
+    splits = {
+        "train": np.setdiff1d(np.arange(official_train), validation_N),
+        "validation": validation_N,
+        "test": np.arange(official_train, len(labels_N)),
+    }
+    return ImageArrays(images_NHWC, labels_N, splits)
+
+
+def _decoded(folder: Path, source: Source) -> Path:
+    """The folder with the decoded set; makes it where no process has done so yet."""
+    if (folder / DECODED).is_dir():
+        return folder / DECODED
+    from filelock import FileLock
+
+    store = _store(folder)
+    decoded = store / DECODED
+    if not decoded.is_dir():
+        store.mkdir(parents=True, exist_ok=True)
+        with FileLock(store / f".{DECODED}.lock"):
+            if not decoded.is_dir():
+                _decode(folder, decoded, source)
+    return decoded
+
+
+def _store(folder: Path) -> Path:
+    """Where to decode to: `folder`, or a place of its own in the cache if that is read-only."""
+    if not folder.exists() or os.access(folder, os.W_OK):
+        return folder
+    key = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]
+    return data_folder(None) / f"cifar10-{key}"
+
+
+def _decode(folder: Path, decoded: Path, source: Source) -> None:
+    """Write images.npy and labels.npy to `decoded`, which appears only when both are complete."""
+    partial = Path(tempfile.mkdtemp(dir=decoded.parent, prefix=f".{DECODED}."))
+    try:
+        with _opener(folder, source) as open_file:
+            _write_arrays(open_file, partial, source)
+        partial.chmod(0o755)  # mkdtemp's 0700 would shut out the other users of a shared folder
+        partial.rename(decoded)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+@contextmanager
+def _opener(folder: Path, source: Source) -> Iterator[Callable[[str], IO[bytes]]]:
+    """A function that opens one of the archive's files by its name."""
+    extracted = folder / EXTRACTED
+    if extracted.is_dir():
+        yield lambda name: (extracted / name).open("rb")
+        return
+    archive = source.verified(folder)
+    with tarfile.open(archive, "r:gz") as tar:
+        yield lambda name: _member(tar, archive, name)
+
+
+def _member(tar: tarfile.TarFile, archive: Path, name: str) -> IO[bytes]:
+    try:
+        member = tar.getmember(f"{EXTRACTED}/{name}")
+    except KeyError as error:
+        raise DataError(f"{archive} holds no {EXTRACTED}/{name}") from error
+    file = tar.extractfile(member) if member.isreg() else None
+    if file is None:
+        raise DataError(f"{archive}: {EXTRACTED}/{name} is not a regular file")
+    return file
+
+
+def _write_arrays(open_file: Callable[[str], IO[bytes]], to: Path, source: Source) -> None:
+    import numpy as np
+
+    names, count = (*TRAIN_FILES, TEST_FILE), source.images_a_file
+    channels, height, width = SHAPE_CHW
+    images_NHWC = np.lib.format.open_memmap(
+        to / "images.npy",
+        mode="w+",
+        dtype=np.uint8,
+        shape=(len(names) * count, height, width, channels),
+    )
+    labels_N = np.empty(len(names) * count, np.uint8)
+    for number, name in enumerate(names):
+        with open_file(name) as file:
+            records = _records(file.read(), name, count)
+        rows = slice(number * count, (number + 1) * count)
+        labels_N[rows] = records[:, 0]
+        images_NHWC[rows] = records[:, 1:].reshape(-1, *SHAPE_CHW).transpose(0, 2, 3, 1)
+    images_NHWC.flush()
+    np.save(to / "labels.npy", labels_N)
+
+
+def _records(data: bytes, name: str, count: int) -> npt.NDArray[np.uint8]:
+    import numpy as np
+
+    if len(data) != count * RECORD_BYTES:
+        raise DataError(
+            f"{name} has {len(data)} bytes, must have {count * RECORD_BYTES} "
+            f"({count} records of {RECORD_BYTES})"
+        )
+    records = np.frombuffer(data, np.uint8).reshape(count, RECORD_BYTES)
+    if records[:, 0].max() > 9:
+        raise DataError(f"{name} has a label above 9: it is not CIFAR-10's binary version")
+    return records
+
+
+DATASET = DatasetInfo(
+    load,
+    channels=3,
+    image_size=32,
+    classes=(
+        *("airplane", "automobile", "bird", "cat", "deer"),
+        *("dog", "frog", "horse", "ship", "truck"),
+    ),
+    train=45_000,
+    validation=5_000,
+    test=10_000,
+    mean=(0.4914, 0.4822, 0.4465),
+    std=(0.2470, 0.2435, 0.2616),
+    files=True,
+    title="CIFAR-10, colour photographs of 32x32 px",
+    origin="Krizhevsky, Learning Multiple Layers of Features from Tiny Images (2009), "
+    "https://www.cs.toronto.edu/~kriz/cifar.html",
+    licence="none stated; its author asks to cite the report above",
+    archive=OFFICIAL,
+)

@@ -1,0 +1,56 @@
+"""What the module of a model declares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+
+from tuner.settings_base import Settings
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+# Hyperparameters of several models: the same name means the same everywhere
+Norm = Literal["batch", "group"]
+Width = Annotated[int, Field(ge=1, le=4096, description="channels of the first layer")]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """How a model is built, the hyperparameters that are its own, and the images it takes.
+
+    build: called with `in_channels`, `num_classes` and the model's own hyperparameters by name;
+    returns a module in float32 that maps x_NCHW to logits_NK. It draws the weights from torch's
+    global random number generator. settings: the hyperparameters, each with its default.
+    smallest, largest: the images' height and width in px. channels: None for any number.
+    layers: the most stages that the model can be split into. prepare: called with the new model
+    and x_NCHW of some training images, for a model that learns from them before it trains.
+    """
+
+    build: Callable[..., nn.Module]
+    settings: type[Settings] = Settings
+    smallest: int = 1
+    largest: int = 4096
+    channels: int | None = None
+    layers: int = 1
+    prepare: Callable[[nn.Module, Tensor], None] | None = None
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The model's own hyperparameters with their defaults."""
+        return {name: field.default for name, field in self.settings.model_fields.items()}
+
+    def takes(self, *, channels: int, image_size: int) -> bool:
+        """Whether the model can be built for images of this shape."""
+        return self.channels in (None, channels) and self.smallest <= image_size <= self.largest
+
+    @property
+    def images(self) -> str:
+        """The images that the model takes, in words."""
+        size = f"{self.smallest}x{self.smallest}"
+        if self.smallest == self.largest:
+            return f"{self.channels or 'C'}x{size} images"
+        return f"images of at least {size}"

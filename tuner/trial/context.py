@@ -1,0 +1,73 @@
+"""What the driver sends to the workers: what all trials share, and what each trial is to do."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tuner.places import experiment_here
+
+
+@dataclass(frozen=True, slots=True)
+class TrialContext:
+    """What all trials of an experiment share, sent to each worker once.
+
+    place: the experiment's folder, or its URL. trainable: its dotted path. constants: what every
+    Learner is built with, `seed` and `epochs` among them. epochs: the length of a whole trial, None
+    for a function that ends by itself. cpus, gpus: what each rank reserved. ranks: the processes
+    that a trial trains in. split: how many stages of one model they are, or 1. report_timeout_s:
+    the longest that an epoch may take. ranks_timeout_s: the longest that one rank waits for
+    another. sys_path: where modules are searched. directory: the driver's working directory.
+    """
+
+    place: str
+    trainable: str
+    constants: dict[str, Any]
+    metric: str
+    epochs: int | None
+    cpus: float
+    gpus: float
+    ranks: int
+    split: int
+    report_timeout_s: float
+    ranks_timeout_s: float
+    sys_path: tuple[str, ...]
+    directory: str
+
+    @property
+    def folder(self) -> Path:
+        """The experiment's folder on this machine."""
+        return experiment_here(self.place)
+
+    def prepare_process(self) -> None:
+        """Let this process find the user's modules, and files by their relative paths."""
+        sys.path += [entry for entry in self.sys_path if entry not in sys.path]
+        if os.path.isdir(self.directory):  # another node may not have it
+            os.chdir(self.directory)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One trial, as it travels in Ray's config: its id, its config, and where it continues.
+
+    epoch: the last epoch that is done. checkpoint: {path, sha256} of that epoch's, None at the
+    start. origin: why the config was chosen: grid, random, initial, model or warm (a
+    model of an earlier experiment); None after a resume. seed: the trial's own seed; None for
+    the experiment's.
+    """
+
+    trial_id: str
+    config: dict[str, Any]
+    epoch: int = 0
+    checkpoint: dict[str, Any] | None = None
+    origin: str | None = None
+    seed: int | None = None
+
+
+def with_trial_seed(values: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
+    """`values` with the trial's own seed as `seed`; as they are where it has none."""
+    return dict(values) if seed is None else {**values, "seed": seed}

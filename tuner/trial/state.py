@@ -1,0 +1,102 @@
+"""A Learner's state as plain data: a copy on the host, its weights by name, and its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_MOST_VALUES = 1_000_000
+_DEEPEST = 100  # levels of dicts and lists: what walks through them recurses
+_MOST_TIMES = 10  # how often tensors may use each byte of a file: weights can be tied
+
+
+def host_copy(value: Any) -> Any:
+    """`value`, plain or nested, with a copy on the CPU of every tensor in it."""
+    from torch import Tensor
+
+    if isinstance(value, Tensor):
+        return value.detach().to("cpu", copy=True)
+    if isinstance(value, dict):
+        return {key: host_copy(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [host_copy(item) for item in value]
+    return value
+
+
+def weights_of(state: Mapping[str, Any]) -> list[tuple[str, Tensor]]:
+    """(dotted name, tensor) of what is under "model" in `state`, else of all of it.
+
+    A name repeats where two in the state read the same.
+    """
+    model = state.get("model")
+    return list(_tensors(model if isinstance(model, dict) else state))
+
+
+def with_weights(state: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Any]:
+    """`state` with the tensors that `weights_of` lists replaced; KeyError if one is missing.
+
+    Everything else is as in `state`.
+    """
+    model = state.get("model")
+    if isinstance(model, dict):
+        return {**state, "model": _replaced(model, weights)}
+    replaced: dict[str, Any] = _replaced(dict(state), weights)
+    return replaced
+
+
+def _tensors(state: object, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
+    """(dotted name, tensor) of every tensor in nested dicts, lists and tuples."""
+    from torch import Tensor
+
+    if isinstance(state, Tensor):
+        yield prefix, state
+    elif isinstance(state, dict | list | tuple):
+        for name, inner in _items(state):
+            yield from _tensors(inner, _below(prefix, name))
+
+
+def _replaced(state: Any, weights: Mapping[str, Tensor], prefix: str = "") -> Any:
+    from torch import Tensor
+
+    if isinstance(state, Tensor):
+        return weights[prefix]
+    if not isinstance(state, dict | list | tuple):
+        return state
+    inner = {name: _replaced(v, weights, _below(prefix, name)) for name, v in _items(state)}
+    return inner if isinstance(state, dict) else type(state)(inner.values())
+
+
+def _items(state: dict[Any, Any] | list[Any] | tuple[Any, ...]) -> Iterator[tuple[Any, Any]]:
+    yield from state.items() if isinstance(state, dict) else enumerate(state)
+
+
+def _below(prefix: str, name: object) -> str:
+    return f"{prefix}.{name}" if prefix else str(name)
+
+
+def fault_of_state(state: object, size: int) -> str | None:
+    """Why `state`, loaded from a file of `size` bytes, is not to be used; None where it may be.
+
+    A tensor can claim more elements than are stored for it, and every copy of it would have them.
+    """
+    from torch import Tensor
+
+    todo: list[tuple[object, int]] = [(state, 0)]
+    values = used = 0
+    while todo:
+        value, depth = todo.pop()
+        values += 1
+        if depth > _DEEPEST or values > _MOST_VALUES:
+            return "it is nested deeper, or holds more values, than any state"
+        if isinstance(value, dict):
+            todo += [(inner, depth + 1) for inner in value.values()]
+        elif isinstance(value, list | tuple):
+            todo += [(inner, depth + 1) for inner in value]
+        elif isinstance(value, Tensor):
+            used += value.numel() * value.element_size()
+            if used > size * _MOST_TIMES:
+                return "its tensors are larger than what it holds"
+    return None

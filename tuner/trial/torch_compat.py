@@ -1,0 +1,143 @@
+"""All that touches what torch does not document, or what it sets for the whole process.
+
+Each piece was tried with torch 2.13 and says why it is there and what is lost without it. What is
+changed in torch is put back, so that the next trial of the process finds torch as it was.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import IO, Any
+
+import torch
+from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
+
+_DISABLED = "__dynamo_disable"  # see torch/_compile.py
+
+
+@contextmanager
+def without_compiler() -> Iterator[None]:
+    """Within it the methods of optimizers that `eager` made do not import torch's compiler.
+
+    Some methods of Optimizer import it, when first called, to tell it not to compile them, and
+    remember the answer in an attribute. Code that is not compiled needs no more than the method
+    itself as the answer. Without this the first trial of a process takes about 2 s longer.
+    """
+    methods = [getattr(method, "__wrapped__", None) for method in vars(Optimizer).values()]
+    patched = [m for m in methods if m is not None and not hasattr(m, _DISABLED)]
+    for method in patched:
+        setattr(method, _DISABLED, method)
+    try:
+        yield
+    finally:
+        for method in patched:
+            delattr(method, _DISABLED)
+
+
+@cache
+def eager(kind: Any) -> Any:
+    """The optimizer `kind` with a `step` that does not import torch's compiler.
+
+    The decorator of `step` imports it in every case, to break the graph of a compiled function.
+    See `without_compiler`. Not for training steps that are compiled.
+    """
+    return type(kind.__name__, (kind,), {"step": torch.no_grad()(inspect.unwrap(kind.step))})
+
+
+@contextmanager
+def tf32(allowed: bool) -> Iterator[None]:
+    """Within it CUDA may, or may not, round the inputs of float32 products to 10 bits of mantissa.
+
+    torch has these settings for the whole process alone.
+    """
+    backends: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
+    before = [backend.allow_tf32 for backend in backends]
+    try:
+        for backend in backends:
+            backend.allow_tf32 = allowed
+        yield
+    finally:
+        for backend, value in zip(backends, before, strict=True):
+            backend.allow_tf32 = value
+
+
+def remember_numerics() -> Callable[[], None]:
+    """Note how this process computes; returns a function that puts that back.
+
+    It covers the default dtype, the precision of products, cuDNN's choice of algorithms, and
+    determinism. Without it a trial whose code sets one of them sets it for the next trial too.
+    Since torch 2.9 a precision has two names; a process that used both can read the newer alone.
+    """
+    dtype, deterministic = torch.get_default_dtype(), torch.are_deterministic_algorithms_enabled()
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+    owners = (torch.backends, matmul, cudnn, torch.backends.mkldnn)
+    parts = (getattr(o, name, None) for o in owners for name in ("matmul", "conv", "rnn"))
+    newer = [(o, "fp32_precision") for o in (*owners, *parts) if hasattr(o, "fp32_precision")]
+    values = [(owner, name, getattr(owner, name)) for owner, name in newer]
+    values += [(cudnn, name, getattr(cudnn, name)) for name in ("benchmark", "deterministic")]
+    older: tuple[bool, bool, str] | None = None
+    with suppress(RuntimeError):
+        older = matmul.allow_tf32, cudnn.allow_tf32, torch.get_float32_matmul_precision()
+
+    def put_back() -> None:
+        torch.set_default_dtype(dtype)
+        torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
+        if older is not None:  # first, since they set what has a newer name as well
+            matmul.allow_tf32, cudnn.allow_tf32, products = older
+            torch.set_float32_matmul_precision(products)
+        for owner, name, value in values:
+            setattr(owner, name, value)
+
+    return put_back
+
+
+def copy_all(targets: list[Tensor], sources: list[Tensor]) -> None:
+    """Copy each source to its target, all of one dtype, in a single call.
+
+    torch documents only the arithmetic `_foreach` functions. A copy of each by itself would start
+    a kernel for every buffer at every step, which on a GPU takes longer than a small step.
+    """
+    torch._foreach_copy_(targets, sources)
+
+
+def cpu_computes_in() -> tuple[bool, bool]:
+    """Whether this machine's CPU computes in bf16, and in fp16, natively.
+
+    torch has no public way to ask. Without it either would be tried where it is only emulated,
+    slower than float32.
+    """
+    bf16 = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return bf16, torch.cpu._is_amx_fp16_supported()
+
+
+def data_parallel(module: torch.nn.Module, device: torch.device) -> DistributedDataParallel:
+    """`module` with its gradients averaged over the ranks; buffers are left alone.
+
+    No training step reads BatchNorm's buffers, so it is enough to share them once an epoch. torch
+    2.13 renamed the argument that says so.
+    """
+    known = inspect.signature(DistributedDataParallel.__init__).parameters
+    name = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
+    devices = [device] if device.type == "cuda" else None
+    buffers: dict[str, Any] = {name: False}
+    return DistributedDataParallel(module, device_ids=devices, **buffers)
+
+
+def save(state: object, file: IO[bytes]) -> None:
+    """`torch.save`, but what the disk refuses is raised as the OSError that it is.
+
+    torch raises a RuntimeError about its archive instead, from which nobody learns that the disk
+    is full.
+    """
+    try:
+        torch.save(state, file)
+    except RuntimeError as error:
+        if isinstance(error.__context__, OSError):
+            raise error.__context__ from None
+        raise
