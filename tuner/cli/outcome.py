@@ -39,7 +39,7 @@ def announce_code(results: Results) -> None:
 
 def announce_import(trainable: object, source: str) -> None:
     """Say that the `trainable` that `source` names is imported; modules are found from here."""
-    from tuner.planning.lookup import search_modules_in
+    from tuner.planning.resolve import search_modules_in
     from tuner.spec.experiment import IMAGE_CLASSIFIER
 
     search_modules_in(Path.cwd())
