@@ -134,10 +134,6 @@ def test_a_learner_trains_with_no_ray() -> None:
 UNTESTED_BY_NAME = {
     "tuner/__main__.py": "one call; tests/cli/test_main.py runs it",
     **{
-        f"tuner/cli/{name}.py": "tests/cli/test_main.py calls its commands, as a user does"
-        for name in ("handing_over", "judging", "looking", "outcome", "searching", "doctor")
-    },
-    **{
         f"tuner/doctor/{name}.py": "test_examine plays the machine that they look at"
         for name in ("disk", "finding", "cluster", "machine", "exposure", "object_store")
     },
