@@ -140,6 +140,7 @@ UNTESTED_BY_NAME = {
     "tuner/doctor/versions.py": "test_examine plays the machine that they look at",
     "tuner/trial/assignment.py": "a record without behaviour",
     "tuner/space/domains.py": "names only; its modules' tests import through it",
+    "tuner/testing/spaces.py": "strategies for property tests, which are the tests' own",
     "tuner/trial/rank_actors.py": "tests/integration/test_several_workers.py, for it needs Ray",
 }
 

@@ -6,7 +6,6 @@ import weakref
 import pytest
 import torch
 import torch.multiprocessing as mp
-from contracts.learner_contract import LearnerContract, same
 from tiny_images import INFO
 from torch import distributed as dist
 
@@ -15,12 +14,13 @@ from tuner.classifier.catalog import DATASETS, METRICS
 from tuner.classifier.data.batches import plan_epoch
 from tuner.classifier.image_classifier import ImageClassifier
 from tuner.errors import DataError, SpecError
+from tuner.testing.learner_contract import StrictLearnerContract, same
 
 AUGMENTED = {"crop_padding": 4, "flip": True, "cutout": 8}
 TINY = {"dataset": "tiny", "batch_size": 16, "epochs": 3}
 
 
-class ClassifierContract(LearnerContract):
+class ClassifierContract(StrictLearnerContract):
     timings = frozenset({"images_per_s", "epoch_s"})
 
 

@@ -9,7 +9,7 @@ import pytest
 from confirmed import retrained, searched
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from strategies import spaces
+from tuner.testing.spaces import spaces
 from synthetic import Writer, make_folder
 
 from tuner.space.domains import Domain, Numeric, domains_of, parse_space, resolve, space_text

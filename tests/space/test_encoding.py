@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import spaces
 
 from tuner.settings_base import Rule
 from tuner.space.domains import parse_domain, parse_space
 from tuner.space.encoding import Encoding, config_key, quantile
+from tuner.testing.spaces import spaces
 
 SPACE = {
     "lr": "loguniform(1e-4, 1)",

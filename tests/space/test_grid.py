@@ -6,7 +6,6 @@ import json
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from strategies import spaces
 
 from tuner.space.constraints import Constraints
 from tuner.space.domains import (
@@ -19,6 +18,7 @@ from tuner.space.domains import (
     parse_space,
 )
 from tuner.space.grid import allowed_cells, cell, count_cells, every_value, grid_values
+from tuner.testing.spaces import spaces
 
 
 def three(path: str) -> int:

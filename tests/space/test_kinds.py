@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from ray import tune
-from strategies import numeric, spaces
 
 from tuner.space.domains import (
     Numeric,
@@ -19,6 +18,7 @@ from tuner.space.domains import (
     resolve,
     space_size,
 )
+from tuner.testing.spaces import numeric, spaces
 
 
 @given(numeric, st.floats(0, 1), st.floats(0, 1))

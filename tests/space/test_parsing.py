@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from ray import tune
-from strategies import leaves, spaces
 
 from tuner.settings_base import Rule
 from tuner.space.domains import (
@@ -19,6 +18,7 @@ from tuner.space.domains import (
     parse_space,
     space_text,
 )
+from tuner.testing.spaces import leaves, spaces
 
 
 @given(leaves)

@@ -10,12 +10,12 @@ import time
 from typing import Any
 
 import pytest
-from contracts.searcher_contract import FINITE, SPACE, loss_of, play
 from ray.tune.search import Searcher
 
 from tuner.search.searchers.ahead import AheadSearch
 from tuner.search.searchers.bohb import BOHBSearch
 from tuner.search.searchers.model import ModelSearch
+from tuner.testing.searcher_contract import FINITE, SPACE, loss_of, play
 
 
 def ahead(slots: int = 1, space: Any = SPACE, search: type[ModelSearch] = BOHBSearch) -> Any:

@@ -1,11 +1,11 @@
 from typing import Any
 
 import numpy as np
-from contracts.searcher_contract import SPACE, SearcherContract, play
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from tuner.search.searchers import bayesopt
 from tuner.search.searchers.bayesopt import BayesOptSearch
+from tuner.testing.searcher_contract import SPACE, SearcherContract, play
 
 
 class TestBayesOptSearch(SearcherContract):

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contracts.searcher_contract import SPACE, SearcherContract
 
 from tuner.search.searchers.bohb import BOHBSearch
+from tuner.testing.searcher_contract import SPACE, SearcherContract
 
 
 class TestBOHBSearch(SearcherContract):

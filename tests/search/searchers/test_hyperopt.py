@@ -3,9 +3,9 @@
 from typing import Any
 
 import numpy as np
-from contracts.searcher_contract import SPACE, SearcherContract
 
 from tuner.search.searchers.hyperopt import HyperOptSearch
+from tuner.testing.searcher_contract import SPACE, SearcherContract
 
 
 class TestHyperOptSearch(SearcherContract):

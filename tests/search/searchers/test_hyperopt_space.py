@@ -6,7 +6,6 @@ import pickle
 from typing import Any
 
 import pytest
-from contracts.searcher_contract import play
 from hyperopt import hp
 from hyperopt.pyll import as_apply, scope
 
@@ -16,6 +15,7 @@ from tuner.search.searchers.hyperopt_space import from_hyperopt
 from tuner.settings_base import Rule
 from tuner.space.domains import parse_space, space_text
 from tuner.space.encoding import Encoding
+from tuner.testing.searcher_contract import play
 
 LOG_4, LOG_1 = -9.210340371976182, -2.302585092994046  # of 1e-4 and 0.1
 

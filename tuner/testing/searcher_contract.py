@@ -1,8 +1,8 @@
-"""What every searcher must hold to; a searcher's test inherits it and says how one is made.
+"""What every searcher must do: a searcher's test inherits it and says how one is made.
 
 class TestMySearch(SearcherContract):
-    def make(self, space, **settings) -> Searcher:
-        return MySearch(space, "loss", "min", **settings)
+    def make(self, space=SPACE, **settings):
+        return MySearch(space, **{"metric": "loss", "mode": "min", **settings})
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ import math
 import pickle
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ray.tune.search import Searcher
-from strategies import spaces
 
 from tuner.space.domains import parse_space
 from tuner.space.encoding import Encoding
+from tuner.testing.spaces import spaces
 
 SPACE = {
     "lr": "loguniform(1e-4, 1)",
@@ -44,7 +43,7 @@ FEW = settings(
 
 def loss_of(config: dict[str, Any]) -> float:
     """Smooth in lr, and different for every config."""
-    return (math.log10(config["lr"]) + 2) ** 2 + 0.1 * config["layers"]
+    return (math.log10(config["lr"]) + 2) ** 2 + 0.1 * float(config["layers"])
 
 
 def plain(value: Any) -> bool:
@@ -125,11 +124,11 @@ class SearcherContract:
             assert sum(early) / 10 > sum(late) / 15
 
     def test_same_seed_same_configs_in_another_process(self) -> None:
-        paths = [str(Path(__file__).parents[1]), str(Path(inspect.getfile(type(self))).parent)]
+        file = inspect.getfile(type(self))
         code = (
-            f"import json, sys\nsys.path[:0] = {paths!r}\n"
-            f"from {type(self).__module__} import {type(self).__name__} as Test\n"
-            "from contracts.searcher_contract import play\n"
+            f"import json, runpy, sys\nsys.path[:] = {sys.path!r}\n"
+            "from tuner.testing.searcher_contract import play\n"
+            f"Test = runpy.run_path({file!r})[{type(self).__name__!r}]\n"
             "print(json.dumps(play(Test().make(seed=7), 0, Test.trials)))\n"
         )
         other = subprocess.run(
