@@ -81,7 +81,7 @@ class SearcherContract:
     trials = 16  # enough for the model to be asked
 
     def make(self, space: dict[str, Any] | None = SPACE, **settings: Any) -> Any:
-        """A new searcher of "loss" and "min", or as `settings` say."""
+        """A new searcher of "loss" and "min", unless `settings` differ."""
         raise NotImplementedError
 
     def test_is_a_searcher(self) -> None:
@@ -148,13 +148,13 @@ class SearcherContract:
         pickled = pickle.loads(pickle.dumps(original))
         other = self.make(None, metric=None, mode=None)
         other.set_state(json.loads(json.dumps(original.get_state())))
-        told = self.make(seed=3)
+        replayed = self.make(seed=3)
         for number, config in enumerate(before):
-            told.take_trial(f"{number:05d}", config)
+            replayed.take_trial(f"{number:05d}", config)
             result = {"loss": loss_of(config), "training_iteration": 1}
-            told.on_trial_complete(f"{number:05d}", result)
+            replayed.on_trial_complete(f"{number:05d}", result)
         after = play(original, self.trials, 3)
-        for copy in (restored, pickled, other, told):
+        for copy in (restored, pickled, other, replayed):
             assert play(copy, self.trials, 3) == after
 
     def test_survives_what_trials_report(self) -> None:
