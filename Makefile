@@ -21,7 +21,7 @@ sweep: $(INSTALLED)
 install: $(INSTALLED)
 
 # torch first and pinned: an unpinned one brings gigabytes of CUDA libraries
-$(INSTALLED): pyproject.toml constraints.txt
+$(INSTALLED): pyproject.toml setup.py constraints.txt
 	@echo "installing into $(VENV), once: a minute or more"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) torch

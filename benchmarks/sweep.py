@@ -34,7 +34,7 @@ from importlib.metadata import version
 from math import ceil
 from pathlib import Path
 
-from tuner.planning.lookup import load_experiment
+from tuner.planning.resolve import load_experiment
 from tuner.record.events import RESULT, TRIAL_STARTED
 from tuner.record.journal import read
 from tuner.spec.experiment import ExperimentSpec, build_spec
@@ -52,8 +52,8 @@ BARS = (
 
 
 def spec_of(trials: int) -> ExperimentSpec:
-    found = load_experiment(EXPERIMENT)
-    return build_spec({"name": EXPERIMENT, **found.raw, "num_samples": trials, "seed": SEED})
+    experiment = load_experiment(EXPERIMENT)
+    return build_spec({"name": EXPERIMENT, **experiment.raw, "num_samples": trials, "seed": SEED})
 
 
 def run_tuner(folder: Path, trials: int) -> dict:

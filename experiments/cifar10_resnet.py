@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from search_spaces.random_search import CIFAR10_RESNET
 from tuner import ExperimentSpec
+from tuner.shipped.search_spaces.random_search import CIFAR10_RESNET
 
 
 def experiment() -> ExperimentSpec:

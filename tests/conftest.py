@@ -1,4 +1,4 @@
-"""Its presence puts tests/ on the import path: `from contracts.learner_contract import ...`."""
+"""What every test may use."""
 
 from uuid import uuid4
 

@@ -14,11 +14,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 OURS = ("tuner", "search_spaces", "experiments")
+SHIPPED = "tuner.shipped"  # under which those two stand that are not below tuner/
 
-# From the top down, as in README's "Layout of the code"
+# From the top down, as in README's "Layout of the code". Nothing imports testing.
 LAYERS = """
-__main__ cli search reporting doctor export cluster results planning classifier trial record spec
-space
+testing __main__ cli search reporting doctor export cluster results planning classifier trial record
+spec space
 """.split()  # noqa: SIM905 - a table is easier to read
 LEAVES = [
     "errors",
@@ -30,11 +31,13 @@ LEAVES = [
     "plain_values",
     "settings_base",
     "ray_compat",
+    "shipped",
 ]
 
 
 def name_of(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    return name if name.partition(".")[0] == "tuner" else f"{SHIPPED}.{name}"
 
 
 FILES = {name_of(path): path for top in OURS for path in sorted((ROOT / top).rglob("*.py"))}
@@ -57,7 +60,7 @@ def room_of(name: str) -> str:
     return name.split(".")[1]
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if name.startswith("tuner.")])
+@pytest.mark.parametrize("name", [name for name in FILES if name != "tuner"])
 def test_packages_import_only_what_stands_below_them(name: str) -> None:
     below = LAYERS[LAYERS.index(room_of(name)) :] if room_of(name) in LAYERS else []
     rooms = {room_of(other) for other in imports_of(name) if other != "tuner"}
@@ -73,9 +76,23 @@ def test_the_classifier_needs_no_ray(name: str) -> None:
     assert not re.search(r"^\s*(import|from) ray\b", FILES[name].read_text(), re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", [n for n in FILES if n.startswith("search_spaces")])
+@pytest.mark.parametrize("name", [n for n in FILES if n.startswith(f"{SHIPPED}.search_spaces")])
 def test_search_spaces_import_nothing_of_ours(name: str) -> None:
     assert not imports_of(name)
+
+
+@pytest.mark.parametrize("name", [n for n in FILES if n.startswith(f"{SHIPPED}.experiments")])
+def test_experiments_import_only_the_face_and_search_spaces(name: str) -> None:
+    spaces = {other for other in imports_of(name) if other.startswith(f"{SHIPPED}.search_spaces")}
+    assert imports_of(name) - spaces == {"tuner"}
+
+
+def test_every_search_space_is_searched_by_an_experiment_that_ships() -> None:
+    experiments = "".join(f.read_text() for n, f in FILES.items() if ".experiments." in n)
+    for name, file in FILES.items():
+        if ".search_spaces." in name:
+            for space in re.findall(r"^([A-Z]\w+) = ", file.read_text(), re.MULTILINE):
+                assert re.search(rf"^from {name} import .*\b{space}\b", experiments, re.MULTILINE)
 
 
 def imported_by(statement: str) -> set[str]:
@@ -117,19 +134,19 @@ def test_a_learner_trains_with_no_ray() -> None:
 UNTESTED_BY_NAME = {
     "tuner/__main__.py": "one call; tests/cli/test_main.py runs it",
     **{
-        f"tuner/cli/{name}.py": "tests/cli/test_main.py calls its commands, as a user does"
-        for name in ("handing_over", "judging", "looking", "outcome", "searching", "doctor")
-    },
-    **{
         f"tuner/doctor/{name}.py": "test_examine plays the machine that they look at"
         for name in ("disk", "finding", "cluster", "machine", "exposure", "object_store")
     },
     "tuner/doctor/versions.py": "test_examine plays the machine that they look at",
     "tuner/space/domains.py": "names only; its modules' tests import through it",
+    "tuner/testing/spaces.py": "strategies for property tests, which are the tests' own",
+    "tuner/trial/rank_actors.py": "tests/integration/test_several_workers.py, for it needs Ray",
 }
 
 
-@pytest.mark.parametrize("path", [FILES[n] for n in FILES if n.startswith("tuner")], ids=str)
+@pytest.mark.parametrize(
+    "path", [FILES[n] for n in FILES if not n.startswith(f"{SHIPPED}.")], ids=str
+)
 def test_every_module_has_a_test_of_its_name(path: Path) -> None:
     relative = path.relative_to(ROOT)
     if path.name == "__init__.py":

@@ -1,44 +1,96 @@
 """tuner: hyperparameter search for PyTorch image classifiers, on Ray Tune.
 
-    from tuner import ExperimentSpec, load_model, load_results, run_experiment
+    from tuner import ExperimentSpec, run_experiment
+
+ExperimentSpec       what trains, what is searched, what decides, what it may use
+run_experiment       run the search of a spec; its Results
+resume_experiment    go on with an interrupted search, by its folder; its Results
+confirm              retrain the leaders of a search with fresh seeds; a Confirmation
+compare              put searches side by side, by strategy; a Comparison
+load_results         the Results of an experiment, by its name or its folder
+Results              what a search came to: best trial, checkpoints, data frames
+export_model         hand the best model of Results over, as a folder
+load_model           the model of an exported folder, without Ray
+Learner              what to implement to bring your own training
+
+Errors: every one is a TunerError, whose text is the whole message. SpecError, UsageError
+(NameTakenError), NoUsableTrialError, InterruptedSearchError, and ExperimentError (JournalError,
+CheckpointError, StorageError, DataError): see `tuner.errors`.
 
 The names are imported when they are first used: `import tuner` alone is instant.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tuner.errors import (
+        CheckpointError,
+        DataError,
+        ExperimentError,
+        InterruptedSearchError,
+        JournalError,
+        NameTakenError,
+        NoUsableTrialError,
+        SpecError,
+        StorageError,
+        TunerError,
+        UsageError,
+    )
     from tuner.export.read import load_model
-    from tuner.export.write import export as export_model
+    from tuner.export.write import export_model
+    from tuner.results.comparison import compare
     from tuner.results.results import Results, load_results
-    from tuner.search.run import run_experiment
+    from tuner.search.confirm import confirm
+    from tuner.search.run import resume_experiment, run_experiment
     from tuner.spec.experiment import ExperimentSpec
+    from tuner.trial.learner import Learner
 
 __all__ = [
+    "CheckpointError",
+    "DataError",
+    "ExperimentError",
     "ExperimentSpec",
+    "InterruptedSearchError",
+    "JournalError",
+    "Learner",
+    "NameTakenError",
+    "NoUsableTrialError",
     "Results",
+    "SpecError",
+    "StorageError",
+    "TunerError",
+    "UsageError",
+    "compare",
+    "confirm",
     "export_model",
     "load_model",
     "load_results",
+    "resume_experiment",
     "run_experiment",
 ]
 
-_HOMES = {
+_MODULES = {
     "ExperimentSpec": "tuner.spec.experiment",
+    "Learner": "tuner.trial.learner",
     "Results": "tuner.results.results",
-    "export_model": "tuner.export.write:export",
+    "compare": "tuner.results.comparison",
+    "confirm": "tuner.search.confirm",
+    "export_model": "tuner.export.write",
     "load_model": "tuner.export.read",
     "load_results": "tuner.results.results",
+    "resume_experiment": "tuner.search.run",
     "run_experiment": "tuner.search.run",
-}
+}  # the others are in tuner.errors
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module 'tuner' has no attribute {name!r}")
-    from importlib import import_module
+    return getattr(import_module(_MODULES.get(name, "tuner.errors")), name)
 
-    module, _, attribute = _HOMES[name].partition(":")
-    return getattr(import_module(module), attribute or name)
+
+def __dir__() -> list[str]:
+    return __all__

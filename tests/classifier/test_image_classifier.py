@@ -6,7 +6,6 @@ import weakref
 import pytest
 import torch
 import torch.multiprocessing as mp
-from contracts.learner_contract import LearnerContract, same
 from live_bytes import LiveBytes
 from tiny_images import INFO
 from torch import distributed as dist
@@ -16,6 +15,7 @@ from tuner.classifier.batches import plan_epoch
 from tuner.classifier.catalog import DATASETS, METRICS
 from tuner.classifier.image_classifier import ImageClassifier
 from tuner.errors import DataError, SpecError
+from tuner.testing.learner_contract import StrictLearnerContract, same
 from tuner.trial.memory import MemoryWatch
 
 AUGMENTED = {"crop_padding": 4, "flip": True, "cutout": 8}
@@ -23,7 +23,7 @@ TINY = {"dataset": "tiny", "batch_size": 16, "epochs": 3}
 DEEP = {**TINY, "model": "resnet20", "epochs": 1}
 
 
-class ClassifierContract(LearnerContract):
+class ClassifierContract(StrictLearnerContract):
     timings = frozenset({"images_per_s", "epoch_s"})
 
 

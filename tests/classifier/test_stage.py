@@ -6,13 +6,13 @@ import pytest
 import tiny_images
 import torch
 import two_ranks
-from contracts.learner_contract import same
 from test_image_classifier import quick
 
 from tuner.classifier import image_classifier as classifier
 from tuner.classifier.image_classifier import ImageClassifier
 from tuner.classifier.precision import Hardware
 from tuner.errors import SpecError
+from tuner.testing.learner_contract import same
 
 EXACT = {
     **tiny_images.EXACT,

@@ -7,8 +7,15 @@ import torch
 from synthetic import Writer, make_folder
 
 from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
-from tuner.export.evaluate import can_evaluate, evaluate, evaluate_export
+from tuner.export.evaluate import (
+    can_evaluate,
+    evaluate,
+    evaluate_export,
+    record_test,
+    recorded_test,
+)
 from tuner.export.read import read_export
+from tuner.record.checkpoints import Checkpoint
 from tuner.results.results import Results
 
 measured = []  # what each Learner was built with, and the state that it was given
@@ -51,9 +58,7 @@ def train(config):
 @pytest.fixture
 def folder(tmp_path):
     measured.clear()
-    folder = make_folder(
-        tmp_path / "digits", trainable="test_evaluation:Tested", training={"width": 8}
-    )
+    folder = make_folder(tmp_path / "digits", trainable=f"{__name__}:Tested", training={"width": 8})
     writer = Writer(folder)
     for number, values in ((1, [0.5, 0.4]), (2, [0.6, 0.9, 0.8])):
         trial_id = writer.trial(number, values)
@@ -110,7 +115,7 @@ def test_a_damaged_checkpoint_is_not_measured(folder):
 @pytest.mark.parametrize("name", ["Untested", "train"])
 def test_what_cannot_test_is_told(folder, name):
     results = Results(folder)
-    results.spec["trainable"] = f"test_evaluation:{name}"
+    results.spec["trainable"] = f"{__name__}:{name}"
     assert not can_evaluate(results.spec)
     with pytest.raises(UsageError, match=r"has no method test\(\)"):
         evaluate(results)
@@ -121,13 +126,13 @@ def test_what_cannot_be_imported_or_does_not_fit_is_told(folder):
     results.spec["trainable"] = "no_such_module:Learner"
     with pytest.raises(UsageError, match="cannot import no_such_module:Learner: No module named"):
         evaluate(results)
-    results.spec["trainable"] = "test_evaluation:Choosy"
-    with pytest.raises(CheckpointError, match="does not fit test_evaluation:Choosy: 'width' is m"):
+    results.spec["trainable"] = f"{__name__}:Choosy"
+    with pytest.raises(CheckpointError, match=r"does not fit .*:Choosy: 'width' is m"):
         evaluate(results)
 
 
 def test_without_a_usable_trial_there_is_nothing_to_measure(tmp_path):
-    writer = Writer(make_folder(tmp_path / "digits", trainable="test_evaluation:Tested"))
+    writer = Writer(make_folder(tmp_path / "digits", trainable=f"{__name__}:Tested"))
     writer.trial(1, [], error=("nan", "m"))
     writer.end()
     with pytest.raises(NoUsableTrialError):
@@ -147,6 +152,28 @@ def test_an_own_learner_is_measured_by_its_export(folder, tmp_path):
     [[config, constants, state]] = measured
     assert (config, constants["data_dir"]) == ({"lr": 0.01}, "/data")
     assert state["bias"] == 0
-    export.config.__dict__["trainable"] = "test_evaluation:Untested"
+    export.config.__dict__["trainable"] = f"{__name__}:Untested"
     with pytest.raises(UsageError, match=r"has no method test\(\)"):
         evaluate_export(export)
+
+
+MEASURED = {"checkpoint_sha256": "of this", "test_accuracy": 0.5}
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    (tmp_path / "trials" / "00001").mkdir(parents=True)
+    return Checkpoint(tmp_path / "state.pt", "of this", 3)
+
+
+def test_what_was_recorded_is_read(tmp_path, checkpoint):
+    assert recorded_test(tmp_path, "00001", checkpoint) is None
+    record_test(tmp_path, "00001", MEASURED)
+    assert recorded_test(tmp_path, "00001", checkpoint) == MEASURED
+    assert json.loads((tmp_path / "trials" / "00001" / "test.json").read_text()) == MEASURED
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"checkpoint_sha256": "of another"}', "[" * 9999])
+def test_a_record_of_something_else_does_not_count(tmp_path, checkpoint, text):
+    (tmp_path / "trials" / "00001" / "test.json").write_text(text)
+    assert recorded_test(tmp_path, "00001", checkpoint) is None

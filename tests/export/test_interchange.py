@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from tuner.cli import handing_over
+from tuner.cli.export import export
 from tuner.errors import ExperimentError, UsageError
 from tuner.export import interchange
 from tuner.export.interchange import check_formats, write
@@ -23,7 +23,8 @@ def model(dtype=torch.float32):
 
 
 def test_the_command_offers_every_format():
-    assert set(handing_over._FORMATS) == set(interchange.FILES)
+    [option] = [parameter for parameter in export.params if parameter.name == "formats"]
+    assert set(option.type.choices) == set(interchange.FILES)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -134,7 +134,7 @@ def test_weights_of_another_model_are_told(folder):
     change(folder, weights_sha256=sha256_of(path))
     with pytest.raises(CheckpointError, match="does not fit model 'cnn'"):
         tuner.load_model(folder)
-    with pytest.raises(CheckpointError, match=r"does not fit tuner\.training\.classifier"):
+    with pytest.raises(CheckpointError, match=r"does not fit tuner\.classifier\.image_classifier"):
         evaluate_export(read_export(folder))
     del weights["head.bias"]
     save_file(weights, path)

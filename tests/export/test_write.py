@@ -3,13 +3,14 @@ import os
 
 import pytest
 import torch
+from confirmed import FOUND, retrained, searched
 from handed import CONFIG, trained
 from safetensors.torch import load_file
 from synthetic import Writer, make_folder
 
 from tuner.errors import CheckpointError, NoUsableTrialError, SpecError, UsageError
-from tuner.export.test_metrics import keep
-from tuner.export.write import export
+from tuner.export.evaluate import record_test
+from tuner.export.write import export_model
 from tuner.record.digest import sha256_of
 from tuner.results.results import Results
 
@@ -32,7 +33,7 @@ MODEL = {"conv.weight": torch.arange(6.0).reshape(2, 3), "count": torch.tensor(7
 
 def test_an_export_holds_weights_and_what_rebuilds_the_model(tmp_path):
     results = experiment(tmp_path, {"model": MODEL, "optimizer": {"m": torch.ones(3)}, "epoch": 2})
-    to = export(results, tmp_path / "out" / "best")
+    to = export_model(results, tmp_path / "out" / "best")
     files = ["README.md", "config.json", "metrics.json", "model.safetensors"]
     assert sorted(os.listdir(to)) == files
     weights = load_file(to / "model.safetensors")
@@ -86,7 +87,7 @@ def test_a_state_without_a_model_is_flattened(tmp_path):
 def test_tied_and_strided_tensors_are_written_whole(tmp_path):
     base = torch.arange(12.0).reshape(3, 4)
     model = {"a": base, "tied": base, "turned": base.t(), "part": base[1:, :2]}
-    to = export(experiment(tmp_path, {"model": model}), tmp_path / "out")
+    to = export_model(experiment(tmp_path, {"model": model}), tmp_path / "out")
     weights = load_file(to / "model.safetensors")
     assert all(torch.equal(weights[name], model[name]) for name in model)
 
@@ -100,7 +101,7 @@ def test_a_checkpoint_folder_is_copied_as_it_is(tmp_path):
     (path / "sub" / "weights.bin").write_bytes(b"\x80weights")
     writer.journal_checkpoint(trial_id, 1, path)
     writer.end()
-    to = export(Results(writer.folder), tmp_path / "out")
+    to = export_model(Results(writer.folder), tmp_path / "out")
     assert (to / "checkpoint" / "config.json").read_text() == "theirs"
     assert (to / "checkpoint" / "sub" / "weights.bin").read_bytes() == b"\x80weights"
     assert not (to / "model.safetensors").exists()
@@ -114,7 +115,7 @@ def test_a_target_in_use_is_refused_and_left_alone(tmp_path):
     (tmp_path / "file").write_text("x")
     for name in ("full", "file"):
         with pytest.raises(UsageError, match=f"{name}: it exists and is not an empty folder"):
-            export(results, tmp_path / name)
+            export_model(results, tmp_path / name)
     assert os.listdir(tmp_path / "full") == ["mine"]
 
 
@@ -122,7 +123,7 @@ def test_an_empty_target_is_taken_by_its_link_too(tmp_path):
     results = experiment(tmp_path, {"model": MODEL})
     (tmp_path / "empty").mkdir()
     (tmp_path / "link").symlink_to("empty")
-    assert (export(results, tmp_path / "link") / "model.safetensors").is_file()
+    assert (export_model(results, tmp_path / "link") / "model.safetensors").is_file()
     assert (tmp_path / "empty" / "model.safetensors").is_file()
 
 
@@ -134,14 +135,14 @@ def test_a_failure_half_way_leaves_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setattr("tuner.export.write._write_json", full)
     with pytest.raises(UsageError, match=r"cannot export to .*/out: No space left on device"):
-        export(results, tmp_path / "out")
+        export_model(results, tmp_path / "out")
     assert os.listdir(tmp_path) == ["digits"]
 
 
 def test_a_checkpoint_that_would_run_code_is_refused(tmp_path):
     results = experiment(tmp_path, {"model": MODEL, "boom": os.system})
     with pytest.raises(CheckpointError, match=r"checkpoint .*state\.pt cannot be loaded"):
-        export(results, tmp_path / "out")
+        export_model(results, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -154,32 +155,63 @@ def test_a_checkpoint_that_would_run_code_is_refused(tmp_path):
 )
 def test_a_state_that_cannot_be_written_is_told(tmp_path, state, message):
     with pytest.raises(CheckpointError, match=message):
-        export(experiment(tmp_path, state), tmp_path / "out")
+        export_model(experiment(tmp_path, state), tmp_path / "out")
 
 
 def test_a_trial_can_be_chosen(tmp_path):
     results = experiment(tmp_path, {"model": MODEL})
-    to = export(results, tmp_path / "out", trial_id="1")
+    to = export_model(results, tmp_path / "out", trial_id="1")
     assert json.loads((to / "config.json").read_text())["trial_id"] == "00001"
     with pytest.raises(NoUsableTrialError, match="trial 00002 of digits kept no checkpoint"):
-        export(results, tmp_path / "other", trial_id="2")
+        export_model(results, tmp_path / "other", trial_id="2")
     with pytest.raises(UsageError, match="has no trial '9'"):
-        export(results, tmp_path / "other", trial_id="9")
+        export_model(results, tmp_path / "other", trial_id="9")
 
 
-def test_what_was_measured_beside_validation_goes_along(tmp_path):
+def test_what_was_measured_of_the_test_split_goes_along(tmp_path):
     results = experiment(tmp_path, {"model": MODEL})
     sha256 = results.best_checkpoint().sha256
     measured = {"trial_id": "00001", "checkpoint_sha256": sha256, "test_accuracy": 0.625}
-    keep(results.folder, "00001", measured)
-    confirmed = {"mean": 0.5, "standard_error": 0.125, "seeds": 3, "searched": 0.75}
-    to = export(results, tmp_path / "out", confirmed=confirmed)
-    metrics = json.loads((to / "metrics.json").read_text())
-    assert metrics["test"] == {"test_accuracy": 0.625}
-    assert metrics["confirmed"] == confirmed
-    card = (to / "README.md").read_text()
-    assert "| test | test_accuracy | 0.625 |" in card
-    assert "a mean `val_accuracy` of 0.5 +- 0.12" in card
+    record_test(results.folder, "00001", measured)
+    to = export_model(results, tmp_path / "out")
+    assert json.loads((to / "metrics.json").read_text())["test"] == {"test_accuracy": 0.625}
+    assert "| test | test_accuracy | 0.625 |" in (to / "README.md").read_text()
+
+
+@pytest.fixture
+def confirmed(tmp_path):
+    """A search whose leader by its mean is another than its best; with real weights of both."""
+    search = searched(tmp_path / "digits", FOUND)
+    results = retrained(search, [[0.88, 0.90], [0.91, 0.94]])
+    for folder, trial_id in ((search.folder, "00001"), (results.folder, "00003")):
+        writer = Writer(folder, resumed=True)
+        path = writer.checkpoint(trial_id, 2)
+        torch.save({"model": {"of": torch.tensor(int(trial_id))}}, path)
+        writer.journal_checkpoint(trial_id, 2, path)
+        writer.end()
+    return Results(search.folder)
+
+
+def test_the_confirmed_model_is_handed_over_where_there_is_one(confirmed, tmp_path):
+    for export in (confirmed.export, lambda to: export_model(confirmed, to)):
+        to = export(tmp_path / export.__name__)
+        assert load_file(to / "model.safetensors")["of"] == 3
+        config = json.loads((to / "config.json").read_text())
+        assert (config["experiment"], config["trial_id"]) == ("digits-confirm", "00003")
+        assert (config["search"]["experiment"], config["search"]["counts"]["failed"]) == (
+            "digits",
+            1,
+        )
+        metrics = json.loads((to / "metrics.json").read_text())
+        assert metrics["confirmed"]["mean"] == pytest.approx(0.925)
+        assert metrics["confirmed"]["searched"] == 0.93
+        assert "a mean `val_accuracy` of 0.925 +- 0.015" in (to / "README.md").read_text()
+
+
+def test_a_trial_of_a_confirmed_search_can_be_chosen(confirmed, tmp_path):
+    to = confirmed.export(tmp_path / "out", trial_id="1")
+    assert load_file(to / "model.safetensors")["of"] == 1
+    assert json.loads((to / "metrics.json").read_text())["confirmed"] is None
 
 
 def test_the_classifier_that_ships_is_described_whole(tmp_path):
@@ -198,18 +230,10 @@ def test_the_classifier_that_ships_is_described_whole(tmp_path):
     assert (config["seed"], config["config"]) == (7, CONFIG)
 
 
-def test_what_a_confirmed_model_was_found_by_is_the_search(tmp_path):
-    search = experiment(tmp_path / "a", {"model": MODEL})
-    search.name = "the search"
-    to = export(experiment(tmp_path / "b", {"model": MODEL}), tmp_path / "out", search=search)
-    config = json.loads((to / "config.json").read_text())
-    assert (config["experiment"], config["search"]["experiment"]) == ("digits", "the search")
-
-
 def test_formats_are_for_what_ships(tmp_path):
     results = experiment(tmp_path, {"model": MODEL})
     with pytest.raises(UsageError, match=r"onnx is written of the image classifier that ships; "):
-        export(results, tmp_path / "out", formats=["onnx"])
+        export_model(results, tmp_path / "out", formats=["onnx"])
     assert not (tmp_path / "out").exists()
 
 
@@ -225,5 +249,5 @@ def test_a_damaged_experiment_json_is_told(tmp_path):
     results = experiment(tmp_path, {"model": MODEL})
     results.document["versions"] = ["torch"]
     with pytest.raises(SpecError, match=r"export of .*digits has 1 fault:\n  versions: must be"):
-        export(results, tmp_path / "out")
+        export_model(results, tmp_path / "out")
     assert not (tmp_path / "out").exists()

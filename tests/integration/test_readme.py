@@ -148,8 +148,8 @@ def test_what_it_names_is_there() -> None:
     for path in re.findall(r"\]\(([^)#:]+)\)", README):
         assert (ROOT / path).exists(), path
     layout = next(text for kind, text in BLOCKS if text.startswith("experiments/  "))
-    for path in re.findall(r"(?:^|; )([\w/]+(?:\.py|/))", layout, flags=re.MULTILINE):
-        assert (ROOT / path).exists(), path
+    for indent, path in re.findall(r"^( *)([\w/]+/) ", layout, flags=re.MULTILINE):
+        assert (ROOT / ("tuner" if indent else "") / path).is_dir(), path
     for path in re.findall(r"`([\w/]+\.py)`", README):
         written_by_the_reader = path in ("my_learner.py", "experiments/NAME.py")
         assert written_by_the_reader or (ROOT / path).exists(), path
@@ -158,7 +158,16 @@ def test_what_it_names_is_there() -> None:
 
 
 def test_the_strategies_are_those_there_are() -> None:
-    from tuner.spec.strategies import SEARCHERS
+    from tuner.planning.resolve import load_experiment
+    from tuner.spec.experiment import STRATEGIES, build_spec
 
-    listed = re.findall(r"^\| `(\w+)` \|", README, flags=re.MULTILINE)
-    assert sorted(listed) == SEARCHERS.names()
+    listed = re.findall(r"^\| `(\w+)` \|.*\| `(\w+)` \|$", README, flags=re.MULTILINE)
+    assert sorted(strategy for strategy, _ in listed) == sorted(STRATEGIES)
+    for strategy, experiment in listed:
+        assert build_spec(load_experiment(experiment).raw).search.strategy == strategy
+
+
+def test_the_layout_shows_every_package() -> None:
+    layout = next(text for kind, text in BLOCKS if text.startswith("experiments/  "))
+    packages = {path.parent.name for path in (ROOT / "tuner").glob("*/__init__.py")}
+    assert set(re.findall(r"^  (\w+)/ ", layout, flags=re.MULTILINE)) == packages

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,7 +20,8 @@ from tuner.spec.experiment import Resources
 from tuner.trial.memory import EPOCHS, LEAST_MIB
 from tuner.trial.recycling import BOUND_MIB
 
-TEXT = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.docs
@@ -34,6 +38,23 @@ def test_every_command_works(
         assert not done.return_value, f"{line}\n{done.output}"
     for log in sorted((tmp_path / "results" / "further" / "trials").glob("*/log.txt")):
         assert log.read_text().startswith("started from source_model; new: nothing\n")
+
+
+@pytest.mark.docs
+def test_the_test_of_a_learner_passes(tmp_path: Path) -> None:
+    """On the Learner of the README."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for text, name in ((TEXT, "test_my_learner.py"), (readme, "my_learner.py")):
+        (code,) = re.findall(rf"^```python\n(# {name}\n.*?)^```$", text, re.MULTILINE | re.DOTALL)
+        (tmp_path / name).write_text(code)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "test_my_learner.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert re.search(r"^\d+ passed, 1 skipped", done.stdout, re.MULTILINE), done.stdout
 
 
 def test_its_settings_are_those_there_are() -> None:

@@ -1,13 +1,30 @@
-"""From an experiment's name and what is overridden to a validated spec."""
+"""From an experiment's name, file or module:function, and what is overridden, to a spec."""
 
 import json
+import sys
+from pathlib import Path
 
 import pytest
 from synthetic import make_folder
 
 from tuner.errors import SpecError, UsageError
-from tuner.planning.resolve import resolve
-from tuner.planning.validation import Machine
+from tuner.planning.resolve import load_experiment, names, resolve
+from tuner.planning.validation import Machine, validate
+from tuner.spec.experiment import build_spec
+
+SHIPPED = Path(__file__).parents[2] / "experiments"
+SPEC = "ExperimentSpec(search={'space': {'lr': 'uniform(0, 1)'}}, num_samples=2)"
+MODULE = f"from tuner.spec.experiment import ExperimentSpec\ndef experiment():\n    return {SPEC}\n"
+
+
+@pytest.fixture(autouse=True)
+def imports_as_before():
+    path, modules = list(sys.path), set(sys.modules)
+    yield
+    sys.path[:] = path
+    for name in set(sys.modules) - modules:
+        if name.startswith(("experiments", "mine", "sweep")):
+            del sys.modules[name]
 
 
 @pytest.fixture(autouse=True)
@@ -42,3 +59,81 @@ def test_what_the_machine_does_not_have_is_refused():
     with pytest.raises(SpecError, match=r"mine\.json has 1 fault:\n  resources\.cpus"):
         resolve("mine.json", ["resources.cpus=3"], machine=Machine(cpus=2, gpus=0))
     assert resolve("mine.json", ["resources.cpus=3"])[0].resources.cpus == 3
+
+
+@pytest.mark.parametrize("name", sorted(file.stem for file in SHIPPED.glob("*.py")))
+def test_those_that_ship_are_valid(name, tmp_path):
+    found = load_experiment(name, tmp_path)
+    assert found.name == name
+    assert name in names(tmp_path)
+    assert validate(found.raw, machine=None).trials
+
+
+def test_the_working_directory_comes_first(tmp_path):
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "digits.py").write_text(MODULE)
+    (tmp_path / "experiments" / "mine.py").write_text(MODULE)
+    assert build_spec(load_experiment("digits", tmp_path).raw).num_samples == 2
+    assert load_experiment("mine", tmp_path).name == "mine"
+    assert load_experiment("cifar10_net", tmp_path).name == "cifar10_net"
+    assert {"cifar10_net", "cifar10_resnet", "digits", "mine"} <= set(names(tmp_path))
+
+
+def test_files_and_functions(tmp_path):
+    (tmp_path / "sweep1.py").write_text(MODULE.replace("def experiment", "def make"))
+    (tmp_path / "sweep2.py").write_text(MODULE)
+    spec = build_spec(load_experiment("sweep1:make", tmp_path).raw)
+    (tmp_path / "sweep.yaml").write_text(spec.to_yaml().replace("name: experiment\n", ""))
+    (tmp_path / "sweep.json").write_text(spec.to_json())
+    assert build_spec(load_experiment("sweep2.py", tmp_path).raw) == spec
+    assert load_experiment("sweep.yaml", tmp_path).name == "sweep"
+    assert build_spec(load_experiment("sweep.json", tmp_path).raw) == spec
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("digit", "no experiment 'digit' (did you mean 'digits'?); available: "),
+        ("../x", "no experiment '../x'"),
+        ("nowhere:make", "No module named 'nowhere'"),
+        ("missing.py", "no file"),
+        ("missing.yaml", "cannot read"),
+        ("json:nothing", "has no function nothing()"),
+        ("getpass:getuser", "must return an ExperimentSpec, got str"),
+    ],
+)
+def test_what_is_not_there_is_refused(text, message, tmp_path):
+    with pytest.raises(UsageError) as refused:
+        load_experiment(text, tmp_path)
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["a: [", "- 1", "1: 2", "{", "a: !!python/object:os.system x"])
+def test_text_that_is_no_mapping_is_refused(text, tmp_path):
+    (tmp_path / "bad.yaml").write_text(text)
+    with pytest.raises(SpecError, match=r"bad\.yaml has 1 fault"):
+        load_experiment("bad.yaml", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "message"),
+    [
+        ("import nothere_at_all", UsageError, "line 1: ModuleNotFoundError: No module named"),
+        ("\ndef experiment(:", UsageError, "line 2: SyntaxError: "),
+        ("def experiment():\n    return 1 / 0", UsageError, "line 2: ZeroDivisionError: division"),
+        ("raise SystemExit(1)", UsageError, "line 1: SystemExit: 1"),
+        (MODULE.replace("num_samples=2", "num_samples=0"), SpecError, "num_samples: must be"),
+    ],
+)
+def test_what_a_users_module_raises_is_one_message_that_says_where(code, error, message, tmp_path):
+    (tmp_path / "sweep3.py").write_text(code)
+    with pytest.raises(error) as refused:
+        load_experiment("sweep3.py", tmp_path)
+    assert message in str(refused.value)
+    assert str(refused.value).startswith(str(tmp_path / "sweep3.py"))
+
+
+def test_a_file_that_is_not_utf_8_is_told(tmp_path):
+    (tmp_path / "x.yaml").write_bytes(b"name: \xff")
+    with pytest.raises(UsageError, match=r"cannot read .*x\.yaml: it is not UTF-8"):
+        load_experiment("x.yaml", tmp_path)

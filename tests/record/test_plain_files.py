@@ -8,7 +8,7 @@ import pytest
 from synthetic import Writer, make_folder
 
 from tuner.errors import JournalError, UsageError
-from tuner.export.test_metrics import keep
+from tuner.export.evaluate import record_test
 from tuner.record.folder import EXPERIMENT, write_document
 from tuner.record.journal import JOURNAL, Journal, Tail, is_locked, read
 from tuner.record.plain_files import LARGEST, check_folder, open_plain, read_plain
@@ -121,7 +121,7 @@ def test_nothing_is_written_where_anything_else_lies(folder, tmp_path, make, nam
         path.unlink(missing_ok=True)
     make(path) if make is not link else path.symlink_to(tmp_path)
     before = snapshot(tmp_path)
-    for write in (Journal.open, lambda folder: keep(folder, "00001", {})):
+    for write in (Journal.open, lambda folder: record_test(folder, "00001", {})):
         with pytest.raises(UsageError, match=f"{path} is .*; nothing was changed"):
             write(folder)
     assert snapshot(tmp_path) == before

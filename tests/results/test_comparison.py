@@ -4,8 +4,8 @@ import pytest
 from stories import SPACE, odd, search
 from synthetic import Writer, make_folder
 
-from tuner.results.comparison import Comparison
 from tuner.errors import NoUsableTrialError, UsageError
+from tuner.results.comparison import Comparison
 from tuner.results.results import Results
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from confirmed import FOUND, retrained, searched
 
+from tuner.errors import NoUsableTrialError
 from tuner.results.best import best_json
 from tuner.results.confirmation import Confirmation
 from tuner.results.confirmations import confirmation_of
-from tuner.errors import NoUsableTrialError
 from tuner.results.results import Results
 
 

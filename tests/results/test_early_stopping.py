@@ -1,8 +1,8 @@
 import pytest
 from synthetic import START, Writer, make_folder
 
-from tuner.results.results import Results
 from tuner.results.early_stopping import RungCount, savings_of
+from tuner.results.results import Results
 from tuner.spec.experiment import build_spec
 
 RESOURCES = {"cpus": 2, "gpus": 1, "workers": 2}

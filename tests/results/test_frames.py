@@ -1,7 +1,7 @@
 from dataclasses import replace
 
-from tuner.results.frames import flat, reports_frame, trials_frame
 from tuner.record.history import Report, TrialRecord
+from tuner.results.frames import flat, reports_frame, trials_frame
 
 
 def trial(config, *reports):

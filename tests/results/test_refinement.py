@@ -9,18 +9,18 @@ import pytest
 from confirmed import retrained, searched
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from strategies import spaces
 from synthetic import Writer, make_folder
 
+from tuner.errors import NoUsableTrialError, SpecError, UsageError
+from tuner.planning.resolve import resolve as resolved
+from tuner.results.refinement import narrowed, refine, write_refined
+from tuner.results.results import Results
 from tuner.space.domains import Domain, Numeric
+from tuner.space.encoding import Encoding
+from tuner.space.grid import cell, count_cells
 from tuner.space.parsing import parse_space
 from tuner.space.spaces import config_at, domains_of, space_text
-from tuner.errors import NoUsableTrialError, SpecError, UsageError
-from tuner.space.grid import cell, count_cells
-from tuner.results.refinement import narrowed, refine, write_refined
-from tuner.planning.resolve import resolve as resolved
-from tuner.results.results import Results
-from tuner.space.encoding import Encoding
+from tuner.testing.spaces import spaces
 
 
 def text(space: dict[str, Any], configs: list[dict[str, Any]]) -> dict[str, Any]:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from ray import tune
-from strategies import numeric
 
 from tuner.space.domains import Numeric, space_size
 from tuner.space.parsing import parse_domain, parse_space
+from tuner.testing.spaces import numeric
 
 
 @given(numeric, st.floats(0, 1), st.floats(0, 1))

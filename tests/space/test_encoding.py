@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import spaces
 
 from tuner.settings_base import FaultsError
 from tuner.space.encoding import Encoding, quantile
 from tuner.space.parsing import parse_domain, parse_space
 from tuner.space.spaces import config_key
+from tuner.testing.spaces import spaces
 
 SPACE = {
     "lr": "loguniform(1e-4, 1)",

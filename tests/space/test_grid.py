@@ -6,13 +6,13 @@ import json
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from strategies import spaces
 
 from tuner.space.constraints import Constraints
 from tuner.space.domains import Choice, Domain, Normal, Numeric
 from tuner.space.grid import allowed_cells, cell, count_cells, every_value, grid_values
 from tuner.space.parsing import parse_domain, parse_space
 from tuner.space.spaces import domains_of
+from tuner.testing.spaces import spaces
 
 
 def three(path: str) -> int:

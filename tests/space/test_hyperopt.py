@@ -6,7 +6,6 @@ import pickle
 from typing import Any
 
 import pytest
-from contracts.searcher_contract import play
 from hyperopt import hp
 from hyperopt.pyll import as_apply, scope
 
@@ -19,6 +18,7 @@ from tuner.space.hyperopt import from_hyperopt
 from tuner.space.parsing import parse_space
 from tuner.space.spaces import space_text
 from tuner.spec.experiment import build_spec
+from tuner.testing.searcher_contract import play
 
 MODEL = TPE(gamma=0.1, candidates=64)
 LOG_4, LOG_1 = -9.210340371976182, -2.302585092994046  # of 1e-4 and 0.1

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from ray import tune
-from strategies import leaves, spaces
 
 from tuner.settings_base import FaultsError
 from tuner.space.domains import Choice, Domain
 from tuner.space.parsing import from_ray, parse_domain, parse_space
 from tuner.space.spaces import space_text
+from tuner.testing.spaces import leaves, spaces
 
 
 @given(leaves)

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import spaces
 
 from tuner.space.domains import Choice, Domain, Value
 from tuner.space.parsing import parse_space
 from tuner.space.spaces import Place, config_at, domains_of, names_of, space_text, transform, walk
+from tuner.testing.spaces import spaces
 
 
 @given(spaces, st.data())

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from ray import tune
-from strategies import spaces
 
 from tuner.errors import SpecError
 from tuner.space.spaces import space_text
@@ -18,6 +17,7 @@ from tuner.spec.experiment import (
     ExperimentSpec,
     build_spec,
 )
+from tuner.testing.spaces import spaces
 
 MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}
 

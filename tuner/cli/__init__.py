@@ -1,1 +1,4 @@
-"""The command line: parse, call, print. Commands import what is heavy, so that --help is fast."""
+"""The command line: one module a command, named after it, that parses, calls and prints.
+
+Commands import what is heavy when they run, so that --help is fast.
+"""

@@ -1,16 +1,16 @@
-"""The command that looks at the machine: doctor."""
+"""tuner doctor."""
 
 from __future__ import annotations
 
 import click
 
 from tuner.cli import options
-from tuner.cli.outcome import print_json
+from tuner.cli.printing import print_json
 
 
-@click.command()
+@click.command(cls=options.Command, section="Search", place=4)
 @options.storage
-@click.option("--address", metavar="auto|HOST:PORT", help="Look at this running cluster, too.")
+@click.option("--address", metavar="auto|HOST:PORT", help="Check this running cluster, too.")
 @options.as_json
 def doctor(storage: str | None, address: str | None, as_json: bool) -> int:
     """Check what would break a search here, and what is open."""

@@ -1,31 +1,45 @@
-"""The command line: its commands in the order of their help, and errors as exit codes.
+"""The command line: its commands by section, and errors as exit codes.
 
-Data goes to stdout, all else to stderr.
+A command is a new file here that declares itself (`options.Command`). Data goes to stdout, all else
+to stderr.
 """
 
 from __future__ import annotations
 
 import gc
+import pkgutil
 import sys
-from typing import NoReturn
+from importlib import import_module
+from typing import NoReturn, get_args
 
 import click
 
-from tuner.cli import doctor as checking
-from tuner.cli import handing_over, judging, looking, searching, sending, understanding
+from tuner.cli.options import Command, Section
 from tuner.errors import TunerError
 from tuner.wording import printable
 
 
-class _InOrder(click.Group):
-    """Lists its commands as they are added: first what a newcomer needs first."""
+class _Sections(click.Group):
+    """Lists its commands by section: first what a newcomer needs first."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        longest = max(map(len, self.commands))
+        for section in get_args(Section):
+            rows = [
+                (name.ljust(longest), command.get_short_help_str(formatter.width - longest - 6))
+                for name, command in self.commands.items()
+                if isinstance(command, Command) and command.section == section
+            ]
+            with formatter.section(section):
+                formatter.write_dl(rows)
+
 
 @click.group(
-    cls=_InOrder, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=_Sections,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="tuner")
 def cli() -> None:
@@ -35,26 +49,16 @@ def cli() -> None:
     """
 
 
-for command in (
-    searching.run,
-    searching.validate,
-    searching.resume,
-    looking.list_,
-    looking.show,
-    looking.best,
-    handing_over.export,
-    handing_over.evaluate,
-    understanding.report,
-    understanding.compare,
-    judging.confirm,
-    judging.refine,
-    looking.tensorboard,
-    checking.doctor,
-    sending.submit,
-    sending.jobs,
-    sending.logs,
-    sending.stop,
-):
+def _commands() -> list[Command]:
+    """What the modules beside this one declare under their own names, in the order of the help."""
+    names = [module.name for module in pkgutil.iter_modules(import_module("tuner.cli").__path__)]
+    declared = [getattr(import_module(f"tuner.cli.{name}"), name, None) for name in names]
+    commands = [command for command in declared if isinstance(command, Command)]
+    sections = get_args(Section)
+    return sorted(commands, key=lambda command: (sections.index(command.section), command.place))
+
+
+for command in _commands():
     cli.add_command(command)
 
 
@@ -69,14 +73,11 @@ def main() -> NoReturn:
         error.show()
         code = error.exit_code
     except TunerError as error:
-        told = "\n".join(map(printable, str(error).splitlines()))  # it may quote a foreign file
-        click.echo(f"error: {told}", err=True)
+        # The message may quote a foreign file.
+        message = "\n".join(map(printable, str(error).splitlines()))
+        click.echo(f"error: {message}", err=True)
         code = error.exit_code
-    except SystemExit:  # click ends so where our reader has gone: `tuner ls | head -1`
+    except SystemExit:  # click ends so where the reader of stdout is gone: `tuner ls | head -1`
         code = 141
-    gc.freeze()  # or the exit would first look for garbage in all of Ray and torch, for 0.3 s
+    gc.freeze()  # else the exit would first collect garbage in all of Ray and torch, for 0.3 s
     sys.exit(code or 0)
-
-
-if __name__ == "__main__":
-    main()

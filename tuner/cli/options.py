@@ -1,15 +1,29 @@
-"""The options that several commands take, each declared once."""
+"""How a command declares itself, and the options that several commands take."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import click
 
+Section = Literal["Search", "Look", "Explain", "Hand over", "Cluster"]  # in this order
+
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+class Command(click.Command):
+    """A command, in the module of its name: @click.command(cls=Command, section=..., place=...).
+
+    section: of `tuner --help`; place: among the commands of that section, the lowest first.
+    """
+
+    def __init__(self, *args: Any, section: Section, place: int, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.section = section
+        self.place = place
 
 
 class Duration(click.ParamType[float]):
@@ -48,7 +62,7 @@ address = click.option(
 wait_for_resources = click.option(
     "--wait-for-resources",
     type=Duration(),
-    help="For nodes, where none fits.  [default: 10m where the cluster autoscales, else 0s]",
+    help="For a node that fits.  [default: 10m where the cluster autoscales, else 0s]",
 )
 evaluate = click.option(
     "--evaluate/--no-evaluate", default=True, help="Measure the best on the test split."
@@ -72,11 +86,19 @@ _search = _all_of(
     click.option("--data-dir", metavar="DIR", help="Where data sets lie (training.data_dir)."),
 )
 spec = _all_of(click.argument("experiment"), _search, address)
-perhaps_spec = _all_of(click.argument("experiment", required=False), _search)
+optional_spec = _all_of(click.argument("experiment", required=False), _search)
 as_json = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 trial = click.option("--trial", "trial_id", metavar="ID", help="This trial, not the best one.")
+job = click.argument("job_id", metavar="ID")
+dashboard = click.option(
+    "--address",
+    required=True,
+    envvar="RAY_API_SERVER_ADDRESS",
+    metavar="http://HEAD:8265",
+    help="The cluster's dashboard.  [default: $RAY_API_SERVER_ADDRESS]",
+)
 
-# Where the value of an option goes in the spec
+# The field of the spec that an option sets
 _PATHS = {
     "num_samples": "num_samples",
     "max_concurrent": "max_concurrent",
@@ -94,7 +116,7 @@ _PATHS = {
 
 
 def assignments_of(flags: Mapping[str, Any]) -> list[str]:
-    """The given flags of `spec` as KEY=VALUE, for the one way that values take."""
+    """The flags of `spec` that were set, as KEY=VALUE: all values are read in one way."""
     return [
         f"{path}={json.dumps(flags[flag])}"
         for flag, path in _PATHS.items()

@@ -1,17 +1,22 @@
-"""The held-out test split, measured for a trial's best checkpoint, once, or for an export."""
+"""The held-out test split: measured once for a trial's best checkpoint, or anew for an export."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from inspect import isclass
+from pathlib import Path
 from typing import Any
 
 from tuner.classifier.transfer import EXPORTED
 from tuner.errors import CheckpointError, TunerError, UsageError
 from tuner.export.read import Export
-from tuner.export.test_metrics import keep, recorded
+from tuner.record.checkpoints import Checkpoint
+from tuner.record.folder import read_json, write_document
+from tuner.record.plain_files import check_folder
+from tuner.record.remote import mirror
 from tuner.results.results import Results
+from tuner.spec.experiment import build_spec
 from tuner.trial.checkpoint_store import load_state
 from tuner.trial.context import with_trial_seed
 from tuner.trial.learner import Learner
@@ -23,34 +28,25 @@ def evaluate(
 ) -> dict[str, Any]:
     """The test metrics of a trial's best checkpoint (None: of the best trial's).
 
-    Returns {trial_id, epoch, checkpoint_sha256, test_accuracy, test_loss, ...}. What was measured
-    is kept beside the trial, and a second call reads it. Imports the trainable that the
-    experiment names. data_dir: where its data lies (None: where it lay for the search). Raises
-    UsageError where the trainable cannot be imported or built, or has no method `test`,
-    CheckpointError where it does not take the checkpoint, and what `Results.best_checkpoint`
-    raises.
+    Returns {trial_id, epoch, checkpoint_sha256, test_accuracy, test_loss, ...}, which is recorded
+    in the trial's folder, where a second call reads it. Imports the trainable that the experiment
+    names. data_dir: where its data lies (None: where it lay for the search). Raises UsageError
+    where the trainable cannot be imported or built, or has no method `test`, CheckpointError where
+    it does not take the checkpoint, and what `Results.best_checkpoint` raises.
     """
-    from tuner.spec.experiment import build_spec
-
     trial = results.get_best_trial() if trial_id is None else results.trial(trial_id)
     checkpoint = results.best_checkpoint(trial)
-    known = recorded(results.folder, trial.trial_id, checkpoint)
+    known = recorded_test(results.folder, trial.trial_id, checkpoint)
     if known is not None:
         return known
     spec = build_spec(results.spec, str(results.folder))
-    learner = _learner(
-        spec.trainable, trial.config, with_trial_seed(spec.constants, trial.seed), data_dir
-    )
-    state = load_state(checkpoint.path, None)  # verified when it was found
-    with _told(CheckpointError, f"{checkpoint.path} does not fit {spec.trainable}"):
+    constants = with_trial_seed(spec.constants, trial.seed)
+    learner = _learner(spec.trainable, trial.config, constants, data_dir)
+    state = load_state(checkpoint.path, None)  # `best_checkpoint` has compared its digest
+    with _translate_error(CheckpointError, f"{checkpoint.path} does not fit {spec.trainable}"):
         learner.load_state_dict(state)
-    measured = {
-        "trial_id": trial.trial_id,
-        "epoch": checkpoint.epoch,
-        "checkpoint_sha256": checkpoint.sha256,
-        **_measure(learner),
-    }
-    keep(results.folder, trial.trial_id, measured)
+    measured = _measure(learner, trial.trial_id, checkpoint.epoch, checkpoint.sha256)
+    record_test(results.folder, trial.trial_id, measured)
     return measured
 
 
@@ -66,15 +62,10 @@ def evaluate_export(export: Export, *, data_dir: str | None = None) -> dict[str,
     config = export.config
     learner = _learner(config.trainable, config.config, config.training, data_dir)
     weights = export.weights()
-    with _told(CheckpointError, f"{export.folder / EXPORTED} does not fit {config.trainable}"):
-        state = with_weights(learner.state_dict(), weights)
-        learner.load_state_dict(state)
-    return {
-        "trial_id": config.trial_id,
-        "epoch": config.epoch,
-        "checkpoint_sha256": config.checkpoint_sha256,
-        **_measure(learner),
-    }
+    what = f"{export.folder / EXPORTED} does not fit {config.trainable}"
+    with _translate_error(CheckpointError, what):
+        learner.load_state_dict(with_weights(learner.state_dict(), weights))
+    return _measure(learner, config.trial_id, config.epoch, config.checkpoint_sha256)
 
 
 def can_evaluate(spec: Mapping[str, Any]) -> bool:
@@ -82,42 +73,71 @@ def can_evaluate(spec: Mapping[str, Any]) -> bool:
 
     Raises UsageError where it cannot be imported.
     """
-    return _measures(_imported(spec["trainable"]))
+    return _has_test(_import(spec["trainable"]))
 
 
-def _measures(trainable: Any) -> bool:
+def recorded_test(folder: Path, trial_id: str, checkpoint: Checkpoint) -> dict[str, Any] | None:
+    """What was measured of this checkpoint before; None where nothing was.
+
+    folder: the experiment's.
+    """
+    path = _record(folder, trial_id)
+    try:
+        mirror.bring(path)
+        known = read_json(path)
+    except (OSError, ValueError):
+        return None
+    same = isinstance(known, dict) and known.get("checkpoint_sha256") == checkpoint.sha256
+    return known if same and set(map(type, known.values())) <= {str, int, float} else None
+
+
+def record_test(folder: Path, trial_id: str, measured: dict[str, Any]) -> None:
+    """Write what `recorded_test` reads; raises UsageError as `check_folder` does."""
+    check_folder(folder)
+    write_document(_record(folder, trial_id), measured)
+
+
+def _record(folder: Path, trial_id: str) -> Path:
+    return folder / "trials" / trial_id / "test.json"
+
+
+def _has_test(trainable: Any) -> bool:
     return is_learner(trainable) and callable(getattr(trainable, "test", None))
+
+
+def _import(path: str) -> Any:
+    with _translate_error(UsageError, f"cannot import {path}"):
+        return load_trainable(path)
 
 
 def _learner(
     path: str, config: Mapping[str, Any], constants: Mapping[str, Any], data_dir: str | None
 ) -> Learner:
     """A new Learner of the trainable at `path`."""
-    trainable = _imported(path)
-    lacking = UsageError(f"{path} has no method test(), so it cannot be evaluated")
-    if not (_measures(trainable) or (is_learner(trainable) and not isclass(trainable))):
-        raise lacking
+    trainable = _import(path)
+    cannot = UsageError(f"{path} has no method test(), so it cannot be evaluated")
+    if not (_has_test(trainable) or (is_learner(trainable) and not isclass(trainable))):
+        raise cannot
     import torch
 
-    moved = {} if data_dir is None else {"data_dir": data_dir}
+    if data_dir is not None:
+        constants = {**constants, "data_dir": data_dir}
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    with _told(UsageError, f"{path} cannot be built"):
-        learner: Learner = trainable(
-            config, {**constants, **moved}, device=device, rank=0, world_size=1
-        )
+    with _translate_error(UsageError, f"{path} cannot be built"):
+        learner: Learner = trainable(config, dict(constants), device=device, rank=0, world_size=1)
     if not callable(getattr(learner, "test", None)):  # a function's Learner shows only now
-        raise lacking
+        raise cannot
     return learner
 
 
-def _imported(path: str) -> Any:
-    with _told(UsageError, f"cannot import {path}"):
-        return load_trainable(path)
+def _measure(learner: Any, trial_id: str, epoch: int, sha256: str) -> dict[str, Any]:
+    metrics = {name: float(value) for name, value in learner.test().items()}
+    return {"trial_id": trial_id, "epoch": epoch, "checkpoint_sha256": sha256, **metrics}
 
 
 @contextmanager
-def _told(kind: type[TunerError], what: str) -> Iterator[None]:
-    """Raise an error of `kind` that says `what` where a Learner raises one of whatever kind."""
+def _translate_error(kind: type[TunerError], what: str) -> Iterator[None]:
+    """Raise whatever a Learner raises as an error of `kind` that says `what` failed and why."""
     try:
         yield
     except TunerError:
@@ -125,7 +145,3 @@ def _told(kind: type[TunerError], what: str) -> Iterator[None]:
     except Exception as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise kind(f"{what}: {reason}") from error
-
-
-def _measure(learner: Any) -> dict[str, float]:
-    return {name: float(value) for name, value in learner.test().items()}

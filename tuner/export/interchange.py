@@ -1,6 +1,6 @@
 """The model as one file that needs no tuner: ONNX, or PyTorch's own exported program.
 
-Each is written with a batch of any size, read back, and compared with the model it was made of.
+Each takes batches of any size, and is read back and compared with the model that it was made of.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ FILES = {"onnx": "model.onnx", "torch-export": "model.pt2"}  # format -> file
 INPUT, OUTPUT = "images", "logits"
 
 _NEEDED = {"onnx": ("onnx", "onnxscript", "onnxruntime"), "torch-export": ()}
-_BATCHES = (1, 3)  # images; of another number than that which is traced
+_COMPARED = (2, 1, 3)  # images a batch; the first is traced
 
 
 def check_formats(formats: Collection[str]) -> None:
-    """Raise UsageError, which says what to install, for one of `FILES` that cannot be written."""
+    """Raise UsageError, which says what to install, for one of `FILES` that lacks its packages."""
     for name in formats:
         missing = [package for package in _NEEDED[name] if find_spec(package) is None]
         if missing:
@@ -38,7 +38,7 @@ def check_formats(formats: Collection[str]) -> None:
 
 
 def write(model: nn.Module, name: str, folder: Path, *, shape: tuple[int, int, int]) -> Path:
-    """Write `model`, for images of `shape` (channels, height, width), to `folder`; the file.
+    """Write `model`, for images of `shape` (channels, height, width); the file in `folder`.
 
     Raises ExperimentError where its logits differ from the model's by more than `TOLERANCE`.
     """
@@ -46,11 +46,8 @@ def write(model: nn.Module, name: str, folder: Path, *, shape: tuple[int, int, i
 
     path = folder / FILES[name]
     dtype = next(model.parameters()).dtype
-    # Drawn apart: torch's global random state stays as it is.
-    generator = torch.Generator().manual_seed(0)
-    batches = [
-        torch.randn(count, *shape, dtype=dtype, generator=generator) for count in (2, *_BATCHES)
-    ]
+    generator = torch.Generator().manual_seed(0)  # torch's global random state stays as it is
+    batches = [torch.randn(count, *shape, dtype=dtype, generator=generator) for count in _COMPARED]
     with _quiet(), torch.no_grad():
         run = _WRITERS[name](model, batches[0], path)
         differences = [(model(batch) - run(batch)).abs().max().item() for batch in batches]
@@ -67,7 +64,7 @@ def _write_onnx(model: nn.Module, x_NCHW: Tensor, path: Path) -> Callable[[Tenso
     import onnxruntime
     import torch
 
-    # In float32 whatever the model's own is: the runtime's convolutions know no float64.
+    # In float32 whatever the model's dtype is: onnxruntime has no convolution in float64.
     program = torch.onnx.export(
         deepcopy(model).float(),
         (x_NCHW.float(),),
@@ -103,7 +100,7 @@ assert _WRITERS.keys() == FILES.keys() == _NEEDED.keys()
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what torch's exporter says of packages that are not installed, and of itself."""
+    """Silence torch's exporter, which logs packages that are missing, and its deprecations."""
     exporter = logging.getLogger("torch.onnx")
     before = exporter.level
     exporter.setLevel(logging.ERROR)

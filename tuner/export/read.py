@@ -35,9 +35,9 @@ FORMAT = 2  # of config.json
 
 
 class ImageInput(Settings):
-    """What the model is given: pixels_NCHW from 0 to 1, less `mean`, by `std`, of each channel.
+    """What the model takes: pixels_NCHW from 0 to 1, less `mean`, by `std`, of each channel.
 
-    mirrored: its logits, and those of the mirror images, were averaged where it was measured.
+    mirrored: it was measured by the mean of its logits for an image and for its mirror image.
     """
 
     layout: Literal["NCHW"] = "NCHW"
@@ -92,13 +92,13 @@ class ExportConfig(Settings):
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """An exported folder whose config.json has been read and checked."""
+    """An exported folder, its config.json read and checked."""
 
     folder: Path
     config: ExportConfig
 
     def weights(self) -> dict[str, Tensor]:
-        """Every tensor by its name, on the CPU; CheckpointError where they are not as exported."""
+        """Every tensor by its name, on the CPU; CheckpointError if missing or not as exported."""
         from safetensors import SafetensorError
         from safetensors.torch import load_file
 

@@ -1,15 +1,35 @@
-"""From what the user asks for to the spec that runs: the experiment, then what is overridden."""
+"""From what the user asks for to the spec that runs: an experiment, and what overrides it.
+
+EXPERIMENT is a name in the working directory's experiments/, else one of those that ship; or
+`module:function`; or a .py, .yaml or .json file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib
+import importlib.util
+import pkgutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from traceback import extract_tb
+from types import ModuleType
+from typing import Any
 
-from tuner.planning.lookup import load_experiment
+from pydantic import ValidationError
+
+from tuner.errors import SpecError, TunerError, UsageError, did_you_mean
 from tuner.planning.validation import Machine, validate
 from tuner.record.folder import already_there, free_name
 from tuner.record.remote.mirror import is_taken
+from tuner.settings_base import faults_of
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.text import override, with_strategy
+from tuner.spec.text import override, read_mapping, with_strategy
+
+_FUNCTION = "experiment"  # of a module: def experiment() -> ExperimentSpec
+_SHIPPED = "tuner.shipped.experiments"
 
 
 def resolve(
@@ -22,18 +42,141 @@ def resolve(
     """The validated spec of EXPERIMENT, and where it comes from.
 
     assignments: KEY=VALUE, a later one wins. strategy: another one to search its space by. machine:
-    as `validate` takes it. A name that is not assigned is the experiment's, or the next free one.
-    Raises as `load_experiment`, `override` and `validate` do, and UsageError where the name that
-    is assigned is there already.
+    as for `validate`. Without an assigned name the spec has the experiment's, or the next free one.
+    Raises as `load_experiment`, `override` and `validate` do, and UsageError where an experiment
+    of the assigned name exists.
     """
-    found = load_experiment(experiment)
-    raw = with_strategy(found.raw, strategy) if strategy else found.raw
-    raw = override({"name": found.name, **raw}, assignments)
+    loaded = load_experiment(experiment)
+    raw = with_strategy(loaded.raw, strategy) if strategy else loaded.raw
+    raw = override({"name": loaded.name, **raw}, assignments)
     name, storage = raw["name"], raw.get("storage")
     named = any(assignment.startswith("name=") for assignment in assignments)
     if not named and isinstance(name, str) and isinstance(storage, str | None):
         raw["name"] = free_name(name, storage)
-    spec = validate(raw, source=found.source, machine=machine)
-    if is_taken(spec.folder):  # told before anything starts
+    spec = validate(raw, source=loaded.source, machine=machine)
+    if is_taken(spec.folder):
         raise already_there(spec.folder)
-    return spec, found.source
+    return spec, loaded.source
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """An experiment as it is written: the spec's plain values, its name, where it comes from."""
+
+    raw: dict[str, Any]
+    name: str
+    source: str
+
+
+def load_experiment(text: str, directory: Path | None = None) -> Experiment:
+    """The experiment that `text` names, seen from `directory` (None: the working directory).
+
+    Modules are looked for there, and beside a file; a Python module that is the experiment is
+    imported. Raises UsageError where there is none, and SpecError where what it holds is no spec.
+    """
+    directory = directory or Path.cwd()
+    path = directory / text
+    search_modules_in(directory)
+    if path.suffix in (".yaml", ".yml", ".json"):
+        search_modules_in(path.parent)
+        return _from_text(path)
+    if path.suffix == ".py":
+        if not path.is_file():
+            raise UsageError(f"no file {path}")
+        search_modules_in(path.parent)
+        return _from_module(_import_file(path.stem, path), path.stem)
+    if ":" in text:
+        module, _, function = text.partition(":")
+        return _from_module(_import(module, text), module.rpartition(".")[2], function)
+    own = directory / "experiments" / f"{text}.py"
+    if text.isidentifier() and own.is_file():
+        return _from_module(_import_file(f"experiments.{text}", own), text)
+    if text in _shipped():
+        return _from_module(_import(f"{_SHIPPED}.{text}", text), text)
+    known = names(directory)
+    raise UsageError(
+        f"no experiment {text!r}{did_you_mean(text, known)}; available: {', '.join(known)}; "
+        "or give module:function, or a .py, .yaml or .json file"
+    )
+
+
+def names(directory: Path) -> list[str]:
+    """The experiments that can be called by name from `directory`, sorted."""
+    own = (file.stem for file in (directory / "experiments").glob("[!_]*.py"))
+    return sorted({*own, *_shipped()})
+
+
+def search_modules_in(directory: Path) -> None:
+    """Let Python find the user's modules in `directory`; workers get the same search path."""
+    if str(directory) not in sys.path:
+        sys.path.insert(0, str(directory))
+
+
+def _shipped() -> list[str]:
+    folders = importlib.import_module(_SHIPPED).__path__
+    return [module.name for module in pkgutil.iter_modules(folders)]
+
+
+def _import(module: str, source: str) -> ModuleType:
+    with _translate_errors(source):
+        return importlib.import_module(module)
+
+
+def _import_file(name: str, path: Path) -> ModuleType:
+    """The module in the file at `path`, under `name`, whatever else that name could mean."""
+    specification = importlib.util.spec_from_file_location(name, path)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[name] = module
+    with _translate_errors(str(path)):
+        specification.loader.exec_module(module)
+    return module
+
+
+@contextmanager
+def _translate_errors(source: str) -> Iterator[None]:
+    """Raise whatever the user's code raises as one message, with the line where `source` is a file.
+
+    Raises SpecError for an ExperimentSpec that cannot be built, else UsageError.
+    """
+    try:
+        yield
+    except TunerError:
+        raise
+    except ValidationError as error:
+        raise SpecError(faults_of(error, ExperimentSpec), source) from error
+    except (Exception, SystemExit) as error:
+        lines = [f.lineno for f in extract_tb(error.__traceback__) if f.filename == source]
+        if isinstance(error, SyntaxError) and error.filename == source:
+            lines.append(error.lineno)
+        where = f"{source}, line {lines[-1]}" if lines else source
+        raise UsageError(f"{where}: {type(error).__name__}: {error}") from error
+
+
+def _from_text(path: Path) -> Experiment:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"cannot read {path}: it is not UTF-8") from error
+    raw = read_mapping(text, str(path))
+    return Experiment(raw, str(raw.get("name", path.stem)), str(path))
+
+
+def _from_module(module: ModuleType, name: str, function: str = _FUNCTION) -> Experiment:
+    source = str(module.__file__ or module.__name__)
+    make = getattr(module, function, None)
+    if not callable(make):
+        raise UsageError(f"{source} has no function {function}() that returns an ExperimentSpec")
+    with _translate_errors(source):
+        spec = make()
+    if isinstance(spec, ExperimentSpec):
+        if "name" in spec.model_fields_set:
+            name = spec.name
+        return Experiment(spec.model_dump(mode="json", exclude_unset=True), name, source)
+    if isinstance(spec, Mapping):
+        return Experiment(dict(spec), str(spec.get("name", name)), source)
+    kind = type(spec).__name__
+    raise UsageError(f"{source}: {function}() must return an ExperimentSpec, got {kind}")

@@ -11,16 +11,17 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from tuner.results.best_so_far import AXES, Curve, curves_of
 from tuner.errors import NoUsableTrialError, UsageError
-from tuner.record.events import RUNNING
 from tuner.places import shown
-from tuner.wording import listed
-from tuner.results.results import Results
-from tuner.spec.experiment import ExperimentSpec, build_spec
+from tuner.record.events import RUNNING
+from tuner.results.best_so_far import AXES, Curve, curves_of
+from tuner.results.results import Results, load_results
 from tuner.results.statistics import Mean, mean_of, paired_difference
+from tuner.spec.experiment import ExperimentSpec, build_spec
+from tuner.wording import listed
 
 RANKED_BY = "epochs"
 
@@ -217,3 +218,14 @@ def _facts(spec: ExperimentSpec) -> Iterator[tuple[str, str]]:
 def _text(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value)
     return re.sub(r"(\d)\.0(?=[,)\]]|$)", r"\1", text)  # 1 and 1.0 do not differ
+
+
+def compare(*experiments: Results | Path | str, storage: Path | str | None = None) -> Comparison:
+    """The comparison of two or more experiments: Results, or names or folders of some.
+
+    Names are looked up in `storage`, as `load_results` does it. Raises as that does, and UsageError
+    for experiments that cannot be compared.
+    """
+    return Comparison(
+        [each if isinstance(each, Results) else load_results(each, storage) for each in experiments]
+    )

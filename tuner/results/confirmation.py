@@ -19,8 +19,8 @@ from tuner.record.events import COMPLETED
 from tuner.record.history import TrialRecord
 from tuner.results.results import Results
 from tuner.results.selection import ranked, score
-from tuner.spec.experiment import GridSettings, build_spec
 from tuner.results.statistics import Mean, mean_of, paired_difference
+from tuner.spec.experiment import GridSettings, build_spec
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tuner.results.confirmation import Confirmation
 from tuner.errors import TunerError
 from tuner.record.events import COMPLETED
+from tuner.record.folder import read_json, write_document
 from tuner.record.history import TrialRecord
 from tuner.record.plain_files import check_folder
 from tuner.record.remote import mirror
+from tuner.results.confirmation import Confirmation
 from tuner.results.results import Results
-from tuner.record.folder import read_json, write_document
 
 LINK = mirror.CONFIRMED  # in the search's folder
 

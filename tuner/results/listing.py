@@ -9,9 +9,9 @@ from typing import Any
 
 from tuner.errors import TunerError
 from tuner.places import shown
+from tuner.record.folder import experiment_folders
 from tuner.results.results import COUNTED, Results
 from tuner.results.selection import ranked
-from tuner.record.folder import experiment_folders
 
 
 @dataclass(frozen=True, slots=True)

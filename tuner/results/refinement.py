@@ -9,16 +9,16 @@ from pathlib import Path
 
 import yaml
 
+from tuner.errors import UsageError
+from tuner.places import local, storage_of
+from tuner.record.history import TrialRecord
+from tuner.results.results import Results
+from tuner.results.selection import score
+from tuner.settings_base import FaultsError
 from tuner.space.constraints import Constraints
 from tuner.space.domains import Choice, Domain, Normal, Numeric, Space, Value
-from tuner.space.spaces import Place, names_of, space_text, transform
-from tuner.errors import UsageError
-from tuner.record.history import TrialRecord
-from tuner.settings_base import FaultsError
-from tuner.places import local, storage_of
-from tuner.results.results import Results
 from tuner.space.encoding import Encoding
-from tuner.results.selection import score
+from tuner.space.spaces import Place, names_of, space_text, transform
 from tuner.spec.experiment import ExperimentSpec, build_spec, default_storage
 
 _SHARE = 5  # one trial in so many leads
@@ -66,7 +66,9 @@ def refine(results: Results, *, points: int) -> Refinement:
     try:
         space = narrowed(search.search.space, [trial.config for trial in leading])
     except FaultsError as error:
-        raise UsageError(f"{results.name}: a leader's config is not of its space: {error}") from error
+        raise UsageError(
+            f"{results.name}: a leader's config is not of its space: {error}"
+        ) from error
     storage = storage_of(results.folder)
     usual = local(default_storage()).resolve() == local(storage)
     values = [_value(results, trial) for trial in (best, leading[-1])]

@@ -13,16 +13,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.record.checkpoints import Checkpoint, inside, verified
 from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
+from tuner.places import shown, url_of
+from tuner.record.checkpoints import Checkpoint, inside, verified
 from tuner.record.events import FAILED, INTERRUPTED, RUNNING, TRIAL_STATUSES
+from tuner.record.folder import EXPERIMENT, find_experiment, read_document
 from tuner.record.history import TrialRecord, fold
 from tuner.record.journal import is_driven, read, renew
 from tuner.record.remote import mirror
-from tuner.places import shown, url_of
-from tuner.wording import amount_of
 from tuner.results.selection import MODES, best_epoch, check, mode_of, ranked
-from tuner.record.folder import EXPERIMENT, find_experiment, read_document
+from tuner.wording import amount_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import UsageError
-from tuner.results.results import Results
 from tuner.record.folder import write_whole
+from tuner.results.results import Results
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,7 +6,7 @@ import pytest
 from synthetic import Writer, make_folder
 
 from tuner.errors import CheckpointError, NameTakenError, UsageError
-from tuner.export.test_metrics import keep, recorded
+from tuner.export.evaluate import record_test, recorded_test
 from tuner.places import ROOT, local, url_of
 from tuner.record.checkpoints import verified
 from tuner.record.events import COMPLETED, TRIAL_ENDED
@@ -165,9 +165,9 @@ def test_what_is_left_of_one_that_the_store_lost_goes(url):
 def test_a_document_is_handed_over_as_it_is_written(experiment, elsewhere, url):
     trial = Results(experiment).trials["00000"]
     checkpoint = verified(experiment, trial.checkpoints[-1], "00000")
-    keep(experiment, "00000", {"checkpoint_sha256": checkpoint.sha256, "test_loss": 1.0})
+    record_test(experiment, "00000", {"checkpoint_sha256": checkpoint.sha256, "test_loss": 1.0})
     elsewhere()
-    assert recorded(local(url) / "digits", "00000", checkpoint)["test_loss"] == 1.0
+    assert recorded_test(local(url) / "digits", "00000", checkpoint)["test_loss"] == 1.0
 
 
 def test_curves_come_once_and_again_when_they_have_changed(experiment):

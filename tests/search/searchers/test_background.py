@@ -10,12 +10,12 @@ import time
 from typing import Any
 
 import pytest
-from contracts.searcher_contract import FINITE, SPACE, loss_of, play
 from ray.tune.search import Searcher
 
 from tuner.search.searchers._background import BackgroundSearch
 from tuner.search.searchers._learning import LearningSearch
 from tuner.search.searchers.bohb import BOHB
+from tuner.testing.searcher_contract import FINITE, SPACE, loss_of, play
 
 MODEL = BOHB(random_share=0.05, candidates=64)
 

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from contracts.searcher_contract import SPACE, SearcherContract, play
 from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -11,6 +10,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from tuner.search.searchers import _bayesopt as bayesopt
 from tuner.search.searchers._bayesopt import BayesOpt, informative_epochs
 from tuner.search.searchers._learning import LearningSearch
+from tuner.testing.searcher_contract import SPACE, SearcherContract, play
 
 
 class TestBayesOpt(SearcherContract):

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contracts.searcher_contract import SPACE, SearcherContract
 
 from tuner.search.searchers._learning import LearningSearch
 from tuner.search.searchers.bohb import BOHB
+from tuner.testing.searcher_contract import SPACE, SearcherContract
 
 
 def bohb(space: Any, *, random_share: float = 0.05, **settings: Any) -> LearningSearch:

@@ -3,10 +3,10 @@
 from typing import Any
 
 import numpy as np
-from contracts.searcher_contract import SPACE, SearcherContract
 
 from tuner.search.searchers._learning import LearningSearch
 from tuner.search.searchers.hyperopt import TPE
+from tuner.testing.searcher_contract import SPACE, SearcherContract
 
 
 class TestHyperOpt(SearcherContract):

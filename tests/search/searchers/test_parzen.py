@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import spaces
 
 from tuner.search.searchers._parzen import (
     Parzen,
@@ -17,6 +16,7 @@ from tuner.search.searchers._parzen import (
 )
 from tuner.space.encoding import Encoding
 from tuner.space.parsing import parse_space
+from tuner.testing.spaces import spaces
 
 BRANCHES = Encoding(
     parse_space(

@@ -41,7 +41,7 @@ class InOrder(FIFOScheduler):
         return None
 
 
-class Rule(Protocol):
+class StoppingRule(Protocol):
     """Decides from reports which trials go on."""
 
     def goes_on(self, trial_id: str, epoch: int, loss: float) -> bool:
@@ -58,7 +58,7 @@ class StoppingScheduler(InOrder):
     `stopped` holds the trial_id of each trial that it stopped.
     """
 
-    def __init__(self, objective: Objective, rule: Rule) -> None:
+    def __init__(self, objective: Objective, rule: StoppingRule) -> None:
         super().__init__()
         self._objective, self._rule = objective, rule
         self.stopped: set[str] = set()

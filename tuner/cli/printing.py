@@ -1,4 +1,4 @@
-"""What commands share: reading an experiment, and printing what came of it."""
+"""What several commands print: JSON, whose code is imported, and what came of a search."""
 
 from __future__ import annotations
 
@@ -15,18 +15,16 @@ if TYPE_CHECKING:
     from tuner.results.confirmation import Confirmation
     from tuner.results.results import Results
 
-SOME_FAILED = 3
+SOME_FAILED = 3  # the exit code of a search that is done, but for some trials
 
 
-def load(name: str, storage: str | None) -> Results:
-    """The experiment `name`. Raises as `load_results` does."""
-    from tuner.results.results import load_results
-
-    return load_results(name, storage)
+def print_json(document: object) -> None:
+    """The one document that --json promises on stdout."""
+    click.echo(json.dumps(document, indent=2))
 
 
 def announce_code(results: Results) -> None:
-    """Say whose code an experiment is about to import, and what else of its spec reaches out."""
+    """Say whose code an experiment is about to import, and what else its spec reaches out to."""
     announce_import(results.spec.get("trainable"), results.name)
     training = results.spec.get("training")
     named = {"log": results.spec.get("log")}
@@ -39,7 +37,7 @@ def announce_code(results: Results) -> None:
 
 def announce_import(trainable: object, source: str) -> None:
     """Say that the `trainable` that `source` names is imported; modules are found from here."""
-    from tuner.planning.lookup import search_modules_in
+    from tuner.planning.resolve import search_modules_in
     from tuner.spec.experiment import IMAGE_CLASSIFIER
 
     search_modules_in(Path.cwd())
@@ -47,21 +45,16 @@ def announce_import(trainable: object, source: str) -> None:
         click.echo(printable(f"importing {trainable}, which {source} names"), err=True)
 
 
-def print_json(document: object) -> None:
-    """The one document that --json promises on stdout."""
-    click.echo(json.dumps(document, indent=2))
-
-
-def finish(results: Results, *, evaluate: bool, as_json: bool) -> int:
+def print_outcome(results: Results, *, evaluate: bool, as_json: bool) -> int:
     """Print what came of a search; its exit code."""
     from tuner.reporting.text import summary
     from tuner.results.confirmations import confirmation_of
 
     if results.spec.get("confirms") and (confirmation := confirmation_of(results)):
-        return finish_confirmation(confirmation, evaluate=evaluate, as_json=as_json)
+        return print_confirmation(confirmation, evaluate=evaluate, as_json=as_json)
     try:
-        test = _tested(results, results.get_best_trial().trial_id, wanted=evaluate)
-        code = _code(results)
+        test = _test_metrics(results, results.get_best_trial().trial_id, evaluate=evaluate)
+        code = _exit_code(results)
     except NoUsableTrialError as error:
         click.echo(f"error: {error}", err=True)
         test, code = None, error.exit_code
@@ -72,25 +65,27 @@ def finish(results: Results, *, evaluate: bool, as_json: bool) -> int:
     return code
 
 
-def finish_confirmation(confirmation: Confirmation, *, evaluate: bool, as_json: bool) -> int:
+def print_confirmation(confirmation: Confirmation, *, evaluate: bool, as_json: bool) -> int:
     """Print what retraining the leaders has shown; the exit code."""
     from tuner.reporting.confirmation_text import confirmation_text
 
     results = confirmation.results
-    test = _tested(results, confirmation.trial.trial_id, wanted=evaluate)
+    test = _test_metrics(results, confirmation.trial.trial_id, evaluate=evaluate)
     if as_json:
         print_json({**confirmation.as_dict(), "test": test})
     else:
         click.echo(confirmation_text(confirmation, test))
-    return _code(results)
+    return _exit_code(results)
 
 
-def _tested(results: Results, trial_id: str, *, wanted: bool) -> dict[str, Any] | None:
-    """The trial on the test split; None where that is not wanted, or cannot be measured."""
-    from tuner.export.evaluate import can_evaluate, evaluate
+def _test_metrics(results: Results, trial_id: str, *, evaluate: bool) -> dict[str, Any] | None:
+    """None where they are not wanted, or the trainable cannot measure them."""
+    from tuner.export import evaluate as evaluation
 
-    return evaluate(results, trial_id) if wanted and can_evaluate(results.spec) else None
+    if not evaluate or not evaluation.can_evaluate(results.spec):
+        return None
+    return evaluation.evaluate(results, trial_id)
 
 
-def _code(results: Results) -> int:
+def _exit_code(results: Results) -> int:
     return SOME_FAILED if results.counts["failed"] else 0

@@ -1,8 +1,8 @@
-"""The commands for jobs, with Ray's client played."""
+"""tuner submit, with Ray's client played."""
 
 import pytest
 from click.testing import CliRunner
-from ray_client import FakeClient, details
+from ray_client import FakeClient
 
 from tuner.cli.main import cli
 from tuner.cluster import jobs
@@ -60,34 +60,3 @@ def test_a_url_is_a_storage_that_only_the_cluster_need_reach(monkeypatch, tmp_pa
         'run digits storage="s3://b/runs"',
         "resume x --storage s3://b/runs",
     ]
-
-
-@pytest.fixture
-def told(monkeypatch):
-    """What a command returns and prints of a cluster with one job, which has failed to start."""
-    failed = details("a", "FAILED", message="no room")
-    monkeypatch.setattr(jobs, "_reach", lambda *place: None)
-    monkeypatch.setattr("ray.job_submission.JobSubmissionClient", lambda _: FakeClient(failed))
-
-    def call(*arguments):
-        done = CliRunner().invoke(cli, [*arguments, "--address", URL], standalone_mode=False)
-        assert done.exception is None
-        return done
-
-    return call
-
-
-def test_logs_are_data_and_followed_ones_are_not(told):
-    assert told("logs", "a").stdout == "a\nb\n"
-    followed = told("logs", "a", "--follow")
-    assert (followed.return_value, followed.stdout) == (1, "")
-    assert followed.stderr == "a\nb\njob a failed: no room\n"
-
-
-def test_jobs_are_listed(told):
-    assert '"job_id": "a"' in told("jobs", "--json").stdout
-    assert told("jobs").stdout.splitlines()[1].startswith("a   failed")
-
-
-def test_what_was_stopped_can_be_gone_on_with(told):
-    assert f"go on with: tuner submit --resume NAME --address {URL}" in told("stop", "a").stdout

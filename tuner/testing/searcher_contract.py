@@ -1,8 +1,8 @@
-"""What every searcher must hold to; a searcher's test inherits it and says how one is made.
+"""What every searcher must do: a searcher's test inherits it and says how one is made.
 
 class TestMySearch(SearcherContract):
-    def make(self, space, **settings) -> Searcher:
-        return MySearch(space, "loss", "min", **settings)
+    def make(self, space=SPACE, **settings):
+        return MySearch(space, **{"metric": "loss", "mode": "min", **settings})
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ import math
 import pickle
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ray.tune.search import Searcher
-from strategies import spaces
 
 from tuner.space.encoding import Encoding
 from tuner.space.parsing import parse_space
+from tuner.testing.spaces import spaces
 
 SPACE = {
     "lr": "loguniform(1e-4, 1)",
@@ -44,7 +43,7 @@ FEW = settings(
 
 def loss_of(config: dict[str, Any]) -> float:
     """Smooth in lr, and different for every config."""
-    return (math.log10(config["lr"]) + 2) ** 2 + 0.1 * config["layers"]
+    return (math.log10(config["lr"]) + 2) ** 2 + 0.1 * float(config["layers"])
 
 
 def plain(value: Any) -> bool:
@@ -82,7 +81,7 @@ class SearcherContract:
     trials = 16  # enough for the model to be asked
 
     def make(self, space: dict[str, Any] | None = SPACE, **settings: Any) -> Any:
-        """A new searcher of "loss" and "min", or as `settings` say."""
+        """A new searcher of "loss" and "min", unless `settings` differ."""
         raise NotImplementedError
 
     def test_is_a_searcher(self) -> None:
@@ -125,11 +124,11 @@ class SearcherContract:
             assert sum(early) / 10 > sum(late) / 15
 
     def test_same_seed_same_configs_in_another_process(self) -> None:
-        paths = [str(Path(__file__).parents[1]), str(Path(inspect.getfile(type(self))).parent)]
+        file = inspect.getfile(type(self))
         code = (
-            f"import json, sys\nsys.path[:0] = {paths!r}\n"
-            f"from {type(self).__module__} import {type(self).__name__} as Test\n"
-            "from contracts.searcher_contract import play\n"
+            f"import json, runpy, sys\nsys.path[:] = {sys.path!r}\n"
+            "from tuner.testing.searcher_contract import play\n"
+            f"Test = runpy.run_path({file!r})[{type(self).__name__!r}]\n"
             "print(json.dumps(play(Test().make(seed=7), 0, Test.trials)))\n"
         )
         other = subprocess.run(
@@ -149,13 +148,13 @@ class SearcherContract:
         pickled = pickle.loads(pickle.dumps(original))
         other = self.make(None, metric=None, mode=None)
         other.set_state(json.loads(json.dumps(original.get_state())))
-        told = self.make(seed=3)
+        replayed = self.make(seed=3)
         for number, config in enumerate(before):
-            told.take_trial(f"{number:05d}", config)
+            replayed.take_trial(f"{number:05d}", config)
             result = {"loss": loss_of(config), "training_iteration": 1}
-            told.on_trial_complete(f"{number:05d}", result)
+            replayed.on_trial_complete(f"{number:05d}", result)
         after = play(original, self.trials, 3)
-        for copy in (restored, pickled, other, told):
+        for copy in (restored, pickled, other, replayed):
             assert play(copy, self.trials, 3) == after
 
     def test_survives_what_trials_report(self) -> None:

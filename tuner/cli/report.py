@@ -1,4 +1,4 @@
-"""Commands that explain what searches have found: report, compare."""
+"""tuner report."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from pathlib import Path
 
 import click
 
+import tuner
 from tuner.cli import options
-from tuner.cli.outcome import load, print_json
+from tuner.cli.printing import print_json
 from tuner.errors import UsageError
 
-_FORMATS = ("html", "json", "optuna")
 
-
-@click.command()
+@click.command(cls=options.Command, section="Explain", place=1)
 @click.argument("name")
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(_FORMATS),
+    type=click.Choice(("html", "json", "optuna")),
     default="html",
     show_default=True,
     help="A page; its numbers on stdout; or an Optuna study, for optuna-dashboard.",
@@ -37,7 +36,7 @@ def report(name: str, kind: str, to: str | None, storage: str | None) -> int:
     Best trials, what each hyperparameter does, learning curves, what early stopping saved, idle
     time, memory, failures, provenance. It can be made at any time, also while the search runs.
     """
-    results = load(name, storage)
+    results = tuner.load_results(name, storage)
     if kind == "optuna":
         from tuner.reporting.study import study_of, write_study
 
@@ -51,46 +50,18 @@ def report(name: str, kind: str, to: str | None, storage: str | None) -> int:
     from tuner.reporting.page import write_page
     from tuner.reporting.report import Report
 
-    told = Report(results)
+    content = Report(results)
     if kind == "html":
         from tuner.reporting.report_page import report_page
 
         path = Path(to).expanduser() if to else results.folder / "report.html"
         if not to:
             check_folder(results.folder)
-        write_page(path, report_page(told))
+        write_page(path, report_page(content))
         click.echo(str(path))
     elif to is None:
-        print_json(told.as_dict())
+        print_json(content.as_dict())
     else:
-        write_page(Path(to).expanduser(), json.dumps(told.as_dict(), indent=2) + "\n")
+        write_page(Path(to).expanduser(), json.dumps(content.as_dict(), indent=2) + "\n")
         click.echo(to)
-    return 0
-
-
-@click.command()
-@click.argument("names", nargs=-1, required=True, metavar="NAME NAME ...")
-@click.option("--html", metavar="FILE", help="Write a page with the curves, too.")
-@options.storage
-@options.as_json
-def compare(names: tuple[str, ...], html: str | None, storage: str | None, as_json: bool) -> int:
-    """Compare experiments by strategy, side by side.
-
-    Told is what each reached for the same spending, in trials, epochs and time. Experiments of one
-    strategy are its seeds.
-    """
-    from tuner.reporting.comparison_text import comparison_text
-    from tuner.results.comparison import Comparison
-
-    comparison = Comparison([load(name, storage) for name in names])
-    if html is not None:
-        from tuner.reporting.comparison_page import comparison_page
-        from tuner.reporting.page import write_page
-
-        write_page(Path(html).expanduser(), comparison_page(comparison))
-        click.echo(html, err=True)
-    if as_json:
-        print_json(comparison.as_dict())
-    else:
-        click.echo(comparison_text(comparison))
     return 0

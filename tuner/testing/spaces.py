@@ -15,8 +15,8 @@ positive_pairs = st.tuples(positive, positive).map(sorted)
 whole = st.tuples(st.integers(1, 999), st.integers(1, 999)).map(lambda p: (p[0], sum(p)))
 
 numeric = st.one_of(
-    pairs.map(lambda p: Numeric(*p)),
-    positive_pairs.map(lambda p: Numeric(*p, log=True)),
+    pairs.map(lambda p: Numeric(p[0], p[1])),
+    positive_pairs.map(lambda p: Numeric(p[0], p[1], log=True)),
     whole.map(lambda p: Numeric(*p, integer=True)),
     whole.map(lambda p: Numeric(*p, integer=True, log=True)),
     st.tuples(st.integers(1, 50), st.integers(0, 50), st.sampled_from([0.1, 0.25, 2])).map(

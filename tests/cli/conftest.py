@@ -1,0 +1,60 @@
+"""A user's working directory, with an experiment in its storage."""
+
+import sys
+
+import pytest
+from click.testing import CliRunner
+from commands import A_FUNCTION
+from ray_client import FakeClient, details
+from synthetic import Writer, make_folder
+
+from tuner.cli.main import cli
+from tuner.cluster import jobs
+from tuner.results.results import Results
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """An empty working directory whose results/ is the storage."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TUNER_STORAGE", raising=False)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return tmp_path
+
+
+@pytest.fixture
+def digits(here):
+    """Four trials: the third is the best; one failed."""
+    writer = Writer(make_folder(here / "results" / "digits"))
+    for number, values in enumerate([[0.5], [0.6, 0.7], [0.9, 0.8]]):
+        writer.trial(number, values, end="stopped" if number == 1 else "completed")
+    writer.trial(3, [0.99], error=("nan", "'val_loss' is nan"))
+    writer.checkpoint("00002", 1)
+    writer.end()
+    return writer.folder
+
+
+@pytest.fixture
+def ended(tmp_path_factory):
+    """The results of a search that has ended, elsewhere."""
+    folder = tmp_path_factory.mktemp("elsewhere") / "ended"
+    writer = Writer(make_folder(folder, trainable=A_FUNCTION))
+    writer.trial(0, [0.5])
+    writer.end()
+    return Results(writer.folder)
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    """What a command returns and prints of a cluster with one job, which has failed to start."""
+    failed = details("a", "FAILED", message="no room")
+    monkeypatch.setattr(jobs, "_reach", lambda *place: None)
+    monkeypatch.setattr("ray.job_submission.JobSubmissionClient", lambda _: FakeClient(failed))
+
+    def call(*arguments):
+        asked = [*arguments, "--address", "http://head:8265"]
+        done = CliRunner().invoke(cli, asked, standalone_mode=False)
+        assert done.exception is None
+        return done
+
+    return call

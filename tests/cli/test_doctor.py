@@ -1,0 +1,21 @@
+"""tuner doctor: what was examined, and an exit code that says whether a search would work."""
+
+import json
+
+import pytest
+from commands import call
+
+from tuner.doctor.finding import Finding
+
+FINE = Finding("machine", "memory", "8 GiB")
+BROKEN = Finding("storage", "space", "none", "broken", "make room")
+
+
+@pytest.mark.parametrize(("findings", "code"), [([FINE], 0), ([FINE, BROKEN], 1)])
+def test_the_exit_code_says_whether_something_is_broken(monkeypatch, findings, code):
+    monkeypatch.setattr("tuner.doctor.examine.examine", lambda storage, address: findings)
+    done = call("doctor")
+    assert done.return_value == code
+    assert all(finding.found in done.stdout for finding in findings)
+    shown = json.loads(call("doctor", "--json").stdout)
+    assert shown == {"ok": not code, "findings": [finding.as_dict() for finding in findings]}

@@ -1,0 +1,40 @@
+"""tuner evaluate."""
+
+import json
+
+from commands import call, tuner
+from handed import trained
+
+from tuner.errors import SpecError, UsageError
+
+
+def test_an_exported_folder_is_evaluated_by_its_path(here):
+    trained(here / "results" / "hand")
+    assert call("export", "hand", "--to", "out").stdout == "out\n"
+    ours = json.loads(call("evaluate", "hand", "--json").stdout)
+    theirs = json.loads(call("evaluate", "out", "--json").stdout)
+    assert ours == {**theirs, "shown": "searched"}
+    assert "test_accuracy" in call("evaluate", "out").stdout
+    wrong = call("evaluate", "out", "--trial", "0").exception
+    assert isinstance(wrong, UsageError)
+    assert str(wrong) == "--trial is for an experiment; out is one exported model"
+    moved = call("evaluate", "out", "--data", "elsewhere").exception
+    assert isinstance(moved, SpecError)
+    assert "data_dir: is not used by dataset 'digits'" in str(moved)
+
+
+def test_code_beside_an_export_is_not_run(here, monkeypatch):
+    out = trained(here / "results" / "hand").export(here / "out")
+    config = json.loads((out / "config.json").read_text())
+    (out / "config.json").write_text(json.dumps(config | {"trainable": "evil:L"}))
+    (out / "evil.py").write_text("from pathlib import Path\nPath('ran').touch()\n")
+    monkeypatch.chdir(out)
+    done = tuner("evaluate", ".")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no code of an export is run" in done.stderr
+    assert not (out / "ran").exists()
+
+
+def test_an_experiment_of_the_name_comes_before_an_export_in_the_working_directory(here):
+    trained(here / "results" / "hand").export(here / "hand")
+    assert json.loads(call("evaluate", "hand", "--json").stdout)["shown"] == "searched"

@@ -1,0 +1,38 @@
+"""What a search came to, in words, as JSON and as an exit code."""
+
+import json
+
+import pytest
+from synthetic import Writer, make_folder
+
+from tuner.cli.printing import announce_code, print_outcome
+from tuner.results.results import Results
+
+
+def test_some_failed_trials_are_exit_code_3(digits, ended, capsys):
+    assert print_outcome(ended, evaluate=False, as_json=False) == 0
+    assert print_outcome(Results(digits), evaluate=False, as_json=True) == 3
+    text, _, document = capsys.readouterr().out.partition("{")
+    assert "Best trial 00000" in text
+    assert json.loads("{" + document)["test"] is None
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_no_usable_trial_is_exit_code_1_and_still_told(here, capsys, as_json):
+    writer = Writer(make_folder(here / "results" / "bad"))
+    writer.trial(0, [], error=("nan", "m"))
+    writer.end()
+    assert print_outcome(Results(writer.folder), evaluate=True, as_json=as_json) == 1
+    printed = capsys.readouterr()
+    assert printed.err.startswith("error: bad has no usable trial")
+    assert "failed" in printed.out
+
+
+def test_what_a_foreign_spec_reaches_out_to_is_announced(ended, capsys):
+    ended.spec |= {"trainable": "their:L", "log": ["wandb"], "training": {"data_dir": "/\x1bx"}}
+    announce_code(ended)
+    assert capsys.readouterr().err.splitlines() == [
+        "importing their:L, which ended names",
+        "using log ['wandb'], which ended names",
+        "using training.data_dir / x, which ended names",
+    ]

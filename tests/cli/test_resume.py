@@ -1,0 +1,34 @@
+"""tuner resume: what it goes on with, and how."""
+
+import contextlib
+
+import pytest
+from commands import A_FUNCTION, CONNECT, call
+from synthetic import Writer, make_folder
+
+from tuner.search.resuming import Extension
+
+
+@pytest.fixture
+def interrupted(here):
+    writer = Writer(make_folder(here / "results" / "digits", trainable=A_FUNCTION))
+    writer.trial(0, [0.5], end=None)
+    writer.kill()
+    return writer.folder
+
+
+def test_options_say_what_more_there_is_to_do(interrupted, ended, monkeypatch):
+    resumed = []
+    monkeypatch.setattr(CONNECT, lambda *_, **__: contextlib.nullcontext())
+    monkeypatch.setattr(
+        "tuner.search.run.resume_experiment",
+        lambda folder, *, more: resumed.append((folder.resolve(), more)) or ended,
+    )
+    assert call("resume", "digits").return_value == 0
+    done = call("resume", "digits", "--retry-failed", "--add-samples", "3", "--time-budget", "2m")
+    assert "Best trial 00000" in done.stdout
+    assert done.stderr == "importing json:loads, which digits names\n"
+    assert resumed == [
+        (interrupted, Extension(0, None, False)),
+        (interrupted, Extension(3, 120, True)),
+    ]

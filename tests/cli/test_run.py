@@ -1,0 +1,104 @@
+"""tuner run: what is checked before a search starts, and under which name it does."""
+
+import contextlib
+import sys
+from types import SimpleNamespace
+
+import click
+import pytest
+from commands import CONNECT, GOOD, call, text_of, tuner
+
+from tuner.cli.main import cli
+from tuner.record.folder import claim
+
+GENEROUS_CPU_S = 3.0
+
+
+def test_a_name_that_another_run_takes_meanwhile_is_passed_over(here, ended, monkeypatch):
+    tried = []
+
+    def run(spec):
+        tried.append(spec.name)
+        claim(spec.folder, {"format": 1})
+        if len(tried) == 1:
+            claim(spec.folder, {"format": 1})  # the second of two
+        return ended
+
+    monkeypatch.setattr(CONNECT, lambda address, spec: contextlib.nullcontext())
+    monkeypatch.setattr("tuner.search.run.run_experiment", run)
+    text_of("mine.yaml", GOOD)
+    assert call("run", "mine.yaml").return_value == 0
+    assert tried == ["mine", "mine-2"]
+
+
+def test_a_bad_spec_is_exit_code_2_with_every_fault_on_stderr(here):
+    done = tuner("run", "digits", "num_samples=0", "serch=1", "--search", "bo", "--cpus", "9999")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "has 4 faults:" in done.stderr
+    assert "serch: unknown key 'serch' (did you mean 'search'?)" in done.stderr
+    assert "search.strategy: unknown search 'bo'" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(here.iterdir())
+
+
+def test_a_bad_file_is_refused_in_little_time(here):
+    import resource
+
+    text_of("bad.yaml", {**GOOD, "num_samples": 0})
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = tuner("run", "bad.yaml")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.returncode == 2
+    assert f"{here / 'bad.yaml'} has 1 fault:\n  num_samples: " in done.stderr
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < GENEROUS_CPU_S
+
+
+def test_an_unknown_experiment_is_told_with_the_nearest():
+    done = tuner("run", "digitz")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no experiment 'digitz' (did you mean 'digits'?)" in done.stderr
+
+
+class TestALargeGrid:
+    """30 * 30 * 30 * 4 cells: more than 10,000, so that somebody has to agree."""
+
+    grid = ("run", "digits", "--search", "grid", "search.points=30")
+
+    @pytest.fixture(autouse=True)
+    def begun(self, ended, monkeypatch):
+        """The specs that would be run."""
+        begun = []
+        monkeypatch.setattr(CONNECT, lambda *_, **__: contextlib.nullcontext())
+        monkeypatch.setattr(
+            "tuner.search.run.run_experiment", lambda spec: begun.append(spec) or ended
+        )
+        return begun
+
+    def test_validate_says_how_many(self):
+        plan = call("validate", *self.grid[1:]).stdout
+        assert "Trials       108000, grid search" in plan
+
+    def test_without_a_terminal_it_is_not_begun(self, here, begun):
+        done = call(*self.grid)
+        assert done.stderr == "grid: 108,000 trials\n"
+        assert "asks for confirmation, and there is no terminal: give --yes," in str(done.exception)
+        assert done.exception.exit_code == 2
+        assert not begun
+        assert not list(here.iterdir())
+
+    def test_yes_or_fewer_trials_need_no_confirmation(self, begun):
+        assert call(*self.grid, "--yes").exception is None
+        assert call(*self.grid, "--num-samples", "10000").exception is None
+        assert [spec.trials for spec in begun] == [108_000, 10_000]
+
+    @pytest.mark.parametrize(("answer", "runs"), [("y", 1), ("n", 0), ("", 0)])
+    def test_at_a_terminal_it_is_asked_about(self, monkeypatch, begun, answer, runs):
+        asked = []
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
+        monkeypatch.setattr(
+            "click.termui.visible_prompt_func", lambda text: asked.append(text) or answer
+        )
+        with contextlib.nullcontext() if runs else pytest.raises(click.exceptions.Abort):
+            cli.main(list(self.grid), standalone_mode=False)
+        assert len(begun) == runs
+        assert asked == ["run all 108,000 trials? [y/N]: "]

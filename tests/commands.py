@@ -1,0 +1,37 @@
+"""The command line, called in this process or run as a real one."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from tuner.cli.main import cli
+
+A_FUNCTION = "json:loads"  # as a trainable: it can be imported, and measures no test split
+CONNECT = "tuner.cluster.connect.connect"
+GOOD = {
+    "training": {"model": "cnn", "dataset": "digits"},
+    "search": {"space": {"lr": "loguniform(1e-3, 1)"}},
+    "scheduler": {"max_t": 2},
+    "num_samples": 4,
+}
+
+
+def call(*arguments):
+    """What a command returns or raises in this process."""
+    return CliRunner().invoke(cli, [str(a) for a in arguments], standalone_mode=False)
+
+
+def tuner(*arguments, **options):
+    """A real process of the command line."""
+    command = [sys.executable, "-m", "tuner", *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, **options)
+
+
+def text_of(path, spec):
+    Path(path).write_text(json.dumps(spec))
+    return path

@@ -1,0 +1,60 @@
+"""What users import from `tuner`: every name is there, described, and costs nothing beforehand."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from synthetic import Writer, make_folder
+
+import tuner
+from tuner import errors
+
+
+@pytest.mark.parametrize("name", tuner.__all__)
+def test_every_name_is_there_and_described(name: str) -> None:
+    found = getattr(tuner, name)
+    assert found.__name__ == name
+    assert inspect.getdoc(found)
+    assert name in (tuner.__doc__ or "")
+
+
+def test_dir_is_what_can_be_imported() -> None:
+    assert dir(tuner) == sorted(tuner.__all__)
+    with pytest.raises(AttributeError, match="module 'tuner' has no attribute 'nope'"):
+        _ = tuner.nope
+
+
+def test_every_error_is_one_of_them() -> None:
+    kinds = {
+        name
+        for name, kind in vars(errors).items()
+        if isinstance(kind, type) and issubclass(kind, errors.TunerError)
+    }
+    assert kinds <= set(tuner.__all__)
+
+
+def test_the_import_is_instant() -> None:
+    code = "import sys; before = set(sys.modules); import tuner; print(set(sys.modules) - before)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    imported = eval(done.stdout)
+    assert {name.partition(".")[0] for name in imported} <= {"tuner", *sys.stdlib_module_names}
+    assert not [name for name in imported if name.startswith("tuner.")]
+
+
+def test_experiments_are_compared_by_name_folder_or_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TUNER_STORAGE", str(tmp_path))
+    for name in ("a", "b"):
+        writer = Writer(make_folder(tmp_path / name))
+        writer.trial(0, [0.5, 0.6])
+        writer.end()
+    results = tuner.load_results("a")
+    by_names = tuner.compare("a", "b").as_dict()
+    assert tuner.compare(results, tmp_path / "b").as_dict() == by_names
+    with pytest.raises(tuner.UsageError, match="no experiment 'c'"):
+        tuner.compare("a", "c", storage=tmp_path)

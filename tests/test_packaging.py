@@ -1,0 +1,104 @@
+"""The wheel: one top-level name, all that ships, and nothing beside the user that shadows it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("tuner", "experiments", "search_spaces")
+SHADOWS = ("search_spaces/random_search.py", "experiments/digits_grid.py", "tuner_x/__init__.py")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of a copy of the source, for a build leaves files in its folder."""
+    source = tmp_path_factory.mktemp("source")
+    ignored = shutil.ignore_patterns("__pycache__")
+    for folder in FOLDERS:
+        shutil.copytree(ROOT / folder, source / folder, ignore=ignored)
+    for file in ("pyproject.toml", "setup.py", "README.md"):
+        shutil.copy(ROOT / file, source)
+    build = "import setuptools.build_meta as b; b.build_wheel('dist')"
+    subprocess.run([sys.executable, "-c", build], cwd=source, check=True, capture_output=True)
+    [wheel] = (source / "dist").glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which the wheel is installed."""
+    folder = tmp_path_factory.mktemp("site")
+    zipfile.ZipFile(wheel).extractall(folder)
+    return folder
+
+
+@pytest.fixture
+def beside(tmp_path: Path) -> Path:
+    """A working directory with modules of the user's that are named like some that ship."""
+    for name in SHADOWS:
+        path = tmp_path / name
+        path.parent.mkdir()
+        path.write_text("raise RuntimeError('of the user')\n")
+    return tmp_path
+
+
+def tuner(directory: Path, installed: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    code = f"import sys; sys.path.remove(''); sys.argv = {['tuner', *arguments]!r}; " + (
+        "import tuner.cli.main as c; print(c.__file__, file=sys.stderr); c.main()"
+    )
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True)
+
+
+def test_a_wheel_has_one_top_level_name(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        files = [name for name in archive.namelist() if ".dist-info/" not in name]
+        [top_level] = [n for n in archive.namelist() if n.endswith(".dist-info/top_level.txt")]
+        assert archive.read(top_level).split() == [b"tuner"]
+    assert {name.partition("/")[0] for name in files} == {"tuner"}
+
+
+def test_a_wheel_has_every_file_of_the_source(wheel: Path) -> None:
+    moved = {name: "" if name == "tuner" else "tuner/shipped/" for name in FOLDERS}
+    source = {
+        f"{moved[folder]}{file.relative_to(ROOT).as_posix()}"
+        for folder in FOLDERS
+        for file in (ROOT / folder).rglob("*")
+        if file.is_file() and file.suffix != ".pyc"
+    }
+    assert source <= set(zipfile.ZipFile(wheel).namelist())
+
+
+@pytest.mark.parametrize("source", ["checkout", "wheel"])
+def test_nothing_beside_the_user_shadows_what_ships(
+    source: str, installed: Path, beside: Path
+) -> None:
+    place = ROOT if source == "checkout" else installed
+    for experiment in ("digits", "digits_bohb"):
+        done = tuner(beside, place, "validate", experiment)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == f"{place / 'tuner/cli/main.py'}\n"
+        assert done.stdout.startswith(f"{experiment} would run")
+    own = tuner(beside, place, "validate", "digits_grid")  # the user's own comes first
+    assert own.returncode == 2
+    assert "line 1: RuntimeError: of the user" in own.stderr
+
+
+@pytest.mark.parametrize("source", ["checkout", "wheel"])
+def test_a_copy_of_an_experiment_that_ships_is_the_users_own(
+    source: str, installed: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(ROOT / "experiments", tmp_path / "experiments")
+    place = ROOT if source == "checkout" else installed
+    for experiment in ("experiments/digits.py", "digits"):
+        done = tuner(tmp_path, place, "validate", experiment)
+        assert done.returncode == 0, done.stderr
+        assert f"{tmp_path / 'experiments/digits.py'}" in done.stdout

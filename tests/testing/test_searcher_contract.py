@@ -1,0 +1,51 @@
+"""The contract of searchers catches one that repeats nothing and one that knows no bounds.
+
+Those that ship inherit it in tests/search/searchers.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from tuner.search.searchers.bohb import BOHBSearch
+from tuner.testing import SearcherContract
+from tuner.testing.searcher_contract import SPACE
+
+
+class Unseeded(BOHBSearch):
+    def __init__(self, *arguments: Any, seed: int = 0, **settings: Any) -> None:
+        super().__init__(*arguments, seed=random.randrange(2**31), **settings)
+
+
+class Unbounded(BOHBSearch):
+    def suggest(self, trial_id: str) -> Any:
+        config = super().suggest(trial_id)
+        return {**config, "lr": 50.0} if isinstance(config, dict) else config
+
+
+@pytest.mark.parametrize(
+    ("kind", "check"),
+    [
+        (Unseeded, "test_same_seed_same_configs_in_another_process"),
+        (Unbounded, "test_suggests_plain_values_of_the_space"),
+    ],
+)
+def test_what_breaks_a_search_is_caught(kind: type[BOHBSearch], check: str) -> None:
+    with pytest.raises((AssertionError, ValueError)):
+        getattr(CONTRACTS[kind](), check)()
+
+
+class UnseededContract(SearcherContract):
+    def make(self, space: Any = SPACE, **settings: Any) -> Any:
+        return Unseeded(space, **{"metric": "loss", "mode": "min", **settings})
+
+
+class UnboundedContract(SearcherContract):
+    def make(self, space: Any = SPACE, **settings: Any) -> Any:
+        return Unbounded(space, **{"metric": "loss", "mode": "min", **settings})
+
+
+CONTRACTS = {Unseeded: UnseededContract, Unbounded: UnboundedContract}

@@ -1,0 +1,39 @@
+"""tuner best."""
+
+from __future__ import annotations
+
+import click
+
+import tuner
+from tuner.cli import options
+from tuner.cli.printing import print_json
+
+
+@click.command(cls=options.Command, section="Look", place=3)
+@click.argument("name")
+@click.option("--metric", help="[default: the experiment's]")
+@click.option("--mode", type=click.Choice(["min", "max"]), help="[default: the experiment's]")
+@click.option("--top", type=click.IntRange(min=1), metavar="K", help="The K best, best first.")
+@options.storage
+@options.as_json
+def best(
+    name: str,
+    metric: str | None,
+    mode: str | None,
+    top: int | None,
+    storage: str | None,
+    as_json: bool,
+) -> int:
+    """Show the best trial of experiment NAME, or the K best.
+
+    Once the leaders are confirmed, they come first, by their means.
+    """
+    from tuner.reporting.tables import best_text
+    from tuner.results.best import best_json
+
+    leaders = best_json(tuner.load_results(name, storage), top=top or 1, metric=metric, mode=mode)
+    if as_json:
+        print_json(leaders if top else leaders[0])
+    else:
+        click.echo("\n\n".join(map(best_text, leaders)))
+    return 0

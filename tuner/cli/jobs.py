@@ -1,0 +1,27 @@
+"""tuner jobs."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from tuner.cli import options
+from tuner.cli.printing import print_json
+
+
+@click.command(cls=options.Command, section="Cluster", place=2)
+@options.dashboard
+@options.as_json
+def jobs(address: str, as_json: bool) -> int:
+    """List the searches that run, or ran, as jobs on a cluster."""
+    from tuner.cluster.jobs import connected
+    from tuner.reporting.tables import jobs_table
+
+    with connected(address) as cluster:
+        listed = cluster.all()
+    if as_json:
+        print_json([job.as_dict() for job in listed])
+    else:
+        click.echo(jobs_table(listed, now=time.time()))
+    return 0

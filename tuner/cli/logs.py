@@ -1,0 +1,43 @@
+"""tuner logs, and how `tuner submit` follows a job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tuner.cli import options
+
+if TYPE_CHECKING:
+    from tuner.cluster.jobs import Jobs
+
+
+@click.command(cls=options.Command, section="Cluster", place=3)
+@options.job
+@click.option("--follow", is_flag=True, help="Until the job ends; exits with its code.")
+@options.dashboard
+def logs(job_id: str, follow: bool, address: str) -> int:
+    """Show what the job ID says."""
+    from tuner.cluster.jobs import connected
+
+    with connected(address) as cluster:
+        if follow:
+            cluster.get(job_id)
+            return follow_job(cluster, job_id, address)
+        click.echo(cluster.log(job_id), nl=False)
+    return 0
+
+
+def follow_job(cluster: Jobs, job_id: str, address: str) -> int:
+    """Print the job's log to stderr until it ends; the search's exit code, 130 after Ctrl-C."""
+    try:
+        job = cluster.follow(job_id, lambda text: click.echo(text, nl=False, err=True))
+    except KeyboardInterrupt:
+        end = f"tuner stop {job_id} --address {address}"
+        click.echo(
+            f"\nthe job goes on; follow it: tuner logs --follow {job_id}; end it: {end}", err=True
+        )
+        return 130
+    if job.code is None and job.exit_code:
+        click.echo(f"job {job_id} {job.status.lower()}: {job.message}", err=True)
+    return job.exit_code

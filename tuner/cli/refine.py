@@ -1,0 +1,42 @@
+"""tuner refine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+import tuner
+from tuner.cli import options
+from tuner.cli.printing import print_json
+
+
+@click.command(cls=options.Command, section="Explain", place=4)
+@click.argument("name")
+@click.option(
+    "--points",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    metavar="P",
+    help="Values of each continuous domain.",
+)
+@click.option("--to", metavar="FILE", help="A new .yaml file.  [default: NAME-refined.yaml]")
+@options.storage
+@options.as_json
+def refine(name: str, points: int, to: str | None, storage: str | None, as_json: bool) -> int:
+    """Write a grid around the leading trials of NAME.
+
+    The file is an experiment for `tuner run`; look at it, change it, run it.
+    """
+    from tuner.reporting.refinement_text import refinement_json, refinement_text
+    from tuner.results import refinement
+
+    results = tuner.load_results(name, storage)
+    refined = refinement.refine(results, points=points)
+    path = refinement.write_refined(refined, Path(to) if to else None)
+    if as_json:
+        print_json(refinement_json(refined, path))
+    else:
+        click.echo(refinement_text(refined, path, results.spec["search"]["space"]))
+    return 0

@@ -1,0 +1,46 @@
+"""tuner resume."""
+
+from __future__ import annotations
+
+import click
+
+import tuner
+from tuner.cli import options
+from tuner.cli.printing import announce_code, print_outcome
+
+
+@click.command(cls=options.Command, section="Search", place=3)
+@click.argument("name")
+@options.address
+@options.evaluate
+@click.option("--retry-failed", is_flag=True, help="Failed trials go on, too.")
+@click.option("--add-samples", type=click.IntRange(min=1), metavar="N", help="More trials.")
+@click.option("--time-budget", type=options.Duration(), help="A new one, counted from now.")
+@options.wait_for_resources
+@options.storage
+@options.as_json
+def resume(
+    name: str,
+    address: str,
+    wait_for_resources: float | None,
+    evaluate: bool,
+    retry_failed: bool,
+    add_samples: int | None,
+    time_budget: float | None,
+    storage: str | None,
+    as_json: bool,
+) -> int:
+    """Go on with the interrupted experiment NAME."""
+    from tuner.cluster import connect as cluster
+    from tuner.places import storage_of
+    from tuner.search.resuming import Extension
+    from tuner.spec.experiment import build_spec
+
+    before = tuner.load_results(name, storage)
+    announce_code(before)
+    spec = build_spec({**before.spec, "storage": storage_of(before.folder)}, str(before.folder))
+    with cluster.connect(address, spec=spec):
+        cluster.await_room(spec.resources, wait_for_resources)
+        more = Extension(add_samples or 0, time_budget, retry_failed)
+        results = tuner.resume_experiment(before.folder, more=more)
+    return print_outcome(results, evaluate=evaluate, as_json=as_json)

@@ -1,0 +1,77 @@
+"""tuner run."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import tuner
+from tuner.cli import options
+from tuner.cli.printing import print_outcome
+from tuner.cli.validate import print_plan, resolve
+from tuner.errors import NameTakenError, UsageError
+
+if TYPE_CHECKING:
+    from tuner.spec.experiment import ExperimentSpec
+
+_LARGE_GRID = 10_000  # cells
+
+
+@click.command(cls=options.Command, section="Search", place=1)
+@options.spec
+@click.option("--dry-run", is_flag=True, help="Only check: the same as `tuner validate`.")
+@options.evaluate
+@click.option("--yes", is_flag=True, help="Begin a grid of more than 10,000 trials unasked.")
+@options.wait_for_resources
+@options.as_json
+def run(
+    experiment: str,
+    assignments: tuple[str, ...],
+    dry_run: bool,
+    evaluate: bool,
+    yes: bool,
+    wait_for_resources: float | None,
+    as_json: bool,
+    address: str,
+    **flags: Any,
+) -> int:
+    """Search for good hyperparameters of EXPERIMENT.
+
+    EXPERIMENT is a name in ./experiments, else one that ships (digits; digits_grid,
+    digits_hyperopt, digits_bayesopt, digits_bohb; cifar10_net, cifar10_resnet, cifar10_speednet);
+    or module:function; or a .py, .yaml or .json file. KEY=VALUE sets any field of its spec:
+    search.space.lr="loguniform(1e-5, 1e-2)", scheduler.max_t=30.
+    """
+    spec, source = resolve(experiment, assignments, address, flags)
+    if dry_run:
+        print_plan(spec, source, address, as_json)
+        return 0
+    _confirm_large_grid(spec, confirmed=yes)
+    from tuner.cluster import connect as cluster
+
+    with cluster.connect(address, spec=spec):
+        cluster.await_room(spec.resources, wait_for_resources)
+        while True:
+            try:
+                results = tuner.run_experiment(spec)
+                break
+            except NameTakenError:  # by another run, a moment ago: resolved to the next free name
+                spec, source = resolve(experiment, assignments, address, flags)
+    return print_outcome(results, evaluate=evaluate, as_json=as_json)
+
+
+def _confirm_large_grid(spec: ExperimentSpec, *, confirmed: bool) -> None:
+    """Say how many trials a grid has; a very large one is asked about, since cells multiply."""
+    trials = spec.trials
+    if spec.search.strategy != "grid" or trials is None:
+        return
+    click.echo(f"grid: {trials:,} trials", err=True)
+    if trials > _LARGE_GRID and not confirmed:
+        if not sys.stdin.isatty():
+            raise UsageError(
+                f"a grid of {trials:,} trials asks for confirmation, and there is no terminal: "
+                f"give --yes, --num-samples, fewer search.points, or --search random"
+            )
+        click.confirm(f"run all {trials:,} trials?", abort=True, err=True)

@@ -1,0 +1,37 @@
+"""tuner show."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+import tuner
+from tuner.cli import options
+from tuner.cli.printing import print_json
+
+
+@click.command(cls=options.Command, section="Look", place=2)
+@click.argument("name")
+@click.option("--follow", is_flag=True, help="Until it ends; Ctrl-C leaves it earlier.")
+@options.storage
+@options.as_json
+def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
+    """Show how experiment NAME stands and its best trial."""
+    from tuner.record.events import RUNNING
+    from tuner.reporting import follow as following
+    from tuner.reporting.text import summary
+    from tuner.results.best import show_json
+
+    results = tuner.load_results(name, storage)
+    if follow:
+        following.follow(results)
+        results = tuner.load_results(name, storage)
+    shown = show_json(results)
+    if as_json:
+        print_json(shown)
+    elif results.status == RUNNING:
+        click.echo(following.standing(results, now=time.time()))
+    else:
+        click.echo(summary(results, confirmed=shown.get("confirmed")))
+    return 0

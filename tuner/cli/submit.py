@@ -1,0 +1,65 @@
+"""tuner submit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tuner.cli import options
+from tuner.cli.logs import follow_job
+from tuner.errors import UsageError
+
+
+@click.command(cls=options.Command, section="Cluster", place=1)
+@options.optional_spec
+@click.option("--resume", metavar="NAME", help="Go on with this experiment instead.")
+@click.option("--no-wait", is_flag=True, help="Print the job's id and leave it.")
+@options.wait_for_resources
+@options.dashboard
+def submit(
+    experiment: str | None,
+    assignments: tuple[str, ...],
+    resume: str | None,
+    no_wait: bool,
+    wait_for_resources: float | None,
+    address: str,
+    **flags: Any,
+) -> int:
+    """Run EXPERIMENT as a job on a cluster.
+
+    The files of this folder are sent along. Prints the job's id, follows its log until the search
+    has ended, and exits with the search's code; with Ctrl-C the job goes on.
+    """
+    from tuner.cluster.jobs import connected, entry, refuse_relative
+    from tuner.places import is_url, local
+    from tuner.spec.experiment import default_storage
+
+    directory = Path.cwd()
+    if (resume is None) == (experiment is None):
+        raise UsageError("give either EXPERIMENT or --resume NAME")
+    wait = [] if wait_for_resources is None else [f"--wait-for-resources={wait_for_resources:g}s"]
+    storage = flags["storage"] or default_storage()
+    storage = storage if is_url(storage) else str(Path(storage).expanduser())
+    refuse_relative(storage)
+    if resume is not None:
+        arguments = ["resume", resume, "--storage", storage]
+    else:
+        assert experiment is not None
+        _check(experiment, assignments, flags)
+        set_by_flags = options.assignments_of({**flags, "storage": storage})
+        strategy = [f"--search={flags['strategy']}"] if flags["strategy"] else []
+        arguments = ["run", entry(experiment, directory), *set_by_flags, *assignments, *strategy]
+    with connected(address) as cluster:
+        job_id = cluster.submit([*arguments, *wait], directory=directory, storage=local(storage))
+        click.echo(job_id)
+        return 0 if no_wait else follow_job(cluster, job_id, address)
+
+
+def _check(experiment: str, assignments: tuple[str, ...], flags: dict[str, Any]) -> None:
+    """Refuse here what the cluster would refuse, but for what only it knows."""
+    from tuner.planning.resolve import resolve
+
+    changes = [*options.assignments_of({**flags, "name": None, "storage": None}), *assignments]
+    resolve(experiment, changes, strategy=flags["strategy"])

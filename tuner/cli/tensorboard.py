@@ -1,0 +1,22 @@
+"""tuner tensorboard."""
+
+from __future__ import annotations
+
+import click
+
+import tuner
+from tuner.cli import options
+
+
+@click.command(cls=options.Command, section="Look", place=4)
+@click.argument("name")
+@click.option("--port", type=int, default=6006, show_default=True)
+@options.storage
+def tensorboard(name: str, port: int, storage: str | None) -> int:
+    """Open TensorBoard on experiment NAME, on this machine only."""
+    from tuner.record.remote.mirror import curves_followed
+    from tuner.reporting.board import serve
+
+    results = tuner.load_results(name, storage)
+    with curves_followed(results.folder):
+        return serve(results.folder, port=port)

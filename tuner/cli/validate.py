@@ -1,0 +1,66 @@
+"""tuner validate, and what `tuner run` shares with it: the spec, and what it comes to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tuner.cli import options
+from tuner.cli.printing import print_json
+from tuner.wording import printable
+
+if TYPE_CHECKING:
+    from tuner.spec.experiment import ExperimentSpec
+
+
+@click.command(cls=options.Command, section="Search", place=2)
+@options.spec
+@options.as_json
+def validate(
+    experiment: str, assignments: tuple[str, ...], as_json: bool, address: str, **flags: Any
+) -> int:
+    """Check EXPERIMENT and show what it comes to; starts nothing.
+
+    With --address the cluster's nodes are asked, too: what fits on which, and whether they share
+    the storage.
+    """
+    spec, source = resolve(experiment, assignments, address, flags)
+    print_plan(spec, source, address, as_json)
+    return 0
+
+
+def resolve(
+    experiment: str, assignments: tuple[str, ...], address: str, flags: dict[str, Any]
+) -> tuple[ExperimentSpec, str]:
+    """The validated spec and where it comes from; says what a warm start leaves out."""
+    from tuner.planning.resolve import resolve as resolve_spec
+    from tuner.planning.validation import Machine
+
+    changes = [*options.assignments_of(flags), *assignments]
+    machine = Machine.here() if address == "local" else None
+    spec, source = resolve_spec(experiment, changes, strategy=flags["strategy"], machine=machine)
+    if spec.warm_start:
+        from tuner.search.warm_start import warm_start_of
+
+        warm = given_to(spec)  # raises where it cannot work, before anything starts
+        for note in warm.notes if warm else ():
+            click.echo(printable(f"warm start: {note}"), err=True)
+    return spec, source
+
+
+def print_plan(spec: ExperimentSpec, source: str, address: str, as_json: bool) -> None:
+    """Print what `spec` comes to: its trials, and what each reserves, here or on a cluster."""
+    from tuner.cluster import connect as cluster
+    from tuner.planning.plan import plan_of
+    from tuner.reporting.plan_text import plan_text
+
+    here = address == cluster.LOCAL
+    plan = plan_of(spec, here=here)
+    if not here:
+        with cluster.connect(address, spec=spec):
+            plan |= cluster.plan_there(spec)
+    if as_json:
+        print_json({"spec": spec.model_dump(mode="json"), **plan})
+    else:
+        click.echo(plan_text(spec, plan, source))

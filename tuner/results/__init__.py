@@ -1,0 +1,1 @@
+"""A read-only view of experiments: the best trial, comparisons, confirmations, tables."""
