@@ -1,4 +1,4 @@
-"""The image classifier, which leaves a mark in a file as each of its epochs begins."""
+"""The image classifier that ships, with a line appended to a file as each epoch begins."""
 
 from __future__ import annotations
 

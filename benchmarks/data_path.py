@@ -1,16 +1,17 @@
-"""What whole-batch augmentation in memory saves over a DataLoader with per-sample transforms.
+"""Compares whole-batch augmentation in memory to a DataLoader with per-sample transforms.
 
     python -m benchmarks.data_path            about 5 minutes
     python -m benchmarks.data_path --quick    a small run: shows that it works, proves nothing
 
-Both sides give the same pixels (checked first) and run in turn, round by round, on the same share
-of the machine: `--cpus` CPUs, 1 unless said otherwise, which the DataLoader's workers share too.
-CPU seconds are user + system, of the process and its workers. The per-sample side is the PyTorch
-tutorials': a DataLoader of 8 workers, and per image RandomCrop with padding, RandomHorizontalFlip,
-ToTensor and Normalize as torchvision does them on PIL images. The same without workers stands
-beside it; an epoch there has no target, for most of it is the network's own arithmetic.
+Both sides produce the same pixels, which is checked first. They take turns, round by round, on the
+same CPUs: `--cpus` of them, 1 by default. The DataLoader's workers share these CPUs. CPU seconds
+are user + system, of the process and its workers. The per-sample side is that of the PyTorch
+tutorials: a DataLoader with 8 workers, and for each image RandomCrop with padding,
+RandomHorizontalFlip, ToTensor and Normalize, as torchvision does them on PIL images. The same is
+measured without workers. There an epoch has no target, since most of it is the network's own
+arithmetic.
 
-Exits 1 where a median misses its target (not with --quick).
+Exits with 1 if a median misses its target (not with --quick).
 """
 
 # N batch, C channels, H W pixels

@@ -1,14 +1,14 @@
-"""What it costs to start a trial of two workers in ranks that live on, beside one of one worker.
+"""Compares the start of a trial with two reused workers to that of a trial with one worker.
 
     python -m benchmarks.ddp_startup            about 2 minutes on 2 CPUs or more
     python -m benchmarks.ddp_startup --quick    one short round: shows that it works, no more
 
-Searches of trials that train one epoch of the digits on a very small model, one trial at a time,
-with one worker and with two in turn, all on one Ray. A start is the time from the end of a trial to
-the first report of the next, in the same processes: the driver's answer, the building of model,
-optimizer and DistributedDataParallel, and one epoch of 2 steps. The first trial of a search, which
-starts the processes, counts apart. Exits 1 where the ratio of the medians misses the aim (not with
---quick).
+The searches have trials of one epoch of the digits on a very small model, one trial at a time.
+Searches with one worker and with two take turns on the same Ray. A start is the time from the end
+of a trial to the first report of the next one in the same processes. It includes the driver's
+answer, building the model, the optimizer and DistributedDataParallel, and one epoch of 2 steps. The
+first trial of a search, which starts the processes, is counted separately. Exits with 1 if the
+ratio of the medians misses the aim (not with --quick).
 """
 
 import statistics

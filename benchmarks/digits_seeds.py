@@ -1,9 +1,9 @@
-"""How good is the model that `tuner run digits` ends with? One whole run a seed, as a user's.
+"""How good is the model that `tuner run digits` finds? One whole run per seed, as a user runs it.
 
     python -m benchmarks.digits_seeds [--seeds 10]
 
 Prints the best trial's validation loss and its accuracy on the held-out test split for each seed.
-The split is the same for all; the configs, the initial weights and the order of images are not.
+The split is the same for all seeds. The configs, initial weights and image orders differ.
 """
 
 from __future__ import annotations

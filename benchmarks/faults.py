@@ -1,24 +1,23 @@
-"""Kill a search at random moments, resume it, and compare with one that nobody touched.
+"""Kills a search at random moments, resumes it, and compares it with an uninterrupted search.
 
     python -m benchmarks.faults [--rounds 30] [--searches grid,random,hyperopt,bayesopt] [--seed 0]
     python -m benchmarks.faults --searches random --workers 2 --targets rank,worker,driver
-    python -m benchmarks.faults --keep DIR      leaves the experiments there, to be looked at
+    python -m benchmarks.faults --keep DIR      leaves the experiments there for inspection
 
-Each round runs a small search on digits with `--max-concurrent 1` and, at one to three moments,
-sends SIGKILL to the driver, a worker, a rank (with --workers above 1), the raylet, the GCS, or
-everything at once. A moment is a random line of the journal and up to half a second more; one that
-has passed when the search is resumed is a random time while it starts. Whenever the driver is gone
-it is resumed. A search that is over before its moment comes is run again with other moments. A
-round is clean when
+Each round runs a small search on digits with `--max-concurrent 1`. At one to three moments it sends
+SIGKILL to the driver, a worker, a rank (with --workers above 1), the raylet, the GCS, or everything
+at once. A moment is a random line of the journal plus up to half a second. If that line has already
+been written when the search is resumed, the moment is a random time during the start. Whenever the
+driver is gone, the search is resumed. If a search ends before its moment comes, the round is
+repeated with other moments. A round is clean if
 
-- every trial is there once, with the reference's config, status, stop epoch and values to the bit;
+- every trial is there once, with the reference's config, status, stop epoch and values, to the bit;
 - so is the best trial;
-- by what the trials themselves noted, each epoch of each trial was begun in order: no trial went
-  back further than the epoch that it was in, and none began more often than it was killed;
-- the driver was gone within 15 s where a kill was its end, and every process of the search 15 s
-  after it.
+- the trials' own notes show that each trial began its epochs in order: no trial went back further
+  than the epoch it was in, and no trial began an epoch again more often than it was killed;
+- the driver was gone within 15 s if a kill ended it, and every process of the search 15 s after it.
 
-Linux only: processes are found by what the driver marks them with.
+Linux only: processes are found by the mark that the driver gives them.
 """
 
 from __future__ import annotations

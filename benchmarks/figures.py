@@ -1,4 +1,4 @@
-"""What the benchmarks share in reading their command line and writing their figures."""
+"""Command-line options and output that the benchmarks share."""
 
 import argparse
 import statistics

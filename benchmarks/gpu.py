@@ -1,14 +1,14 @@
-"""What one GPU gives: seconds an epoch of speednet, and images/s of several trials that share it.
+"""Measures one GPU: seconds per epoch of speednet, and images/s of several trials that share it.
 
     python -m benchmarks.gpu            about 5 minutes on one GPU
     python -m benchmarks.gpu --quick    a small run on any device: shows that it works, no more
 
-Random pixels of CIFAR-10's shape. An epoch is 45,000 training images and the evaluation of 5,000,
-each with its mirror image; the first two epochs of each learner warm up and do not count. Trials
-that share the GPU are processes, each with its share of the memory, that train in the same span of
-time: their images/s are added up and divided by those of one alone. Last, a batch that does not fit
-the memory is trained in the parts that do. Prints a table and exits 0; 1 without a CUDA device (not
-with --quick).
+Uses random pixels in CIFAR-10's shape. An epoch has 45,000 training images and the evaluation of
+5,000, each with its mirror image. The first two epochs of each learner are warm-up and do not
+count. Trials that share the GPU are processes, each with its share of the memory, that train during
+the same time. Their images/s are added up and divided by those of a single trial. Last, a batch
+that does not fit into memory is trained in parts that do. Prints a table and exits with 0, or with
+1 if there is no CUDA device (not with --quick).
 """
 
 import platform

@@ -1,14 +1,14 @@
-"""What a driver spends when more trials are in flight than there is memory for: they are played.
+"""Measures the driver with more trials in flight than memory allows, by simulating the trials.
 
     python -m benchmarks.in_flight [--in-flight 16 100 1000] [--trials 2000] [--rate 40]
 
-The driver is real, and so are the reservation of each trial, its reports and the calls that ask for
-them. Played is the process that each trial has of its own: two processes answer for all, one report
-a trial, after about IN_FLIGHT / RATE seconds, so that as many come a second whatever is in flight.
-Tells the driver's CPU time a trial while as many are in flight as may be: between the IN_FLIGHT
-first and last ends, in the first and the second half of that; and the most memory of the driver.
-Does not tell what so many processes cost Ray's daemons, nor what their start takes; `--real` runs a
-process a trial instead, to compare.
+The driver is real, and so are each trial's reservation, its reports and the calls that ask for
+them. Only each trial's own process is simulated: two processes answer for all trials. Each trial
+sends one report after about IN_FLIGHT / RATE seconds, so that the number of reports per second does
+not depend on the number in flight. Prints the driver's CPU time per trial while the maximum number
+is in flight, that is without the IN_FLIGHT first and last ends, for the first and the second half
+of that time. Also prints the driver's peak memory. Does not show what so many processes cost Ray's
+daemons or how long they take to start. For comparison `--real` runs one process per trial.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
     python -m benchmarks.journal [--trials 10000]
 
-Appends, with the writer that the driver has, the story of so many trials of ten reports each. When
-there are 100, 1,000 and 10,000 it goes on for ten seconds as a search of 50 reports a second, and
-tells the share of that time which the journal takes: a report's line, its checkpoint's, and the
-syncs to the disk. Then reads the journal in new processes, folds it into trials, and tells time
-and peak memory.
+Uses the driver's own writer to append the events of this many trials with ten reports each. At 100,
+1,000 and 10,000 trials it continues for ten seconds like a search with 50 reports per second and
+prints the share of that time that the journal takes: a report's line, its checkpoint's line, and
+the syncs to disk. Then it reads the journal in new processes, builds the trials from it, and prints
+the time and the peak memory.
 """
 
 from __future__ import annotations

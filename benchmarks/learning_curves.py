@@ -4,12 +4,13 @@
     python -m benchmarks.learning_curves photographs      the same; for tuning, not for claims
     python -m benchmarks.learning_curves breast_cancer    a minute; for tuning, not for claims
 
-`digits`: configs of tuner's own image classifier (small CNN, 8x8 digits), drawn from `SPACES` by
-Sobol's sequence, trained for 10 epochs; the validation loss after each. `photographs`: the same
-classifier over another space, on crops of scikit-learn's two photographs: which photograph, and
-which third of its height. The other tables are of scikit-learn's MLPClassifier on the data set that
-they are named after. A table is a compressed .npz beside this file: `u_ND` the configs in the unit
-cube, `loss_NE` their losses. A loss that is not finite is inf.
+`digits`: the validation loss after each of 10 epochs, for configs of tuner's own image classifier
+(small CNN, 8x8 digits), drawn from `SPACES` with Sobol's sequence. `photographs`: the same
+classifier with another space, on crops of scikit-learn's two photographs. The classes are which
+photograph a crop is from, and from which third of its height. The other tables are of
+scikit-learn's MLPClassifier on the data set that they are named after. A table is a compressed .npz
+beside this file: `u_ND` are the configs in the unit cube, `loss_NE` their losses. A loss that is
+not finite is stored as inf.
 """
 
 # N configs, D hyperparameters, E epochs

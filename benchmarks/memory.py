@@ -1,16 +1,16 @@
-"""What concurrent trials on CIFAR-10-sized data take of memory beyond idle workers.
+"""How much memory concurrent trials on CIFAR-10-sized data use beyond that of idle workers.
 
     python -m benchmarks.memory            under a minute
     python -m benchmarks.memory --quick    few images: shows that it works, proves nothing
 
-Four processes run one epoch of the digits, as a worker that waits for its next trial has run one
-before, let go of it and stand idle; their PSS (each page divided by the number of processes that
-share it) is read from /proc. Then each trains the tutorials' Net on 45,000 images for two epochs,
-`--at-once` of them at a time. From the end of the first, when all four share the images, PSS is
-read every 50 ms: the figure of a process is its largest, less its idle one. Random pixels in the
-layout of a decoded CIFAR-10.
+Four processes each run one epoch of the digits, release it and stay idle, like a worker that waits
+for its next trial. Their PSS (each page divided by the number of processes that share it) is read
+from /proc. Then each trains the tutorials' Net on 45,000 images for two epochs, `--at-once` of them
+at a time. From the end of the first epoch, when all four share the images, PSS is read every 50 ms.
+A process's figure is its largest PSS minus its idle PSS. The images are random pixels in the layout
+of a decoded CIFAR-10.
 
-Exits 1 where a process misses the target (not with --quick).
+Exits with 1 if a process misses the target (not with --quick).
 """
 
 import argparse

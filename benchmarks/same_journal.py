@@ -1,11 +1,11 @@
-"""Whether two checkouts of tuner write the same journals: the proof that a refactoring is one.
+"""Checks whether two checkouts of tuner write the same journals, to prove a refactoring.
 
     python -m benchmarks.same_journal OTHER_CHECKOUT
 
-Runs the same searches of `digits` with each: five strategies, trials of two workers, and a search
+Runs the same searches of `digits` with each: five strategies, trials with two workers, and a search
 that is killed with SIGKILL and resumed. One trial runs at a time, so that the order is fixed.
-Compares everything but times, places, and measured speed and memory; the digests of the
-checkpoints are compared too. Exits with 1 where anything differs.
+Compares everything except times, owners, and measured speed and memory. The digests of the
+checkpoints are compared too. Exits with 1 if anything differs.
 """
 
 from __future__ import annotations

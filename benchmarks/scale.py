@@ -1,14 +1,15 @@
-"""What one driver carries: trials that report at once, so that all that is left is driving.
+"""What one driver can handle: trials that report at once, so that only the driver's work is left.
 
     python -m benchmarks.scale [--trials 10000] [--plain-trials 1500] [--in-flight 16] [--epochs 1]
 
-Runs the same random search by tuner and by plain `tune.run` with reuse_actors, one after the other,
-each in a process of its own with a Ray of its own, whose CPUs are shared out so that so many trials
-run at a time; each reports once an epoch. Tells the driver's CPU time a trial, of all, of the first
-thousand and of the last one; the same a report; what its memory grows by a trial after the first
-thousand; trials a second; and the most processes that there were for trials, with the memory of one
-(PSS). Plain `tune.run` is as its defaults are, but for its output. A run ends early, without
-figures, where the machine has less than --keep GiB left.
+Runs the same random search with tuner and with plain `tune.run` with reuse_actors, one after the
+other. Each runs in a process of its own with a Ray of its own, whose CPUs are divided so that
+`--in-flight` trials run at a time. Each trial reports once per epoch. Prints the driver's CPU time
+per trial: of all trials, of the first thousand and of the last thousand. Also prints the same per
+report, the growth of the driver's memory per trial after the first thousand, trials per second, and
+the largest number of trial processes with the memory of one (PSS). Plain `tune.run` has its default
+settings, except for its output. A run ends early, without figures, if the machine has less than
+--keep GiB left.
 """
 
 from __future__ import annotations

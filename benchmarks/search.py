@@ -1,19 +1,20 @@
-"""How good a config each search finds in so many trials, with four trials at a time.
+"""How good a config each search finds in a number of trials, with four trials at a time.
 
     python -m benchmarks.search             about 40 minutes of two cores
     python -m benchmarks.search --quick     a small run: shows that it works, proves nothing
     python -m benchmarks.search --split tuning    the tasks on which settings were chosen
 
-The tasks are in `benchmarks.search_tasks`: COCO's BBOB functions, some of them noisy or over
-spaces of mixed kinds, and scikit-learn's models on its bundled data, some with conditional spaces.
-The claims are made on the `claims` split; settings were chosen on `tuning`, which shares neither
+The tasks are in `benchmarks.search_tasks`: COCO's BBOB functions, some of them noisy or with spaces
+of mixed kinds, and scikit-learn's models on its bundled data, some with conditional spaces. The
+claims are made on the `claims` split. Settings were chosen on `tuning`, which shares neither
 functions nor data sets with it.
 
-Four workers are simulated: durations vary, and a search is asked for the next config as soon as a
-worker is free, while three others run. Score of a search after n trials: 100 * log10(R0 / R) / 3,
-between 0 and 100; R is the regret of the config that looked best so far, by its true loss, R0 the
-median regret of random configs. So 0 is a random config, and 33, 67, 100 are regrets 10, 100, 1000
-times smaller. Differences are paired by task and seed; +- is the half width of the 95 % interval.
+Four workers are simulated. Durations vary, and a search is asked for the next config as soon as a
+worker is free, while the other three are busy. The score of a search after n trials is
+100 * log10(R0 / R) / 3, between 0 and 100. R is the regret of the config that looked best so far,
+by its true loss, and R0 the median regret of random configs. So 0 is a random config, and 33, 67,
+100 are regrets 10, 100, 1000 times smaller. Differences are paired by task and seed; +- is the half
+width of the 95 % interval.
 """
 
 import argparse

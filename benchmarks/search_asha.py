@@ -1,4 +1,4 @@
-"""Epochs that each search needs under ASHA, on real learning curves.
+"""How many epochs each search needs under ASHA, on real learning curves.
 
     python -m benchmarks.search_asha            about 10 minutes of two cores
     python -m benchmarks.search_asha --quick    a small run: shows that it works, proves nothing
@@ -6,16 +6,16 @@
 
 The claims are made on the table `digits` of `benchmarks.learning_curves`: 720 configs of tuner's
 image classifier, 10 epochs each. Settings were chosen on the tables `breast_cancer`, `wine` and
-`photographs`, of other data and other models or spaces. A suggestion is answered by a curve that is
-interpolated (in the logarithm) from those of the nearest configs of the table, so that it tells
-what a config is worth and not how lucky one run of it was. ASHA is tuner's own arithmetic
-(`tuner.search.schedulers.asha`), four workers run at a time, an epoch takes one unit of time.
+`photographs`, which have other data and other models or spaces. Each suggestion gets a curve that
+is interpolated (in the logarithm) from those of the nearest configs in the table. So it shows how
+good the config is and not how lucky one run of it was. ASHA is tuner's own arithmetic
+(`tuner.search.schedulers.asha`), four workers run at a time, and an epoch takes one unit of time.
 
-Regret: the validation loss at the last epoch of the best whole trial, less the least of 10,000
-random configs and of all searches; at least 1e-4. A search is told every epoch's loss. Optuna's
-TPE is told of stopped trials as pruned. "epochs to random" is where the mean log10 regret comes
-down to what random has at the end. +- is the half width of the 95 % interval of the difference,
-paired by seed.
+Regret is the validation loss at the last epoch of the best trial that ran its full length, minus
+the lowest loss of 10,000 random configs and of all searches; at least 1e-4. A search receives the
+loss of every epoch. Optuna's TPE receives stopped trials as pruned. "epochs to random" is where the
+mean log10 regret comes down to random's at the end. +- is the half width of the 95 % interval of
+the difference, paired by seed.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The searches that benchmarks compare, all behind `ask(number) -> config` and `tell`."""
+"""The searches that the benchmarks compare, all behind `ask(number) -> config` and `tell`."""
 
 import warnings
 

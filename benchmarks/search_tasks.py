@@ -1,7 +1,7 @@
 """The tasks of `benchmarks.search`: functions of a config to be minimised, in two splits.
 
-`claims` is what the figures are about; `tuning` is what settings were chosen on. They share neither
-a BBOB function nor a data set.
+The published figures are of `claims`. Settings were chosen on `tuning`. The splits share neither a
+BBOB function nor a data set.
 """
 
 # D hyperparameters

@@ -2,8 +2,8 @@
 
     python -m benchmarks.startup [--runs 10]
 
-`--help` and `validate digits` are timed by what the operating system accounts to the finished
-process. That `validate` starts no Ray process is seen by listing what is running.
+The times of `--help` and `validate digits` are those that the operating system reports for the
+finished process. That `validate` starts no Ray process is checked by listing the running processes.
 """
 
 from __future__ import annotations

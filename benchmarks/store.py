@@ -1,10 +1,11 @@
-"""How far an object store is behind a search, and what putting a checkpoint there takes.
+"""How far an object store lags behind a search, and how long uploading a checkpoint takes.
 
     python -m benchmarks.store        about a minute; needs tuner[dev]
 
-Starts an S3 of its own on this machine (moto), runs a search of trials that sleep 0.3 s an epoch
-and saves after each, and looks every 0.4 s how old the oldest line of the journal is that the store
-lacks. Then puts 765 kB, a small model's checkpoint, 40 times. A real bucket adds its network.
+Starts an S3 server on this machine (moto) and runs a search whose trials sleep 0.3 s per epoch and
+save after each one. Every 0.4 s it checks the age of the oldest line of the journal that the store
+lacks. Then it uploads 765 kB, the size of a small model's checkpoint, 40 times. A real bucket adds
+its network.
 """
 
 from __future__ import annotations

@@ -1,21 +1,22 @@
-"""One search four ways, from the shell's call to the exit: what tuner costs and what it saves.
+"""One search four ways, timed as a whole command: what tuner costs and what it saves.
 
     python -m benchmarks.sweep [--rounds 3] [--trials 50] [--ways tuner,tutorial,tuned,floor]
 
-The search is `tuner run digits`: the same configs, model, training, ASHA and one CPU a trial, as
-many at a time as there are CPUs. Each way is a process of its own, and the ways take turns:
+The search is `tuner run digits`. All ways use the same configs, model, training, ASHA and one CPU
+per trial, and run as many trials at a time as there are CPUs. Each way is a process of its own, and
+the ways take turns:
 
-tuner     `tuner run digits --no-evaluate`, for the others do not touch the test split
-tutorial  Ray Tune as the PyTorch tutorial writes it: a function that reads the data set for every
-          trial, a DataLoader of samples, a checkpoint an epoch, Tune's defaults (its DataLoaders
-          have 8 workers; here none, which is faster on images of 8x8)
-tuned     the same with reuse_actors=True, and tuner's data path in place of the DataLoaders
-floor     a pool of plain processes that train the configs to the epochs where tuner stopped them,
-          with no Ray, no decision, no record and no checkpoint
+tuner     `tuner run digits --no-evaluate`, since the other ways do not use the test split
+tutorial  Ray Tune as in the PyTorch tutorial: a function that reads the data set for every trial, a
+          DataLoader of samples, a checkpoint per epoch, Tune's defaults (the tutorial's DataLoaders
+          have 8 workers; here they have none, which is faster on images of 8x8)
+tuned     the same with reuse_actors=True, and with tuner's data path instead of the DataLoaders
+floor     a pool of plain processes that train the configs up to the epochs where tuner stopped
+          them, with no Ray, no decisions, no record and no checkpoints
 
-ASHA decides by what has been reported until then, so the ways train unequal numbers of epochs:
-they are told. The first report is timed from the shell's call, too. Exits 1 where a median of the
-ratios misses its bar (only with the full 50 trials).
+ASHA decides by what has been reported so far, so the ways train different numbers of epochs, which
+are printed. The time to the first report also starts with the command. Exits with 1 if a median of
+the ratios misses its aim (only with the full 50 trials).
 """
 
 from __future__ import annotations

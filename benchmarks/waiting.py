@@ -1,18 +1,18 @@
-"""How long free slots wait for a suggestion, and how long a suggestion holds up the driver.
+"""How long free slots wait for a suggestion, and how long a suggestion blocks the driver.
 
     python -m benchmarks.waiting                   64 slots, each strategy for 100 s
     python -m benchmarks.waiting --ray --slots 8   real trials: needs a process for each slot
     python -m benchmarks.waiting --quick           a small run: shows that it works, proves nothing
 
-Trials take 10 s each, give or take a quarter, and report five times on the way; they begin within
-one trial's time of each other, as they do once a search has run for a while. The searchers, the
-thread that they compute in, and `TrialSource` are the real ones, on the real clock. Without --ray
-the trials are simulated (they are times in a list, so they use no CPU), and so is Tune's loop,
-which looks every 0.1 s for what has ended and for free slots. With --ray it is a whole
-`run_experiment`, whose trials sleep.
+Trials take 10 s each, plus or minus a quarter, and report five times. They begin within one trial's
+duration of each other, as in a search that has run for a while. The searchers, the thread in which
+they compute, and `TrialSource` are real and use the real clock. Without --ray the trials are
+simulated (they are times in a list, so they use no CPU). So is Tune's loop, which checks every
+0.1 s for ended trials and for free slots. With --ray it is a whole `run_experiment` whose trials
+sleep.
 
-A slot waits while it is free and the strategy has said that it is not ready yet. Aim: waiting at
-most 1 % of the slots' time.
+A slot waits while it is free and the strategy has replied that it is not ready yet. The aim is to
+wait at most 1 % of the slots' time.
 """
 
 import argparse

@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# A search on the nodes of a Slurm job, which is its cluster:
+# Runs a search on a Ray cluster that consists of the nodes of a Slurm job:
 #   sbatch --nodes=4 --gpus-per-node=4 cluster/slurm.sh cifar10_resnet --gpus 1
-# What follows the script goes to `tuner run`. With RESUME=NAME it goes on with that search instead.
+# All arguments are passed to `tuner run`. Set RESUME=NAME to resume that search instead.
 #SBATCH --job-name=tuner
 #SBATCH --ntasks-per-node=1
 #SBATCH --exclusive
 #SBATCH --time=08:00:00
 #SBATCH --signal=B:TERM@120
-# (TERM two minutes before the end of its time: the search is then ended in order)
+# (TERM arrives two minutes before the time limit, so that the search can shut down in order)
 set -euo pipefail
 
 STORAGE=${STORAGE:-$HOME/tuner-results} # on a file system that all nodes share
 PORT=${PORT:-6379}
 . "${ENVIRONMENT:-$HOME/tuner-env}/bin/activate"
 
-# Who is on a node could otherwise run code as you: a token, which only you can read
+# Without a token, anyone on a node could run code as you. Only you can read this one
 export RAY_AUTH_MODE=token RAY_USAGE_STATS_ENABLED=0
 export RAY_AUTH_TOKEN_PATH=$HOME/.tuner-token-$SLURM_JOB_ID
 (umask 077 && python -c 'import secrets; print(secrets.token_hex(32))' >"$RAY_AUTH_TOKEN_PATH")
@@ -28,7 +28,7 @@ for node in "${nodes[@]:1}"; do
 done
 trap 'kill $(jobs -p) 2>/dev/null; wait; rm -f "$RAY_AUTH_TOKEN_PATH"' EXIT
 
-# The head takes a moment
+# Wait until the head listens
 for _ in $(seq 60); do
   python -c "import socket; socket.create_connection(('$head', $PORT), 2)" 2>/dev/null && break
   sleep 1

@@ -41,9 +41,7 @@ def resolve(
     machine = Machine.here() if address == "local" else None
     spec, source = resolve_spec(experiment, changes, strategy=flags["strategy"], machine=machine)
     if spec.warm_start:
-        from tuner.search.warm_start import warm_start_of
-
-        warm = given_to(spec)  # raises where it cannot work, before anything starts
+        warm = warm_start_of(spec)  # raises where it cannot work, before anything starts
         for note in warm.notes if warm else ():
             click.echo(printable(f"warm start: {note}"), err=True)
     return spec, source

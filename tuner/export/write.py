@@ -44,6 +44,7 @@ from tuner.results.results import Results
 from tuner.settings_base import parse
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.trial.checkpoint_store import load_state
+from tuner.trial.context import with_trial_seed
 
 
 def export_model(
