@@ -30,12 +30,13 @@ def with_error(mean: float, standard_error: float | None) -> str:
 
 
 def amount_of(amount: float, noun: str) -> str:
-    """An amount with its noun.
+    """An amount with its noun; of a float at most four significant digits.
 
-    >>> amount_of(1, "CPU"), amount_of(0.25, "GPU"), amount_of(10, "epoch")
-    ('1 CPU', '0.25 GPUs', '10 epochs')
+    >>> amount_of(1, "CPU"), amount_of(0.25, "GPU"), amount_of(12345, "epoch")
+    ('1 CPU', '0.25 GPUs', '12345 epochs')
     """
-    return f"{number(float(amount))} {noun}{'' if amount == 1 else 's'}"
+    shown = f"{amount:.4g}" if isinstance(amount, float) else amount
+    return f"{shown} {noun}{'' if amount == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:
@@ -81,10 +82,10 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
-def listed(names: Sequence[str]) -> str:
+def joined(names: Sequence[str]) -> str:
     """Names, at least one, as they stand in a sentence.
 
-    >>> listed(["a"]), listed(["a", "b", "c"])
+    >>> joined(["a"]), joined(["a", "b", "c"])
     ('a', 'a, b and c')
     """
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -7,10 +7,8 @@ import pytest
 from chromium import chromium
 from stories import odd, search
 
-from tuner.reporting.comparison_page import comparison_page
-from tuner.reporting.page import write_page
+from tuner.reporting.html import comparison_page, report_page, write_page
 from tuner.reporting.report import Report
-from tuner.reporting.report_page import report_page
 from tuner.results.comparison import Comparison
 
 pytestmark = pytest.mark.browser

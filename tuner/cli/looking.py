@@ -35,7 +35,7 @@ def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
     """Show how experiment NAME stands and its best trial."""
     from tuner.record.events import RUNNING
     from tuner.reporting import follow as following
-    from tuner.reporting.text import summary
+    from tuner.reporting.experiment_text import summary
     from tuner.results.best import show_json
 
     results = load(name, storage)
@@ -71,7 +71,7 @@ def best(
 
     Once the leaders are confirmed, they come first, by their means.
     """
-    from tuner.reporting.tables import best_text
+    from tuner.reporting.experiment_text import best_text
     from tuner.results.best import best_json
 
     found = best_json(load(name, storage), top=top or 1, metric=metric, mode=mode)
@@ -89,7 +89,7 @@ def best(
 def tensorboard(name: str, port: int, storage: str | None) -> int:
     """Open TensorBoard on experiment NAME, on this machine only."""
     from tuner.record.remote.mirror import curves_followed
-    from tuner.reporting.board import serve
+    from tuner.reporting.tensorboard_server import serve
 
     results = load(name, storage)
     with curves_followed(results.folder):

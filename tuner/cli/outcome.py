@@ -54,7 +54,7 @@ def print_json(document: object) -> None:
 
 def finish(results: Results, *, evaluate: bool, as_json: bool) -> int:
     """Print what came of a search; its exit code."""
-    from tuner.reporting.text import summary
+    from tuner.reporting.experiment_text import summary
     from tuner.results.confirmations import confirmation_of
 
     if results.spec.get("confirms") and (confirmation := confirmation_of(results)):

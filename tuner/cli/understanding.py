@@ -39,7 +39,7 @@ def report(name: str, kind: str, to: str | None, storage: str | None) -> int:
     """
     results = load(name, storage)
     if kind == "optuna":
-        from tuner.reporting.study import study_of, write_study
+        from tuner.reporting.optuna_study import study_of, write_study
 
         if to is None:
             raise UsageError("--format optuna needs --to URL, as in --to sqlite:///study.db")
@@ -48,12 +48,12 @@ def report(name: str, kind: str, to: str | None, storage: str | None) -> int:
         click.echo(f"study {study.study_name!r} of {len(results.trials)} trials")
         return 0
     from tuner.record.plain_files import check_folder
-    from tuner.reporting.page import write_page
+    from tuner.reporting.html import write_page
     from tuner.reporting.report import Report
 
     told = Report(results)
     if kind == "html":
-        from tuner.reporting.report_page import report_page
+        from tuner.reporting.html import report_page
 
         path = Path(to).expanduser() if to else results.folder / "report.html"
         if not to:
@@ -84,8 +84,7 @@ def compare(names: tuple[str, ...], html: str | None, storage: str | None, as_js
 
     comparison = Comparison([load(name, storage) for name in names])
     if html is not None:
-        from tuner.reporting.comparison_page import comparison_page
-        from tuner.reporting.page import write_page
+        from tuner.reporting.html import comparison_page, write_page
 
         write_page(Path(html).expanduser(), comparison_page(comparison))
         click.echo(html, err=True)

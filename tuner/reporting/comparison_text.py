@@ -7,15 +7,7 @@ from textwrap import fill
 
 from tuner.results.comparison import RANKED_BY, Comparison, Side
 from tuner.results.statistics import Mean
-from tuner.wording import (
-    aligned,
-    amount_of,
-    duration,
-    listed,
-    number,
-    printable,
-    with_error,
-)
+from tuner.wording import aligned, amount_of, duration, joined, number, printable, with_error
 
 
 def comparison_text(comparison: Comparison) -> str:
@@ -35,7 +27,7 @@ def headline(comparison: Comparison) -> str:
     strategies = [side.strategy for side in comparison.sides]
     count = sum(len(side.entrants) for side in comparison.sides)
     metric = f"{printable(comparison.metric)} ({comparison.mode})"
-    return f"{listed(strategies)} by {metric}, {count} experiments"
+    return f"{joined(strategies)} by {metric}, {count} experiments"
 
 
 def spent_table(comparison: Comparison) -> list[Sequence[str]]:

@@ -1,10 +1,10 @@
-"""What a report tells of an experiment, in numbers; the page adds the figures."""
+"""The numbers of an experiment's report; the page adds the figures."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import version
@@ -15,11 +15,10 @@ import optuna
 
 from tuner.errors import NoUsableTrialError
 from tuner.record.digest import sha256_of
+from tuner.record.history import TrialRecord
 from tuner.record.journal import JOURNAL
-from tuner.reporting.comparable import Comparable, comparable
-from tuner.reporting.importance import Importance, importances
-from tuner.reporting.study import study_of
-from tuner.reporting.throughput import Throughput, memory_of, throughput_of
+from tuner.reporting.optuna_study import study_of
+from tuner.reporting.ranked_trials import Importance, RankedTrials, importances, ranked_trials
 from tuner.results.best import best_json
 from tuner.results.confirmation import Confirmation
 from tuner.results.confirmations import confirmation_of
@@ -28,11 +27,22 @@ from tuner.results.occupancy import Occupancy, occupancy_of
 from tuner.results.results import Results
 from tuner.spec.experiment import ExperimentSpec, build_spec
 
-TOP = 10  # trials in the table of the best
+NO_SCHEDULER = "Nothing to show: the search had no scheduler, so every trial ran its full length."
+NO_STOP = "Nothing to show: the scheduler stopped no trial."
+
+_TOP = 10  # trials in the table of the best
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """rates: trial_id -> the median over its epochs, in `unit`; at least one."""
+
+    rates: Mapping[str, float]
+    unit: str
 
 
 class Report:
-    """Everything that is told of an experiment, each part worked out once, when it is asked for.
+    """All the numbers of an experiment, each worked out once, when it is first read.
 
     Raises SpecError for an experiment whose spec this version cannot read.
     """
@@ -46,16 +56,26 @@ class Report:
         return study_of(self.results)
 
     @cached_property
-    def compared(self) -> Comparable:
-        return comparable(self.results, self.study)
+    def ranked(self) -> RankedTrials:
+        return ranked_trials(self.results, self.study)
 
     @cached_property
     def importances(self) -> list[Importance]:
-        return importances(self.compared)
+        return importances(self.ranked)
+
+    @property
+    def names_by_importance(self) -> list[str]:
+        """The varying hyperparameters, the most important first as far as that is known."""
+        return [one.name for one in self.importances] or self.ranked.varying
 
     @cached_property
     def savings(self) -> Savings | None:
         return savings_of(self.spec, self.results.trials.values())
+
+    @property
+    def why_no_stop(self) -> str:
+        """Why there is nothing to say of early stopping, where no trial was stopped."""
+        return NO_SCHEDULER if self.savings is None else NO_STOP
 
     @cached_property
     def occupancy(self) -> Occupancy:
@@ -67,7 +87,9 @@ class Report:
 
     @cached_property
     def peaks_mib(self) -> dict[str, float]:
-        return memory_of(self.results.trials.values())
+        """trial_id -> its peak memory over all epochs; only of the trials that reported it."""
+        reported = {i: trial.values("peak_memory_mib") for i, trial in self.results.trials.items()}
+        return {i: max(value for _, value in values) for i, values in reported.items() if values}
 
     @cached_property
     def confirmation(self) -> Confirmation | None:
@@ -75,9 +97,9 @@ class Report:
 
     @cached_property
     def best(self) -> list[dict[str, Any]]:
-        """The best trials as `best --json` tells them, at most ten; the confirmed ones first."""
+        """The best trials in the shape of `best --json`, at most ten; the confirmed ones first."""
         try:
-            return best_json(self.results, top=TOP)
+            return best_json(self.results, top=_TOP)
         except NoUsableTrialError:
             return []
 
@@ -95,23 +117,23 @@ class Report:
         """Of each kind, the most frequent first: how many, the first one's message, all ids."""
         failed = [(t.error, t) for t in self.results.trials.values() if t.error is not None]
         kinds = Counter(error.kind for error, _ in failed)
-        listed = []
+        failures = []
         for kind, count in kinds.most_common():
             own = [(error, trial) for error, trial in failed if error.kind == kind]
-            first = own[0][1]
-            listed.append(
+            error, first = own[0]
+            failures.append(
                 {
                     "kind": kind,
                     "count": count,
                     "first": {
                         "trial_id": first.trial_id,
                         "after_epoch": first.last_epoch,
-                        "message": own[0][0].message,
+                        "message": error.message,
                     },
                     "trial_ids": [trial.trial_id for _, trial in own],
                 }
             )
-        return listed
+        return failures
 
     @cached_property
     def provenance(self) -> dict[str, Any]:
@@ -133,8 +155,8 @@ class Report:
         return sum(trial.last_epoch for trial in self.results.trials.values())
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain values: what `report --format json` says."""
-        results, occupancy = self.results, self.occupancy
+        """As plain values: the document of `report --format json`."""
+        results, occupancy, throughput = self.results, self.occupancy, self.throughput
         return {
             **results.show(),
             "best": self.best[0] if self.best else None,
@@ -154,11 +176,22 @@ class Report:
             },
             "failures": self.failures,
             "peak_memory_mib": _spread(self.peaks_mib),
-            "throughput": self.throughput
-            and {"unit": self.throughput.unit, **_spread(self.throughput.rates)},
+            "throughput": throughput and {"unit": throughput.unit, **_spread(throughput.rates)},
             "confirmation": self.confirmation and self.confirmation.as_dict(),
             "provenance": self.provenance,
         }
+
+
+def throughput_of(trials: Iterable[TrialRecord]) -> Throughput | None:
+    """Images a second where trials report that, else epochs a minute; None without any epoch."""
+    trials = list(trials)
+    reported = {t.trial_id: [v for _, v in t.values("images_per_s")] for t in trials}
+    rates = {trial_id: median(values) for trial_id, values in reported.items() if values}
+    if rates:
+        return Throughput(rates, "images a second")
+    ran = (t for t in trials if t.last_epoch and t.duration_s)
+    paces = {t.trial_id: t.last_epoch / t.duration_s * 60 for t in ran}
+    return Throughput(paces, "epochs a minute") if paces else None
 
 
 def utc(seconds: float | None) -> str | None:
@@ -168,5 +201,7 @@ def utc(seconds: float | None) -> str | None:
 
 def _spread(values: Mapping[str, float]) -> dict[str, float]:
     """Least, median and greatest; empty where there are none."""
-    found = values.values()
-    return {"least": min(found), "median": median(found), "greatest": max(found)} if found else {}
+    if not values:
+        return {}
+    numbers = values.values()
+    return {"least": min(numbers), "median": median(numbers), "greatest": max(numbers)}

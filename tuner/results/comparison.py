@@ -13,14 +13,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tuner.results.best_so_far import AXES, Curve, curves_of
 from tuner.errors import NoUsableTrialError, UsageError
-from tuner.record.events import RUNNING
 from tuner.places import shown
-from tuner.wording import listed
+from tuner.record.events import RUNNING
+from tuner.results.best_so_far import AXES, Curve, curves_of
 from tuner.results.results import Results
-from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.results.statistics import Mean, mean_of, paired_difference
+from tuner.spec.experiment import ExperimentSpec, build_spec
+from tuner.wording import joined
 
 RANKED_BY = "epochs"
 
@@ -189,7 +189,7 @@ def _notes(experiments: Sequence[Results], entrants: Sequence[Entrant]) -> Itera
             if path in own or path.startswith(_TOLD_WHERE_LACKING):
                 holders.setdefault(own.get(path, "not there"), []).append(name)
         if len(holders) > 1:
-            told = (f"{value} in {listed(names)}" for value, names in holders.items())
+            told = (f"{value} in {joined(names)}" for value, names in holders.items())
             yield f"{path} differs: {'; '.join(told)}"
 
 
