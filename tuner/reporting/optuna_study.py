@@ -61,8 +61,9 @@ def quiet_optuna() -> Iterator[None]:
 
 def new_study(mode: str, name: str | None = None) -> optuna.Study:
     """An empty Study in memory, to minimise or to maximise."""
-    direction = "minimize" if mode == "min" else "maximize"
-    return optuna.create_study(study_name=name, direction=direction)
+    return optuna.create_study(
+        study_name=name, direction="minimize" if mode == "min" else "maximize"
+    )
 
 
 def study_of(results: Results) -> optuna.Study:

@@ -158,25 +158,18 @@ def _safe_value(value: Any) -> Any:
     return escaped(value) if isinstance(value, str) else value
 
 
-def evenly(items: Sequence[_T], most: int) -> list[_T]:
-    """At most `most` of `items` (1 or more), spread evenly, the first and the last among them.
+def leading(items: Sequence[_T], most: int) -> list[_T]:
+    """At most `most` of `items`, the best one first: the first half whole, the others evenly.
 
-    >>> evenly(range(10), 4)
-    [0, 3, 6, 9]
+    >>> leading(range(12), 6)
+    [0, 1, 2, 3, 7, 11]
     """
     if len(items) <= most:
         return list(items)
-    if most == 1:
-        return [items[0]]
-    return [items[round(i * (len(items) - 1) / (most - 1))] for i in range(most)]
-
-
-def leading(items: Sequence[_T], most: int) -> list[_T]:
-    """At most `most` of `items`, the best one first: the first half whole, the others evenly."""
-    if len(items) <= most:
-        return list(items)
-    first = most // 2
-    return [*items[:first], *evenly(items[first:], most - first)]
+    best, others = items[: most // 2], items[most // 2 :]
+    left = most - len(best)
+    step = (len(others) - 1) / max(left - 1, 1)
+    return [*best, *(others[round(i * step)] for i in range(left))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from functools import cached_property
 from importlib.metadata import version
 from statistics import median
 from typing import Any
-
-import optuna
 
 from tuner.errors import NoUsableTrialError
 from tuner.record.digest import sha256_of
 from tuner.record.history import TrialRecord
 from tuner.record.journal import JOURNAL
 from tuner.reporting.optuna_study import study_of
-from tuner.reporting.ranked_trials import Importance, RankedTrials, importances, ranked_trials
+from tuner.reporting.ranked_trials import importances, ranked_trials
 from tuner.results.best import best_json
-from tuner.results.confirmation import Confirmation
 from tuner.results.confirmations import confirmation_of
-from tuner.results.early_stopping import Savings, savings_of
-from tuner.results.occupancy import Occupancy, occupancy_of
+from tuner.results.early_stopping import savings_of
+from tuner.results.occupancy import occupancy_of
 from tuner.results.results import Results
 from tuner.spec.experiment import ExperimentSpec, build_spec
 
@@ -42,100 +37,65 @@ class Throughput:
 
 
 class Report:
-    """All the numbers of an experiment, each worked out once, when it is first read.
+    """All the numbers of an experiment; raises SpecError for a spec that this version cannot read.
 
-    Raises SpecError for an experiment whose spec this version cannot read.
+    importances: the greatest first. best: in the shape of `best --json`, at most ten, the confirmed
+    ones first; empty where there is none, and why_no_best says why. peaks_mib: trial_id -> its peak
+    memory over all epochs, only of the trials that reported it.
     """
 
     def __init__(self, results: Results) -> None:
+        trials = results.trials
         self.results = results
         self.spec: ExperimentSpec = build_spec(results.spec, str(results.folder))
-
-    @cached_property
-    def study(self) -> optuna.Study:
-        return study_of(self.results)
-
-    @cached_property
-    def ranked(self) -> RankedTrials:
-        return ranked_trials(self.results, self.study)
-
-    @cached_property
-    def importances(self) -> list[Importance]:
-        return importances(self.ranked)
+        self.study = study_of(results)
+        self.ranked = ranked_trials(results, self.study)
+        self.importances = importances(self.ranked)
+        self.savings = savings_of(self.spec, trials.values())
+        self.occupancy = occupancy_of(results.history)
+        self.throughput = throughput_of(trials.values())
+        reported = {i: [v for _, v in t.values("peak_memory_mib")] for i, t in trials.items()}
+        self.peaks_mib = {i: max(values) for i, values in reported.items() if values}
+        self.confirmation = confirmation_of(results)
+        self.best: list[dict[str, Any]] = []
+        self.why_no_best = ""
+        try:
+            self.best = best_json(results, top=_TOP)
+        except NoUsableTrialError as error:
+            self.why_no_best = str(error)
 
     @property
     def names_by_importance(self) -> list[str]:
         """The varying hyperparameters, the most important first as far as that is known."""
         return [one.name for one in self.importances] or self.ranked.varying
 
-    @cached_property
-    def savings(self) -> Savings | None:
-        return savings_of(self.spec, self.results.trials.values())
-
     @property
     def why_no_stop(self) -> str:
         """Why there is nothing to say of early stopping, where no trial was stopped."""
         return NO_SCHEDULER if self.savings is None else NO_STOP
 
-    @cached_property
-    def occupancy(self) -> Occupancy:
-        return occupancy_of(self.results.history)
-
-    @cached_property
-    def throughput(self) -> Throughput | None:
-        return throughput_of(self.results.trials.values())
-
-    @cached_property
-    def peaks_mib(self) -> dict[str, float]:
-        """trial_id -> its peak memory over all epochs; only of the trials that reported it."""
-        reported = {i: trial.values("peak_memory_mib") for i, trial in self.results.trials.items()}
-        return {i: max(value for _, value in values) for i, values in reported.items() if values}
-
-    @cached_property
-    def confirmation(self) -> Confirmation | None:
-        return confirmation_of(self.results)
-
-    @cached_property
-    def best(self) -> list[dict[str, Any]]:
-        """The best trials in the shape of `best --json`, at most ten; the confirmed ones first."""
-        try:
-            return best_json(self.results, top=_TOP)
-        except NoUsableTrialError:
-            return []
-
-    @cached_property
-    def why_no_best(self) -> str:
-        """Why there is no best trial; empty where there is one."""
-        try:
-            self.results.get_best_trial()
-        except NoUsableTrialError as error:
-            return str(error)
-        return ""
-
-    @cached_property
+    @property
     def failures(self) -> list[dict[str, Any]]:
         """Of each kind, the most frequent first: how many, the first one's message, all ids."""
-        failed = [(t.error, t) for t in self.results.trials.values() if t.error is not None]
-        kinds = Counter(error.kind for error, _ in failed)
-        failures = []
-        for kind, count in kinds.most_common():
-            own = [(error, trial) for error, trial in failed if error.kind == kind]
-            error, first = own[0]
-            failures.append(
-                {
-                    "kind": kind,
-                    "count": count,
-                    "first": {
-                        "trial_id": first.trial_id,
-                        "after_epoch": first.last_epoch,
-                        "message": error.message,
-                    },
-                    "trial_ids": [trial.trial_id for _, trial in own],
-                }
-            )
-        return failures
+        kinds: dict[str, list[tuple[str, TrialRecord]]] = {}
+        for trial in self.results.trials.values():
+            if trial.error is not None:
+                kinds.setdefault(trial.error.kind, []).append((trial.error.message, trial))
+        return [
+            {
+                "kind": kind,
+                "count": len(failed),
+                "first": {
+                    "trial_id": failed[0][1].trial_id,
+                    "after_epoch": failed[0][1].last_epoch,
+                    "message": failed[0][0],
+                },
+                "trial_ids": [trial.trial_id for _, trial in failed],
+            }
+            for kind, failed in sorted(kinds.items(), key=lambda item: -len(item[1]))
+        ]
 
-    @cached_property
+    @property
     def provenance(self) -> dict[str, Any]:
         """experiment.json whole, the search's times (UTC), and what the report was made from."""
         history, folder = self.results.history, self.results.folder

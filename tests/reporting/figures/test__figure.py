@@ -2,7 +2,7 @@ import logging
 
 import plotly.graph_objects as go
 import pytest
-from stories import search
+from stories import odd, search
 
 from tuner.reporting.figures import _figure
 from tuner.reporting.figures._figure import (
@@ -17,9 +17,9 @@ from tuner.reporting.report import Report
 
 
 @pytest.fixture
-def declared(monkeypatch):
+def declared(monkeypatch, tmp_path):
     """Only the figures of the test are declared."""
-    _figure._import_all()
+    draw_section("best", Report(odd(tmp_path / "x", "no_trial")))  # imports the others
     monkeypatch.setattr(_figure, "_DECLARED", [])
 
 

@@ -7,13 +7,12 @@ A module of this package without a leading underscore is a figure: it decorates 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import plotly.graph_objects as go
 
@@ -59,44 +58,12 @@ class Figure:
     name: str
     title: str
     caption: str
-    plot: go.Figure | None = None
-    half: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Declared:
-    name: str
-    title: str
-    section: Section
-    order: int
+    plot: go.Figure | None
     half: bool
-    variants: Callable[[Any], Iterable[Variant]] | None
-    draw: Callable[..., Drawing]
-
-    def drawn(self, subject: Any) -> list[Figure]:
-        if self.variants is None:
-            return [self._guarded(self.name, self.title, subject)]
-        return [
-            self._guarded(name, title, subject, argument)
-            for name, title, argument in self.variants(subject)
-        ]
-
-    def _guarded(self, name: str, title: str, *args: Any) -> Figure:
-        """A library that fails on an odd experiment costs that figure, not the page.
-
-        The figure and a warning of the log say what happened.
-        """
-        try:
-            with quiet_optuna():
-                caption, plot = self.draw(*args)
-        except Exception as error:
-            reason = f"{type(error).__name__}: {printable(str(error))}"
-            logging.getLogger("tuner").warning("the figure %r cannot be drawn: %s", title, reason)
-            return Figure(name, title, f"It cannot be drawn: {reason}", half=self.half)
-        return Figure(name, title, caption, styled(plot) if plot is not None else None, self.half)
 
 
-_DECLARED: list[_Declared] = []
+_Draw = TypeVar("_Draw", bound=Callable[..., Drawing])
+_DECLARED: list[tuple[Section, tuple[bool, int, str], Callable[[Any], Iterator[Figure]]]] = []
 
 
 def figure(
@@ -106,7 +73,7 @@ def figure(
     order: int,
     half: bool = False,
     variants: Callable[[Any], Iterable[Variant]] | None = None,
-) -> Callable[[Callable[..., Drawing]], Callable[..., Drawing]]:
+) -> Callable[[_Draw], _Draw]:
     """Declare the decorated function as a figure of the report, named after its module.
 
     It is called with the Report (in the section "comparison" with the Comparison). section: where
@@ -114,27 +81,45 @@ def figure(
     as the page, below the whole ones. With `variants` there is a figure for each of them.
     """
 
-    def declare(draw: Callable[..., Drawing]) -> Callable[..., Drawing]:
+    def declare(draw: _Draw) -> _Draw:
         name = draw.__module__.rpartition(".")[2]
-        _DECLARED.append(_Declared(name, title, section, order, half, variants, draw))
+
+        def figures(subject: Any) -> Iterator[Figure]:
+            if variants is None:
+                yield Figure(name, title, *_drawn(title, draw, subject), half)
+                return
+            for own_name, own_title, argument in variants(subject):
+                caption, plot = _drawn(own_title, draw, subject, argument)
+                yield Figure(own_name, own_title, caption, plot, half)
+
+        _DECLARED.append((section, (half, order, name), figures))
         return draw
 
     return declare
 
 
+def _drawn(title: str, draw: Callable[..., Drawing], *args: Any) -> Drawing:
+    """A library that fails on an odd experiment costs that figure, not the page.
+
+    The figure and a warning of the log say what happened.
+    """
+    try:
+        with quiet_optuna():
+            caption, plot = draw(*args)
+        return caption, None if plot is None else styled(plot)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {printable(str(error))}"
+        logging.getLogger("tuner").warning("the figure %r cannot be drawn: %s", title, reason)
+        return f"It cannot be drawn: {reason}", None
+
+
 def draw_section(section: Section, subject: Any) -> list[Figure]:
     """The figures of a section of the page on `subject`, in the order in which they stand there."""
-    _import_all()
-    declared = [one for one in _DECLARED if one.section == section]
-    declared.sort(key=lambda one: (one.half, one.order, one.name))
-    return [drawn for one in declared for drawn in one.drawn(subject)]
-
-
-@cache
-def _import_all() -> None:
     for module in iter_modules([str(Path(__file__).parent)]):
         if not module.name.startswith("_"):
             import_module(f"{__package__}.{module.name}")
+    declared = sorted((place, figures) for name, place, figures in _DECLARED if name == section)
+    return [one for _, figures in declared for one in figures(subject)]
 
 
 def styled(plot: go.Figure) -> go.Figure:

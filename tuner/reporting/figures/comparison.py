@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import plotly.graph_objects as go
+from plotly.colors import hex_to_rgb
 
-from tuner.reporting.figures._figure import (
-    COLOURS,
-    DASHES,
-    Drawing,
-    Variant,
-    figure,
-    time_axis,
-)
+from tuner.reporting.figures._figure import COLOURS, DASHES, Drawing, Variant, figure, time_axis
 from tuner.reporting.ranked_trials import escaped, fence_of, sign_of
 from tuner.results.best_so_far import AXES, Curve
 from tuner.results.comparison import Comparison, Side
@@ -71,9 +65,8 @@ def _add(plot: go.Figure, side: Side, axis: str, unit_s: float, number: int) -> 
     if len(curves) > 1:
         hidden = {"x": x, "mode": "lines", "line": line, "showlegend": False, "hoverinfo": "skip"}
         plot.add_scatter(y=[min(v) for v in values], **hidden)
-        plot.add_scatter(
-            y=[max(v) for v in values], fill="tonexty", fillcolor=_pale(colour), **hidden
-        )
+        pale = f"rgba{(*hex_to_rgb(colour), 0.15)}"
+        plot.add_scatter(y=[max(v) for v in values], fill="tonexty", fillcolor=pale, **hidden)
     plot.add_scatter(
         x=x,
         y=[sum(v) / len(v) for v in values],
@@ -101,8 +94,3 @@ def _steps(curves: Sequence[Curve]) -> list[float]:
     first = max(curve.spent[0] for curve in curves)
     last = max(curve.total for curve in curves)
     return sorted({first, *(at for curve in curves for at in curve.spent if at >= first), last})
-
-
-def _pale(colour: str) -> str:
-    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red},{green},{blue},0.15)"
