@@ -69,7 +69,7 @@ def test_the_nodes_of_a_cluster_are_told_with_what_fits_on_each():
     assert [line.strip() for line in lines[at + 1 : at + 4]] == [
         "1 on 10.0.0.1 with 4 CPUs",
         "0 on 10.0.0.2 with 2 CPUs and 1 GPU",
-        "1 whose workers lie on several nodes",
+        "1 whose workers span several nodes",
     ]
     assert lines[at + 4].startswith("  Stopping")
 

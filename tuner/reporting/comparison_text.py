@@ -84,8 +84,8 @@ def _beside(comparison: Comparison, first: Side, side: Side) -> str:
     behind = f"{abs(less.mean):.2g} behind"
     if less.low is None or less.high is None:
         return (
-            f"{side.strategy} is {behind} with the one seed that both have, which tells nothing "
-            "of the spread: run more seeds."
+            f"{side.strategy} is {behind} with the one seed that both have, which says nothing "
+            "about the spread: run more seeds."
         )
     seeds = f"{less.low:+.2g} to {less.high:+.2g} by the 95 % interval over {less.n} paired seeds"
     if less.is_settled:

@@ -60,7 +60,7 @@ def verdict(confirmation: Confirmation) -> Iterator[str]:
     elif equal:
         yield (
             f"Trial {first.trial_id} cannot be told apart from {joined(equal)}, {level}; "
-            "it is taken for its mean."
+            "it is chosen for its mean."
         )
     elif others:
         yield f"Trial {first.trial_id} is better than the others, {level}."

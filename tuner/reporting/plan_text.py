@@ -104,7 +104,7 @@ def _nodes(plan: Mapping[str, Any]) -> Iterator[str]:
         devices = {name: node[name] for name in ("cpus", "gpus") if node[name]}
         yield f"{node['trials']} on {node['address']} with {_devices(devices)}"
     if plan.get("across_nodes"):
-        yield f"{plan['across_nodes']} whose workers lie on several nodes"
+        yield f"{plan['across_nodes']} whose workers span several nodes"
 
 
 def _devices(counts: Mapping[str, float]) -> str:

@@ -72,13 +72,14 @@ class RankedTrials:
         sentences = []
         if shown < len(self.trials):
             sentences.append(
-                f"Of {len(self.trials)} trials {shown} are drawn: the best, and others evenly."
+                f"Of {len(self.trials)} trials {shown} are drawn: the best ones, and an even "
+                "selection of the others."
             )
         if self.fence is not None and self.outside:
             worse = "above" if sign_of(self.mode) > 0 else "below"
             sentences.append(
                 f"{amount_of(self.outside, 'trial')} {worse} {number(self.fence)} "
-                f"{'is' if self.outside == 1 else 'are'} drawn there."
+                f"{'is' if self.outside == 1 else 'are'} drawn at that value."
             )
         return sentences
 

@@ -1,4 +1,6 @@
 import logging
+from pathlib import Path
+from typing import get_args
 
 import plotly.graph_objects as go
 import pytest
@@ -7,6 +9,7 @@ from stories import odd, search
 from tuner.reporting.figures import _figure
 from tuner.reporting.figures._figure import (
     COLOURS,
+    Section,
     Variant,
     draw_section,
     figure,
@@ -14,6 +17,7 @@ from tuner.reporting.figures._figure import (
     value_of_each_trial,
 )
 from tuner.reporting.report import Report
+from tuner.results.comparison import Comparison
 
 
 @pytest.fixture
@@ -23,24 +27,17 @@ def declared(monkeypatch, tmp_path):
     monkeypatch.setattr(_figure, "_DECLARED", [])
 
 
-def test_every_module_without_an_underscore_is_a_figure_in_its_place(tmp_path):
-    report = Report(search(tmp_path / "x", 30))
-    shown = {
-        section: [(one.name, one.half) for one in draw_section(section, report)]
-        for section in ("best", "stopping", "machine", "confirmed")
-    }
-    assert shown == {
-        "best": [("history", False)],
-        "stopping": [("curves", False), ("rungs", True), ("saved", True)],
-        "machine": [("slots", False), ("memory", True), ("throughput", True)],
-        "confirmed": [("confirmation", False)],
-    }
-    hyperparameters = draw_section("hyperparameters", report)
-    assert [(one.name, one.half) for one in hyperparameters] == [
-        *(("importance", False), ("parallel", False)),
-        *((f"slice-{i}", True) for i in range(3)),
-        *((f"contour-{i}", True) for i in range(3)),
-    ]
+def test_every_module_without_an_underscore_is_a_figure_in_one_place(tmp_path):
+    results = [search(tmp_path / name, 30) for name in "ab"]
+    subjects = dict.fromkeys(get_args(Section), Report(results[0]))
+    subjects["comparison"] = Comparison(results)
+    shown = {s: [one.name for one in draw_section(s, of)] for s, of in subjects.items()}
+    modules = {path.stem for path in Path(_figure.__file__).parent.glob("[!_]*.py")}
+    several = {"slice": "slice-0", "contour": "contour-0", "comparison": "trials"}
+    names = [name for in_section in shown.values() for name in in_section]
+    assert {several.get(module, module) for module in modules} <= set(names)
+    assert len(names) == len(set(names))
+    assert shown["hyperparameters"][:2] == ["importance", "parallel"]  # the whole ones first
 
 
 @pytest.mark.usefixtures("declared")

@@ -32,7 +32,7 @@ def test_many_curves_are_thinned_out_and_that_is_said(tmp_path):
 def test_what_lies_far_out_does_not_squeeze_the_others(tmp_path):
     caption, plot = draw(odd(tmp_path / "x", "diverged"))
     assert plot.layout.yaxis.range[1] < 10
-    assert "lie outside of the picture" in caption
+    assert "lie outside the picture" in caption
 
 
 def test_nothing_to_show_says_why(tmp_path):

@@ -12,7 +12,7 @@ def test_importances_have_their_spread(tmp_path):
     assert bars.y[-1].startswith("lr ")  # the highest bar
     assert bars.x[-1] == max(bars.x)
     assert all(above >= 0 for above in (*bars.error_x.array, *bars.error_x.arrayminus))
-    assert caption.startswith("lr tells the best trials from the others most; its spread")
+    assert caption.startswith("lr separates the best trials from the others most; its spread")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ def test_rungs_show_who_was_stopped_there(tmp_path):
     assert list(went_on.x) == ["1", "2", "4", "8"]
     assert list(stopped.y) == [7, 0, 0, 0]
     assert list(went_on.y) == [5, 5, 4, 4]
-    assert caption == "Most trials were stopped at epoch 1: 7 of the 12 that came to it."
+    assert caption == "Most trials were stopped at epoch 1: 7 of the 12 that reached it."
 
 
 def test_nothing_to_show_says_why(tmp_path):

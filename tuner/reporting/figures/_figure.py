@@ -132,6 +132,7 @@ def styled(plot: go.Figure) -> go.Figure:
         colorway=COLOURS,
         font={"family": "system-ui, sans-serif", "size": 13},
         hoverlabel={"namelength": -1},
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"},
     )
     plot.update_xaxes(automargin=True, exponentformat="e")
     plot.update_yaxes(automargin=True, exponentformat="e")

@@ -21,10 +21,10 @@ _TITLES = {
 _CAPTIONS = {
     "trials": "Trials count when they end, however long they were.",
     "epochs": "Epochs of all trials together: the training that the search took.",
-    "seconds": "Time of searching, with what the strategy itself took; it depends on the machine.",
+    "seconds": "Time spent searching, the strategy's own included; it depends on the machine.",
 }
 _LINES = (
-    "A line is the mean over the seeds, from where all have a value, its band their range; a "
+    "A line is the mean over the seeds from where all have a value, and its band their range. A "
     "search that has ended keeps its best."
 )
 _SAMPLES = 50  # of each curve, evenly over what it spent
@@ -47,7 +47,6 @@ def draw(comparison: Comparison, axis: str) -> Drawing:
     plot.update_layout(
         xaxis={"title": unit, "rangemode": "tozero"},
         yaxis={"title": escaped(comparison.metric), "range": _range(curves, comparison.mode)},
-        legend={"orientation": "h", "y": 1.08},
         showlegend=True,
         height=420,
     )

@@ -11,7 +11,7 @@ from tuner.reporting.report import Report
 
 NOT_CONFIRMED = (
     "Nothing to show: the leaders were not retrained. The best of many noisy trials looks better "
-    "than it is; `tuner confirm` tells by how much."
+    "than it is; `tuner confirm` shows by how much."
 )
 
 
@@ -54,7 +54,6 @@ def draw(report: Report) -> Drawing:
         {
             "xaxis": {"type": "category"},
             "yaxis": {"title": escaped(confirmation.results.metric)},
-            "legend": {"orientation": "h", "y": 1.08},
         },
     )
     return " ".join(verdict(confirmation)), plot

@@ -39,12 +39,12 @@ def draw(report: Report, pair: tuple[str, str]) -> Drawing:
         selector={"type": "contour"},
     )
     plot.update_traces(
-        marker={"color": BLACK, "size": 5, "line": {"width": 1, "color": "white"}},
+        marker={"color": "white", "size": 6, "line": {"width": 1, "color": BLACK}},
         selector={"type": "scatter"},
     )
     caption = [
         f"The darker, the better {x} and {y} work together. The dots are trials; the surface "
-        "between them is drawn, not measured.",
+        "between them is interpolated, not measured.",
         *ranked.left_out(len(study.trials)),
     ]
     return " ".join(caption), plot

@@ -51,25 +51,27 @@ def draw(report: Report) -> Drawing:
     plot.update_layout(
         xaxis={"title": "epoch"},
         yaxis={"title": escaped(metric)},
-        legend={"orientation": "h", "y": 1.08},
         showlegend=True,
         height=440,
     )
     caption = [
-        "Trials that learn well leave the others early; one that crosses over late would have "
-        "been lost to early stopping."
+        "Trials that learn well pull ahead early. Early stopping would have lost one that crosses "
+        "over late."
     ]
     if rungs:
         epochs = ", ".join(str(rung.epoch) for rung in rungs)
         caption.append(f"Dotted lines are the rungs, at epoch {epochs}.")
     if len(ids) < len(reported):
-        caption.append(f"Of {len(reported)} curves {len(ids)} are drawn: the best, others evenly.")
+        caption.append(
+            f"Of {len(reported)} curves {len(ids)} are drawn: the best ones, and an even selection "
+            "of the others."
+        )
     values = [value for trial in reported.values() for _, value in trial.values(metric)]
     fence = fence_of(values, mode=report.results.mode)
     if fence is not None:
         _zoom(plot, values, fence, sign_of(report.results.mode))
         caption.append(
-            f"Values beyond {number(fence)} lie outside of the picture; zoom out to see them."
+            f"Values beyond {number(fence)} lie outside the picture; zoom out to see them."
         )
     return " ".join(caption), plot
 

@@ -21,7 +21,7 @@ def draw(report: Report) -> Drawing:
     plot.data[0].update(marker={"color": GREY, "size": 5, "opacity": 0.7}, name="a trial's best")
     if len(plot.data) > 1:
         plot.data[1].update(line={"color": BLUE, "width": 2.5, "shape": "hv"}, name="best so far")
-    plot.update_layout(legend={"orientation": "h", "y": 1.08}, xaxis_title="trial")
+    plot.update_layout(xaxis_title="trial")
     later = sum(trial.number > ranked.trials[0].number for trial in ranked.trials)
     return (
         f"Trials in the order of their ids: {later} after the best one brought nothing better. "

@@ -43,13 +43,13 @@ def draw(report: Report) -> Drawing:
     first = importances[0]
     overlapping = [one.name for one in importances[1:] if one.high >= first.low]
     sure = (
-        f"its spread overlaps with that of {joined(overlapping)}, so more trials would have to "
-        "tell which matters most"
+        f"its spread overlaps with that of {joined(overlapping)}, so it takes more trials to say "
+        "which matters most"
         if overlapping
         else "its spread overlaps with no other's"
     )
     return (
-        f"{first.name} tells the best trials from the others most; {sure}. The lines span nine in "
-        "ten resamples of the trials.",
+        f"{first.name} separates the best trials from the others most; {sure}. The lines span nine "
+        "in ten resamples of the trials.",
         plot,
     )

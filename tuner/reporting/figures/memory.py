@@ -15,7 +15,7 @@ def draw(report: Report) -> Drawing:
         return "Nothing to show: no trial reported peak_memory_mib.", None
     highest = max(peaks, key=lambda trial_id: peaks[trial_id])
     caption = (
-        f"The most that a trial took is {number(peaks[highest])} MiB (trial {highest}): "
-        "so much each slot must have; a trial far above the others is a config that costs memory."
+        f"The largest trial took {number(peaks[highest])} MiB (trial {highest}), so each slot "
+        "needs as much. A trial far above the others has a config that costs memory."
     )
     return caption, value_of_each_trial(peaks, report.results.trials, "peak memory, MiB")

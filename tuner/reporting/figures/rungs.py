@@ -10,7 +10,7 @@ from tuner.reporting.report import Report
 
 @figure("Who went on at each rung", section="stopping", order=20, half=True)
 def draw(report: Report) -> Drawing:
-    """A bar for each rung: the trials that came to it, stopped there or not."""
+    """A bar for each rung: the trials that reached it, stopped there or not."""
     savings = report.savings
     if savings is None or not savings.stops:
         return report.why_no_stop, None
@@ -26,13 +26,12 @@ def draw(report: Report) -> Drawing:
         {
             "barmode": "stack",
             "xaxis": {"title": "rung (epoch)", "type": "category"},
-            "yaxis": {"title": "trials that came to it"},
-            "legend": {"orientation": "h", "y": 1.08},
+            "yaxis": {"title": "trials that reached it"},
         },
     )
     most = max(rungs, key=lambda rung: rung.stopped)
     caption = (
         f"Most trials were stopped at epoch {most.epoch}: {most.stopped} of the {most.reached} "
-        "that came to it."
+        "that reached it."
     )
     return caption, plot

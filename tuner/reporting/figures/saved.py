@@ -42,7 +42,6 @@ def draw(report: Report) -> Drawing:
         {
             "xaxis": {"title": f"{unit} since the start"},
             "yaxis": {"title": "epochs, in total"},
-            "legend": {"orientation": "h", "y": 1.08},
         },
     )
     return _in_words(savings), plot

@@ -45,7 +45,6 @@ def draw(report: Report) -> Drawing:
             "categoryorder": "array",
             "categoryarray": [f"slot {n + 1}" for n in range(occupancy.slots)],
         },
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"},
         showlegend=True,
     )
     caption = [

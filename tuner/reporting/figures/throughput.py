@@ -19,7 +19,7 @@ def draw(report: Report) -> Drawing:
     slowest = min(rates, key=lambda trial_id: rates[trial_id])
     caption = (
         f"The median trial makes {number(median(rates.values()))} {unit}, the slowest "
-        f"(trial {slowest}) {number(rates[slowest])}: a slow one is a costly config, or shared its "
-        "device."
+        f"(trial {slowest}) {number(rates[slowest])}. A slow one has a costly config, or shared "
+        "its device."
     )
     return caption, value_of_each_trial(rates, report.results.trials, unit)
