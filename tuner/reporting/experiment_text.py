@@ -129,9 +129,10 @@ def _confirmed(metric: str, confirmed: Mapping[str, Any]) -> list[str]:
 def _retrained(confirmed: Mapping[str, Any]) -> list[str]:
     """The mean and the model of a confirmed leader, in the shape of `best --json`."""
     name, trial_id, seed = (confirmed[key] for key in ("experiment", "trial_id", "seed"))
-    mean, seeds = with_error(confirmed["mean"], confirmed["standard_error"]), confirmed["seeds"]
+    mean = with_error(confirmed["mean"], confirmed["standard_error"])
+    seeds = amount_of(confirmed["seeds"], "fresh seed")
     return [
-        f"  mean        {mean} over {seeds} fresh seeds; searched {number(confirmed['searched'])}",
+        f"  mean        {mean} over {seeds}; searched {number(confirmed['searched'])}",
         f"  model       trial {trial_id} of {printable(name)}, seed {seed}",
     ]
 

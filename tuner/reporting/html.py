@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import plotly.graph_objects as go
 import plotly.io
@@ -25,14 +25,6 @@ from tuner.reporting.report import Report, utc
 from tuner.results.comparison import Comparison
 from tuner.results.frames import flat
 from tuner.wording import amount_of, duration, number, printable, with_error
-
-
-class Tile(NamedTuple):
-    """A number of the report's summary."""
-
-    label: str
-    value: str
-    note: str
 
 
 def report_page(report: Report) -> str:
@@ -106,8 +98,8 @@ def write_page(path: Path, page: str) -> None:
     write_whole(path, lambda partial: partial.write_text(page, encoding="utf-8"))
 
 
-def tiles(report: Report) -> Iterator[Tile]:
-    """The summary in a few numbers."""
+def tiles(report: Report) -> Iterator[tuple[str, str, str]]:
+    """(label, value, note) of the few numbers that sum it up."""
     results, savings, occupancy = report.results, report.savings, report.occupancy
     if report.best:
         best, searched = report.best[0], _searched(report, report.best[0])
@@ -115,20 +107,20 @@ def tiles(report: Report) -> Iterator[Tile]:
         if confirmed := best.get("confirmed"):
             note += f"; confirmed mean {_mean(best)} of {confirmed['seeds']} seeds"
         value = number(searched["metrics"][results.metric])
-        yield Tile(f"best {printable(results.metric)}", value, note)
+        yield f"best {printable(results.metric)}", value, note
     ended = [f"{count} {status}" for status, count in results.counts.items() if count]
-    yield Tile("trials", str(len(results.trials)), ", ".join(ended) or "none has started")
+    yield "trials", str(len(results.trials)), ", ".join(ended) or "none has started"
     resumed = results.history.resumed
     again = f", resumed {'once' if resumed == 1 else f'{resumed} times'}" if resumed else ""
-    yield Tile("time", duration(occupancy.wall_s), f"of searching{again}")
+    yield "time", duration(occupancy.wall_s), f"of searching{again}"
     note = "nothing was stopped early"
     if savings and savings.stops:
         share = f"{savings.share:.0%} of all" if savings.share is not None else ""
         note = f"{savings.epochs} more saved by early stopping, {share}"
-    yield Tile("epochs trained", str(report.trained_epochs), note)
+    yield "epochs trained", str(report.trained_epochs), note
     if occupancy.busy_share is not None:
         slots = f"{amount_of(occupancy.slots, 'slot')} side by side"
-        yield Tile("slots busy", f"{occupancy.busy_share:.0%}", slots)
+        yield "slots busy", f"{occupancy.busy_share:.0%}", slots
 
 
 def best_table(report: Report) -> list[list[str]]:

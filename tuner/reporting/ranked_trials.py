@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import html
 import random
-import warnings
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -101,12 +100,11 @@ def ranked_trials(results: Results, study: optuna.Study) -> RankedTrials:
     frozen = {t.user_attrs["trial_id"]: t for t in study.get_trials(deepcopy=False)}
     scored = ranked(results.trials.values(), results.metric, mode=results.mode, scope="best")
     fence, sign = fence_of([v for v, _ in scored], mode=results.mode), sign_of(results.mode)
-    safe: dict[str, BaseDistribution] = {}
     trials, outside = [], 0
     for value, trial in scored:
         if fence is not None and sign * value > sign * fence:
             value, outside = fence, outside + 1
-        trials.append(_completed(frozen[trial.trial_id], value, safe))
+        trials.append(_completed(frozen[trial.trial_id], value))
     return RankedTrials(tuple(trials), results.metric, results.mode, fence, outside)
 
 
@@ -128,26 +126,24 @@ def fence_of(values: Sequence[float], *, mode: str) -> float | None:
 
 def _study(trials: Sequence[FrozenTrial], mode: str) -> optuna.Study:
     """A Study in memory of these trials, renumbered from 0."""
-    with quiet_optuna():
-        study = new_study(mode)
-        study.add_trials(trials)
+    study = new_study(mode)
+    study.add_trials(trials)
     return study
 
 
-def _completed(trial: FrozenTrial, value: float, safe: dict[str, BaseDistribution]) -> FrozenTrial:
-    """The trial with this value; `safe` keeps the distributions made for others."""
-    for name, distribution in trial.distributions.items():
-        if name not in safe:
-            safe[name] = distribution
-            if isinstance(distribution, CategoricalDistribution):
-                choices = [_safe_value(choice) for choice in distribution.choices]
-                safe[name] = CategoricalDistribution(choices)
+def _completed(trial: FrozenTrial, value: float) -> FrozenTrial:
     completed = copy(trial)
     completed.state, completed.value = TrialState.COMPLETE, float(value)
-    completed.distributions = {escaped(name): safe[name] for name in trial.distributions}
+    completed.distributions = {escaped(n): _safe(d) for n, d in trial.distributions.items()}
     completed.params = {escaped(name): _safe_value(v) for name, v in trial.params.items()}
     completed.datetime_complete = trial.datetime_complete or datetime.now()
     return completed
+
+
+def _safe(distribution: BaseDistribution) -> BaseDistribution:
+    if isinstance(distribution, CategoricalDistribution):
+        return CategoricalDistribution([_safe_value(choice) for choice in distribution.choices])
+    return distribution
 
 
 def escaped(text: object) -> str:
@@ -190,15 +186,14 @@ def importances(ranked: RankedTrials, *, seed: int = 0) -> list[Importance]:
     least 5) from all of them. It asks only who is among the best, so it does not matter that the
     others were stopped at different ages. The spread is that of resampling the trials.
     """
-    trials, names = ranked.trials, ranked.varying
+    trials, names, mode = ranked.trials, ranked.varying, ranked.mode
     if len(trials) < FEWEST or not names:
         return []
-    shares = _shares(trials, names, ranked.mode)
     chance = random.Random(seed)
-    resampled = [
-        _shares(chance.choices(trials, k=len(trials)), names, ranked.mode)
-        for _ in range(_RESAMPLES)
-    ]
+    with quiet_optuna():  # that few trials make it uncertain: the spread tells
+        shares = _shares(trials, names, mode)
+        resamples = [chance.choices(trials, k=len(trials)) for _ in range(_RESAMPLES)]
+        resampled = [_shares(resample, names, mode) for resample in resamples]
     cut = round(_RESAMPLES * (1 - _LEVEL) / 2)
     listed = []
     for name in names:
@@ -209,10 +204,8 @@ def importances(ranked: RankedTrials, *, seed: int = 0) -> list[Importance]:
 
 def _shares(trials: Sequence[FrozenTrial], names: Sequence[str], mode: str) -> dict[str, float]:
     best = min(1.0, max(0.1, _LEADING / len(trials)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that few trials make it uncertain: the spread tells
-        return get_param_importances(
-            _study(trials, mode),
-            evaluator=PedAnovaImportanceEvaluator(target_quantile=best),
-            params=[name for name in names if any(name in trial.params for trial in trials)],
-        )
+    return get_param_importances(
+        _study(trials, mode),
+        evaluator=PedAnovaImportanceEvaluator(target_quantile=best),
+        params=[name for name in names if any(name in trial.params for trial in trials)],
+    )
