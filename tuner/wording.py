@@ -73,7 +73,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of as many cells as lines of text, their columns aligned.
+    """A line of text for each row, with the columns aligned; the rows have equally many cells.
 
     >>> aligned([("A", "B"), ("long", "x")])
     ['A     B', 'long  x']
@@ -83,7 +83,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def joined(names: Sequence[str]) -> str:
-    """Names, at least one, as they stand in a sentence.
+    """Names (at least one) as one phrase of a sentence.
 
     >>> joined(["a"]), joined(["a", "b", "c"])
     ('a', 'a, b and c')
@@ -92,13 +92,13 @@ def joined(names: Sequence[str]) -> str:
 
 
 def printable(text: str) -> str:
-    """`text` with a space for every control character, so that no foreign text moves the cursor."""
+    """`text` with a space for each control character, so that no foreign text moves the cursor."""
     return "".join(char if char.isprintable() else " " for char in text)
 
 
 def program() -> str:
     """How to call this tuner from here: `tuner` where the PATH finds it, else by its path."""
-    own, found = Path(sys.argv[0]), shutil.which("tuner")
-    if own.name != "tuner" or not own.exists() or (found and os.path.samefile(found, own)):
+    own, on_path = Path(sys.argv[0]), shutil.which("tuner")
+    if own.name != "tuner" or not own.exists() or (on_path and os.path.samefile(on_path, own)):
         return "tuner"
     return shlex.quote(os.path.relpath(own))

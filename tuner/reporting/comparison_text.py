@@ -11,7 +11,7 @@ from tuner.wording import aligned, amount_of, duration, joined, number, printabl
 
 
 def comparison_text(comparison: Comparison) -> str:
-    """What each strategy reached in all and at equal spending, what that says, what differs."""
+    """What each strategy reached, in all and at equal spending; the verdict; what else differs."""
     sections = [
         [headline(comparison)],
         aligned(spent_table(comparison)),

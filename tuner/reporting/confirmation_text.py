@@ -16,7 +16,7 @@ _HEAD = ("TRIAL", "SEARCHED", "CONFIRMED", "SEEDS", "LESS THE FIRST", "APART")
 
 
 def confirmation_text(confirmation: Confirmation, test: Mapping[str, Any] | None = None) -> str:
-    """The leaders with their means, whether they can be told apart, and what the best one gives.
+    """The leaders with their means, whether these differ for sure, and the best one's model.
 
     `test` is what `tuner.export.evaluate.evaluate` measured of the model that is handed over.
     """
@@ -51,7 +51,7 @@ def _row(leader: Leader) -> tuple[str, ...]:
 
 
 def verdict(confirmation: Confirmation) -> Iterator[str]:
-    """In sentences: whether the leaders can be told apart, and what the search made of its best."""
+    """In sentences: whether the leaders differ for sure, and if the search flattered its best."""
     first, others = confirmation.chosen, confirmation.leaders[1:]
     level = "by the 95 % interval of the paired differences at equal seeds"
     equal = [one.trial_id for one in others if one.difference and not one.difference.is_settled]
@@ -71,7 +71,7 @@ def verdict(confirmation: Confirmation) -> Iterator[str]:
 
 
 def _optimism(confirmation: Confirmation) -> str:
-    """How much better than its mean the value was that the search showed for its best trial."""
+    """By how much the value that the search showed for its best trial beats that trial's mean."""
     best, metric = confirmation.first_searched, printable(confirmation.results.metric)
     if best.mean is None or best.optimism is None:
         return f"The search's best, trial {best.trial_id}, failed with every fresh seed."

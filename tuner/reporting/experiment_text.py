@@ -80,12 +80,12 @@ def model_lines(
 
 
 def command_name(results: Results) -> str:
-    """What to give a command as NAME: the name, or the folder where that lies elsewhere."""
+    """A command's NAME for the experiment: its name, or its folder if that lies elsewhere."""
     return folder_name(results.folder)
 
 
 def folder_name(folder: Path) -> str:
-    """What to give a command as NAME for the experiment in `folder`."""
+    """A command's NAME for the experiment in `folder`."""
     usual = storage_folder(None) / folder.name
     if folder.resolve() == usual.resolve():
         return shlex.quote(folder.name)

@@ -66,8 +66,8 @@ def columns_of(space: Mapping[str, Any]) -> tuple[Column, ...]:
 def row_of(config: Mapping[str, Any], columns: Iterable[Column]) -> dict[str, str | bool | float]:
     """The cells of `config` by column.
 
-    There is none for a column of a branch that was not taken, nor in a column of numbers for
-    anything else that a foreign journal has.
+    A column has none where its branch was not taken, or where it is one of numbers and a foreign
+    journal has something else.
     """
     return {
         column.name: column.cell(value)

@@ -162,9 +162,9 @@ def distributions_of(
         for name, value in config.items():
             values.setdefault(name, []).append(value)
     return {
-        name: _distribution(domains.get(name), found)
-        for name, found in values.items()
-        if found and (name in domains or len(set(map(repr, found))) > 1)
+        name: _distribution(domains.get(name), of_name)
+        for name, of_name in values.items()
+        if of_name and (name in domains or len(set(map(repr, of_name))) > 1)
     }
 
 

@@ -182,15 +182,16 @@ class Importance:
 def importances(ranked: RankedTrials, *, seed: int = 0) -> list[Importance]:
     """Each varying hyperparameter's importance, the greatest first; [] for fewer than 10 trials.
 
-    PED-ANOVA (Watanabe et al., IJCAI 2023; in Optuna): what tells the best tenth of the trials (at
-    least 5) from all of them. It asks only who is among the best, so it does not matter that the
-    others were stopped at different ages. The spread is that of resampling the trials.
+    PED-ANOVA (Watanabe et al., IJCAI 2023; in Optuna): what distinguishes the best tenth of the
+    trials (at least 5) from all of them. It asks only which are among the best, so it does not
+    matter that the others were stopped at different ages. The spread is that of resampling the
+    trials.
     """
     trials, names, mode = ranked.trials, ranked.varying, ranked.mode
     if len(trials) < FEWEST or not names:
         return []
     chance = random.Random(seed)
-    with quiet_optuna():  # that few trials make it uncertain: the spread tells
+    with quiet_optuna():  # it warns of few trials; the spread shows what that means
         shares = _shares(trials, names, mode)
         resamples = [chance.choices(trials, k=len(trials)) for _ in range(_RESAMPLES)]
         resampled = [_shares(resample, names, mode) for resample in resamples]

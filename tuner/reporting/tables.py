@@ -21,7 +21,7 @@ _STYLES = {"ok": "green", "warning": "yellow", "broken": "bold red"}
 
 
 def experiments_table(experiments: Sequence[Listed]) -> str:
-    """One line an experiment; says so where there is none."""
+    """One line an experiment; how to start one where there is none."""
     if not experiments:
         return "no experiments yet; start with: tuner run digits"
     rows = [
@@ -39,7 +39,7 @@ def experiments_table(experiments: Sequence[Listed]) -> str:
 
 
 def jobs_table(jobs: Sequence[Job], *, now: float) -> str:
-    """One line a job; says so where there is none. now: seconds since the epoch."""
+    """One line a job; how to start one where there is none. now: seconds since the epoch."""
     if not jobs:
         return "no jobs yet; start one with: tuner submit digits"
     rows = [

@@ -1,7 +1,7 @@
-"""What a figure is, how the pages find and draw theirs, and how all of them look.
+"""What a figure is, how the pages find and draw their figures, and how all of them look.
 
 A module of this package without a leading underscore is a figure: it decorates one function with
-`figure`, and the page shows it. Nothing else has to be told of it.
+`figure`, and the page shows it. No other file needs to change.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tuner.record.history import TrialRecord
 from tuner.reporting.optuna_study import quiet_optuna
 from tuner.wording import printable
 
-# Okabe and Ito, "Color Universal Design" (2008): colour-blind readers can tell them apart, too
+# Okabe and Ito, "Color Universal Design" (2008): colour-blind readers can distinguish them, too
 BLUE, ORANGE, GREEN, VERMILLION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 SKY, PURPLE, BLACK, GREY = "#56B4E9", "#CC79A7", "#000000", "#999999"
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, VERMILLION, SKY, BLACK)
@@ -99,9 +99,9 @@ def figure(
 
 
 def _drawn(title: str, draw: Callable[..., Drawing], *args: Any) -> Drawing:
-    """A library that fails on an odd experiment costs that figure, not the page.
+    """Draw; a library that fails on an odd experiment costs that figure, not the page.
 
-    The figure and a warning of the log say what happened.
+    Its caption and a warning in the log then say what happened.
     """
     try:
         with quiet_optuna():
@@ -118,8 +118,8 @@ def draw_section(section: Section, subject: Any) -> list[Figure]:
     for module in iter_modules([str(Path(__file__).parent)]):
         if not module.name.startswith("_"):
             import_module(f"{__package__}.{module.name}")
-    declared = sorted((place, figures) for name, place, figures in _DECLARED if name == section)
-    return [one for _, figures in declared for one in figures(subject)]
+    declared = sorted((one for one in _DECLARED if one[0] == section), key=lambda one: one[1])
+    return [drawn for _, _, figures in declared for drawn in figures(subject)]
 
 
 def styled(plot: go.Figure) -> go.Figure:

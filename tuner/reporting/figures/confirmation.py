@@ -1,4 +1,4 @@
-"""The figure of a confirmation: what each leader gives with fresh seeds, beside what it showed."""
+"""The figure of a confirmation: each leader's value with fresh seeds, beside the searched one."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tuner.wording import joined, number
 _MOST = 8
 _MOST_POINTS = 1000
 _BEST = 10  # one trial in so many
-_MOST_LISTED = 3  # values; of more, the least and the greatest are given
+_MOST_LISTED = 3  # values; of more, only the least and the greatest
 
 
 def _leading(report: Report) -> Iterator[Variant]:
