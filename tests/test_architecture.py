@@ -117,7 +117,7 @@ def test_the_command_line_starts_without_anything_heavy() -> None:
 
 
 def test_results_are_read_without_ray_and_torch() -> None:
-    loaded = imported_by("import tuner.results.results, tuner.reporting.text")
+    loaded = imported_by("import tuner.results.results, tuner.reporting.experiment_text")
     assert not loaded & {"ray", "torch"}
 
 

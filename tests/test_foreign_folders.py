@@ -28,7 +28,7 @@ from tuner.cluster import connect as cluster
 from tuner.errors import CheckpointError, TunerError, UsageError
 from tuner.record.digest import sha256_of
 from tuner.record.journal import Journal
-from tuner.reporting import board
+from tuner.reporting import tensorboard_server
 from tuner.reporting.follow import standing
 from tuner.results.results import Results
 from tuner.search import run as driver
@@ -239,7 +239,7 @@ class Code:
 def test_looking_exporting_refining_and_reporting_import_nothing_that_it_names(
     with_code, capfd, monkeypatch
 ):
-    monkeypatch.setattr(board, "serve", lambda folder, port: print(f"port {port}"))
+    monkeypatch.setattr(tensorboard_server, "serve", lambda folder, port: print(f"port {port}"))
     for command in (*READING, *SLOWER[1:], ["tensorboard", "x"]):
         assert call(*command)
     assert "their_module" not in sys.modules

@@ -30,12 +30,13 @@ def with_error(mean: float, standard_error: float | None) -> str:
 
 
 def amount_of(amount: float, noun: str) -> str:
-    """An amount with its noun.
+    """An amount with its noun; of a float at most four significant digits.
 
-    >>> amount_of(1, "CPU"), amount_of(0.25, "GPU"), amount_of(10, "epoch")
-    ('1 CPU', '0.25 GPUs', '10 epochs')
+    >>> amount_of(1, "CPU"), amount_of(0.25, "GPU"), amount_of(12345, "epoch")
+    ('1 CPU', '0.25 GPUs', '12345 epochs')
     """
-    return f"{number(float(amount))} {noun}{'' if amount == 1 else 's'}"
+    shown = f"{amount:.4g}" if isinstance(amount, float) else amount
+    return f"{shown} {noun}{'' if amount == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:
@@ -72,7 +73,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of as many cells as lines of text, their columns aligned.
+    """A line of text for each row, with the columns aligned; the rows have equally many cells.
 
     >>> aligned([("A", "B"), ("long", "x")])
     ['A     B', 'long  x']
@@ -81,23 +82,23 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
-def listed(names: Sequence[str]) -> str:
-    """Names, at least one, as they stand in a sentence.
+def joined(names: Sequence[str]) -> str:
+    """Names (at least one) as one phrase of a sentence.
 
-    >>> listed(["a"]), listed(["a", "b", "c"])
+    >>> joined(["a"]), joined(["a", "b", "c"])
     ('a', 'a, b and c')
     """
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def printable(text: str) -> str:
-    """`text` with a space for every control character, so that no foreign text moves the cursor."""
+    """`text` with a space for each control character, so that no foreign text moves the cursor."""
     return "".join(char if char.isprintable() else " " for char in text)
 
 
 def program() -> str:
     """How to call this tuner from here: `tuner` where the PATH finds it, else by its path."""
-    own, found = Path(sys.argv[0]), shutil.which("tuner")
-    if own.name != "tuner" or not own.exists() or (found and os.path.samefile(found, own)):
+    own, on_path = Path(sys.argv[0]), shutil.which("tuner")
+    if own.name != "tuner" or not own.exists() or (on_path and os.path.samefile(on_path, own)):
         return "tuner"
     return shlex.quote(os.path.relpath(own))

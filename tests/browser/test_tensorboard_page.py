@@ -4,8 +4,8 @@ Screenshots go to build/screenshots.
 """
 
 import pytest
-from boards import Board
 from chromium import chromium
+from tensorboard_process import RunningTensorBoard
 
 pytestmark = pytest.mark.browser
 
@@ -60,7 +60,7 @@ class Page:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     with chromium() as browser:
-        board = Board(tmp_path_factory.mktemp("storage"))
+        board = RunningTensorBoard(tmp_path_factory.mktemp("storage"))
         try:
             board.sessions()
             page = Page(browser, f"http://127.0.0.1:{board.port}")

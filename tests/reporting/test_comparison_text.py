@@ -41,7 +41,7 @@ def test_equal_strategies_cannot_be_told_apart(comparison):
 def test_one_seed_or_none_in_common_tells_nothing(tmp_path):
     one = search(tmp_path / "r", 12, seed=0)
     *_, same = verdict(Comparison([one, hyperopt(tmp_path / "h0", 0)]))
-    assert "with the one seed that both have, which tells nothing of the spread" in same
+    assert "with the one seed that both have, which says nothing about the spread" in same
     *_, other = verdict(Comparison([one, hyperopt(tmp_path / "h1", 1)]))
     assert "no seed in common" in other
 

@@ -8,8 +8,6 @@ import pytest
 from confirmed import retrained, searched
 
 from tuner.reporting.confirmation_text import confirmation_text
-from tuner.reporting.tables import best_text
-from tuner.results.best import best_json
 from tuner.results.confirmation import Confirmation
 from tuner.results.results import Results
 
@@ -65,13 +63,3 @@ def test_what_the_seeds_cannot_tell(search: Results) -> None:
     text = text_of(search, [[None, None], [0.8, 0.7]])
     assert "The search's best, trial 00001, failed with every fresh seed." in text
     assert "all failed" in text
-
-
-def test_best_tells_what_it_shows(search: Results) -> None:
-    retrained(search, [[0.97, 0.98, 0.99]])
-    lines = best_text(best_json(search)[0]).splitlines()
-    assert lines[:3] == [
-        "trial 00001, epoch 2, confirmed",
-        "  mean        0.98 +- 0.0058 over 3 fresh seeds; searched 0.95",
-        "  model       trial 00002 of digits-confirm, seed 4",
-    ]

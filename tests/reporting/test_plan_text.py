@@ -1,10 +1,15 @@
-"""What `tuner validate` says."""
+"""What `tuner validate` and `tuner refine` say."""
+
+import json
+from pathlib import Path
 
 import yaml
+from confirmed import searched
 
 from tuner.planning.plan import plan_of
 from tuner.planning.validation import Machine
-from tuner.reporting.plan_text import plan_text
+from tuner.reporting.plan_text import plan_text, refinement_json, refinement_text
+from tuner.results.refinement import refine
 from tuner.spec.experiment import ExperimentSpec, build_spec
 
 SPEC = {
@@ -64,7 +69,7 @@ def test_the_nodes_of_a_cluster_are_told_with_what_fits_on_each():
     assert [line.strip() for line in lines[at + 1 : at + 4]] == [
         "1 on 10.0.0.1 with 4 CPUs",
         "0 on 10.0.0.2 with 2 CPUs and 1 GPU",
-        "1 whose workers lie on several nodes",
+        "1 whose workers span several nodes",
     ]
     assert lines[at + 4].startswith("  Stopping")
 
@@ -105,3 +110,26 @@ def test_the_spec_follows_and_reads_back():
     after = text.partition("Its spec\n")[2]
     assert ExperimentSpec.from_text(after) == spec
     assert yaml.safe_load(after)["name"] == "mine"
+
+
+def test_each_domain_beside_what_it_was_and_the_command(tmp_path):
+    space = {"lr": "loguniform(0.001, 1)", "k": 3}
+    search = searched(
+        tmp_path / "digits", {0.1: 0.9}, search={"strategy": "random", "space": {"lr": space["lr"]}}
+    )
+    refinement = refine(search, points=3)
+    path = Path("my own.yaml")
+    assert refinement_text(refinement, path, space).splitlines() == [
+        "The region of the best 1 of 2 trials of digits: val_accuracy 0.9 to 0.9.",
+        "3 trials, 3 values of each continuous domain.",
+        "  lr  loguniform(0.0501, 0.2)  (was loguniform(0.001, 1))",
+        "Written to my own.yaml",
+        "Run it with: tuner run 'my own.yaml'",
+    ]
+    assert json.loads(json.dumps(refinement_json(refinement, path))) == {
+        "path": "my own.yaml",
+        "command": "tuner run 'my own.yaml'",
+        "trials": 3,
+        "leading": ["00000"],
+        "space": {"lr": "loguniform(0.0501, 0.2)"},
+    }

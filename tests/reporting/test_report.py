@@ -5,8 +5,9 @@ from statistics import median
 import pytest
 from confirmed import retrained, searched
 from stories import ODD, odd, search
+from synthetic import Writer, make_folder
 
-from tuner.reporting.report import Report, utc
+from tuner.reporting.report import Report, throughput_of, utc
 from tuner.results.results import Results
 
 
@@ -72,3 +73,27 @@ def test_why_there_is_no_best_is_told(tmp_path):
     assert report.best == []
     assert report.why_no_best == "x has no usable trial: 3 failed (nan)"
     assert Report(search(tmp_path / "y", 3)).why_no_best == ""
+
+
+def test_images_a_second_where_they_are_reported(tmp_path):
+    writer = Writer(make_folder(tmp_path / "x"))
+    writer.trial(0, [{"images_per_s": v, "peak_memory_mib": 10 * v} for v in (1.0, 5.0, 3.0)])
+    writer.trial(1, [{"images_per_s": 9.0}])
+    writer.trial(2, [0.5])
+    writer.end()
+    trials = Results(writer.folder).trials.values()
+    found = throughput_of(trials)
+    assert (found.rates, found.unit) == ({"00000": 3, "00001": 9}, "images a second")
+    assert Report(Results(writer.folder)).peaks_mib == {"00000": 50}
+
+
+def test_else_epochs_a_minute(tmp_path):
+    report = Report(odd(tmp_path / "x", "one_trial"))  # two epochs in three seconds
+    found = report.throughput
+    assert (found.rates, found.unit) == ({"00000": 40}, "epochs a minute")
+    assert report.peaks_mib == {}
+
+
+def test_without_an_epoch_there_is_none(tmp_path):
+    assert throughput_of(odd(tmp_path / "x", "no_report").trials.values()) is None
+    assert throughput_of(search(tmp_path / "y", 0).trials.values()) is None

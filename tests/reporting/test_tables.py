@@ -1,19 +1,15 @@
-"""The tables of `tuner ls` and `tuner best`."""
+"""The tables of `tuner ls`, `tuner jobs` and `tuner doctor`."""
 
 from pathlib import Path
 
-from tuner.reporting.tables import best_text, experiments_table, jobs_table
+import pytest
+from rich.console import Console
+
+from tuner.doctor.finding import Finding
+from tuner.reporting.tables import experiments_table, findings_table, jobs_table
 from tuner.results.listing import Listed
 
 COUNTS = {"completed": 3, "stopped": 8, "failed": 1, "running": 0, "interrupted": 0}
-BEST = {
-    "trial_id": "00007",
-    "config": {"lr": 0.123456, "optimizer": "sgd"},
-    "epoch": 9,
-    "metrics": {"val_loss": 0.0312345, "val_accuracy": 0.99},
-    "checkpoint": "results/digits/trials/00007/checkpoints/9/state.pt",
-    "shown": "searched",
-}
 
 
 def listed(name, **changes):
@@ -44,23 +40,6 @@ def test_a_foreign_name_moves_no_cursor():
     assert len(experiments_table([listed("a\nb")]).splitlines()) == 2
 
 
-def test_the_best_trial():
-    assert best_text(BEST).splitlines() == [
-        "trial 00007, epoch 9, searched",
-        "  metrics",
-        "    val_loss      0.03123",
-        "    val_accuracy  0.99",
-        "  config",
-        "    lr            0.1235",
-        "    optimizer     sgd",
-        "  checkpoint  results/digits/trials/00007/checkpoints/9/state.pt",
-    ]
-
-
-def test_a_best_epoch_without_a_checkpoint_says_so():
-    assert best_text(BEST | {"checkpoint": None}).endswith("none kept at this epoch")
-
-
 def test_jobs_are_listed_with_their_commands():
     from tuner.cluster.jobs import Job
 
@@ -72,3 +51,40 @@ def test_jobs_are_listed_with_their_commands():
     assert first.endswith("1m 12s  tuner run x")
     assert second.split() == ["bc", "pending", "tuner", "run", "y"]
     assert jobs_table([], now=0.0).startswith("no jobs yet")
+
+
+GOOD = Finding("machine", "CPUs", "4 of 4")
+SLOW = Finding("machine", "disk", "slow \x1b[31m", "warning", "buy another")
+BROKEN = Finding("versions", "ray", "not installed", "broken", "pip install ray")
+
+
+def text(findings):
+    console = Console(width=80, no_color=True)
+    with console.capture() as capture:
+        console.print(findings_table(findings))
+    return [line.rstrip() for line in capture.get().rstrip().splitlines()]
+
+
+def test_findings_advice_and_verdict():
+    assert text([GOOD, SLOW, BROKEN]) == [
+        "machine   CPUs  4 of 4         ok",
+        "          disk  slow  [31m     warning",
+        "versions  ray   not installed  broken",
+        "",
+        "warning  machine, disk: buy another",
+        "broken  versions, ray: pip install ray",
+        "",
+        "A search would not work: 1 finding.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("findings", "verdict"),
+    [
+        ([GOOD], "Nothing would break a search."),
+        ([GOOD, SLOW], "Nothing would break a search, 1 warning."),
+        ([BROKEN, BROKEN], "A search would not work: 2 findings."),
+    ],
+)
+def test_the_verdict(findings, verdict):
+    assert text(findings)[-1] == verdict

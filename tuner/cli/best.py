@@ -28,7 +28,7 @@ def best(
 
     Once the leaders are confirmed, they come first, by their means.
     """
-    from tuner.reporting.tables import best_text
+    from tuner.reporting.experiment_text import best_text
     from tuner.results.best import best_json
 
     leaders = best_json(tuner.load_results(name, storage), top=top or 1, metric=metric, mode=mode)

@@ -26,8 +26,7 @@ def compare(names: tuple[str, ...], html: str | None, storage: str | None, as_js
 
     comparison = tuner.compare(*names, storage=storage)
     if html is not None:
-        from tuner.reporting.comparison_page import comparison_page
-        from tuner.reporting.page import write_page
+        from tuner.reporting.html import comparison_page, write_page
 
         write_page(Path(html).expanduser(), comparison_page(comparison))
         click.echo(html, err=True)

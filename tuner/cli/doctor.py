@@ -23,7 +23,7 @@ def doctor(storage: str | None, address: str | None, as_json: bool) -> int:
     else:
         from rich.console import Console
 
-        from tuner.reporting.doctor_text import doctor_table
+        from tuner.reporting.tables import findings_table
 
-        Console(highlight=False).print(doctor_table(findings))
+        Console(highlight=False).print(findings_table(findings))
     return int(broken)

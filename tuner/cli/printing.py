@@ -47,7 +47,7 @@ def announce_import(trainable: object, source: str) -> None:
 
 def print_outcome(results: Results, *, evaluate: bool, as_json: bool) -> int:
     """Print what came of a search; its exit code."""
-    from tuner.reporting.text import summary
+    from tuner.reporting.experiment_text import summary
     from tuner.results.confirmations import confirmation_of
 
     if results.spec.get("confirms") and (confirmation := confirmation_of(results)):

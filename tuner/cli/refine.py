@@ -29,7 +29,7 @@ def refine(name: str, points: int, to: str | None, storage: str | None, as_json:
 
     The file is an experiment for `tuner run`; look at it, change it, run it.
     """
-    from tuner.reporting.refinement_text import refinement_json, refinement_text
+    from tuner.reporting.plan_text import refinement_json, refinement_text
     from tuner.results import refinement
 
     results = tuner.load_results(name, storage)

@@ -38,7 +38,7 @@ def report(name: str, kind: str, to: str | None, storage: str | None) -> int:
     """
     results = tuner.load_results(name, storage)
     if kind == "optuna":
-        from tuner.reporting.study import study_of, write_study
+        from tuner.reporting.optuna_study import study_of, write_study
 
         if to is None:
             raise UsageError("--format optuna needs --to URL, as in --to sqlite:///study.db")
@@ -47,12 +47,12 @@ def report(name: str, kind: str, to: str | None, storage: str | None) -> int:
         click.echo(f"study {study.study_name!r} of {len(results.trials)} trials")
         return 0
     from tuner.record.plain_files import check_folder
-    from tuner.reporting.page import write_page
+    from tuner.reporting.html import write_page
     from tuner.reporting.report import Report
 
     content = Report(results)
     if kind == "html":
-        from tuner.reporting.report_page import report_page
+        from tuner.reporting.html import report_page
 
         path = Path(to).expanduser() if to else results.folder / "report.html"
         if not to:

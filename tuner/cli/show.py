@@ -20,7 +20,7 @@ def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
     """Show how experiment NAME stands and its best trial."""
     from tuner.record.events import RUNNING
     from tuner.reporting import follow as following
-    from tuner.reporting.text import summary
+    from tuner.reporting.experiment_text import summary
     from tuner.results.best import show_json
 
     results = tuner.load_results(name, storage)

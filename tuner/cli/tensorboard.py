@@ -15,7 +15,7 @@ from tuner.cli import options
 def tensorboard(name: str, port: int, storage: str | None) -> int:
     """Open TensorBoard on experiment NAME, on this machine only."""
     from tuner.record.remote.mirror import curves_followed
-    from tuner.reporting.board import serve
+    from tuner.reporting.tensorboard_server import serve
 
     results = tuner.load_results(name, storage)
     with curves_followed(results.folder):

@@ -41,7 +41,9 @@ def resolve(
     machine = Machine.here() if address == "local" else None
     spec, source = resolve_spec(experiment, changes, strategy=flags["strategy"], machine=machine)
     if spec.warm_start:
-        warm = warm_start_of(spec)  # raises where it cannot work, before anything starts
+        from tuner.search.warm_start import warm_start_of
+
+        warm = warm_start_of(spec)  # raises if it cannot work, before anything starts
         for note in warm.notes if warm else ():
             click.echo(printable(f"warm start: {note}"), err=True)
     return spec, source

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from textwrap import fill
 
 from tuner.results.comparison import RANKED_BY, Comparison, Side
 from tuner.results.statistics import Mean
-from tuner.wording import (
-    aligned,
-    amount_of,
-    duration,
-    listed,
-    number,
-    printable,
-    with_error,
-)
+from tuner.wording import aligned, amount_of, duration, joined, number, printable, with_error
 
 
 def comparison_text(comparison: Comparison) -> str:
-    """What each strategy reached in all and at equal spending, what that says, what differs."""
+    """What each strategy reached, in all and at equal spending; the verdict; what else differs."""
     sections = [
         [headline(comparison)],
         aligned(spent_table(comparison)),
@@ -31,59 +23,55 @@ def comparison_text(comparison: Comparison) -> str:
 
 
 def headline(comparison: Comparison) -> str:
-    """What is compared, by what."""
+    """What is compared, and by which objective."""
     strategies = [side.strategy for side in comparison.sides]
     count = sum(len(side.entrants) for side in comparison.sides)
     metric = f"{printable(comparison.metric)} ({comparison.mode})"
-    return f"{listed(strategies)} by {metric}, {count} experiments"
+    return f"{joined(strategies)} by {metric}, {count} experiments"
 
 
 def spent_table(comparison: Comparison) -> list[Sequence[str]]:
     """The head and a row a strategy: what its experiments spent on average, and reached."""
-    head = ("STRATEGY", "SEEDS", "TRIALS", "EPOCHS", "TIME", "BEST")
-    return [head, *map(_spent, comparison.sides)]
+    rows = [
+        (
+            side.strategy,
+            str(len(side.entrants)),
+            number(side.spent("trials")),
+            number(side.spent("epochs")),
+            duration(side.spent("seconds")),
+            _mean(side.best),
+        )
+        for side in comparison.sides
+    ]
+    return [("STRATEGY", "SEEDS", "TRIALS", "EPOCHS", "TIME", "BEST"), *rows]
 
 
 def equal_table(comparison: Comparison) -> list[Sequence[str]]:
     """The head and a row a strategy: what it had reached at the most that all have spent."""
-    head = ("STRATEGY", *(f"AT {budget.upper()}" for budget in budgets(comparison).values()))
-    spent = comparison.budgets.items()
-    rows = (
-        [s.strategy, *(_mean(s.at(a, budget)) for a, budget in spent)] for s in comparison.sides
-    )
+    spent = comparison.budgets
+    head = ("STRATEGY", *(f"AT {_budget(comparison, axis).upper()}" for axis in spent))
+    rows = [
+        (side.strategy, *(_mean(side.at(axis, budget)) for axis, budget in spent.items()))
+        for side in comparison.sides
+    ]
     return [head, *rows]
 
 
-def budgets(comparison: Comparison) -> Mapping[str, str]:
-    """axis -> the equal spending in words."""
-    spent = comparison.budgets
-    return {
-        "trials": amount_of(spent["trials"], "trial"),
-        "epochs": amount_of(spent["epochs"], "epoch"),
-        "seconds": duration(spent["seconds"]),
-    }
-
-
 def verdict(comparison: Comparison) -> Iterator[str]:
-    """In sentences: which strategy is ahead at equal epochs, and of which that is sure."""
+    """In sentences: which strategy is ahead at equal epochs, and of which others that is sure."""
     first, others = comparison.sides[0], comparison.sides[1:]
     if not others:
         yield f"All are of one strategy, {first.strategy}: their spread is that of the seed."
         return
-    yield f"After {budgets(comparison)[RANKED_BY]} {first.strategy} is ahead."
+    yield f"After {_budget(comparison, RANKED_BY)} {first.strategy} is ahead."
     for side in others:
         yield _beside(comparison, first, side)
 
 
-def _spent(side: Side) -> Sequence[str]:
-    return (
-        side.strategy,
-        str(len(side.entrants)),
-        number(side.spent("trials")),
-        number(side.spent("epochs")),
-        duration(side.spent("seconds")),
-        _mean(side.best),
-    )
+def _budget(comparison: Comparison, axis: str) -> str:
+    """The most that all have spent of `axis`, in words."""
+    spent = comparison.budgets[axis]
+    return duration(spent) if axis == "seconds" else amount_of(spent, axis.removesuffix("s"))
 
 
 def _beside(comparison: Comparison, first: Side, side: Side) -> str:
@@ -96,8 +84,8 @@ def _beside(comparison: Comparison, first: Side, side: Side) -> str:
     behind = f"{abs(less.mean):.2g} behind"
     if less.low is None or less.high is None:
         return (
-            f"{side.strategy} is {behind} with the one seed that both have, which tells nothing "
-            "of the spread: run more seeds."
+            f"{side.strategy} is {behind} with the one seed that both have, which says nothing "
+            "about the spread: run more seeds."
         )
     seeds = f"{less.low:+.2g} to {less.high:+.2g} by the 95 % interval over {less.n} paired seeds"
     if less.is_settled:

@@ -7,16 +7,16 @@ from textwrap import fill
 from typing import Any
 
 from tuner.places import shown
-from tuner.reporting.text import folder_name
+from tuner.reporting.experiment_text import folder_name, model_lines
 from tuner.results.confirmation import Confirmation, Leader
 from tuner.results.statistics import Mean
-from tuner.wording import aligned, listed, number, printable, program, with_error
+from tuner.wording import aligned, joined, number, printable, program, with_error
 
 _HEAD = ("TRIAL", "SEARCHED", "CONFIRMED", "SEEDS", "LESS THE FIRST", "APART")
 
 
 def confirmation_text(confirmation: Confirmation, test: Mapping[str, Any] | None = None) -> str:
-    """The leaders with their means, whether they can be told apart, and what the best one gives.
+    """The leaders with their means, whether these differ for sure, and the best one's model.
 
     `test` is what `tuner.export.evaluate.evaluate` measured of the model that is handed over.
     """
@@ -24,20 +24,9 @@ def confirmation_text(confirmation: Confirmation, test: Mapping[str, Any] | None
         [_head(confirmation)],
         aligned([_HEAD, *map(_row, confirmation.leaders)]),
         [fill(line, 80) for line in verdict(confirmation)],
-        [*_model(confirmation, test or {})],
+        _model(confirmation, test or {}),
     ]
     return "\n\n".join("\n".join(section) for section in sections)
-
-
-def confirmed_lines(best: Mapping[str, Any]) -> list[str]:
-    """What a confirmed leader's entry of `best --json` says of its mean and of its model."""
-    found = best["confirmed"]
-    name, trial_id, seed = found["experiment"], found["trial_id"], found["seed"]
-    mean, seeds = with_error(found["mean"], found["standard_error"]), found["seeds"]
-    return [
-        f"  mean        {mean} over {seeds} fresh seeds; searched {number(found['searched'])}",
-        f"  model       trial {trial_id} of {printable(name)}, seed {seed}",
-    ]
 
 
 def _head(confirmation: Confirmation) -> str:
@@ -62,7 +51,7 @@ def _row(leader: Leader) -> tuple[str, ...]:
 
 
 def verdict(confirmation: Confirmation) -> Iterator[str]:
-    """In sentences: whether the leaders can be told apart, and what the search made of its best."""
+    """In sentences: whether the leaders differ for sure, and if the search flattered its best."""
     first, others = confirmation.chosen, confirmation.leaders[1:]
     level = "by the 95 % interval of the paired differences at equal seeds"
     equal = [one.trial_id for one in others if one.difference and not one.difference.is_settled]
@@ -70,60 +59,50 @@ def verdict(confirmation: Confirmation) -> Iterator[str]:
         yield "One seed tells nothing of the spread: give --seeds 3 or more to compare leaders."
     elif equal:
         yield (
-            f"Trial {first.trial_id} cannot be told apart from {listed(equal)}, {level}; "
-            "it is taken for its mean."
+            f"Trial {first.trial_id} cannot be told apart from {joined(equal)}, {level}; "
+            "it is chosen for its mean."
         )
     elif others:
         yield f"Trial {first.trial_id} is better than the others, {level}."
     values = [leader.values.values() for leader in confirmation.leaders]
-    if len(confirmation.seeds) > 1 and all(len(set(found)) <= 1 for found in values):
+    if len(confirmation.seeds) > 1 and all(len(set(of_seeds)) <= 1 for of_seeds in values):
         yield "No result depends on the seed: the trainable does not use it."
-    yield from _optimism(confirmation)
+    yield _optimism(confirmation)
 
 
-def _optimism(confirmation: Confirmation) -> Iterator[str]:
-    """What selection made of the value that the search has shown for its best trial."""
+def _optimism(confirmation: Confirmation) -> str:
+    """By how much the value that the search showed for its best trial beats that trial's mean."""
     best, metric = confirmation.first_searched, printable(confirmation.results.metric)
     if best.mean is None or best.optimism is None:
-        yield f"The search's best, trial {best.trial_id}, failed with every fresh seed."
-        return
+        return f"The search's best, trial {best.trial_id}, failed with every fresh seed."
     flattered = best.optimism < 0 if confirmation.results.mode == "min" else best.optimism > 0
     by = f"flattered it by {number(abs(best.optimism))}" if flattered else "did not flatter it"
-    yield (
+    return (
         f"The search's best, trial {best.trial_id}, showed {metric} {number(best.searched)} and "
         f"gives {number(best.mean.mean)} on average: the search {by}."
     )
 
 
-def _model(confirmation: Confirmation, test: Mapping[str, Any]) -> Iterator[str]:
-    best = confirmation.best_json()
-    seed, leader = confirmation.trial.seed, confirmation.chosen
-    values = {
-        name: number(value)
+def _model(confirmation: Confirmation, test: Mapping[str, Any]) -> list[str]:
+    best, leader = confirmation.best_json(), confirmation.chosen
+    metrics = {
+        name: value
         for name, value in best["metrics"].items()
         if name.startswith("val_") or name == confirmation.results.metric
     }
-    measured = {name: value for name, value in test.items() if name.startswith("test_")}
-    values |= {name: f"{number(value)}  (held-out test split)" for name, value in measured.items()}
-    config = {printable(name): number(value) for name, value in leader.config.items()}
-    width = max(map(len, [*values, *config]), default=0)
-    yield f"Confirmed: trial {leader.trial_id}, its model of seed {seed}, epoch {best['epoch']}"
-    yield from (f"  {printable(name):<{width}}  {value}" for name, value in values.items())
-    yield "Its config"
-    yield from (f"  {name:<{width}}  {value}" for name, value in config.items())
-    yield ""
-    yield f"Results      {printable(shown(confirmation.results.folder))}"
-    yield f"Hand over    {program()} export {_search_name(confirmation)} --to DIR"
-
-
-def _search_name(confirmation: Confirmation) -> str:
-    """What to give a command as the search's NAME."""
     folder = confirmation.results.folder
-    return folder_name(folder.with_name(confirmation.confirms.name))
+    return [
+        f"Confirmed: trial {leader.trial_id}, its model of seed {confirmation.trial.seed}, "
+        f"epoch {best['epoch']}",
+        *model_lines(metrics, leader.config, test),
+        "",
+        f"Results      {printable(shown(folder))}",
+        f"Hand over    {program()} export "
+        f"{folder_name(folder.with_name(confirmation.confirms.name))} --to DIR",
+    ]
 
 
 def _with_interval(less: Mean) -> str:
-    between = (
-        "" if less.low is None or less.high is None else f" ({less.low:+.2g} to {less.high:+.2g})"
-    )
-    return f"{less.mean:+.2g}{between}"
+    if less.low is None or less.high is None:
+        return f"{less.mean:+.2g}"
+    return f"{less.mean:+.2g} ({less.low:+.2g} to {less.high:+.2g})"

@@ -1,16 +1,19 @@
-"""What TensorBoard's HPARAMS tab knows of a search: its columns, and a row for every trial.
+"""TensorBoard's HPARAMS tab of a search: its columns, and a row for every trial.
 
-TensorBoard takes the columns from the first run that it meets, so they come from the search space
-and not from configs, and are the same in every run. It prints every number with five digits
-(64 as 64.000), so whole numbers are given as text where there are few of them; wider ranges stay
-numbers, to be filtered by their bounds.
+TensorBoard takes the columns from the first run that it meets, so they come from the search space,
+not from configs, and are the same in every run. It prints every number with five digits (64 as
+64.000), so a few whole numbers are given as text; wider ranges stay numbers, which TensorBoard
+filters by their bounds.
+
+The messages are TensorBoard's own. Its `summary_v2` does not make them: it knows neither which
+columns differ nor how a trial ended.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tuner.record.events import COMPLETED, FAILED, INTERRUPTED, RUNNING, STOPPED
@@ -22,6 +25,8 @@ from tuner.wording import printable
 PLUGIN = "hparams"
 
 _STATUSES = (RUNNING, COMPLETED, STOPPED, FAILED, INTERRUPTED)
+# In TensorBoard's Status unknown is 0, success 1, failure 2, running 3
+_SESSION = {COMPLETED: 1, STOPPED: 1, FAILED: 2, RUNNING: 3, INTERRUPTED: 0}
 _MOST_CHECKBOXES = 9  # from ten values on, TensorBoard asks for a regular expression instead
 _SHOWN_AT_FIRST = 5  # columns; those that differ come first
 
@@ -30,9 +35,9 @@ _SHOWN_AT_FIRST = 5  # columns; those that differ come first
 class Column:
     """A column of hyperparameters, named by its dotted path.
 
-    kind: "text", "bool" or "number". values: all that may stand in it, as shown there; None where
-    they are not listed. bounds: least and greatest number, where these are known. varies: whether
-    trials may differ in it.
+    kind: "text", "bool" or "number". values: all values as the column shows them; None where they
+    are too many to list. bounds: least and greatest number, if known. varies: whether trials may
+    differ in it.
     """
 
     name: str
@@ -42,7 +47,7 @@ class Column:
     varies: bool = True
 
     def cell(self, value: Any) -> str | bool | float:
-        """How `value` stands in this column."""
+        """`value` as this column shows it."""
         if self.kind == "bool":
             return bool(value)
         if self.kind == "number":
@@ -53,16 +58,17 @@ class Column:
 
 def columns_of(space: Mapping[str, Any]) -> tuple[Column, ...]:
     """The columns of a search space, in declared order; those inside its branches too."""
-    possible: dict[str, list[Any]] = {}
+    domains: dict[str, list[Any]] = {}
     for path, domain in _leaves(space):
-        possible.setdefault(path, []).append(domain)
-    return tuple(_column(path, domains) for path, domains in possible.items())
+        domains.setdefault(path, []).append(domain)
+    return tuple(_column(path, of_path) for path, of_path in domains.items())
 
 
 def row_of(config: Mapping[str, Any], columns: Iterable[Column]) -> dict[str, str | bool | float]:
-    """What stands in the columns for `config`; a column of a branch not taken stays empty.
+    """The cells of `config` by column.
 
-    So does a column of numbers where a foreign journal has something else.
+    A column has none where its branch was not taken, or where it is one of numbers and a foreign
+    journal has something else.
     """
     return {
         column.name: column.cell(value)
@@ -73,9 +79,9 @@ def row_of(config: Mapping[str, Any], columns: Iterable[Column]) -> dict[str, st
 
 
 class Summaries:
-    """The plugin's contents by tag: `columns` and `metrics` for all runs, and a trial's own.
+    """The plugin's content of each run, by tag: the `columns`, the `metrics`, and a trial's row.
 
-    metrics: tags of scalars that become columns, of which each shows a trial's last value.
+    metrics: tags of scalars that become columns; each shows a trial's last value.
     """
 
     def __init__(self, name: str, columns: tuple[Column, ...], metrics: Iterable[str]) -> None:
@@ -90,16 +96,14 @@ class Summaries:
             experiment=api_pb2.Experiment(
                 name=name,
                 hparam_infos=[*map(self._info, self._with_status())],
-                metric_infos=[
-                    api_pb2.MetricInfo(name=api_pb2.MetricName(tag=tag)) for tag in metrics
-                ],
+                metric_infos=[{"name": {"tag": tag}} for tag in metrics],
             )
         )
 
     def of_trial(
         self, config: Mapping[str, Any], status: str, *, started: float, ended: float | None
     ) -> dict[str, bytes]:
-        """The contents of a trial's run; times in seconds since the epoch."""
+        """The content of a trial's run; times in seconds since the epoch."""
         start = self._data.SessionStartInfo(start_time_secs=started)
         for name, value in {self._status: status, **row_of(config, self._columns)}.items():
             field = {bool: "bool_value", float: "number_value", str: "string_value"}[type(value)]
@@ -118,11 +122,11 @@ class Summaries:
         for column in self._columns:
             varies = column.varies and left > 0
             left -= varies
-            yield Column(column.name, column.kind, column.values, column.bounds, varies)
+            yield replace(column, varies=varies)
 
     def _info(self, column: Column) -> Any:
         kinds = {"text": "STRING", "bool": "BOOL", "number": "FLOAT64"}
-        kind = self._api.DataType.Value(f"DATA_TYPE_{kinds[column.kind]}")
+        kind = f"DATA_TYPE_{kinds[column.kind]}"
         info = self._api.HParamInfo(name=column.name, type=kind, differs=column.varies)
         if column.values is not None:
             info.domain_discrete.extend(column.values)
@@ -134,10 +138,6 @@ class Summaries:
         content = self._data.HParamsPluginData(version=self._tags.PLUGIN_DATA_VERSION, **data)
         serialized: bytes = content.SerializeToString()
         return serialized
-
-
-# Of TensorBoard's Status: unknown 0, success 1, failure 2, running 3
-_SESSION = {COMPLETED: 1, STOPPED: 1, FAILED: 2, RUNNING: 3, INTERRUPTED: 0}
 
 
 def _leaves(space: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -155,11 +155,13 @@ def _column(name: str, domains: list[Any]) -> Column:
     values = [value for some in listed for value in some or ()]
     ranges = [d for d, some in zip(domains, listed, strict=True) if some is None]
     if values and not ranges and all(isinstance(value, bool) for value in values):
-        found = tuple(sorted(set(values)))
-        return Column(name, "bool", found, varies=len(found) > 1)
+        both = tuple(sorted(set(values)))
+        return Column(name, "bool", both, varies=len(both) > 1)
     few = not ranges and len({*map(_text, values)}) <= _MOST_CHECKBOXES
     whole = all(map(_is_whole, values))
-    if all(map(_is_number, values)) and not (few and whole):
+    if all(_is_whole(value) or isinstance(value, float) for value in values) and not (
+        few and whole
+    ):
         numbers = sorted({float(value) for value in values})
         if few:
             return Column(name, "number", tuple(numbers), varies=len(numbers) > 1)
@@ -167,13 +169,6 @@ def _column(name: str, domains: list[Any]) -> Column:
     width = max((len(_text(value)) for value in values), default=0) if whole else 0
     texts = tuple(dict.fromkeys(_text(value, width) for value in values))
     return Column(name, "text", texts if few else None, varies=bool(ranges) or len(texts) > 1)
-
-
-def _bounds(numbers: list[float], ranges: list[Domain]) -> tuple[float, float] | None:
-    """Least and greatest of numbers and ranges; None where a normal distribution has no ends."""
-    ends = [end for d in ranges if isinstance(d, Numeric) for end in (d.first, d.last)]
-    unbounded = len(ends) < 2 * len(ranges)
-    return None if unbounded else (min(numbers + ends), max(numbers + ends))
 
 
 def _listed(domain: Any) -> tuple[Any, ...] | None:
@@ -186,16 +181,19 @@ def _listed(domain: Any) -> tuple[Any, ...] | None:
     return grid_values(domain, _MOST_CHECKBOXES) if short else None
 
 
+def _bounds(numbers: list[float], ranges: list[Domain]) -> tuple[float, float] | None:
+    """Least and greatest of numbers and ranges; None where a normal distribution has no ends."""
+    ends = [end for d in ranges if isinstance(d, Numeric) for end in (d.first, d.last)]
+    unbounded = len(ends) < 2 * len(ranges)
+    return None if unbounded else (min(numbers + ends), max(numbers + ends))
+
+
 def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _text(value: Any, width: int = 0) -> str:
-    """The value in words; with spaces before it to `width`, so that whole numbers sort as such."""
+    """The value in words, padded on the left to `width` so that whole numbers sort as such."""
     text = value if isinstance(value, str) else repr(value)
     if isinstance(value, list | tuple):
         text = json.dumps(value)

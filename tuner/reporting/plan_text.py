@@ -1,48 +1,53 @@
-"""What `tuner validate` says of a spec that would run: 80 columns, no colour."""
+"""Specs that would run, as text: of `tuner validate` and `tuner refine`. 80 columns, no colour."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from textwrap import fill, indent
 from typing import Any
 
 from tuner.places import shown
+from tuner.results.refinement import Refinement
+from tuner.space.spaces import space_text
 from tuner.spec.experiment import ExperimentSpec, Resources
-from tuner.wording import amount_of, duration, printable
+from tuner.wording import aligned, amount_of, duration, printable, program, shorten
 
 _NO_SCHEDULER = "none: every trial runs to its end"
 
 
 def plan_text(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str:
     """The plan of `tuner.planning.plan.plan_of` in lines, then the resolved spec as YAML."""
-    lines = {
-        "From": source,
-        "Trials": f"{plan['trials']}, {spec.search.strategy} search",
-        "Each trial": f"{_length(spec)}, {reserves(spec.resources)}",
-        "At once": _at_once(spec, plan),
-        "Stopping": spec.scheduler.stopping_text() if spec.scheduler else _NO_SCHEDULER,
-        "Results": shown(spec.folder),
-    }
+    length = "as long as it reports" if spec.epochs is None else amount_of(spec.epochs, "epoch")
+    rows = [
+        ("From", source),
+        ("Trials", f"{plan['trials']}, {spec.search.strategy} search"),
+        ("Each trial", f"{length}, {reserves(spec.resources)}"),
+        ("At once", _at_once(spec, plan)),
+        *(("", text) for text in _nodes(plan)),
+        ("Stopping", spec.scheduler.stopping_text() if spec.scheduler else _NO_SCHEDULER),
+        ("Results", shown(spec.folder)),
+    ]
     if spec.scheduler and spec.brackets > 1:
-        lines["Brackets"] = spec.scheduler.brackets_text(spec.brackets)
+        rows.append(("Brackets", spec.scheduler.brackets_text(spec.brackets)))
     if spec.log:
-        lines["Log"] = f"TensorBoard, {', '.join(spec.log)}"
+        rows.append(("Log", f"TensorBoard, {', '.join(spec.log)}"))
     if spec.time_budget_s:
-        lines["Time budget"] = duration(spec.time_budget_s)
-    told = [f"  {name:<12} {printable(text)}" for name, text in lines.items()]
-    at = list(lines).index("At once") + 1
-    told[at:at] = [f"{'':15}{text}" for text in _nodes(plan)]
-    told += [_note(text) for text in plan["notes"]]
-    yaml = indent(spec.to_yaml().rstrip(), "  ")
-    return "\n".join([f"{spec.name} would run", *told, "", "Its spec", yaml])
-
-
-def _note(text: str) -> str:
-    return fill(text, 80, initial_indent=f"  {'Note':<12} ", subsequent_indent=" " * 15)
-
-
-def _length(spec: ExperimentSpec) -> str:
-    return "as long as it reports" if spec.epochs is None else amount_of(spec.epochs, "epoch")
+        rows.append(("Time budget", duration(spec.time_budget_s)))
+    return "\n".join(
+        [
+            f"{spec.name} would run",
+            *(f"  {name:<12} {printable(text)}" for name, text in rows),
+            *(
+                fill(f"  {'Note':<12} {note}", 80, subsequent_indent=" " * 15)
+                for note in plan["notes"]
+            ),
+            "",
+            "Its spec",
+            indent(spec.to_yaml().rstrip(), "  "),
+        ]
+    )
 
 
 def reserves(resources: Resources) -> str:
@@ -53,6 +58,37 @@ def reserves(resources: Resources) -> str:
     return each if resources.ranks == 1 else f"{resources.ranks_text} of {each}"
 
 
+def refinement_text(refinement: Refinement, path: Path, before: Mapping[str, Any]) -> str:
+    """Each domain beside what it was `before`; the path and the command last."""
+    rows = []
+    for name, value in space_text(refinement.spec.search.space).items():
+        was = "" if value == before.get(name) else f"  (was {shorten(str(before[name]), 100)})"
+        rows.append((f"  {printable(name)}", shorten(str(value), 100) + was))
+    return "\n".join(
+        [
+            *refinement.note.splitlines(),
+            *aligned(rows),
+            f"Written to {path}",
+            f"Run it with: {_run(path)}",
+        ]
+    )
+
+
+def refinement_json(refinement: Refinement, path: Path) -> dict[str, Any]:
+    """{path, command, trials, leading, space}; leading: the ids of the trials it goes by."""
+    return {
+        "path": str(path),
+        "command": _run(path),
+        "trials": refinement.spec.trials,
+        "leading": [trial.trial_id for trial in refinement.leading],
+        "space": space_text(refinement.spec.search.space),
+    }
+
+
+def _run(path: Path) -> str:
+    return f"{program()} run {shlex.quote(str(path))}"
+
+
 def _at_once(spec: ExperimentSpec, plan: Mapping[str, Any]) -> str:
     if "at_once" not in plan:
         return "as many as fit"
@@ -60,17 +96,17 @@ def _at_once(spec: ExperimentSpec, plan: Mapping[str, Any]) -> str:
         return f"{plan['at_once']}, which is max_concurrent"
     if "nodes" in plan:
         return f"{plan['at_once']} on the cluster as it is now"
-    return f"{plan['at_once']} on this machine's {_has(plan['machine'])}"
-
-
-def _has(what: Mapping[str, float]) -> str:
-    return " and ".join(amount_of(count, name.upper()[:-1]) for name, count in what.items())
+    return f"{plan['at_once']} on this machine's {_devices(plan['machine'])}"
 
 
 def _nodes(plan: Mapping[str, Any]) -> Iterator[str]:
-    """How many trials fit on which nodes, a line each; of a plan that names none, nothing."""
+    """How many trials fit on which nodes, a line each; nothing for a plan that names no nodes."""
     for node in plan.get("nodes", ()):
-        has = {name: node[name] for name in ("cpus", "gpus") if node[name]}
-        yield f"{node['trials']} on {node['address']} with {_has(has)}"
+        devices = {name: node[name] for name in ("cpus", "gpus") if node[name]}
+        yield f"{node['trials']} on {node['address']} with {_devices(devices)}"
     if plan.get("across_nodes"):
-        yield f"{plan['across_nodes']} whose workers lie on several nodes"
+        yield f"{plan['across_nodes']} whose workers span several nodes"
+
+
+def _devices(counts: Mapping[str, float]) -> str:
+    return " and ".join(amount_of(count, name.upper()[:-1]) for name, count in counts.items())

@@ -1,119 +1,101 @@
-"""What a report tells of an experiment, in numbers; the page adds the figures."""
+"""The numbers of an experiment's report; the page adds the figures."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from functools import cached_property
 from importlib.metadata import version
 from statistics import median
 from typing import Any
 
-import optuna
-
 from tuner.errors import NoUsableTrialError
 from tuner.record.digest import sha256_of
+from tuner.record.history import TrialRecord
 from tuner.record.journal import JOURNAL
-from tuner.reporting.comparable import Comparable, comparable
-from tuner.reporting.importance import Importance, importances
-from tuner.reporting.study import study_of
-from tuner.reporting.throughput import Throughput, memory_of, throughput_of
+from tuner.reporting.optuna_study import study_of
+from tuner.reporting.ranked_trials import importances, ranked_trials
 from tuner.results.best import best_json
-from tuner.results.confirmation import Confirmation
 from tuner.results.confirmations import confirmation_of
-from tuner.results.early_stopping import Savings, savings_of
-from tuner.results.occupancy import Occupancy, occupancy_of
+from tuner.results.early_stopping import savings_of
+from tuner.results.occupancy import occupancy_of
 from tuner.results.results import Results
 from tuner.spec.experiment import ExperimentSpec, build_spec
 
-TOP = 10  # trials in the table of the best
+NO_SCHEDULER = "Nothing to show: the search had no scheduler, so every trial ran its full length."
+NO_STOP = "Nothing to show: the scheduler stopped no trial."
+
+_TOP = 10  # trials in the table of the best
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """rates: trial_id -> the median over its epochs, in `unit`; at least one."""
+
+    rates: Mapping[str, float]
+    unit: str
 
 
 class Report:
-    """Everything that is told of an experiment, each part worked out once, when it is asked for.
+    """All the numbers of an experiment; raises SpecError for a spec that this version cannot read.
 
-    Raises SpecError for an experiment whose spec this version cannot read.
+    importances: the greatest first. best: in the shape of `best --json`, at most ten, the confirmed
+    ones first; empty where there is none, and why_no_best says why. peaks_mib: trial_id -> its peak
+    memory over all epochs, only of the trials that reported it.
     """
 
     def __init__(self, results: Results) -> None:
+        trials = results.trials
         self.results = results
         self.spec: ExperimentSpec = build_spec(results.spec, str(results.folder))
-
-    @cached_property
-    def study(self) -> optuna.Study:
-        return study_of(self.results)
-
-    @cached_property
-    def compared(self) -> Comparable:
-        return comparable(self.results, self.study)
-
-    @cached_property
-    def importances(self) -> list[Importance]:
-        return importances(self.compared)
-
-    @cached_property
-    def savings(self) -> Savings | None:
-        return savings_of(self.spec, self.results.trials.values())
-
-    @cached_property
-    def occupancy(self) -> Occupancy:
-        return occupancy_of(self.results.history)
-
-    @cached_property
-    def throughput(self) -> Throughput | None:
-        return throughput_of(self.results.trials.values())
-
-    @cached_property
-    def peaks_mib(self) -> dict[str, float]:
-        return memory_of(self.results.trials.values())
-
-    @cached_property
-    def confirmation(self) -> Confirmation | None:
-        return confirmation_of(self.results)
-
-    @cached_property
-    def best(self) -> list[dict[str, Any]]:
-        """The best trials as `best --json` tells them, at most ten; the confirmed ones first."""
+        self.study = study_of(results)
+        self.ranked = ranked_trials(results, self.study)
+        self.importances = importances(self.ranked)
+        self.savings = savings_of(self.spec, trials.values())
+        self.occupancy = occupancy_of(results.history)
+        self.throughput = throughput_of(trials.values())
+        reported = {i: [v for _, v in t.values("peak_memory_mib")] for i, t in trials.items()}
+        self.peaks_mib = {i: max(values) for i, values in reported.items() if values}
+        self.confirmation = confirmation_of(results)
+        self.best: list[dict[str, Any]] = []
+        self.why_no_best = ""
         try:
-            return best_json(self.results, top=TOP)
-        except NoUsableTrialError:
-            return []
-
-    @cached_property
-    def why_no_best(self) -> str:
-        """Why there is no best trial; empty where there is one."""
-        try:
-            self.results.get_best_trial()
+            self.best = best_json(results, top=_TOP)
         except NoUsableTrialError as error:
-            return str(error)
-        return ""
+            self.why_no_best = str(error)
 
-    @cached_property
+    @property
+    def names_by_importance(self) -> list[str]:
+        """The varying hyperparameters, the most important first as far as that is known."""
+        return [one.name for one in self.importances] or self.ranked.varying
+
+    @property
+    def why_no_stop(self) -> str:
+        """Why there is nothing to say of early stopping, where no trial was stopped."""
+        return NO_SCHEDULER if self.savings is None else NO_STOP
+
+    @property
     def failures(self) -> list[dict[str, Any]]:
         """Of each kind, the most frequent first: how many, the first one's message, all ids."""
-        failed = [(t.error, t) for t in self.results.trials.values() if t.error is not None]
-        kinds = Counter(error.kind for error, _ in failed)
-        listed = []
-        for kind, count in kinds.most_common():
-            own = [(error, trial) for error, trial in failed if error.kind == kind]
-            first = own[0][1]
-            listed.append(
-                {
-                    "kind": kind,
-                    "count": count,
-                    "first": {
-                        "trial_id": first.trial_id,
-                        "after_epoch": first.last_epoch,
-                        "message": own[0][0].message,
-                    },
-                    "trial_ids": [trial.trial_id for _, trial in own],
-                }
-            )
-        return listed
+        kinds: dict[str, list[tuple[str, TrialRecord]]] = {}
+        for trial in self.results.trials.values():
+            if trial.error is not None:
+                kinds.setdefault(trial.error.kind, []).append((trial.error.message, trial))
+        return [
+            {
+                "kind": kind,
+                "count": len(failed),
+                "first": {
+                    "trial_id": failed[0][1].trial_id,
+                    "after_epoch": failed[0][1].last_epoch,
+                    "message": failed[0][0],
+                },
+                "trial_ids": [trial.trial_id for _, trial in failed],
+            }
+            for kind, failed in sorted(kinds.items(), key=lambda item: -len(item[1]))
+        ]
 
-    @cached_property
+    @property
     def provenance(self) -> dict[str, Any]:
         """experiment.json whole, the search's times (UTC), and what the report was made from."""
         history, folder = self.results.history, self.results.folder
@@ -133,8 +115,8 @@ class Report:
         return sum(trial.last_epoch for trial in self.results.trials.values())
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain values: what `report --format json` says."""
-        results, occupancy = self.results, self.occupancy
+        """As plain values: the document of `report --format json`."""
+        results, occupancy, throughput = self.results, self.occupancy, self.throughput
         return {
             **results.show(),
             "best": self.best[0] if self.best else None,
@@ -154,11 +136,22 @@ class Report:
             },
             "failures": self.failures,
             "peak_memory_mib": _spread(self.peaks_mib),
-            "throughput": self.throughput
-            and {"unit": self.throughput.unit, **_spread(self.throughput.rates)},
+            "throughput": throughput and {"unit": throughput.unit, **_spread(throughput.rates)},
             "confirmation": self.confirmation and self.confirmation.as_dict(),
             "provenance": self.provenance,
         }
+
+
+def throughput_of(trials: Iterable[TrialRecord]) -> Throughput | None:
+    """Images a second where trials report that, else epochs a minute; None without any epoch."""
+    trials = list(trials)
+    reported = {t.trial_id: [v for _, v in t.values("images_per_s")] for t in trials}
+    rates = {trial_id: median(values) for trial_id, values in reported.items() if values}
+    if rates:
+        return Throughput(rates, "images a second")
+    ran = (t for t in trials if t.last_epoch and t.duration_s)
+    paces = {t.trial_id: t.last_epoch / t.duration_s * 60 for t in ran}
+    return Throughput(paces, "epochs a minute") if paces else None
 
 
 def utc(seconds: float | None) -> str | None:
@@ -168,5 +161,7 @@ def utc(seconds: float | None) -> str | None:
 
 def _spread(values: Mapping[str, float]) -> dict[str, float]:
     """Least, median and greatest; empty where there are none."""
-    found = values.values()
-    return {"least": min(found), "median": median(found), "greatest": max(found)} if found else {}
+    if not values:
+        return {}
+    numbers = values.values()
+    return {"least": min(numbers), "median": median(numbers), "greatest": max(numbers)}

@@ -1,66 +1,100 @@
-"""Plain-text answers of `tuner ls`, `tuner jobs` and `tuner best`, no colour."""
+"""Tables for the terminal: of `tuner ls`, `tuner jobs` and `tuner doctor`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tuner.reporting.confirmation_text import confirmed_lines
-from tuner.results.listing import Listed
-from tuner.wording import aligned, duration, number, printable
+from tuner.wording import aligned, amount_of, duration, number, printable
 
 if TYPE_CHECKING:
+    from rich.console import Group
+
     from tuner.cluster.jobs import Job
+    from tuner.doctor.finding import Finding
+    from tuner.results.listing import Listed
 
-_JOBS_HEAD = ("ID", "STATUS", "STARTED", "TOOK", "COMMAND")
-_HEAD = ("NAME", "STATUS", "TRIALS", "FAILED", "BEST", "STARTED")
+_EXPERIMENTS = ("NAME", "STATUS", "TRIALS", "FAILED", "BEST", "STARTED")
+_JOBS = ("ID", "STATUS", "STARTED", "TOOK", "COMMAND")
+_STYLES = {"ok": "green", "warning": "yellow", "broken": "bold red"}
 
 
-def experiments_table(listed: Sequence[Listed]) -> str:
-    """One line an experiment, columns aligned; says so where there is none."""
-    if not listed:
+def experiments_table(experiments: Sequence[Listed]) -> str:
+    """One line an experiment; how to start one where there is none."""
+    if not experiments:
         return "no experiments yet; start with: tuner run digits"
-    return "\n".join(aligned([_HEAD, *map(_row, listed)]))
+    rows = [
+        (
+            one.name,
+            one.status,
+            str(sum(one.counts.values())),
+            str(one.counts["failed"]),
+            "" if one.best is None else f"{one.metric} {number(one.best)}",
+            _moment(one.started),
+        )
+        for one in experiments
+    ]
+    return _table(_EXPERIMENTS, rows)
 
 
-def jobs_table(listed: Sequence[Job], *, now: float) -> str:
-    """One line a job, columns aligned; says so where there is none. now: seconds."""
-    if not listed:
+def jobs_table(jobs: Sequence[Job], *, now: float) -> str:
+    """One line a job; how to start one where there is none. now: seconds since the epoch."""
+    if not jobs:
         return "no jobs yet; start one with: tuner submit digits"
-    rows = [_JOBS_HEAD]
-    for job in listed:
-        took = "" if job.started is None else duration((job.ended or now) - job.started)
-        rows.append((job.job_id, job.status.lower(), _moment(job.started), took, job.command))
-    return "\n".join(aligned([tuple(map(printable, row)) for row in rows]))
+    rows = [
+        (
+            job.job_id,
+            job.status.lower(),
+            _moment(job.started),
+            "" if job.started is None else duration((job.ended or now) - job.started),
+            job.command,
+        )
+        for job in jobs
+    ]
+    return _table(_JOBS, rows)
+
+
+def findings_table(findings: Sequence[Finding]) -> Group:
+    """A row for each finding, a line of advice for each that is not "ok", and the verdict."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for foldable in (False, True, True, False):
+        table.add_column(no_wrap=not foldable, overflow="fold" if foldable else "ellipsis")
+    topic = None
+    for finding in findings:
+        table.add_row(
+            Text("" if finding.topic == topic else finding.topic, style="bold"),
+            Text(printable(finding.name)),
+            Text(printable(finding.found)),
+            Text(finding.level, style=_STYLES[finding.level]),
+        )
+        topic = finding.topic
+    faults = [finding for finding in findings if finding.level != "ok"]
+    advice = [
+        Text.assemble(
+            (fault.level, _STYLES[fault.level]),
+            f"  {printable(f'{fault.topic}, {fault.name}: {fault.advice}')}",
+        )
+        for fault in faults
+    ]
+    return Group(table, *([Text()] if advice else []), *advice, Text(), Text(_verdict(faults)))
+
+
+def _verdict(faults: Sequence[Finding]) -> str:
+    broken = sum(fault.level == "broken" for fault in faults)
+    if broken:
+        return f"A search would not work: {amount_of(broken, 'finding')}."
+    warnings = f", {amount_of(len(faults), 'warning')}" if faults else ""
+    return f"Nothing would break a search{warnings}."
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    return "\n".join(aligned([head, *(tuple(map(printable, row)) for row in rows)]))
 
 
 def _moment(seconds: float | None) -> str:
     return "" if seconds is None else datetime.fromtimestamp(seconds).isoformat(" ", "minutes")
-
-
-def best_text(best: Mapping[str, Any]) -> str:
-    """One trial as `Results.best_json` gives it."""
-    head = f"trial {best['trial_id']}, epoch {best['epoch']}, {best['shown']}"
-    sections = {"metrics": best["metrics"], "config": best["config"]}
-    width = max((len(name) for section in sections.values() for name in section), default=0)
-    lines = [head]
-    if best["shown"] == "confirmed":
-        lines += confirmed_lines(best)
-    for title, section in sections.items():
-        lines.append(f"  {title}")
-        lines += [f"    {printable(k):<{width}}  {number(v)}" for k, v in section.items()]
-    lines.append(f"  checkpoint  {best['checkpoint'] or 'none kept at this epoch'}")
-    return "\n".join(lines)
-
-
-def _row(entry: Listed) -> tuple[str, ...]:
-    best = "" if entry.best is None else f"{entry.metric} {number(entry.best)}"
-    return (
-        printable(entry.name),
-        entry.status,
-        str(sum(entry.counts.values())),
-        str(entry.counts["failed"]),
-        best,
-        _moment(entry.started),
-    )

@@ -7,8 +7,8 @@ where its name says neither (objective/*), and best/METRIC, the trial's best val
 Scalars are appended to a file for each time that the search was started. What the HPARAMS tab
 shows of a trial, its status included, is a small file of its own that is replaced whenever the
 status changes: of a record that comes twice TensorBoard keeps the first. It keeps it as long as it
-runs, too, which `tuner.reporting.board` mends; one that is started by hand shows the status that
-it met first.
+runs, too, which `tuner.reporting.tensorboard_server` mends; one that is started by hand shows the
+status that it met first.
 """
 
 from __future__ import annotations

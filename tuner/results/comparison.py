@@ -21,7 +21,7 @@ from tuner.results.best_so_far import AXES, Curve, curves_of
 from tuner.results.results import Results, load_results
 from tuner.results.statistics import Mean, mean_of, paired_difference
 from tuner.spec.experiment import ExperimentSpec, build_spec
-from tuner.wording import listed
+from tuner.wording import joined
 
 RANKED_BY = "epochs"
 
@@ -190,7 +190,7 @@ def _notes(experiments: Sequence[Results], entrants: Sequence[Entrant]) -> Itera
             if path in own or path.startswith(_TOLD_WHERE_LACKING):
                 holders.setdefault(own.get(path, "not there"), []).append(name)
         if len(holders) > 1:
-            told = (f"{value} in {listed(names)}" for value, names in holders.items())
+            told = (f"{value} in {joined(names)}" for value, names in holders.items())
             yield f"{path} differs: {'; '.join(told)}"
 
 

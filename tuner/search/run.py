@@ -31,11 +31,11 @@ from tuner.record.folder import EXPERIMENT, claim, read_document, write_document
 from tuner.record.history import TrialRecord, fold
 from tuner.record.journal import JOURNAL, Journal, read
 from tuner.record.remote.sync import InPlace, InStore, held
+from tuner.reporting.experiment_text import command_name
 from tuner.reporting.plan_text import reserves
 from tuner.reporting.tally import Tally
 from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.terminal import Progress
-from tuner.reporting.text import command_name
 from tuner.reporting.trackers import Tracker
 from tuner.results.results import Results
 from tuner.search import silence

@@ -1,1 +1,1 @@
-"""The figures of the HTML pages, each with what to read in it."""
+"""The figures of the HTML pages: a module each, without a leading underscore."""

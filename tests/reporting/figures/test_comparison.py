@@ -1,0 +1,40 @@
+import pytest
+from stories import odd, search
+
+from tuner.reporting.figures._figure import COLOURS, draw_section
+from tuner.reporting.figures.comparison import _steps
+from tuner.results.best_so_far import Curve
+from tuner.results.comparison import Comparison
+
+
+def test_each_strategy_has_a_line_and_a_band_by_each_way_of_counting(tmp_path):
+    space = {"strategy": "hyperopt", "space": {"lr": "loguniform(0.001, 1)"}}
+    results = [search(tmp_path / f"r{seed}", 12, seed=seed) for seed in range(3)]
+    results.append(search(tmp_path / "h", 20, search=space))
+    comparison = Comparison(results)
+    place = [side.strategy for side in comparison.sides].index("random")
+    figures = draw_section("comparison", comparison)
+    assert [figure.name for figure in figures] == ["trials", "epochs", "seconds"]
+    for figure in figures:
+        low, high, mean = (t for t in figure.plot.data if t.line.color == COLOURS[place])
+        assert mean.name == "random (3 seeds)"
+        assert all(a <= b <= c for a, b, c in zip(low.y, mean.y, high.y, strict=True))
+        assert list(mean.y) == sorted(mean.y)
+        assert mean.y[-1] == pytest.approx(comparison.sides[place].best.mean)
+        (single,) = (t for t in figure.plot.data if t.line.color != COLOURS[place])
+        assert single.name == "hyperopt (1 seed)"
+        assert single.line.dash != mean.line.dash
+
+
+def test_steps_begin_where_all_have_a_value_and_end_with_the_last():
+    curves = [Curve((1, 4), (0.5, 0.6), 10), Curve((2,), (0.5,), 5)]
+    assert _steps(curves) == [2, 4, 10]
+
+
+def test_what_lies_far_out_does_not_squeeze_the_others_and_who_has_no_value_is_left_out(tmp_path):
+    experiments = [odd(tmp_path / "x", "diverged"), odd(tmp_path / "y", "diverged")]
+    for figure in draw_section("comparison", Comparison(experiments)):
+        assert figure.plot.layout.yaxis.range[1] < 1e29
+    failed = Comparison([search(tmp_path / "a", 6), odd(tmp_path / "b", "all_failed")])
+    (only,) = draw_section("comparison", failed)[0].plot.data
+    assert only.name == "random (2 seeds)"

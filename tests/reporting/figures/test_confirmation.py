@@ -1,0 +1,33 @@
+from confirmed import retrained, searched
+
+from tuner.reporting.figures import confirmation
+from tuner.reporting.report import Report
+from tuner.results.results import Results
+
+
+def draw(search, values):
+    retrained(search, values)
+    report = Report(Results(search.folder))
+    return report.confirmation, *confirmation.draw(report)
+
+
+def test_each_leader_has_its_seeds_its_mean_and_what_the_search_showed(tmp_path):
+    search = searched(tmp_path / "x", {0.1: 0.9, 0.2: 0.8})
+    found, caption, plot = draw(search, [[0.7, 0.72, None], [0.6, 0.61, 0.62]])
+    seeds, means, shown = plot.data
+    assert len(seeds.x) == 5
+    assert list(means.x) == list(shown.x) == [f"trial {one.trial_id}" for one in found.leaders]
+    assert list(shown.y) == [one.searched for one in found.leaders]
+    assert all(reach > 0 for reach in means.error_y.array)
+    assert "The search's best, trial 00000, showed val_accuracy 0.9" in caption
+
+
+def test_a_single_seed_has_no_interval(tmp_path):
+    _, _, plot = draw(searched(tmp_path / "x", {0.1: 0.9}), [[0.7]])
+    assert list(plot.data[1].error_y.array) == [0]
+
+
+def test_without_one_it_says_how_to_get_it(tmp_path):
+    caption, plot = confirmation.draw(Report(searched(tmp_path / "x", {0.1: 0.9})))
+    assert (plot, caption) == (None, confirmation.NOT_CONFIRMED)
+    assert "tuner confirm" in caption

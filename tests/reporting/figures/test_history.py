@@ -1,0 +1,20 @@
+from stories import odd, search
+
+from tuner.reporting.figures import history
+from tuner.reporting.report import Report
+
+
+def test_the_best_so_far_only_rises(tmp_path):
+    caption, plot = history.draw(Report(search(tmp_path / "x", 12)))
+    dots, line = plot.data[:2]
+    assert list(line.y) == sorted(line.y)
+    assert line.y[-1] == max(dots.y)
+    after = 11 - 1 - list(dots.y).index(max(dots.y))
+    assert f"{after} after the best one brought nothing better" in caption
+
+
+def test_nothing_to_show_says_why(tmp_path):
+    for kind in ("no_report", "all_failed"):
+        caption, plot = history.draw(Report(odd(tmp_path / kind, kind)))
+        assert plot is None
+        assert "no trial that did not fail has a value" in caption

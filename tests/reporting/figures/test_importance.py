@@ -1,0 +1,26 @@
+import pytest
+from stories import odd, search
+
+from tuner.reporting.figures import importance
+from tuner.reporting.ranked_trials import NO_NAMES, NO_TRIALS
+from tuner.reporting.report import Report
+
+
+def test_importances_have_their_spread(tmp_path):
+    caption, plot = importance.draw(Report(search(tmp_path / "x", 60)))
+    (bars,) = plot.data
+    assert bars.y[-1].startswith("lr ")  # the highest bar
+    assert bars.x[-1] == max(bars.x)
+    assert all(above >= 0 for above in (*bars.error_x.array, *bars.error_x.arrayminus))
+    assert caption.startswith("lr separates the best trials from the others most; its spread")
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        *(("no_trial", NO_TRIALS), ("all_failed", NO_TRIALS), ("one_config", NO_NAMES)),
+        ("running", "Nothing to show: it takes 10 trials with a value, and there are 2."),
+    ],
+)
+def test_nothing_to_show_says_why(tmp_path, kind, why):
+    assert importance.draw(Report(odd(tmp_path / "x", kind))) == (why, None)

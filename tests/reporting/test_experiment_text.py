@@ -1,0 +1,168 @@
+import pytest
+from confirmed import retrained, searched
+from synthetic import Clock, Writer, make_folder
+
+from tuner.reporting.experiment_text import best_text, command_name, summary
+from tuner.results.best import best_json
+from tuner.results.results import Results
+
+CONFIG = {"lr": 0.003552, "batch_size": 64}
+BEST = {
+    "trial_id": "00007",
+    "config": {"lr": 0.123456, "optimizer": "sgd"},
+    "epoch": 9,
+    "metrics": {"val_loss": 0.0312345, "val_accuracy": 0.99},
+    "checkpoint": "results/digits/trials/00007/checkpoints/9/state.pt",
+    "shown": "searched",
+}
+
+
+@pytest.fixture
+def storage(tmp_path, monkeypatch):
+    monkeypatch.setenv("TUNER_STORAGE", "results")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "results"
+
+
+def metrics(accuracy):
+    return {"val_loss": 1 - accuracy, "val_accuracy": accuracy, "train_loss": 0.1, "lr": 0.2}
+
+
+def test_the_summary_of_a_whole_search(storage):
+    make_folder(storage / "digits")
+    writer = Writer("results/digits", clock=Clock(tick=5.0))
+    writer.trial(1, [metrics(0.5), metrics(0.75), metrics(0.625)], config=CONFIG)
+    writer.trial(2, [metrics(0.25)], end="stopped")
+    long = "CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 79.1 GiB total capacity)"
+    writer.trial(3, [], error=("nan", "val_loss is nan at epoch 1"))
+    writer.trial(4, [metrics(0.9)], error=("oom", long))
+    writer.trial(5, [], error=("oom", "another"))
+    log = storage / "digits" / "trials" / "00004" / "log.txt"
+    log.parent.mkdir(parents=True)
+    log.write_text("...")
+    writer.end()
+    results = Results(writer.folder)
+    test = {"trial_id": "00001", "epoch": 2, "test_accuracy": 0.71234, "test_loss": 0.3}
+    assert summary(results, test).splitlines() == [
+        "digits: completed in 1m 20s",
+        "5 trials: 1 completed, 1 stopped, 3 failed",
+        "",
+        "Best trial 00001, epoch 2 of 3, completed",
+        "  val_accuracy   0.75",
+        "  val_loss       0.25",
+        "  test_accuracy  0.7123  (held-out test split)",
+        "  test_loss      0.3  (held-out test split)",
+        "Its config",
+        "  lr             0.003552",
+        "  batch_size     64",
+        "",
+        "Failed trials",
+        "  2 oom, first trial 00004: CUDA out of memory. Tried to allocate 2.00 GiB (G...",
+        "    results/digits/trials/00004/log.txt",
+        "  1 nan, first trial 00003: val_loss is nan at epoch 1",
+        "",
+        "Results      results/digits",
+        "Report       tuner report digits",
+        "TensorBoard  tuner tensorboard digits",
+    ]
+
+
+def test_an_interrupted_search_says_how_to_go_on(storage):
+    writer = Writer(make_folder(storage / "digits"))
+    writer.trial(1, [0.5], end=None)
+    writer.kill()
+    lines = summary(Results(writer.folder)).splitlines()
+    assert lines[:2] == ["digits: interrupted", "1 trial: 1 interrupted"]
+    assert lines[-1] == "Go on        tuner resume digits"
+
+
+def test_without_a_usable_trial_the_summary_says_why(storage):
+    writer = Writer(make_folder(storage / "digits"))
+    writer.trial(1, [], error=("exception", "\x1b[31mboom\n\nat line 3"))
+    writer.end("failed")
+    told = summary(Results(writer.folder))
+    assert "digits has no usable trial: 1 failed (exception)" in told
+    assert "  1 exception, first trial 00001: [31mboom at line 3" in told
+    assert "\x1b" not in told
+
+
+def test_a_search_without_a_trial(storage):
+    writer = Writer(make_folder(storage / "digits"))
+    writer.end("interrupted")
+    assert "digits: interrupted after 1s\n0 trials\n" in summary(Results(writer.folder))
+
+
+def test_a_folder_out_of_the_storage_is_named_by_its_path(storage, tmp_path):
+    inside = Writer(make_folder(storage / "digits"))
+    inside.end()
+    outside = Writer(make_folder(tmp_path / "my own" / "digits"))
+    outside.end()
+    assert command_name(Results(inside.folder)) == "digits"
+    assert command_name(Results(outside.folder)) == f"'{tmp_path}/my own/digits'"
+
+
+def test_memory_that_kept_growing_is_told_with_what_to_suspect(storage):
+    writer = Writer(make_folder(storage / "digits"))
+    for number, step in enumerate((0.0, 12.5, 40.0)):
+        grown = [{**metrics(0.5), "memory_mib": 300 + step * epoch} for epoch in range(9)]
+        writer.trial(number, grown)
+    writer.end()
+    told = summary(Results(writer.folder))
+    growth = """
+Memory that grew epoch after epoch
+  2 trials, first trial 00001: by 12.5 MiB an epoch
+  What is kept is most often tensors with their graph, as in a running loss that
+  adds up `loss` where `loss.detach()` would do, or outputs gathered in a list
+
+Results """
+    assert growth in told
+
+
+def test_every_line_of_ours_fits_80_columns(storage):
+    writer = Writer(make_folder(storage / "digits"))
+    long = {"name" * 4: "value" * 40, "list": list(range(100))}
+    writer.trial(1, [0.5], config=long)
+    writer.trial(2, [], error=("exception", "x" * 500))
+    writer.end()
+    assert max(map(len, summary(Results(writer.folder)).splitlines()[:-3])) <= 80
+
+
+def test_what_is_confirmed_stands_beside_the_searched_best(storage):
+    writer = Writer(make_folder(storage / "digits"))
+    writer.trial(1, [0.75])
+    writer.end()
+    confirmed = {"mean": 0.71234, "standard_error": 0.0123, "seeds": 3, "searched": 0.75}
+    results = Results(writer.folder)
+    lines = summary(results, confirmed={"trial_id": "00001", **confirmed}).splitlines()
+    assert "Confirmed: trial 00001, val_accuracy 0.7123 +- 0.012 (3 seeds), searched 0.75" in lines
+    one = {"trial_id": "00001", **confirmed, "standard_error": None, "seeds": 1}
+    assert "0.7123 (1 seed), searched" in summary(results, confirmed=one)
+    assert "Confirmed" not in summary(results)
+
+
+def test_the_best_trial():
+    assert best_text(BEST).splitlines() == [
+        "trial 00007, epoch 9, searched",
+        "  metrics",
+        "    val_loss      0.03123",
+        "    val_accuracy  0.99",
+        "  config",
+        "    lr            0.1235",
+        "    optimizer     sgd",
+        "  checkpoint  results/digits/trials/00007/checkpoints/9/state.pt",
+    ]
+
+
+def test_a_best_epoch_without_a_checkpoint_says_so():
+    assert best_text(BEST | {"checkpoint": None}).endswith("none kept at this epoch")
+
+
+def test_a_confirmed_best_has_its_mean_and_its_model(tmp_path):
+    search = searched(tmp_path / "digits", {0.1: 0.90, 0.2: 0.95, 0.3: 0.93})
+    retrained(search, [[0.97, 0.98, 0.99]])
+    lines = best_text(best_json(search)[0]).splitlines()
+    assert lines[:3] == [
+        "trial 00001, epoch 2, confirmed",
+        "  mean        0.98 +- 0.0058 over 3 fresh seeds; searched 0.95",
+        "  model       trial 00002 of digits-confirm, seed 4",
+    ]

@@ -1,0 +1,144 @@
+import json
+import re
+
+import plotly.graph_objects as go
+import pytest
+from confirmed import retrained, searched
+from jinja2 import UndefinedError
+from stories import ODD, TAGS, odd, search
+
+from tuner.errors import UsageError
+from tuner.reporting import html
+from tuner.reporting.html import (
+    best_table,
+    comparison_page,
+    figure_json,
+    render,
+    report_page,
+    tiles,
+    write_page,
+)
+from tuner.reporting.report import Report
+from tuner.results.comparison import Comparison
+from tuner.results.results import Results
+
+SECTIONS = ["best", "hyperparameters", "stopping", "machine", "failures", "confirmed", "provenance"]
+
+
+@pytest.fixture
+def _no_plotly_js(monkeypatch):
+    """Five megabytes that most tests here do not read."""
+    monkeypatch.setattr(html, "get_plotlyjs", lambda: "")
+
+
+def figures(page):
+    return re.findall(r'<figure id="([^"]+)"', page)
+
+
+@pytest.mark.usefixtures("_no_plotly_js")
+def test_every_figure_has_its_place_and_its_data(tmp_path):
+    page = report_page(Report(search(tmp_path / "x", 40)))
+    assert re.findall(r'<section id="(\w+)">', page) == SECTIONS
+    known = [
+        *("history", "importance", "parallel", "slice-0", "slice-1", "slice-2"),
+        *("contour-0", "contour-1", "contour-2", "curves", "rungs", "saved"),
+        *("slots", "memory", "throughput", "confirmation"),
+    ]
+    assert [name for name in figures(page) if name in known] == known
+    drawn = [name for name in figures(page) if name != "confirmation"]
+    assert re.findall(r'data-figure="([^"]+)"', page) == drawn
+    assert len(re.findall('<script type="application/json">', page)) == len(drawn)
+    assert "out of memory" in page
+    assert "loguniform(0.001, 1)" in page
+
+
+def test_the_summary_is_a_few_numbers(tmp_path):
+    shown = {
+        label: (value, note) for label, value, note in tiles(Report(search(tmp_path / "x", 12)))
+    }
+    assert shown["trials"] == ("12", "4 completed, 7 stopped, 1 failed")
+    assert shown["epochs trained"] == ("49", "63 more saved by early stopping, 56% of all")
+    assert shown["slots busy"][1] == "1 slot side by side"
+
+
+def test_the_best_trials_have_a_column_for_each_hyperparameter(tmp_path):
+    head, *rows = best_table(Report(odd(tmp_path / "x", "conditional")))
+    assert head[:3] == ["trial", "val_accuracy", "epoch"]
+    assert sorted(head[3:]) == ["opt", "opt.lr", "opt.name"]
+    assert len(rows) == 10
+    assert {len(row) for row in rows} == {6}
+    cells = {row[head.index("opt")] for row in rows}
+    assert cells == {"None", ""}
+
+
+def test_a_confirmed_mean_stands_beside_what_was_searched(tmp_path):
+    results = searched(tmp_path / "x", {0.1: 0.9, 0.2: 0.8})
+    retrained(results, [[0.5, 0.6], [0.7, 0.8]])
+    report = Report(Results(results.folder))
+    head, first, *_ = best_table(report)
+    assert head[2] == "confirmed mean"
+    assert first[:4] == ["00001", "0.8", "0.75 +- 0.05", "2"]
+    _, value, shown = next(tiles(report))
+    note = "trial 00001, epoch 2; confirmed mean 0.75 +- 0.05 of 2 seeds"
+    assert (value, shown) == ("0.8", note)
+
+
+@pytest.mark.usefixtures("_no_plotly_js")
+@pytest.mark.parametrize("kind", ODD)
+def test_odd_experiments_have_a_page_too(tmp_path, kind, caplog):
+    page = report_page(Report(odd(tmp_path / "x", kind)))
+    assert not caplog.messages
+    assert "cannot be drawn: " not in page
+    assert page.count("<script>") == 2  # none of the experiment's
+    if kind == "no_trial":
+        assert "no trial has started" in page
+        assert not re.findall("data-figure=", page.split("<script>")[0])
+    if kind == "all_failed":
+        assert TAGS not in page
+        assert "&lt;b&gt;bold&lt;/b&gt;" in page
+
+
+@pytest.mark.usefixtures("_no_plotly_js")
+def test_a_comparison_has_the_figures_the_tables_and_the_verdict(tmp_path):
+    results = [search(tmp_path / name, 12, seed=n) for n, name in enumerate(["a", "b"])]
+    page = comparison_page(Comparison(results))
+    assert re.findall(r'data-figure="(\w+)"', page) == ["trials", "epochs", "seconds"]
+    assert page.count("<table>") == 3
+    assert "their spread is that of the seed" in page
+    assert re.findall(r"<tr><td>(\w)</td><td>random</td><td>(\d)</td>", page) == [
+        ("a", "0"),
+        ("b", "1"),
+    ]
+
+
+def test_figures_are_json_that_cannot_end_their_element():
+    told = figure_json(go.Figure(go.Bar(x=["</script><script>"], y=[float("nan")])))
+    assert "<" not in told
+    (bar,) = json.loads(told)["data"]
+    assert (bar["x"], bar["y"]) == (["</script><script>"], [None])
+
+
+def test_a_page_is_one_file_that_asks_the_network_for_nothing():
+    page = render("page.html", None)
+    assert page.count("plotly.js v") == 1
+    ours = re.sub(r"<script>/\*\*.*?</script>", "", page, flags=re.DOTALL)
+    assert len(ours) < 10_000  # without plotly.js
+    assert "http-equiv" in ours
+    assert not re.findall(r"""src=|href="(?!#)|https?:|@import|url\(""", ours)
+
+
+def test_what_a_template_is_not_given_is_an_error():
+    with pytest.raises(UndefinedError):
+        render("report.html", None)
+
+
+def test_a_page_replaces_the_one_before_or_leaves_it(tmp_path):
+    path = tmp_path / "report.html"
+    write_page(path, "one")
+    write_page(path, "two é")
+    assert path.read_text(encoding="utf-8") == "two é"
+    (tmp_path / "folder").mkdir()
+    for wrong in (tmp_path / "folder", tmp_path / "no" / "page.html"):
+        with pytest.raises(UsageError, match=f"cannot write {wrong}: "):
+            write_page(wrong, "x")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["folder", "report.html"]

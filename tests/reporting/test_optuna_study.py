@@ -1,0 +1,123 @@
+import optuna
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.trial import TrialState
+from stories import ODD, odd, search
+from synthetic import START
+
+from tuner.errors import UsageError
+from tuner.reporting.optuna_study import category, distributions_of, plain, study_of, write_study
+from tuner.space.parsing import parse_domain
+
+
+def test_each_trial_is_told_with_its_state_values_and_times(tmp_path):
+    study = study_of(search(tmp_path / "x", 6))
+    done, stopped, failed = (study.trials[n] for n in (0, 1, 4))
+    assert (study.study_name, study.direction.name) == ("x", "MAXIMIZE")
+    assert [t.state.name for t in (done, stopped, failed)] == ["COMPLETE", "PRUNED", "FAIL"]
+    assert done.value == max(done.intermediate_values.values())
+    assert list(done.intermediate_values) == list(range(1, 11))
+    assert stopped.value == stopped.intermediate_values[1]
+    assert failed.user_attrs == {"trial_id": "00004", "status": "failed", "error": "oom"}
+    assert done.datetime_start.timestamp() == START + 2
+    assert done.duration.total_seconds() == 11
+    assert done.distributions == {
+        "lr": FloatDistribution(0.001, 1, log=True),
+        "momentum": FloatDistribution(0, 1),
+        "width": CategoricalDistribution([16, 32]),
+    }
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_odd_experiments_are_told_too(tmp_path, kind):
+    results = odd(tmp_path / "x", kind)
+    study = study_of(results)
+    ids = [trial.user_attrs["trial_id"] for trial in study.trials]
+    assert ids == list(results.trials)
+    assert all(set(t.params) == set(t.distributions) for t in study.trials)
+
+
+def test_branches_are_told_by_dotted_names(tmp_path):
+    study = study_of(odd(tmp_path / "x", "conditional"))
+    assert study.trials[0].params == {"opt.name": "sgd", "opt.lr": 0.1}
+    assert study.trials[2].params == {"opt.name": "adam"}
+    assert study.trials[3].params == {"opt": None}
+
+
+@pytest.mark.parametrize(
+    ("domain", "values", "expected"),
+    [
+        ("loguniform(0.1, 1)", [0.5], FloatDistribution(0.1, 1, log=True)),
+        ("loguniform(0.1, 1)", [5.0], FloatDistribution(0.1, 5, log=True)),
+        ("lograndint(1, 9)", [3], IntDistribution(1, 8, log=True)),
+        ("quniform(0, 1, 0.25)", [0.5], FloatDistribution(0, 1)),
+        ("randn(0, 1)", [-3.0, 2.0], FloatDistribution(-3, 2)),
+        ("choice([1, None])", [1], CategoricalDistribution([1, None])),
+        ("choice([1, True])", [True], CategoricalDistribution(["1", "True"])),
+        ("uniform(0, 1)", ["x", 0.5], CategoricalDistribution(["x", 0.5])),
+        (None, [1, 2], CategoricalDistribution([1, 2])),
+        (None, [*range(20)], IntDistribution(0, 19)),
+    ],
+)
+def test_a_distribution_is_the_domains_and_holds_all_values(domain, values, expected):
+    domains = {} if domain is None else {"x": parse_domain(domain)}
+    assert distributions_of(domains, [{"x": value} for value in values]) == {"x": expected}
+
+
+@given(
+    values=st.lists(
+        st.none() | st.booleans() | st.integers() | st.floats(-1e9, 1e9) | st.text(max_size=2),
+        min_size=1,
+    ),
+    domain=st.sampled_from([None, "loguniform(0.1, 1)", "lograndint(1, 9)", "choice([1, 'a'])"]),
+)
+def test_every_value_lies_in_its_distribution(values, domain):
+    domains = {} if domain is None else {"x": parse_domain(domain)}
+    configs = [plain({"x": value}) for value in values]
+    found = distributions_of(domains, configs)
+    for config in configs if found else ():
+        params = {"x": category(config["x"], found["x"])}
+        optuna.trial.create_trial(params=params, distributions=found, value=0)  # refuses others
+
+
+def test_what_never_varies_is_no_hyperparameter():
+    assert distributions_of({}, [{"x": 1, "y": n} for n in (1, 2)]).keys() == {"y"}
+
+
+def test_an_optuna_storage_gets_the_same_study_once(tmp_path):
+    results = search(tmp_path / "x", 6)
+    url = f"sqlite:///{tmp_path}/study.db"
+    write_study(study_of(results), url)
+    kept = optuna.load_study(study_name="x", storage=url)
+    there, here = kept.trials, study_of(results).trials
+    assert [t.state for t in there] == [t.state for t in here]
+    assert there[0].state == TrialState.COMPLETE
+    assert [(t.value, t.params, t.user_attrs, t.intermediate_values) for t in there] == [
+        (t.value, t.params, t.user_attrs, t.intermediate_values) for t in here
+    ]
+    assert kept.user_attrs == {"metric": "val_accuracy"}
+    with pytest.raises(UsageError, match=r"already has a study 'x': name another storage"):
+        write_study(study_of(results), url)
+
+
+def test_a_storage_that_cannot_be_written_is_told_without_its_password(tmp_path):
+    results = odd(tmp_path / "x", "one_trial")
+    with pytest.raises(UsageError, match=r"cannot write to nothing://\.\.\.@host/x") as told:
+        write_study(study_of(results), "nothing://user:secret@host/x")
+    assert "secret" not in str(told.value)
+
+
+def test_a_study_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    study, url = study_of(search(tmp_path / "x", 3)), f"sqlite:///{tmp_path}/study.db"
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(optuna.Study, "add_trials", fail)
+        with pytest.raises(UsageError, match=r"cannot write to sqlite:.*: disk full"):
+            write_study(study, url)
+    write_study(study, url)
+    assert len(optuna.load_study(study_name="x", storage=url).trials) == 3

@@ -1,0 +1,121 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from stories import odd, search
+
+from tuner.reporting.optuna_study import study_of
+from tuner.reporting.ranked_trials import (
+    escaped,
+    fence_of,
+    importances,
+    leading,
+    ranked_trials,
+)
+
+
+def ranked(results):
+    return ranked_trials(results, study_of(results))
+
+
+def test_all_that_have_not_failed_are_compared_by_their_best_value(tmp_path):
+    results = search(tmp_path / "x", 12)
+    found = ranked(results)
+    ids = [trial.user_attrs["trial_id"] for trial in found.trials]
+    assert ids == [trial.trial_id for trial in results.top()]
+    assert len(ids) == 11
+    assert {trial.state.name for trial in found.trials} == {"COMPLETE"}
+    assert found.trials[0].value == max(trial.value for trial in found.trials)
+    assert found.varying == ["lr", "momentum", "width"]
+    assert (found.fence, found.outside) == (None, 0)
+
+
+def test_diverged_trials_are_drawn_at_the_fence(tmp_path):
+    found = ranked(odd(tmp_path / "x", "diverged"))
+    assert found.outside == 3
+    assert max(trial.value for trial in found.trials) == found.fence
+    assert found.fence < 10
+
+
+def test_running_trials_count_by_what_they_have_reported(tmp_path):
+    found = ranked(odd(tmp_path / "x", "running"))
+    assert [trial.value for trial in found.trials] == [0.5, 0.5]
+
+
+def test_a_smaller_study_keeps_the_best_and_spreads_the_others(tmp_path):
+    found = ranked(search(tmp_path / "x", 40))
+    kept = [trial.user_attrs["trial_id"] for trial in found.study(10).trials]
+    ids = [trial.user_attrs["trial_id"] for trial in found.trials]
+    assert len(kept) == 10
+    assert {*ids[:5], ids[-1]} <= set(kept)
+    assert kept == sorted(kept)
+
+
+def test_tags_and_entities_come_out_of_names_and_texts(tmp_path):
+    found = ranked(odd(tmp_path / "x", "hostile"))
+    (name,) = found.varying
+    assert name.startswith("&lt;b&gt;bold&lt;b&gt;&lt;script&gt;")
+    assert set(found.values_of(name)) == {"&lt;i&gt;", "&lt;/script&gt;"}
+
+
+@pytest.mark.parametrize(
+    ("values", "mode", "fence"),
+    [
+        ([1, 2, 3, 4, 5, 100], "min", 4.75 + 3 * 2.5),
+        ([-100, 1, 2, 3, 4, 5], "max", 1.25 - 3 * 2.5),
+        ([-100, 1, 2, 3, 4, 5], "min", None),
+        ([1, 2, 3, 4, 5], "min", None),
+        ([1, 100, 1000], "min", None),
+    ],
+)
+def test_the_fence_is_tukeys_on_the_bad_side(values, mode, fence):
+    assert fence_of(values, mode=mode) == fence
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=4))
+def test_the_best_is_never_outside_and_most_are_within(values):
+    fence = fence_of(values, mode="min")
+    if fence is not None:
+        assert min(values) <= fence < max(values)
+        assert sum(value > fence for value in values) <= len(values) / 4
+
+
+def test_text_shows_as_it_is():
+    assert escaped("<b>\x1b & 1") == "&lt;b&gt;  &amp; 1"
+
+
+@given(st.lists(st.integers(), min_size=1, unique=True), st.integers(1, 20))
+def test_thinning_keeps_order_ends_and_the_best(items, most):
+    kept = leading(items, most)
+    assert len(kept) == min(most, len(items))
+    assert kept == [item for item in items if item in kept]
+    assert kept[0] == items[0]
+    assert kept[: most // 2] == items[: most // 2]
+    assert kept[-1] == items[-1] or most < 3
+
+
+def importances_of(results):
+    return importances(ranked(results))
+
+
+def test_what_decides_comes_first_and_spreads_are_around_the_shares(tmp_path):
+    found = importances_of(search(tmp_path / "x", 60))
+    assert found[0].name == "lr"
+    assert sum(one.share for one in found) == pytest.approx(1)
+    assert found[0].low > max(one.share for one in found[1:])
+    for one in found:
+        assert 0 <= one.low <= one.high <= 1
+
+
+def test_the_same_trials_give_the_same_importances(tmp_path):
+    results = search(tmp_path / "x", 20)
+    assert importances_of(results) == importances_of(results)
+
+
+def test_conditional_hyperparameters_have_one_too(tmp_path):
+    found = importances_of(odd(tmp_path / "x", "conditional"))
+    assert {one.name for one in found} == {"opt.name", "opt.lr"}
+
+
+@pytest.mark.parametrize("kind", ["no_trial", "one_trial", "all_failed", "one_config"])
+def test_too_few_trials_or_one_config_tell_nothing(tmp_path, kind):
+    assert importances_of(odd(tmp_path / "x", kind)) == []

@@ -1,0 +1,97 @@
+"""The real TensorBoard, as `tuner tensorboard` starts it, by its HTTP interface."""
+
+from pathlib import Path
+
+import pytest
+from synthetic import START
+from tensorboard_process import CONFIG, RunningTensorBoard
+
+from tuner.reporting.tensorboard import logdir
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory):
+    board = RunningTensorBoard(tmp_path_factory.mktemp("storage"))
+    yield board
+    board.close()
+
+
+def test_every_trial_has_a_row_with_its_status_and_times(board):
+    rows = board.sessions()
+    told = {
+        trial_id: (row["sessions"][0]["status"], row["hparams"]["status"])
+        for trial_id, row in rows.items()
+    }
+    assert told == {
+        "00000": ("STATUS_SUCCESS", "completed"),
+        "00001": ("STATUS_SUCCESS", "stopped"),
+        "00002": ("STATUS_FAILURE", "failed"),
+        "00003": ("STATUS_FAILURE", "failed"),
+        "00004": ("STATUS_RUNNING", "running"),
+        "00005": ("STATUS_RUNNING", "running"),
+    }
+    session = rows["00000"]["sessions"][0]
+    assert 0 < session["startTimeSecs"] < session["endTimeSecs"]
+
+
+def test_the_columns_are_those_of_the_space_with_their_filters(board):
+    board.sessions()
+    experiment = board.ask("hparams/experiment", {"experimentName": ""})
+    columns = {info["name"]: info for info in experiment["hparamInfos"]}
+    assert set(columns) == {"status", "seed", *CONFIG}
+    assert columns["lr"]["domainInterval"] == {"minValue": 0.0001, "maxValue": 1.0}
+    assert [v.strip() for v in columns["batch_size"]["domainDiscrete"]] == ["16", "32", "128"]
+    assert columns["schedule"]["domainDiscrete"] == ["None", "cosine"]
+    assert columns["nesterov"]["domainDiscrete"] == [False, True]
+    assert columns["layers"]["domainDiscrete"] == ["[1, 2]", "[3]"]
+    tags = [info["name"]["tag"] for info in experiment["metricInfos"]]
+    assert tags == ["best/val_loss", "val/loss", "val/accuracy"]
+
+
+def test_a_row_shows_the_config_and_the_best_beside_the_last(board):
+    row = board.sessions()["00000"]
+    config = row["hparams"]
+    assert config["batch_size"].strip() == "32"
+    shown = {name: config[name] for name in ("lr", "schedule", "nesterov", "layers")}
+    assert shown == {"lr": 0.01, "schedule": "None", "nesterov": True, "layers": "[1, 2]"}
+    values = {value["name"]["tag"]: value["value"] for value in row["metricValues"]}
+    assert values == pytest.approx({"best/val_loss": 0.2, "val/loss": 0.3, "val/accuracy": 0.7})
+    assert board.sessions()["00002"]["metricValues"] == []
+
+
+def test_the_scalars_are_the_reports(board):
+    board.sessions()
+    assert set(board.ask("scalars/tags")["00000"]) == {
+        "best/val_loss",
+        "val/loss",
+        "val/accuracy",
+        "system/epoch_s",
+    }
+    points = board.ask("scalars/scalars?run=00000&tag=best%2Fval_loss")
+    assert [step for _, step, _ in points] == [1, 2, 3]
+    assert [value for _, _, value in points] == pytest.approx([0.5, 0.2, 0.2])
+
+
+def test_a_trial_that_was_seen_running_is_seen_to_end(board):
+    assert board.sessions()["00005"]["hparams"]["status"] == "running"
+    board.end(5, "stopped")
+    row = board.sessions()["00005"]
+    assert row["hparams"]["status"] == "stopped"
+    assert row["sessions"][0]["status"] == "STATUS_SUCCESS"
+    event = {"event": "trial_started", "time": START, "trial_id": "00005", "config": CONFIG}
+    board.writer(event)  # as on a resume
+    assert board.sessions()["00005"]["hparams"]["status"] == "running"
+
+
+def test_it_is_served_to_this_machine_only(board):
+    board.sessions()
+    hexadecimal = f":{board.port:04X}"
+    listening = [line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines()]
+    found = {address.split(":")[0] for address in listening if address.endswith(hexadecimal)}
+    assert found == {"0100007F"}  # 127.0.0.1
+
+
+def test_the_logdir_is_the_folder_of_the_trials(board):
+    assert sorted(path.name for path in logdir(board.spec.folder).iterdir()) == [
+        f"{number:05}" for number in range(6)
+    ]

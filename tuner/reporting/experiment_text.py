@@ -1,0 +1,182 @@
+"""What an experiment came to, as plain text for stdout: 80 columns, no colour."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from textwrap import wrap
+from typing import Any
+
+from tuner.errors import NoUsableTrialError
+from tuner.places import shown
+from tuner.record.events import COMPLETED, INTERRUPTED
+from tuner.record.folder import storage_folder
+from tuner.record.history import TrialRecord
+from tuner.results.results import Results
+from tuner.trial.memory import SUSPECT, first_growth
+from tuner.wording import (
+    aligned,
+    amount_of,
+    duration,
+    number,
+    printable,
+    program,
+    shorten,
+    with_error,
+)
+
+_WIDTH = 80
+
+
+def summary(
+    results: Results,
+    test: Mapping[str, Any] | None = None,
+    *,
+    confirmed: Mapping[str, Any] | None = None,
+) -> str:
+    """The experiment in a screen of text, without a newline at the end.
+
+    How many trials ended how; the best trial with its validation metrics, the test_* of `test`
+    (held-out split), and its config; `confirmed`, in the shape that `show_json` gives it; failures
+    by kind, each with its first message and log; memory that kept growing; where the results are
+    and how to look at them.
+    """
+    sections = [
+        _head(results),
+        _best(results, test or {}),
+        _confirmed(results.metric, confirmed) if confirmed else [],
+        _failures(results),
+        _leaks(results),
+        _next_steps(results),
+    ]
+    return "\n\n".join("\n".join(section) for section in sections if section)
+
+
+def best_text(best: Mapping[str, Any]) -> str:
+    """One trial in the shape of `Results.best_json`."""
+    lines = [f"trial {best['trial_id']}, epoch {best['epoch']}, {best['shown']}"]
+    if best["shown"] == "confirmed":
+        lines += _retrained(best["confirmed"])
+    metrics, config = best["metrics"], best["config"]
+    values = [(f"    {printable(k)}", number(v)) for k, v in [*metrics.items(), *config.items()]]
+    rows = aligned(values)
+    lines += ["  metrics", *rows[: len(metrics)], "  config", *rows[len(metrics) :]]
+    lines.append(f"  checkpoint  {best['checkpoint'] or 'none kept at this epoch'}")
+    return "\n".join(lines)
+
+
+def model_lines(
+    metrics: Mapping[str, Any], config: Mapping[str, Any], test: Mapping[str, Any]
+) -> list[str]:
+    """The metrics of a model, the test_* of `test`, and its config, values aligned."""
+    rows = [(name, number(value)) for name, value in metrics.items()]
+    for name, value in test.items():
+        if name.startswith("test_"):
+            rows.append((name, f"{number(value)}  (held-out test split)"))
+    configs = [(name, shorten(number(value), 60)) for name, value in config.items()]
+    lines = aligned([(f"  {printable(name)}", value) for name, value in [*rows, *configs]])
+    return [*lines[: len(rows)], "Its config", *lines[len(rows) :]]
+
+
+def command_name(results: Results) -> str:
+    """A command's NAME for the experiment: its name, or its folder if that lies elsewhere."""
+    return folder_name(results.folder)
+
+
+def folder_name(folder: Path) -> str:
+    """A command's NAME for the experiment in `folder`."""
+    usual = storage_folder(None) / folder.name
+    if folder.resolve() == usual.resolve():
+        return shlex.quote(folder.name)
+    return shlex.quote(shown(folder))
+
+
+def _head(results: Results) -> list[str]:
+    took = results.history.duration_s
+    preposition = "in" if results.status == COMPLETED else "after"
+    time = f" {preposition} {duration(took)}" if took is not None else ""
+    counts = ", ".join(f"{count} {status}" for status, count in results.counts.items() if count)
+    trials = amount_of(len(results.trials), "trial")
+    name = printable(results.name)
+    return [f"{name}: {results.status}{time}", f"{trials}: {counts}" if counts else trials]
+
+
+def _best(results: Results, test: Mapping[str, Any]) -> list[str]:
+    try:
+        trial = results.get_best_trial()
+    except NoUsableTrialError as error:
+        return [printable(str(error))]
+    best = results.best_json(trial)
+    names = [results.metric, *(name for name in best["metrics"] if name.startswith("val_"))]
+    metrics = {name: best["metrics"][name] for name in names if name in best["metrics"]}
+    return [
+        f"Best trial {trial.trial_id}, epoch {best['epoch']} of {trial.last_epoch}, {trial.status}",
+        *model_lines(metrics, trial.config, test),
+    ]
+
+
+def _confirmed(metric: str, confirmed: Mapping[str, Any]) -> list[str]:
+    mean = with_error(confirmed["mean"], confirmed["standard_error"])
+    seeds = amount_of(confirmed["seeds"], "seed")
+    return wrap(
+        f"Confirmed: trial {confirmed['trial_id']}, {printable(metric)} {mean} ({seeds}), "
+        f"searched {number(confirmed['searched'])}",
+        _WIDTH,
+    )
+
+
+def _retrained(confirmed: Mapping[str, Any]) -> list[str]:
+    """The mean and the model of a confirmed leader, in the shape of `best --json`."""
+    name, trial_id, seed = (confirmed[key] for key in ("experiment", "trial_id", "seed"))
+    mean = with_error(confirmed["mean"], confirmed["standard_error"])
+    seeds = amount_of(confirmed["seeds"], "fresh seed")
+    return [
+        f"  mean        {mean} over {seeds}; searched {number(confirmed['searched'])}",
+        f"  model       trial {trial_id} of {printable(name)}, seed {seed}",
+    ]
+
+
+def _failures(results: Results) -> list[str]:
+    kinds: dict[str, list[TrialRecord]] = {}
+    for trial in results.trials.values():
+        if trial.error is not None:
+            kinds.setdefault(trial.error.kind, []).append(trial)
+    lines = ["Failed trials"] if kinds else []
+    for kind, trials in sorted(kinds.items(), key=lambda pair: -len(pair[1])):
+        first = trials[0]
+        message = first.error.message if first.error else ""
+        head = f"  {len(trials)} {printable(kind)}, first trial {first.trial_id}: "
+        lines.append(head + shorten(message, max(_WIDTH - len(head), 20)))
+        log = results.log_path(first)
+        if log.exists():
+            lines.append(f"    {printable(shown(log))}")
+    return lines
+
+
+def _leaks(results: Results) -> list[str]:
+    growths = {
+        trial_id: growth
+        for trial_id, trial in results.trials.items()
+        if (growth := first_growth([value for _, value in trial.values("memory_mib")])) is not None
+    }
+    if not growths:
+        return []
+    first, growth = next(iter(growths.items()))
+    return [
+        "Memory that grew epoch after epoch",
+        f"  {amount_of(len(growths), 'trial')}, first trial {first}: by {growth:.1f} MiB an epoch",
+        *wrap(f"What is kept is {SUSPECT}", _WIDTH, initial_indent="  ", subsequent_indent="  "),
+    ]
+
+
+def _next_steps(results: Results) -> list[str]:
+    name = command_name(results)
+    lines = [
+        f"Results      {printable(shown(results.folder))}",
+        f"Report       {program()} report {name}",
+        f"TensorBoard  {program()} tensorboard {name}",
+    ]
+    if results.status == INTERRUPTED:
+        lines.append(f"Go on        {program()} resume {name}")
+    return lines

@@ -1,0 +1,168 @@
+"""What a figure is, how the pages find and draw their figures, and how all of them look.
+
+A module of this package without a leading underscore is a figure: it decorates one function with
+`figure`, and the page shows it. No other file needs to change.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import plotly.graph_objects as go
+
+from tuner.record.history import TrialRecord
+from tuner.reporting.optuna_study import quiet_optuna
+from tuner.wording import printable
+
+# Okabe and Ito, "Color Universal Design" (2008): colour-blind readers can distinguish them, too
+BLUE, ORANGE, GREEN, VERMILLION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
+SKY, PURPLE, BLACK, GREY = "#56B4E9", "#CC79A7", "#000000", "#999999"
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE, VERMILLION, SKY, BLACK)
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
+STATUS_COLOURS = {
+    "completed": BLUE,
+    "stopped": SKY,
+    "failed": VERMILLION,
+    "interrupted": ORANGE,
+    "running": GREEN,
+}
+
+_HEIGHT = 380
+
+Section = Literal["best", "hyperparameters", "stopping", "machine", "confirmed", "comparison"]
+Drawing = tuple[str, go.Figure | None]  # the caption, and the plot if there is something to show
+
+
+class Variant(NamedTuple):
+    """One of the figures of a module that draws several: `draw` is called with its `argument`."""
+
+    name: str
+    title: str
+    argument: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure as it stands in a page, under a `name` that is unique there.
+
+    caption: one sentence or two on what to read in it. plot: None where there is nothing to show;
+    the caption then says why. half: whether another figure stands beside it.
+    """
+
+    name: str
+    title: str
+    caption: str
+    plot: go.Figure | None
+    half: bool
+
+
+_Draw = TypeVar("_Draw", bound=Callable[..., Drawing])
+_DECLARED: list[tuple[Section, tuple[bool, int, str], Callable[[Any], Iterator[Figure]]]] = []
+
+
+def figure(
+    title: str,
+    *,
+    section: Section,
+    order: int,
+    half: bool = False,
+    variants: Callable[[Any], Iterable[Variant]] | None = None,
+) -> Callable[[_Draw], _Draw]:
+    """Declare the decorated function as a figure of the report, named after its module.
+
+    It is called with the Report (in the section "comparison" with the Comparison). section: where
+    in the page it stands; order: its place among the figures of its width there; half: half as wide
+    as the page, below the whole ones. With `variants` there is a figure for each of them.
+    """
+
+    def declare(draw: _Draw) -> _Draw:
+        name = draw.__module__.rpartition(".")[2]
+
+        def figures(subject: Any) -> Iterator[Figure]:
+            if variants is None:
+                yield Figure(name, title, *_drawn(title, draw, subject), half)
+                return
+            for own_name, own_title, argument in variants(subject):
+                caption, plot = _drawn(own_title, draw, subject, argument)
+                yield Figure(own_name, own_title, caption, plot, half)
+
+        _DECLARED.append((section, (half, order, name), figures))
+        return draw
+
+    return declare
+
+
+def _drawn(title: str, draw: Callable[..., Drawing], *args: Any) -> Drawing:
+    """Draw; a library that fails on an odd experiment costs that figure, not the page.
+
+    Its caption and a warning in the log then say what happened.
+    """
+    try:
+        with quiet_optuna():
+            caption, plot = draw(*args)
+        return caption, None if plot is None else styled(plot)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {printable(str(error))}"
+        logging.getLogger("tuner").warning("the figure %r cannot be drawn: %s", title, reason)
+        return f"It cannot be drawn: {reason}", None
+
+
+def draw_section(section: Section, subject: Any) -> list[Figure]:
+    """The figures of a section of the page on `subject`, in the order in which they stand there."""
+    for module in iter_modules([str(Path(__file__).parent)]):
+        if not module.name.startswith("_"):
+            import_module(f"{__package__}.{module.name}")
+    declared = sorted((one for one in _DECLARED if one[0] == section), key=lambda one: one[1])
+    return [drawn for _, _, figures in declared for drawn in figures(subject)]
+
+
+def styled(plot: go.Figure) -> go.Figure:
+    """`plot` in the style of the page: no title of its own, little margin, our colours."""
+    plot.update_layout(
+        template="plotly_white",
+        title={"text": ""},
+        height=plot.layout.height or _HEIGHT,
+        margin={"l": 70, "r": 20, "t": 20, "b": 55},
+        colorway=COLOURS,
+        font={"family": "system-ui, sans-serif", "size": 13},
+        hoverlabel={"namelength": -1},
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"},
+    )
+    plot.update_xaxes(automargin=True, exponentformat="e")
+    plot.update_yaxes(automargin=True, exponentformat="e")
+    return plot
+
+
+def time_axis(span_s: float) -> tuple[str, float]:
+    """(unit, its seconds) in which a time of `span_s` seconds is best read on an axis."""
+    if span_s < 300:
+        return "seconds", 1.0
+    return ("minutes", 60.0) if span_s < 4 * 3600 else ("hours", 3600.0)
+
+
+def value_of_each_trial(
+    values: Mapping[str, float], trials: Mapping[str, TrialRecord], unit: str
+) -> go.Figure:
+    """A point for each of the `trials` that has a value, in their order."""
+    ids = [trial_id for trial_id in trials if trial_id in values]
+    return go.Figure(
+        go.Scatter(
+            x=[number for number, trial_id in enumerate(trials) if trial_id in values],
+            y=[values[trial_id] for trial_id in ids],
+            customdata=[[trial_id, trials[trial_id].status] for trial_id in ids],
+            mode="markers",
+            marker={"color": BLUE, "size": 7, "opacity": 0.7},
+            hovertemplate="trial %{customdata[0]}, %{customdata[1]}: %{y:.4g}<extra></extra>",
+        ),
+        {
+            "xaxis": {"title": "trial"},
+            "yaxis": {"title": unit, "rangemode": "tozero"},
+            "height": 300,
+        },
+    )

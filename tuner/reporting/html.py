@@ -1,0 +1,177 @@
+"""HTML pages of one file that work offline: the report of an experiment, and a comparison.
+
+Jinja writes text and tables, plotly.js draws the figures. What comes from an experiment is escaped
+by Jinja, or stands as JSON that no script runs. The page asks the network for nothing, and its
+Content-Security-Policy would not let it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import plotly.graph_objects as go
+import plotly.io
+import yaml
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from tuner.record.folder import write_whole
+from tuner.reporting.comparison_text import equal_table, headline, spent_table, verdict
+from tuner.reporting.figures._figure import draw_section
+from tuner.reporting.report import Report, utc
+from tuner.results.comparison import Comparison
+from tuner.results.frames import flat
+from tuner.wording import amount_of, duration, number, printable, with_error
+
+
+def report_page(report: Report) -> str:
+    """The report of an experiment, as a whole page."""
+    spec = report.results.spec
+    return render(
+        "report.html",
+        report,
+        report=report,
+        results=report.results,
+        spec=report.spec,
+        tiles=list(tiles(report)),
+        best=best_table(report),
+        provenance=list(_provenance(report)),
+        spec_yaml=yaml.safe_dump(spec, sort_keys=False, width=100),
+    )
+
+
+def comparison_page(comparison: Comparison) -> str:
+    """Searches side by side, as a whole page."""
+    experiments = [
+        (
+            entrant.name,
+            side.strategy,
+            str(entrant.spec.seed),
+            number(entrant.curves["trials"].total),
+            number(entrant.curves["epochs"].total),
+            duration(entrant.curves["seconds"].total),
+            "none" if entrant.best is None else number(entrant.best),
+        )
+        for side in comparison.sides
+        for entrant in side.entrants
+    ]
+    head = ("NAME", "STRATEGY", "SEED", "TRIALS", "EPOCHS", "TIME", "BEST")
+    return render(
+        "comparison.html",
+        comparison,
+        headline=headline(comparison),
+        verdict=list(verdict(comparison)),
+        tables=[
+            ("In all, on average over the seeds", spent_table(comparison)),
+            ("Best so far when each had spent as much", equal_table(comparison)),
+            ("The experiments", [head, *experiments]),
+        ],
+        notes=comparison.notes,
+    )
+
+
+def render(template: str, subject: Report | Comparison, **context: Any) -> str:
+    """The page of a template with plotly.js in it; `figures_of(section)` draws `subject`."""
+    environment = Environment(
+        loader=PackageLoader("tuner.reporting", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"figure_json": figure_json, "printable": printable, "utc": utc}
+    environment.globals["figures_of"] = lambda section: draw_section(section, subject)
+    plotly_js = Markup(get_plotlyjs())  # Plotly's own code: it holds no </script>
+    return environment.get_template(template).render(plotly_js=plotly_js, **context)
+
+
+def figure_json(plot: go.Figure) -> Markup:
+    """A figure as JSON that can stand in a page: no text in it can end the element it is in."""
+    return Markup((plotly.io.to_json(plot, validate=False) or "null").replace("<", "\\u003c"))
+
+
+def write_page(path: Path, page: str) -> None:
+    """Write a page in the place of `path`, whole or not at all; raises UsageError."""
+    write_whole(path, lambda partial: partial.write_text(page, encoding="utf-8"))
+
+
+def tiles(report: Report) -> Iterator[tuple[str, str, str]]:
+    """(label, value, note) of the few numbers that sum it up."""
+    results, savings, occupancy = report.results, report.savings, report.occupancy
+    if report.best:
+        best, searched = report.best[0], _searched(report, report.best[0])
+        note = f"trial {best['trial_id']}, epoch {searched['epoch']}"
+        if confirmed := best.get("confirmed"):
+            note += f"; confirmed mean {_mean(best)} of {confirmed['seeds']} seeds"
+        value = number(searched["metrics"][results.metric])
+        yield f"best {printable(results.metric)}", value, note
+    ended = [f"{count} {status}" for status, count in results.counts.items() if count]
+    yield "trials", str(len(results.trials)), ", ".join(ended) or "none has started"
+    resumed = results.history.resumed
+    again = f", resumed {'once' if resumed == 1 else f'{resumed} times'}" if resumed else ""
+    yield "time", duration(occupancy.wall_s), f"of searching{again}"
+    note = "nothing was stopped early"
+    if savings and savings.stops:
+        share = f"{savings.share:.0%} of all" if savings.share is not None else ""
+        note = f"{savings.epochs} more saved by early stopping, {share}"
+    yield "epochs trained", str(report.trained_epochs), note
+    if occupancy.busy_share is not None:
+        slots = f"{amount_of(occupancy.slots, 'slot')} side by side"
+        yield "slots busy", f"{occupancy.busy_share:.0%}", slots
+
+
+def best_table(report: Report) -> list[list[str]]:
+    """The head, and a row for each of the best trials; no row where there is none.
+
+    A row has the value in the search, the mean over the fresh seeds beside it where trials were
+    confirmed, and the hyperparameters.
+    """
+    metric = report.results.metric
+    configs = [{printable(n): v for n, v in flat(one["config"]).items()} for one in report.best]
+    names = list(dict.fromkeys(name for config in configs for name in config))
+    confirmed = any(one["shown"] == "confirmed" for one in report.best)
+    head = ["trial", printable(metric), *(["confirmed mean"] if confirmed else []), "epoch"]
+    rows = []
+    for one, config in zip(report.best, configs, strict=True):
+        searched = _searched(report, one)
+        values = (number(config[name]) if name in config else "" for name in names)
+        mean = [_mean(one)] if confirmed else []
+        value = number(searched["metrics"][metric])
+        rows.append([one["trial_id"], value, *mean, str(searched["epoch"]), *values])
+    return [[*head, *(name.replace("/", ".") for name in names)], *rows]
+
+
+def _searched(report: Report, best: Mapping[str, Any]) -> dict[str, Any]:
+    """A trial of the best as the search showed it, confirmed or not."""
+    return report.results.best_json(report.results.trial(best["trial_id"]))
+
+
+def _mean(best: Mapping[str, Any]) -> str:
+    confirmed = best.get("confirmed")
+    return with_error(confirmed["mean"], confirmed["standard_error"]) if confirmed else ""
+
+
+def _provenance(report: Report) -> Iterator[tuple[str, str]]:
+    """(name, value) of where the results and the report come from."""
+    known, spec = report.provenance, report.spec
+    document = known["experiment"]
+    yield "experiment", report.results.name
+    yield "trainable", spec.trainable
+    yield "seed", str(spec.seed)
+    yield "started", known["started"] or "not yet"
+    yield "ended", known["ended"] or "not yet"
+    yield "resumed", f"{known['resumed']} times"
+    yield "git revision", str(document.get("git_revision") or "none: in no repository")
+    yield "versions of the search", _versions(document.get("versions"))
+    yield "journal's SHA-256", known["journal_sha256"]
+    yield "report made", known["report_made"]
+    yield "versions of the report", _versions(known["report_made_by"])
+
+
+def _versions(versions: Any) -> str:
+    if not isinstance(versions, dict):
+        return "unknown"
+    return ", ".join(f"{name} {number}" for name, number in versions.items())

@@ -1,0 +1,212 @@
+"""The trials of an experiment ranked by one value each, and which hyperparameters decide it.
+
+Optuna's figures leave out pruned trials, which under ASHA are most of them. Here each trial that
+has reported counts, by its best value. What lies far out on the bad side, as the loss of a diverged
+trial, is drawn at a fence, since one such value would squeeze all others into a line.
+"""
+
+from __future__ import annotations
+
+import html
+import random
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import quantiles
+from typing import Any, TypeVar
+
+import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution
+from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
+from optuna.trial import FrozenTrial, TrialState
+
+from tuner.reporting.optuna_study import new_study, quiet_optuna
+from tuner.results.results import Results
+from tuner.results.selection import ranked
+from tuner.wording import amount_of, number, printable
+
+NO_TRIALS = "Nothing to show: no trial that did not fail has a value of the objective."
+NO_NAMES = "Nothing to show: all trials have the same config."
+FEWEST = 10  # trials, below which an importance says nothing
+
+_FAR_OUT = 3  # quartile ranges beyond the quartile: Tukey's outer fence
+_LEVEL = 0.9  # of an importance's spread
+_RESAMPLES = 30
+_LEADING = 5  # trials at least among the best, as PED-ANOVA needs
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class RankedTrials:
+    """The usable trials, best first, all as completed ones; names and texts are safe in figures.
+
+    fence: the value that worse ones are drawn at; None where there is none. outside: how many are.
+    """
+
+    trials: tuple[FrozenTrial, ...]
+    metric: str
+    mode: str
+    fence: float | None = None
+    outside: int = 0
+
+    @property
+    def varying(self) -> list[str]:
+        """The hyperparameters of at least two values, in the order in which trials have them."""
+        names = dict.fromkeys(name for trial in self.trials for name in trial.params)
+        return [name for name in names if len({*map(repr, self.values_of(name))}) > 1]
+
+    def values_of(self, name: str) -> list[Any]:
+        """The values of a hyperparameter, best trial first; of those trials that have it."""
+        return [trial.params[name] for trial in self.trials if name in trial.params]
+
+    def study(self, most: int | None = None) -> optuna.Study:
+        """A Study of the trials; of at most `most`: the leading half whole, others evenly."""
+        trials = self.trials if most is None else leading(self.trials, most)
+        return _study(sorted(trials, key=lambda trial: trial.number), self.mode)
+
+    def left_out(self, shown: int) -> list[str]:
+        """Sentences on what a figure of so many trials does not show, or not where it is."""
+        sentences = []
+        if shown < len(self.trials):
+            sentences.append(
+                f"Of {len(self.trials)} trials {shown} are drawn: the best ones, and an even "
+                "selection of the others."
+            )
+        if self.fence is not None and self.outside:
+            worse = "above" if sign_of(self.mode) > 0 else "below"
+            sentences.append(
+                f"{amount_of(self.outside, 'trial')} {worse} {number(self.fence)} "
+                f"{'is' if self.outside == 1 else 'are'} drawn at that value."
+            )
+        return sentences
+
+    def why_nothing(self, fewest: int = 1) -> str:
+        """Why a figure that needs `fewest` trials and a varying hyperparameter shows nothing."""
+        if not self.trials:
+            return NO_TRIALS
+        if not self.varying:
+            return NO_NAMES
+        count = len(self.trials)
+        return f"Nothing to show: it takes {fewest} trials with a value, and there are {count}."
+
+
+def ranked_trials(results: Results, study: optuna.Study) -> RankedTrials:
+    """The trials of an experiment, as its `study` has them, that have not failed and have a value.
+
+    Running and stopped ones count as completed.
+    """
+    frozen = {t.user_attrs["trial_id"]: t for t in study.get_trials(deepcopy=False)}
+    scored = ranked(results.trials.values(), results.metric, mode=results.mode, scope="best")
+    fence, sign = fence_of([v for v, _ in scored], mode=results.mode), sign_of(results.mode)
+    trials, outside = [], 0
+    for value, trial in scored:
+        if fence is not None and sign * value > sign * fence:
+            value, outside = fence, outside + 1
+        trials.append(_completed(frozen[trial.trial_id], value))
+    return RankedTrials(tuple(trials), results.metric, results.mode, fence, outside)
+
+
+def sign_of(mode: str) -> int:
+    """1 where less is better, else -1: the less `sign * value`, the better."""
+    return 1 if mode == "min" else -1
+
+
+def fence_of(values: Sequence[float], *, mode: str) -> float | None:
+    """The value beyond which one lies far out on the bad side; None where none of them does."""
+    if len(values) < 4:
+        return None
+    sign = sign_of(mode)
+    costs = [sign * value for value in values]
+    low, _, high = quantiles(costs, n=4, method="inclusive")
+    fence = high + _FAR_OUT * (high - low)
+    return sign * fence if max(costs) > fence else None
+
+
+def _study(trials: Sequence[FrozenTrial], mode: str) -> optuna.Study:
+    """A Study in memory of these trials, renumbered from 0."""
+    study = new_study(mode)
+    study.add_trials(trials)
+    return study
+
+
+def _completed(trial: FrozenTrial, value: float) -> FrozenTrial:
+    completed = copy(trial)
+    completed.state, completed.value = TrialState.COMPLETE, float(value)
+    completed.distributions = {escaped(n): _safe(d) for n, d in trial.distributions.items()}
+    completed.params = {escaped(name): _safe_value(v) for name, v in trial.params.items()}
+    completed.datetime_complete = trial.datetime_complete or datetime.now()
+    return completed
+
+
+def _safe(distribution: BaseDistribution) -> BaseDistribution:
+    if isinstance(distribution, CategoricalDistribution):
+        return CategoricalDistribution([_safe_value(choice) for choice in distribution.choices])
+    return distribution
+
+
+def escaped(text: object) -> str:
+    """`text` so that a figure shows it as it is: Plotly reads tags and entities in labels."""
+    return html.escape(printable(str(text)), quote=False)
+
+
+def _safe_value(value: Any) -> Any:
+    return escaped(value) if isinstance(value, str) else value
+
+
+def leading(items: Sequence[_T], most: int) -> list[_T]:
+    """At most `most` of `items`, the best one first: the first half whole, the others evenly.
+
+    >>> leading(range(12), 6)
+    [0, 1, 2, 3, 7, 11]
+    """
+    if len(items) <= most:
+        return list(items)
+    best, others = items[: most // 2], items[most // 2 :]
+    left = most - len(best)
+    step = (len(others) - 1) / max(left - 1, 1)
+    return [*best, *(others[round(i * step)] for i in range(left))]
+
+
+@dataclass(frozen=True, slots=True)
+class Importance:
+    """A hyperparameter's share, 0 to 1, of all importances; low, high: of nine in ten resamples."""
+
+    name: str
+    share: float
+    low: float
+    high: float
+
+
+def importances(ranked: RankedTrials, *, seed: int = 0) -> list[Importance]:
+    """Each varying hyperparameter's importance, the greatest first; [] for fewer than 10 trials.
+
+    PED-ANOVA (Watanabe et al., IJCAI 2023; in Optuna): what distinguishes the best tenth of the
+    trials (at least 5) from all of them. It asks only which are among the best, so it does not
+    matter that the others were stopped at different ages. The spread is that of resampling the
+    trials.
+    """
+    trials, names, mode = ranked.trials, ranked.varying, ranked.mode
+    if len(trials) < FEWEST or not names:
+        return []
+    chance = random.Random(seed)
+    with quiet_optuna():  # it warns of few trials; the spread shows what that means
+        shares = _shares(trials, names, mode)
+        resamples = [chance.choices(trials, k=len(trials)) for _ in range(_RESAMPLES)]
+        resampled = [_shares(resample, names, mode) for resample in resamples]
+    cut = round(_RESAMPLES * (1 - _LEVEL) / 2)
+    listed = []
+    for name in names:
+        spread = sorted(sample.get(name, 0.0) for sample in resampled)
+        listed.append(Importance(name, shares.get(name, 0.0), spread[cut], spread[-1 - cut]))
+    return sorted(listed, key=lambda one: -one.share)
+
+
+def _shares(trials: Sequence[FrozenTrial], names: Sequence[str], mode: str) -> dict[str, float]:
+    best = min(1.0, max(0.1, _LEADING / len(trials)))
+    return get_param_importances(
+        _study(trials, mode),
+        evaluator=PedAnovaImportanceEvaluator(target_quantile=best),
+        params=[name for name in names if any(name in trial.params for trial in trials)],
+    )
