@@ -122,9 +122,8 @@ UNTESTED_BY_NAME = {
     },
     **{
         f"tuner/doctor/{name}.py": "test_examine plays the machine that they look at"
-        for name in ("disk", "finding", "cluster", "machine", "exposure", "object_store")
+        for name in ("finding", "machine", "storage")
     },
-    "tuner/doctor/versions.py": "test_examine plays the machine that they look at",
     "tuner/trial/assignment.py": "a record without behaviour",
     "tuner/space/domains.py": "names only; its modules' tests import through it",
     "tuner/trial/rank_actors.py": "tests/integration/test_several_workers.py, for it needs Ray",
@@ -139,6 +138,23 @@ def test_every_module_has_a_test_of_its_name(path: Path) -> None:
     tests = ROOT / "tests" / Path(*relative.parts[1:-1])
     tested = (tests / f"test_{path.stem}.py").is_file()
     assert tested != (str(relative) in UNTESTED_BY_NAME), f"{tests}/test_{path.stem}.py"
+
+
+# What Ray does not document: its modules, its names with an underscore, and those of its processes
+RAYS_INTERNALS = re.compile(
+    r"ray\._|ray\.(air|train)\._internal|ray\.tune\.(execution|utils)|ray\.core\.generated"
+    r"|ray\.(widgets|dashboard|scripts|autoscaler)|\bray::|__internal_head__|getLogger\(\"ray"
+    r"|\bRAY_[a-z]|run_metadata|_system_config|_temp_dir"
+    r"|(?<!self)(?<!cls)(?<!torch\.cpu)(?<!\bos)(?<!draws)\._[a-z]"
+)
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name.startswith("tuner.")])
+def test_only_one_module_touches_rays_internals(name: str) -> None:
+    if name == "tuner.ray_compat" or name.startswith("tuner.trial."):
+        return
+    code = FILES[name].read_text().replace("ray.__version__", "")
+    assert not RAYS_INTERNALS.findall(code)
 
 
 def test_helpers_live_with_their_concept() -> None:

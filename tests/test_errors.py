@@ -97,6 +97,6 @@ def test_only_the_errors_that_are_named_are_translated_and_ours_never():
         raise RuntimeError
     with pytest.raises(SpecError), translate_error(UsageError, "no"):
         raise SpecError([])
-    with pytest.raises(UsageError, match="^gone$"):  # noqa: SIM117
+    with pytest.raises(UsageError, match=r"^gone$"):  # noqa: SIM117
         with translate_error(UsageError, lambda error: str(error.args[0])):
             raise RuntimeError("gone", 1)

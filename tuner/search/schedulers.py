@@ -9,6 +9,7 @@ from ray.tune import Stopper
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
+from tuner import ray_compat
 from tuner.spec.experiment import AshaSettings, Objective
 from tuner.spec.rungs import Brackets
 
@@ -26,10 +27,9 @@ class InOrder(FIFOScheduler):
 
         Ray gives the workers 5 s to end by themselves, then those that have not until 10 s have
         passed, and one Ctrl-C in a long epoch takes them all. What a worker has reported is safe by
-        then, and what it has not is run again. A scheduler is shown a wrapper of Ray's controller.
+        then, and what it has not is run again.
         """
-        controller = getattr(tune_controller, "_tune_controller", tune_controller)
-        controller._actor_force_cleanup_timeout = _PATIENCE_S
+        ray_compat.limit_cleanup(tune_controller, _PATIENCE_S)
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
         """None: Tune itself takes the next trial.
