@@ -83,11 +83,10 @@ def test_the_bounds_of_the_package_are_what_was_tried():
 
 
 @pytest.fixture
-def warnings(caplog):
+def warnings(caplog, monkeypatch):
     """What is said, as if nothing had been said before."""
-    ray_compat._warn_once.cache_clear()
-    yield lambda: [record.getMessage() for record in caplog.records]
-    ray_compat._warn_once.cache_clear()
+    monkeypatch.setattr(ray_compat, "_warned", set())
+    return lambda: [record.getMessage() for record in caplog.records]
 
 
 def test_a_piece_that_is_gone_is_left_out_with_one_warning(monkeypatch, warnings):
@@ -158,61 +157,40 @@ def test_a_name_that_is_not_there_is_an_error_and_replaces_nothing():
 # --- names
 
 
-def test_DAEMONS():
+def test_process_titles():
     programs = (services.GCS_SERVER_EXECUTABLE, services.RAYLET_EXECUTABLE)
     assert tuple(Path(program).name for program in programs) == ray_compat.DAEMONS
-
-
-def test_AGENTS():
     titles = (
         ray_constants.AGENT_PROCESS_TYPE_RUNTIME_ENV_AGENT,
         ray_constants.AGENT_PROCESS_TYPE_DASHBOARD_AGENT,
     )
     assert all(map(str.startswith, titles, ray_compat.AGENTS))
-
-
-def test_IDLE():
     assert ray_constants.WORKER_PROCESS_TYPE_IDLE_WORKER == ray_compat.IDLE
-
-
-def test_WORKER():
     assert is_in_binaries(ray_compat.WORKER)
     assert ray_compat.IDLE.startswith(ray_compat.WORKER)
 
 
-def test_HEAD():
+def test_cluster_names():
     from ray._common.constants import HEAD_NODE_RESOURCE_NAME
-
-    assert HEAD_NODE_RESOURCE_NAME == ray_compat.HEAD
-
-
-def test_MONITOR():
-    assert f'"{ray_compat.MONITOR}"' in inspect.getsource(services.start_monitor)
-
-
-def test_IN_A_JOB():
+    from ray._common.usage.usage_constants import CLUSTER_METADATA_KEY
     from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
 
+    assert HEAD_NODE_RESOURCE_NAME == ray_compat.HEAD
+    assert f'"{ray_compat.MONITOR}"' in inspect.getsource(services.start_monitor)
+    assert (CLUSTER_METADATA_KEY, ray_constants.KV_NAMESPACE_CLUSTER) == ray_compat.METADATA
     assert RAY_JOB_CONFIG_JSON_ENV_VAR == ray_compat.IN_A_JOB
 
 
-def test_COMMAND():
+def test_the_command_is_there_with_its_options():
     command = [*ray_compat.COMMAND, "start", "--help"]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     options = ("address", "block", "node-ip-address", "num-cpus", "num-gpus", "object-store-memory")
     assert all(f"--{option}" in said for option in options)
 
 
-def test_PROBE():
+def test_the_probe_finds_what_it_imports():
     code = f"{ray_compat.PROBE.rpartition(';')[0]}; GcsClient"
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_METADATA():
-    from ray._common.usage.usage_constants import CLUSTER_METADATA_KEY
-    from ray._private.ray_constants import KV_NAMESPACE_CLUSTER
-
-    assert (CLUSTER_METADATA_KEY, KV_NAMESPACE_CLUSTER) == ray_compat.METADATA
 
 
 def logs_as(name):
@@ -221,27 +199,15 @@ def logs_as(name):
     return "logging.getLogger(__name__)" in path.read_text()
 
 
-def test_JOB_LOGGERS():
+def test_loggers():
     assert all(map(logs_as, ray_compat.JOB_LOGGERS))
-
-
-def test_TUNE_LOGGER():
     assert logs_as(ray_compat.TUNE_LOGGER)
-
-
-def test_WIDGETS_LOGGER():
     assert logs_as(ray_compat.WIDGETS_LOGGER)
 
 
-def test_GIVE_UP():
+def test_settings():
     assert is_in_binaries(ray_compat.GIVE_UP.removeprefix("RAY_"))
-
-
-def test_CLUSTERS():
     assert ray_compat.CLUSTERS in inspect.getsource(ray_constants)
-
-
-def test_SETTINGS():
     rooms = ("tune", "train", "data", "_common", "_private")
     sources = [path.read_text() for room in rooms for path in (RAY / room).rglob("*.py")]
     for name in ray_compat.SETTINGS:

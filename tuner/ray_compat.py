@@ -18,7 +18,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 Names = Mapping[ModuleType, Mapping[str, Any]]
 
@@ -30,10 +29,11 @@ TRIED_ONLY: set[str] = set()  # the pieces that are off for a Ray that was not t
 _CHANGED = (ImportError, AttributeError, TypeError, KeyError)
 
 _log = logging.getLogger(__name__)
+_warned: set[str] = set()
 
 
 def is_tried(version: str) -> bool:
-    """Whether the pieces were tried with this version of Ray."""
+    """Return whether the pieces were tried with this version of Ray."""
     return version.startswith(f"{TRIED}.")
 
 
@@ -103,100 +103,60 @@ def replacing(*, lost: str) -> Callable[[Callable[..., Names]], Callable[..., An
     return register
 
 
-def _ray_name(name: str, value: T, lost: str) -> T:
-    """Register a name that Ray gives something; that it has another one is not noticed here."""
-    PIECES[name] = lost
-    return value
-
-
-@functools.cache
 def _warn_once(name: str, text: str) -> None:
-    _log.warning("%s", text)
+    if name not in _warned:
+        _warned.add(name)
+        _log.warning("%s", text)
 
 
-# --- names, tried with Ray 2.60; until Ray documents them
+# --- names that Ray gives to things; tried with Ray 2.60, until Ray documents them
 
-# The titles of the processes without which nothing goes on
-DAEMONS = _ray_name(
-    "DAEMONS", ("gcs_server", "raylet"), "the death of Ray ends a search unexplained"
-)
-# What the titles of a raylet's helpers begin with
-AGENTS = _ray_name("AGENTS", ("ray::RuntimeEnv", "ray::Dashboard"), "one may be ended as a worker")
-# The title of a worker without work
-IDLE = _ray_name("IDLE", "ray::IDLE", "one without a trial may be ended when memory runs out")
-# What the titles of all workers begin with, and those of the agents
-WORKER = _ray_name("WORKER", "ray::", "none is ended before the machine runs out of memory")
-# A resource that only the head of a cluster has
-HEAD = _ray_name("HEAD", "node:__internal_head__", "a cluster that autoscales is not asked to")
-# An argument of the autoscaler that `ray up` starts beside the head
-MONITOR = _ray_name(
-    "MONITOR", "--autoscaling-config=", "a cluster of `ray up` is not asked to grow"
-)
-# An environment variable, set where a Ray job runs
-IN_A_JOB = _ray_name("IN_A_JOB", "RAY_JOB_CONFIG_JSON_ENV_VAR", "a job sends its files once more")
-# `ray` of this Python, whatever PATH has
-COMMAND = _ray_name(
-    "COMMAND", (sys.executable, "-m", "ray.scripts.scripts"), "no driver outside of a cluster joins"
-)
+PIECES["process_titles"] = "a Ray that dies ends a search unexplained, as does too little memory"
+DAEMONS = ("gcs_server", "raylet")  # without one of them nothing goes on
+AGENTS = ("ray::RuntimeEnv", "ray::Dashboard")  # what the titles of a raylet's helpers begin with
+IDLE = "ray::IDLE"  # a worker without work
+WORKER = "ray::"  # what the titles of all workers begin with, and of the agents
+
+PIECES["cluster_names"] = "some cluster is not joined, or not asked to grow, or its fault not named"
+HEAD = "node:__internal_head__"  # a resource that only the head of a cluster has
+MONITOR = "--autoscaling-config="  # an argument of the autoscaler that `ray up` starts
+METADATA = (b"CLUSTER_METADATA", b"cluster")  # key and namespace of a cluster's versions
+IN_A_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set where a Ray job runs: its files are there already
+COMMAND = (sys.executable, "-m", "ray.scripts.scripts")  # `ray` of this Python, whatever PATH has
 # A program that ends with 0 where the head that it is given answers it
-PROBE = _ray_name(
-    "PROBE",
-    "import sys; from ray._raylet import GcsClient; GcsClient(sys.argv[1])",
-    "the doctor takes every cluster for one that asks for a token",
+PROBE = "import sys; from ray._raylet import GcsClient; GcsClient(sys.argv[1])"
+
+PIECES["loggers"] = "Ray tells of each step of sending a job, of failed trials, and of ipywidgets"
+JOB_LOGGERS = (
+    "ray.dashboard.modules.dashboard_sdk",
+    "ray.dashboard.modules.job.sdk",
+    "ray._private.runtime_env.packaging",
 )
-# The key and the namespace of what a cluster's head records of its versions
-METADATA = _ray_name(
-    "METADATA", (b"CLUSTER_METADATA", b"cluster"), "another version of Ray or Python is not named"
-)
-# The loggers of what sends a job
-JOB_LOGGERS = _ray_name(
-    "JOB_LOGGERS",
-    (
-        "ray.dashboard.modules.dashboard_sdk",
-        "ray.dashboard.modules.job.sdk",
-        "ray._private.runtime_env.packaging",
-    ),
-    "`tuner submit` tells of every step",
-)
-# The logger that tells of failed trials, which the summary does, too
-TUNE_LOGGER = _ray_name("TUNE_LOGGER", "ray.tune.tune", "Ray Tune tells of failed trials, too")
-# The logger that asks for ipywidgets, which nothing here uses
-WIDGETS_LOGGER = _ray_name("WIDGETS_LOGGER", "ray.widgets.util", "Ray asks for ipywidgets")
-# For how long a raylet looks for its GCS; while a driver joins, none of its threads run until then
-GIVE_UP = _ray_name(
-    "GIVE_UP",
-    "RAY_gcs_rpc_server_reconnect_timeout_s",
-    "a Ray that dies at its start costs a minute",
-)
-# Where off, Ray listens on the loopback address alone
-CLUSTERS = _ray_name(
-    "CLUSTERS",
-    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER",
-    "a Ray of ours listens on every address, and its token alone keeps others out",
-)
-# What Ray reads when it is imported, and hands to its workers
-SETTINGS = _ray_name(
-    "SETTINGS",
-    {
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_AIR_NEW_OUTPUT": "0",  # its banner goes to stdout, which is for data
-        "RAY_TQDM": "0",
-        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # its future default; without it Ray warns
-        "RAY_CHDIR_TO_TRIAL_DIR": "0",  # a trial's relative paths mean what the user means
-        "RAY_memory_monitor_refresh_ms": "0",  # trial/machine_memory ends whom it should
-        "RAY_TRAIN_COUNT_PREEMPTION_AS_FAILURE": "1",  # else Tune starts a trial from its start
-        "PL_DISABLE_FORK": "1",  # what Tune sets for its workers
-        "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the journal and our TensorBoard writer do it
-        "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",  # a bad report fails its trial alone
-        "TUNE_DISABLE_SIGINT_HANDLER": "1",  # the driver has its own
-        "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # they are in the trial's log and the summary
-        "TUNE_GLOBAL_CHECKPOINT_S": "1000000000",  # the journal makes Ray's snapshots needless
-        "TUNE_FORCE_TRIAL_CLEANUP_S": "10",
-        "TUNE_FUNCTION_THREAD_TIMEOUT_S": "60",
-        "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "1000000000",  # Ray spells it so
-    },
-    "Ray may write to stdout, take snapshots, and end workers by its own rules",
-)
+TUNE_LOGGER = "ray.tune.tune"  # of failed trials the summary tells, too
+WIDGETS_LOGGER = "ray.widgets.util"  # nothing here uses ipywidgets
+
+PIECES["settings"] = "Ray may write to stdout, take snapshots, listen on all addresses, end workers"
+# Until then a raylet whose GCS has died lets no thread of a driver run that joins it
+GIVE_UP = "RAY_gcs_rpc_server_reconnect_timeout_s"
+CLUSTERS = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # where off, Ray listens on loopback alone
+SETTINGS = {  # what Ray reads when it is imported, and hands to its workers
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AIR_NEW_OUTPUT": "0",  # its banner goes to stdout, which is for data
+    "RAY_TQDM": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # its future default; without it Ray warns
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # a trial's relative paths mean what the user means
+    "RAY_memory_monitor_refresh_ms": "0",  # trial/machine_memory ends whom it should
+    "RAY_TRAIN_COUNT_PREEMPTION_AS_FAILURE": "1",  # else Tune starts a trial from its start
+    "PL_DISABLE_FORK": "1",  # what Tune sets for its workers
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the journal and our TensorBoard writer do it
+    "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",  # a bad report fails its trial alone
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # the driver has its own
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # they are in the trial's log and the summary
+    "TUNE_GLOBAL_CHECKPOINT_S": "1000000000",  # the journal makes Ray's snapshots needless
+    "TUNE_FORCE_TRIAL_CLEANUP_S": "10",
+    "TUNE_FUNCTION_THREAD_TIMEOUT_S": "60",
+    "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "1000000000",  # Ray spells it so
+}
 FOR_WORKERS = ("PL_DISABLE_FORK", "RAY_CHDIR_TO_TRIAL_DIR", "TUNE_FUNCTION_THREAD_TIMEOUT_S")
 
 
@@ -207,19 +167,18 @@ def prepare_environment() -> None:
 
 
 @contextmanager
-def quiet(logger: str, level: int) -> Iterator[None]:
+def quiet(name: str, level: int) -> Iterator[None]:
     """Within it, the logger of this name says nothing below `level`."""
-    before = logging.getLogger(logger).level
-    logging.getLogger(logger).setLevel(level)
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(level)
     try:
         yield
     finally:
-        logging.getLogger(logger).setLevel(before)
+        logger.setLevel(before)
 
 
-@piece(
-    lost="a token that is set after Ray's import is not shown, and no Ray that asks for it joins"
-)
+@piece(lost="a Ray that asks for a token that was set after Ray's import is not joined")
 def reload_settings() -> None:
     """Let Ray read again the environment variables that it read when it was imported.
 
@@ -238,11 +197,7 @@ def reload_settings() -> None:
 # --- a Ray of our own
 
 
-@piece(
-    lost="Ray's files lie in its usual folder, and workers import torch only when a trial starts",
-    otherwise={},
-    tried_only=True,
-)
+@piece(lost="Ray's files are left over, and the first trials later", otherwise={}, tried_only=True)
 def local_options(folder: str, modules: Sequence[str]) -> dict[str, Any]:
     """Return what to give `ray.init` so that it writes to `folder` and preloads `modules`.
 
@@ -271,27 +226,24 @@ def fewer_services(port: int, *, workers: int) -> Names:
     Tried with Ray 2.60. Why: they take longer than the rest of Ray's start, two of them are waited
     for, and nothing here asks them for anything. Until: `ray.init` can leave each of them out.
     """
+    from ray import _raylet
     from ray._private import node, parameter, services
-    from ray._raylet import (  # type: ignore[attr-defined]
-        get_port_filename,
-        persist_port,
-        wait_for_persisted_port,
-    )
 
+    raylet: Any = _raylet
     start = services.start_ray_process
 
     def start_process(command: list[str], process_type: str, *args: Any, **options: Any) -> Any:
         if process_type == "raylet":
-            command = _lean(command, workers, persist_port)
+            command = _lean(command, workers, raylet.persist_port)
         return start(command, process_type, *args, **options)
 
     def wait_for_port(folder: str, node_id: str, name: str, *, timeout_ms: int) -> int:
         """Let other threads import and look for dead daemons: Ray's own wait holds the GIL."""
-        path = Path(folder, get_port_filename(node_id, name))
+        path = Path(folder, raylet.get_port_filename(node_id, name))
         deadline = time.monotonic() + timeout_ms / 1000
         while not path.exists() and time.monotonic() < deadline:
             time.sleep(_POLL_S)
-        return int(wait_for_persisted_port(folder, node_id, name, timeout_ms=_WRITTEN_MS))
+        return int(raylet.wait_for_persisted_port(folder, node_id, name, timeout_ms=_WRITTEN_MS))
 
     params = functools.partial(
         parameter.RayParams,
@@ -427,10 +379,7 @@ def forget_metrics(trial: Any) -> None:
     metadata.invalidate_cache()
 
 
-@piece(
-    lost="a resumed trial is a second run in MLflow, and an interrupted one looks finished",
-    otherwise={},
-)
+@piece(lost="MLflow shows a resumed trial as two runs, an interrupted one as ended", otherwise={})
 def mlflow_runs(callback: Any) -> dict[Any, str]:
     """Return the run ids of Ray's MLflow callback by trial, to read and to extend.
 
@@ -468,9 +417,7 @@ def this_machines_cluster() -> str | None:
     return str(canonicalize_bootstrap_address_or_die("auto"))
 
 
-@piece(
-    lost="Ray itself finds out, slowly, whether a cluster's token and versions match", otherwise=b""
-)
+@piece(lost="Ray finds out slowly whether a cluster's token and versions match", otherwise=b"")
 def cluster_metadata(head: str, timeout_s: float) -> bytes:
     """Return what a cluster's head has recorded of its versions, as JSON; may be empty.
 

@@ -52,9 +52,10 @@ def test_too_little_memory_breaks(free, total, level):
     assert machine.of_memory(free * GIB, total * GIB).level == level
 
 
-def test_a_full_disk_breaks_and_little_shared_memory_is_told(tmp_path):
-    full = storage.of_free_space("storage", "disk", tmp_path, 1 << 20, "remove files")
-    assert (full.level, full.advice) == ("broken", "remove files")
+def test_a_full_disk_breaks_and_little_shared_memory_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(psutil, "disk_usage", lambda folder: SimpleNamespace(free=1 << 20))
+    assert found(tmp_path, "storage", "disk").level == "broken"
+    assert found(tmp_path, "machine", "temporary files").level == "broken"
     assert machine.of_shared_memory(1 << 20).level == "warning"
 
 

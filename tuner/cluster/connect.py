@@ -17,7 +17,7 @@ from typing import Any
 
 from tuner import ray_compat
 from tuner.cluster import access
-from tuner.cluster.joined import autoscaling, head, preflight
+from tuner.cluster.joined import autoscaling, datasets, head, preflight
 from tuner.cluster.joined.driver_node import driver_node
 from tuner.cluster.joined.nodes import Node, capacity, list_nodes, plan_on, too_large
 from tuner.cluster.joined.run_on_nodes import run_on_each
@@ -35,7 +35,7 @@ _OWN_NODE_S = 20.0
 class Cluster:
     """The Ray that this process is connected to.
 
-    A test plays one by overriding what it asks of Ray: `is_joined`, `nodes`, `driver` and `run`.
+    Tests play one by overriding what asks Ray: `is_joined`, `nodes`, `driver` and `run`.
     """
 
     scratch: str | None = None  # the temporary folder of the Ray that this process has started
@@ -75,15 +75,12 @@ class Cluster:
         """Make sure that it can run the trials of `spec`, before there is a folder.
 
         Each node of a joined cluster must share the storage and find the trainable, and gets the
-        data set where it lacks it. Raises UsageError, and DataError where the data set cannot be
-        had.
+        data set. Raises UsageError, and DataError where the data set cannot be had.
         """
         self.slots(spec.resources)
         nodes = self.nodes()
         self._refuse_unfit(spec, nodes)
         if self._is_spread(nodes):
-            from tuner.cluster.joined import datasets
-
             for data in datasets.needed_data(spec):
                 datasets.distribute(nodes, data, driver=self.driver(), notify=_notify, run=self.run)
 
@@ -100,12 +97,7 @@ class Cluster:
         return any(reply.value for reply in replies)
 
     def room(self, spec: ExperimentSpec) -> autoscaling.Room:
-        """How many trials of `spec` may be live on the joined cluster, as nodes come and go.
-
-        Nodes that join get the data set.
-        """
-        from tuner.cluster.joined import datasets
-
+        """How many trials of `spec` may be live as nodes come and go; new ones get the data set."""
         needed = datasets.needed_data(spec)
 
         def on_join(new: list[Node], others: list[Node]) -> None:

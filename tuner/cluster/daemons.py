@@ -46,28 +46,31 @@ def exit_advice(advice: Callable[[], str]) -> Iterator[None]:
 
 
 def _watch(over: threading.Event) -> None:
-    seen: dict[int, str] = {}
+    names: dict[psutil.Process, str] = {}
     while not over.wait(_POLL_S):
-        alive, dead = _daemons()
-        dead += [name for pid, name in seen.items() if pid not in alive]
-        seen = alive
+        if len(names) < len(ray_compat.DAEMONS):  # listing reads every process of the machine
+            names |= _daemons()
+        dead = [name for daemon, name in names.items() if not _is_alive(daemon)]
         if dead and not over.wait(_GRACE_S):
             exit_process(f"Ray's {dead[0]} has died")
 
 
-def _daemons() -> tuple[dict[int, str], list[str]]:
-    """This process's children that Ray cannot do without: living ones by pid, and dead ones."""
-    alive, dead = {}, []
+def _daemons() -> dict[psutil.Process, str]:
+    """This process's children that Ray cannot do without, dead ones included, and their names."""
+    daemons = {}
     for child in psutil.Process().children():
         with suppress(psutil.Error):  # it has ended
-            name = child.name()
-            if name not in ray_compat.DAEMONS:
-                continue
-            if child.status() == psutil.STATUS_ZOMBIE:  # nobody has asked how it ended
-                dead.append(name)
-            else:
-                alive[child.pid] = name
-    return alive, dead
+            if (name := child.name()) in ray_compat.DAEMONS:
+                daemons[child] = name
+    return daemons
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    """Whether it runs; a zombie, of which nobody has asked how it ended, does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
 
 
 def exit_process(reason: str) -> NoReturn:

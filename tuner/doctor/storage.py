@@ -77,10 +77,7 @@ def _latencies_ms(folder: Path, times: int = 5) -> tuple[float, float]:
 
 def free_space(topic: str, name: str, folder: Path, advice: str) -> Finding:
     """How much is free where `folder` lies; `advice` is for where that is too little."""
-    return of_free_space(topic, name, folder, psutil.disk_usage(str(folder)).free, advice)
-
-
-def of_free_space(topic: str, name: str, folder: Path, free: int, advice: str) -> Finding:
+    free = psutil.disk_usage(str(folder)).free
     broken = ("broken", advice) if free < _LEAST_FREE else ()
     return Finding(topic, name, f"{size(free)} are free in {folder}", *broken)
 

@@ -43,7 +43,10 @@ def head_at(address: str) -> str:
     UsageError for what is no address, and where there is no cluster.
     """
     if address == "auto":
-        address = _head_of_this_machine()
+        with translate_error(UsageError, _no_auto, of=ConnectionError):
+            address = ray_compat.this_machines_cluster() or os.environ.get("RAY_ADDRESS", "")
+        if not address:
+            raise UsageError(_no_auto(None))
     scheme, separator, _ = address.partition("://")
     if separator:
         what = f"--address takes HOST:PORT of the cluster's head, got {address!r}"
@@ -56,18 +59,10 @@ def head_at(address: str) -> str:
     return address
 
 
-def _head_of_this_machine() -> str:
-    def explain(error: ConnectionError | None) -> str:
-        several = "multiple" in str(error)
-        what = "several Ray clusters run" if several else "no Ray cluster runs"
-        do = "give --address HOST:PORT of its head, or set RAY_ADDRESS"
-        return f"{what} on this machine, so --address auto means none: {do}"
-
-    with translate_error(UsageError, explain, of=ConnectionError):
-        head = ray_compat.this_machines_cluster() or os.environ.get("RAY_ADDRESS")
-    if not head:
-        raise UsageError(explain(None))
-    return head
+def _no_auto(error: ConnectionError | None) -> str:
+    what = "several Ray clusters run" if "multiple" in str(error) else "no Ray cluster runs"
+    do = "give --address HOST:PORT of its head, or set RAY_ADDRESS"
+    return f"{what} on this machine, so --address auto means none: {do}"
 
 
 def check_head(head: str) -> str:

@@ -26,10 +26,7 @@ RunOnEach = Callable[..., list[Reply[Any]]]  # `run_on_each`, or what tests play
 
 
 def run_on_each(
-    nodes: Sequence[Node],
-    function: Callable[..., T],
-    *arguments: Any,
-    limit_s: float = _ANSWER_S,
+    nodes: Sequence[Node], function: Callable[..., T], *arguments: Any, limit_s: float = _ANSWER_S
 ) -> list[Reply[T]]:
     """The replies of all `nodes`, in their order.
 
