@@ -11,7 +11,7 @@ import ray
 from sockets import outside
 
 from tuner import ray_compat
-from tuner.cluster import access
+from tuner.cluster import access, guard
 from tuner.cluster import connect as cluster
 
 JOIN = """
@@ -23,7 +23,7 @@ print("joined", ray.get(ray.remote(lambda: 1).remote()))
 
 def join(folder, **environment):
     """What comes of a process of the same machine that joins our Ray with this environment."""
-    ours = (access.AUTH_MODE, access.TOKEN, access.TOKEN_PATH, cluster.guard.MARK)
+    ours = (access.AUTH_MODE, access.TOKEN, access.TOKEN_PATH, guard.MARK)
     inherited = {name: value for name, value in os.environ.items() if name not in ours}
     fast = {"RAY_NUM_REDIS_GET_RETRIES": "2", ray_compat.CLUSTERS: "0", "HOME": str(folder)}
     return subprocess.run(
