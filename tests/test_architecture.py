@@ -135,7 +135,7 @@ UNTESTED_BY_NAME = {
     "tuner/__main__.py": "one call; tests/cli/test_main.py runs it",
     **{
         f"tuner/doctor/{name}.py": "test_examine plays the machine that they look at"
-        for name in ("disk", "finding", "cluster", "machine", "exposure", "object_store")
+        for name in ("finding", "machine", "storage")
     },
     "tuner/doctor/versions.py": "test_examine plays the machine that they look at",
     "tuner/space/domains.py": "names only; its modules' tests import through it",
@@ -154,6 +154,27 @@ def test_every_module_has_a_test_of_its_name(path: Path) -> None:
     tests = ROOT / "tests" / Path(*relative.parts[1:-1])
     test = tests / f"test_{path.stem.lstrip('_')}.py"
     assert test.is_file() != (str(relative) in UNTESTED_BY_NAME), test
+
+
+# What Ray does not document: its modules, its names with an underscore, and those of its processes
+RAYS_INTERNALS = re.compile(
+    r"ray\._|ray\.(air|train)\._internal|ray\.tune\.(execution|utils)|ray\.core\.generated"
+    r"|ray\.(widgets|dashboard|scripts|autoscaler)|\bray::|__internal_head__|getLogger\(\"ray"
+    r"|\bRAY_[a-z]|run_metadata|_system_config|_temp_dir"
+)
+OTHERS_PRIVATE_NAME = re.compile(
+    r"(?<!self)(?<!cls)(?<!_connected)(?<!\bos)(?<!super\(\))\._[a-z]\w*"
+)
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name.startswith("tuner.")])
+def test_only_one_module_touches_rays_internals(name: str) -> None:
+    if name == "tuner.ray_compat" or name.startswith("tuner.trial."):
+        return
+    code = FILES[name].read_text().replace("ray.__version__", "")
+    assert not [match.group() for match in RAYS_INTERNALS.finditer(code)]
+    if re.search(r"^\s*(import|from) ray\b", code, re.MULTILINE):
+        assert not OTHERS_PRIVATE_NAME.findall(code)
 
 
 def test_helpers_live_with_their_concept() -> None:

@@ -3,7 +3,15 @@
 import pytest
 
 from tuner import errors
-from tuner.errors import Fault, InterruptedSearchError, SpecError, TunerError, unknown
+from tuner.errors import (
+    Fault,
+    InterruptedSearchError,
+    SpecError,
+    TunerError,
+    UsageError,
+    translate_error,
+    unknown,
+)
 
 
 def tree(top=TunerError):
@@ -66,3 +74,29 @@ def test_a_spec_error_counts_and_lists():
 def test_the_nearest_name_is_suggested():
     fault = unknown("k", "search", "gird", ["random", "grid"])
     assert str(fault) == "k: unknown search 'gird' (did you mean 'grid'?); available: grid, random"
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (KeyError("x"), "cannot load: 'x' is missing"),
+        (OSError(13, "Permission denied"), "cannot load: Permission denied"),
+        (RuntimeError("two\n  lines"), "cannot load: two lines"),
+        (TimeoutError(), "cannot load: TimeoutError"),
+    ],
+)
+def test_an_error_of_others_becomes_ours_with_its_reason(error, told):
+    with pytest.raises(UsageError) as raised, translate_error(UsageError, "cannot load"):
+        raise error
+    assert str(raised.value) == told
+    assert raised.value.__cause__ is error
+
+
+def test_only_the_errors_that_are_named_are_translated_and_ours_never():
+    with pytest.raises(RuntimeError), translate_error(UsageError, "no", of=OSError):
+        raise RuntimeError
+    with pytest.raises(SpecError), translate_error(UsageError, "no"):
+        raise SpecError([])
+    with pytest.raises(UsageError, match=r"^gone$"):  # noqa: SIM117
+        with translate_error(UsageError, lambda error: str(error.args[0])):
+            raise RuntimeError("gone", 1)

@@ -18,9 +18,11 @@ value that was given. The command line turns `exit_code` into the process's in o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from typing import Any
 
 FAILURE_KINDS = ("oom", "nan", "crash", "exception", "timeout", "bad_report", "node_lost")
 
@@ -103,6 +105,35 @@ class StorageError(ExperimentError):
 
 class DataError(ExperimentError):
     """A data set that is neither on disk nor to be downloaded; names URL and folder."""
+
+
+@contextmanager
+def translate_error(
+    to: Callable[[str], Exception],
+    message: str | Callable[[Any], str],
+    *,
+    of: type[Exception] | tuple[type[Exception], ...] = Exception,
+) -> Iterator[None]:
+    """Raise `to(message)` in place of an error of kind `of` that others' code raises within.
+
+    message: what is put before the error's own reason, or a function that makes the whole message
+    from the error. A TunerError is the user's to read already and passes as it is.
+    """
+    try:
+        yield
+    except TunerError:
+        raise
+    except of as error:
+        text = message(error) if callable(message) else f"{message}: {reason_of(error)}"
+        raise to(text) from error
+
+
+def reason_of(error: Exception) -> str:
+    """What an error says, in one line; the name of its class where it says nothing."""
+    if isinstance(error, KeyError):
+        return f"{error} is missing"
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(text.split()) or type(error).__name__
 
 
 def unknown(key: str, what: str, value: str, known: Iterable[str]) -> Fault:

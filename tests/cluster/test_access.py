@@ -5,13 +5,13 @@ import stat
 
 import pytest
 
+from tuner import ray_compat
 from tuner.cluster import access
 
 
 @pytest.fixture(autouse=True)
 def nothing_set(monkeypatch):
-    monkeypatch.setattr(access, "_tell_ray", lambda: None)
-    for name in (access.AUTH_MODE, access.TOKEN, access.TOKEN_PATH, *access._INTERFACES):
+    for name in (access.AUTH_MODE, access.TOKEN, access.TOKEN_PATH, *access.INTERFACES):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -20,10 +20,10 @@ def test_ours_has_a_token_of_its_own_that_only_its_user_can_read(tmp_path, monke
     tokens = set()
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-        changes = access.for_our_own(tmp_path / name)
+        changes = access.for_own_ray(tmp_path / name)
         assert changes[access.AUTH_MODE] == "token"
         assert changes[access.TOKEN] is None
-        assert changes[access.CLUSTERS] == "0"
+        assert changes[ray_compat.CLUSTERS] == "0"
         file = tmp_path / name / "auth_token"
         assert changes[access.TOKEN_PATH] == str(file)
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -34,13 +34,13 @@ def test_ours_has_a_token_of_its_own_that_only_its_user_can_read(tmp_path, monke
 def test_a_file_that_lies_there_is_not_used(tmp_path):
     (tmp_path / "auth_token").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(FileExistsError):
-        access.for_our_own(tmp_path)
+        access.for_own_ray(tmp_path)
 
 
 def test_a_users_own_settings_win(tmp_path, monkeypatch):
     monkeypatch.setenv(access.AUTH_MODE, "disabled")
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth7")
-    changes = access.for_our_own(tmp_path)
+    changes = access.for_own_ray(tmp_path)
     assert changes[access.AUTH_MODE] == "disabled"
     assert changes["GLOO_SOCKET_IFNAME"] == "eth7"
     assert changes["NCCL_SOCKET_IFNAME"] in ("lo", "lo0")
@@ -58,35 +58,35 @@ def no_token(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("name", [access.TOKEN, access.TOKEN_PATH])
 def test_a_cluster_is_shown_the_token_that_the_user_has_set(monkeypatch, no_token, name):
-    assert access.for_others() == {}
+    assert access.for_joining() == {}
     assert access.refusal().startswith("asks for a token, and none was shown: set RAY_AUTH_TOKEN_P")
     monkeypatch.setenv(name, "x")
-    assert access.for_others() == {access.AUTH_MODE: "token"}
-    with access.environment(access.for_others()):
+    assert access.for_joining() == {access.AUTH_MODE: "token"}
+    with access.environment(access.for_joining()):
         assert access.refusal().startswith(f"has another token than that of {name}: `ray get-auth")
     monkeypatch.setenv(access.AUTH_MODE, "disabled")
-    assert access.for_others() == {}
+    assert access.for_joining() == {}
     assert access.refusal().endswith("RAY_AUTH_MODE=disabled: unset RAY_AUTH_MODE")
 
 
 def test_a_cluster_is_shown_the_token_where_ray_keeps_it(no_token):
     (no_token / "auth_token").write_text("x")
-    assert access.for_others() == {access.AUTH_MODE: "token"}
+    assert access.for_joining() == {access.AUTH_MODE: "token"}
 
 
 def test_a_token_that_cannot_be_shown_is_told(monkeypatch, no_token):
-    assert access.token_fault() is None
+    assert access.token_problem() is None
     monkeypatch.setenv(access.AUTH_MODE, "token")
-    assert "there is no token" in access.token_fault()
+    assert "there is no token" in access.token_problem()
     monkeypatch.setenv(access.TOKEN_PATH, str(no_token / "mine"))
-    assert "mine, which cannot be read: No such file" in access.token_fault()
+    assert "mine, which cannot be read: No such file" in access.token_problem()
     (no_token / "mine").write_text("\n")
-    assert "mine, which is empty" in access.token_fault()
+    assert "mine, which is empty" in access.token_problem()
     (no_token / "mine").write_text("x")
-    assert access.token_fault() is None
+    assert access.token_problem() is None
     monkeypatch.setenv(access.TOKEN, "x")
     monkeypatch.setenv(access.TOKEN_PATH, "/nowhere")
-    assert access.token_fault() is None
+    assert access.token_problem() is None
 
 
 def test_the_environment_comes_back(monkeypatch):

@@ -5,11 +5,8 @@ import shutil
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import pytest
-
-pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
 
 LIMIT_S = 60
 
@@ -19,7 +16,7 @@ def run(code, tmp_path, daemon="raylet"):
     shutil.copy(shutil.which("sleep"), tmp_path / daemon)
     start = f"""
         import subprocess, sys, time
-        from tuner.cluster.daemons import last_words, watched
+        from tuner.cluster.daemons import exit_advice, watched
         daemon = subprocess.Popen([{str(tmp_path / daemon)!r}, "600"])
         stop = lambda: (daemon.kill(), daemon.wait())
     """
@@ -33,7 +30,7 @@ def run(code, tmp_path, daemon="raylet"):
 def test_its_death_ends_a_process_that_waits(tmp_path, daemon):
     done = run(
         """
-        with watched(), last_words(lambda: "go on with: x"):
+        with watched(), exit_advice(lambda: "go on with: x"):
             time.sleep(2)
             stop()
             time.sleep(600)
@@ -43,6 +40,34 @@ def test_its_death_ends_a_process_that_waits(tmp_path, daemon):
     )
     told = f"error: Ray's {daemon} has died, and the search with it; go on with: x\n"
     assert (done.returncode, done.stderr) == (1, told)
+
+
+def test_advice_that_fails_keeps_nobody_alive(tmp_path):
+    done = run(
+        """
+        with watched(), exit_advice(lambda: 1 / 0), exit_advice(lambda: "go on with: x"):
+            time.sleep(1)
+            stop()
+            time.sleep(600)
+        """,
+        tmp_path,
+    )
+    told = "Ray's raylet has died, and the search with it; what to do cannot be told: division by"
+    assert (done.returncode, done.stderr) == (1, f"error: {told} zero; go on with: x\n")
+
+
+def test_a_stderr_that_is_closed_keeps_nobody_alive(tmp_path):
+    done = run(
+        """
+        with watched():
+            time.sleep(1)
+            stop()
+            sys.stderr.close()
+            time.sleep(600)
+        """,
+        tmp_path,
+    )
+    assert done.returncode == 1
 
 
 def test_one_that_dies_at_once_is_noticed(tmp_path):

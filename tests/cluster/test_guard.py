@@ -28,7 +28,7 @@ with open(sys.argv[1], "w"):
 """
 DRIVER = """
 import os, subprocess, sys, time, uuid
-from tuner import guard
+from tuner.cluster import guard
 mark, folder = sys.argv[1:]
 process = guard.start(mark, folder)
 os.environ[guard.MARK] = mark

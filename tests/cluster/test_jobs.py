@@ -1,5 +1,7 @@
 """Searches as jobs, with Ray's client played; a real cluster takes some in integration/."""
 
+import socket
+
 import pytest
 from ray_client import FakeClient, details
 
@@ -61,19 +63,19 @@ def test_what_is_submitted_runs_there_with_the_files_of_the_folder(tmp_path):
     assert told.get("new").command == "tuner run mine.yaml search.space.lr=uniform(0, 1)"
 
 
-def test_a_head_that_is_still_starting_is_waited_for(tmp_path, monkeypatch):
-    client = FakeClient()
-    answers = iter([RuntimeError("500: No available agent to submit job"), "new"])
+def test_a_head_that_is_still_starting_is_waited_for(tmp_path):
+    class Starting(FakeClient):
+        ready = False
 
-    def submit(**options):
-        answer = next(answers)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        def submit_job(self, **options):
+            if not self.ready:
+                self.ready = True
+                raise RuntimeError("500: No available agent to submit job")
+            return super().submit_job(**options)
 
-    monkeypatch.setattr(client, "submit_job", submit)
-    monkeypatch.setattr(jobs, "_LOOK_EVERY_S", 0)
-    assert jobs.Jobs(URL, client).submit(["run"], directory=tmp_path, storage=tmp_path) == "new"
+    client = Starting()
+    played = jobs.Jobs(URL, client, poll_s=0)
+    assert played.submit(["run"], directory=tmp_path, storage=tmp_path) == "new"
 
 
 def test_a_log_is_followed_to_the_jobs_end():
@@ -82,13 +84,17 @@ def test_a_log_is_followed_to_the_jobs_end():
     assert (said, job.status) == (["a\n", "b\n"], "SUCCEEDED")
 
 
-def test_a_job_is_stopped_once_it_has_ended(monkeypatch):
-    monkeypatch.setattr(jobs, "_LOOK_EVERY_S", 0)
+def test_a_job_is_stopped_once_it_has_ended():
     running, stopped = details("a", "RUNNING", ended=None), details("a", "STOPPED")
-    client = FakeClient(running)
-    looks = iter([[running], [running], [stopped]])
-    monkeypatch.setattr(client, "list_jobs", lambda: next(looks))
-    assert jobs.Jobs(URL, client).stop("a").status == "STOPPED"
+
+    class Stopping(FakeClient):
+        polls = iter([[running], [running], [stopped]])
+
+        def list_jobs(self):
+            return next(self.polls)
+
+    client = Stopping()
+    assert jobs.Jobs(URL, client, poll_s=0).stop("a").status == "STOPPED"
     assert client.asked == ["a"]
 
 
@@ -113,15 +119,18 @@ class AuthenticationError(Exception):
     ],
 )
 def test_what_fails_is_told_with_what_to_do(monkeypatch, tmp_path, error, told):
-    def fail(*arguments):
-        raise error
-
     for name in (access.AUTH_MODE, access.TOKEN, access.TOKEN_PATH):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(jobs, "_reach", fail)
-    with pytest.raises(UsageError, match=told):
-        jobs.connected(URL).__enter__()
+    with pytest.raises(UsageError, match=told), jobs.answering(URL):
+        raise error
+
+
+def test_where_nobody_listens_that_is_told_at_once():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with pytest.raises(UsageError, match=f"no dashboard of Ray answers at http://127.0.0.1:{port}"):
+        jobs.connected(f"http://127.0.0.1:{port}").__enter__()
 
 
 def test_a_file_is_sent_only_from_below_the_folder(tmp_path):

@@ -1,8 +1,11 @@
-"""What our own Ray gets ready for a search; how it starts and ends: test_cluster.py."""
+"""What our own Ray gets ready for a search; how it starts and ends: test_connect.py."""
+
+import socket
 
 import pytest
 
-from tuner.cluster import local_ray as own_ray
+from tuner.cluster.local_ray import free_port, ready_workers
+from tuner.planning.validation import Machine
 from tuner.spec.experiment import build_spec
 
 
@@ -17,12 +20,19 @@ from tuner.spec.experiment import build_spec
         ({"trainable": "mine:Learner"}, 4, False),
     ],
 )
-def test_as_many_workers_as_are_needed_start_ahead_with_what_ships(
-    monkeypatch, fields, workers, trains
-):
-    monkeypatch.setattr(own_ray.Machine, "here", lambda: own_ray.Machine(cpus=4, gpus=0))
+def test_as_many_workers_as_are_needed_start_ahead_with_what_ships(fields, workers, trains):
     space = {"lr": "uniform(0, 1)"}
     given = {"name": "x", "search": {"space": space}, "num_samples": 9, **fields}
     spec = build_spec(given)
     training = ["tuner.classifier.image_classifier"] if trains else []
-    assert own_ray._ahead(spec) == (workers, ["ray.tune", *training])
+    assert ready_workers(spec, Machine(cpus=4, gpus=0)) == (workers, ["ray.tune", *training])
+
+
+def test_a_free_port_is_for_those_who_know_of_it():
+    with free_port() as port:
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", port))
+        with socket.socket() as agent:
+            agent.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            agent.bind(("127.0.0.1", port))
+            agent.listen()

@@ -43,7 +43,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(access, "TEMPORARY", str(tmp_path))
     folder = tmp_path / f"{access.PREFIX}x"
     folder.mkdir()
-    access.for_our_own(folder)
+    access.for_own_ray(folder)
     return folder
 
 
@@ -89,6 +89,6 @@ def test_who_listens_where(tmp_path):
 def test_who_asks_for_a_token(mode, token):
     worker, _ = started(WORKER, **{access.AUTH_MODE: mode})
     with worker:
-        assert sessions._asks_for_token(worker.pid) is token
+        assert sessions.asks_for_token(worker.pid) is token
         worker.communicate()
-    assert sessions._asks_for_token(worker.pid) is False
+    assert sessions.asks_for_token(worker.pid) is False

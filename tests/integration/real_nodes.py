@@ -215,10 +215,10 @@ class Cluster:
             socket.create_connection((host, int(port)), 1).close()
         except OSError:
             return 0
-        from tuner.cluster.joined.driver_node import alive
+        from tuner.ray_compat import living_nodes
 
         with self._joining():
-            return len(alive(self.head))
+            return len(living_nodes(self.head, 60))
 
     def close(self):
         for node in self.nodes.values():

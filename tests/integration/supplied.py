@@ -10,13 +10,13 @@ import json
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 
 from tuner.classifier.datasets.cifar10 import ARCHIVE, OFFICIAL, load
 from tuner.cluster import connect as cluster
-from tuner.cluster.joined import autoscaling as growth
-from tuner.cluster.joined import datasets as supply
-from tuner.cluster.joined.nodes import nodes
-from tuner.cluster.joined.run_on_nodes import on_each
+from tuner.cluster.joined import autoscaling, datasets
+from tuner.cluster.joined.nodes import list_nodes
+from tuner.cluster.joined.run_on_nodes import run_on_each
 from tuner.spec.experiment import Resources
 
 
@@ -27,26 +27,28 @@ def read(need):
 
 
 def main(head, fields, joining):
-    need = supply.Need(replace(OFFICIAL, **json.loads(fields)), None)
+    need = datasets.NeededData(replace(OFFICIAL, **json.loads(fields)), None)
     with cluster.connect(head):
-        there = nodes()
-        supply.bring(there, need, here=cluster._node_id(), say=lambda text: print(text, flush=True))
-        room = growth.Room(
+        there = list_nodes()
+        notify = partial(print, flush=True)
+        datasets.distribute(there, need, driver=cluster.driver(), notify=notify)
+        room = autoscaling.Room(
             Resources(),
-            most=None,
-            grows=False,
-            greet=lambda new, others: supply.greet(new, others, need),
+            nodes=partial(list_nodes, draining=True),
+            on_join=lambda new, others: datasets.send_to_new(new, others, need),
         )
         room()
         print("ready", flush=True)
-        while len(nodes()) < len(there) + int(joining):
+        while len(list_nodes()) < len(there) + int(joining):
             time.sleep(0.1)
             room()
-        training = [node for node in nodes() if node.cpus]
-        while int(joining) and any(not r.value[0] for r in on_each(training, supply.look, need)):
+        training = [node for node in list_nodes() if node.cpus]
+        while int(joining) and not all(
+            reply.value[0] for reply in run_on_each(training, datasets.state_of, need)
+        ):
             time.sleep(0.1)
             room()
-        print(json.dumps([reply.value for reply in on_each(training, read, need)]))
+        print(json.dumps([reply.value for reply in run_on_each(training, read, need)]))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ import pytest
 import ray
 from sockets import outside
 
-from tuner.cluster import access
+from tuner import ray_compat
+from tuner.cluster import access, guard
 from tuner.cluster import connect as cluster
 
 JOIN = """
@@ -22,9 +23,9 @@ print("joined", ray.get(ray.remote(lambda: 1).remote()))
 
 def join(folder, **environment):
     """What comes of a process of the same machine that joins our Ray with this environment."""
-    ours = (access.AUTH_MODE, access.TOKEN, access.TOKEN_PATH, cluster.guard.MARK)
+    ours = (access.AUTH_MODE, access.TOKEN, access.TOKEN_PATH, guard.MARK)
     inherited = {name: value for name, value in os.environ.items() if name not in ours}
-    fast = {"RAY_NUM_REDIS_GET_RETRIES": "2", access.CLUSTERS: "0", "HOME": str(folder)}
+    fast = {"RAY_NUM_REDIS_GET_RETRIES": "2", ray_compat.CLUSTERS: "0", "HOME": str(folder)}
     return subprocess.run(
         [sys.executable, "-c", JOIN, ray.get_runtime_context().gcs_address],
         capture_output=True,

@@ -7,6 +7,7 @@ import pytest
 import real_nodes
 from far_search import PATIENCE_S, ended, reported, tuner, until, working_folder
 
+from tuner import ray_compat
 from tuner.cluster import access
 from tuner.cluster.joined import head
 from tuner.errors import UsageError
@@ -37,9 +38,9 @@ def working(tmp_path):
 
 def refusal(address, **environment):
     changes = {**dict.fromkeys(JOINING), **environment}
-    with access.environment(changes), access.environment(access.for_others()):
+    with access.environment(changes), access.environment(access.for_joining()):
         with pytest.raises(UsageError) as refused:
-            head.ask(address)
+            head.check_head(address)
         return str(refused.value)
 
 
@@ -53,11 +54,11 @@ def test_what_keeps_one_from_joining_is_told_each_in_its_own_words(cluster, tmp_
     unused = f"{cluster.address_of(1)}:{real_nodes.free_port()}"
     assert "nothing listens on port" in refusal(unused, **right)
     with access.environment(right):
-        assert head.ask(cluster.head)
+        assert head.check_head(cluster.head)
         from ray._raylet import GcsClient
 
         client = GcsClient(cluster.head)
-        key, namespace = head._METADATA
+        key, namespace = ray_compat.METADATA
         told = client.internal_kv_get(key, namespace)
         older = {**json.loads(told), "ray_version": "2.9.0"}
         client.internal_kv_put(key, json.dumps(older).encode(), True, namespace)

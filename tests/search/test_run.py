@@ -92,3 +92,9 @@ def test_a_damaged_journal_is_not_built_upon(tmp_path, no_search):
     with pytest.raises(JournalError, match="line 1"):
         resume_experiment(folder)
     assert not no_search
+
+
+def test_what_to_do_after_an_interruption_is_told_without_the_journal(spec, no_search):
+    run_experiment(spec)
+    (spec.folder / "journal.jsonl").write_text("not a journal")
+    assert driver._go_on(spec).endswith(f" resume {spec.folder}")

@@ -59,7 +59,7 @@ def print_plan(spec: ExperimentSpec, source: str, address: str, as_json: bool) -
     plan = plan_of(spec, here=here)
     if not here:
         with cluster.connect(address, spec=spec):
-            plan |= cluster.plan_there(spec)
+            plan |= cluster.plan(spec)
     if as_json:
         print_json({"spec": spec.model_dump(mode="json"), **plan})
     else:

@@ -1,7 +1,7 @@
 """Watches the daemons of the Ray that this process starts: without them it would wait for ever.
 
 When one is killed, Ray ends the process that uses it, after up to a minute and without a word to
-the user. It needs Linux's /proc; elsewhere nothing is watched.
+the user.
 """
 
 from __future__ import annotations
@@ -10,79 +10,78 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
-from pathlib import Path
+from contextlib import contextmanager, suppress
 from typing import NoReturn
 
-from tuner import background
-from tuner import ray_compat as ray_internals
-from tuner.errors import ExperimentError
+import psutil
 
-_LOOK_EVERY_S = 0.5
+from tuner import background, ray_compat
+from tuner.errors import ExperimentError, reason_of
+
+_POLL_S = 0.5
 _GRACE_S = 1.0  # for an error that says more, of a Ray that does not start
 
-_last_words: list[Callable[[], str]] = []
+_advice: list[Callable[[], str]] = []
 
 
 @contextmanager
 def watched() -> Iterator[None]:
-    """Within it, the death of Ray's daemons is told on stderr and is the end of this process.
+    """Within it, the death of one of Ray's daemons is told on stderr and ends this process.
 
     It ends as by a kill, with the exit code of an ExperimentError: nothing that asks Ray would
     return. To be left before Ray is shut down.
     """
-    with background.running(partial(_watch, lambda daemon: give_up(f"Ray's {daemon} has died"))):
+    with background.running(_watch):
         yield
 
 
 @contextmanager
-def last_words(say: Callable[[], str]) -> Iterator[None]:
-    """Within it, what `say` returns is added to the message."""
-    _last_words.append(say)
+def exit_advice(advice: Callable[[], str]) -> Iterator[None]:
+    """Within it, the message with which `exit_process` ends has what `advice` returns, too."""
+    _advice.append(advice)
     try:
         yield
     finally:
-        _last_words.remove(say)
+        _advice.remove(advice)
 
 
-def _watch(on_death: Callable[[str], object], over: threading.Event) -> None:
-    seen: dict[int, str] = {}
-    while not over.wait(_LOOK_EVERY_S):
-        alive, dead = _daemons()
-        dead += [name for pid, name in seen.items() if pid not in alive]
-        seen = alive
+def _watch(over: threading.Event) -> None:
+    names: dict[psutil.Process, str] = {}
+    while not over.wait(_POLL_S):
+        if len(names) < len(ray_compat.DAEMONS):  # listing reads every process of the machine
+            names |= _daemons()
+        dead = [name for daemon, name in names.items() if not _is_alive(daemon)]
         if dead and not over.wait(_GRACE_S):
-            on_death(dead[0])
-            return
+            exit_process(f"Ray's {dead[0]} has died")
 
 
-def _daemons() -> tuple[dict[int, str], list[str]]:
-    """This process's children that Ray cannot do without: alive ones by pid, and dead ones."""
-    alive, dead = {}, []
-    for children in Path("/proc/self/task").glob("*/children"):
-        try:
-            pids = children.read_text().split()
-        except OSError:
-            continue  # a thread that has ended
-        for pid in pids:
+def _daemons() -> dict[psutil.Process, str]:
+    """This process's children that Ray cannot do without, dead ones included, and their names."""
+    daemons = {}
+    for child in psutil.Process().children():
+        with suppress(psutil.Error):  # it has ended
+            if (name := child.name()) in ray_compat.DAEMONS:
+                daemons[child] = name
+    return daemons
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    """Whether it runs; a zombie, of which nobody has asked how it ended, does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+def exit_process(reason: str) -> NoReturn:
+    """End this process as by a kill, whatever else fails; stderr gets the reason and all advice."""
+    message = f"error: {reason}, and the search with it"
+    try:
+        for advice in _advice:
             try:
-                stat = Path(f"/proc/{pid}/stat").read_text()
-            except OSError:
-                continue
-            name, _, rest = stat.partition("(")[2].rpartition(")")
-            if name not in ray_internals.DAEMONS:
-                continue
-            if rest.startswith(" Z"):  # nobody has asked how it ended
-                dead.append(name)
-            else:
-                alive[int(pid)] = name
-    return alive, dead
-
-
-def give_up(what: str) -> NoReturn:
-    """End this process as by a kill; `what` has happened is told, with what `last_words` adds."""
-    words = "".join(f"; {say()}" for say in _last_words)
-    told = f"error: {what}, and the search with it{words}"
-    print(told, file=sys.stderr, flush=True)
-    os._exit(ExperimentError.exit_code)
+                message += f"; {advice()}"
+            except Exception as error:
+                message += f"; what to do cannot be told: {reason_of(error)}"
+        print(message, file=sys.stderr, flush=True)
+    finally:
+        os._exit(ExperimentError.exit_code)

@@ -14,14 +14,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from tuner import ray_compat
 from tuner.cluster import access
-from tuner.cluster.joined import runtime_env as shipping
-from tuner.errors import ExperimentError, UsageError, did_you_mean
+from tuner.cluster.joined.runtime_env import runtime_env
+from tuner.errors import ExperimentError, UsageError, did_you_mean, translate_error
 from tuner.places import is_url
 from tuner.wording import program
 
@@ -31,14 +31,9 @@ _PORT = "8265 by default; from elsewhere by a tunnel: ssh -L 8265:localhost:8265
 _SEARCH = "tuner_search"  # in the metadata of a job that is one
 _PORTS = {"http": 80, "https": 443}
 _ANSWER_S = 10.0
-_LOOK_EVERY_S = 0.5
+_POLL_S = 0.5
 _NOT_YET = "No available agent"  # what a head says of a job while it is still starting
 _START_S = 30.0
-_TELLS_EVERY_STEP = (
-    "ray.dashboard.modules.dashboard_sdk",
-    "ray.dashboard.modules.job.sdk",
-    "ray._private.runtime_env.packaging",
-)
 _FINISH_S = 30.0  # for a job's state to follow its log's end
 
 
@@ -75,35 +70,35 @@ class Job:
 class Jobs:
     """The jobs of the cluster whose dashboard is at `address`: http://HOST:PORT.
 
-    To be used within `connected`.
+    To be used within `connected`. Each method raises UsageError where the cluster does not answer.
     """
 
-    def __init__(self, address: str, client: Any) -> None:
+    def __init__(self, address: str, client: Any, *, poll_s: float = _POLL_S) -> None:
         self._address = address
         self._client = client
+        self._poll_s = poll_s
 
     def submit(self, arguments: Sequence[str], *, directory: Path, storage: Path) -> str:
         """Start `tuner ARGUMENTS` there with the files of `directory`; the job's id."""
         command = shlex.join(["python", "-m", "tuner", *arguments, "--address", "auto"])
-        submit = partial(
-            self._client.submit_job,
-            entrypoint=f"exec {command}",  # so that a stop reaches the search itself
-            metadata={_SEARCH: " ".join(arguments)},
-        )
         deadline = time.monotonic() + _START_S
-        with self._told():
+        with answering(self._address):
             while True:
                 try:
-                    env = shipping.runtime_env(directory, storage, code=True)
-                    return str(submit(runtime_env=env))
+                    job_id = self._client.submit_job(
+                        entrypoint=f"exec {command}",  # so that a stop reaches the search itself
+                        metadata={_SEARCH: " ".join(arguments)},
+                        runtime_env=runtime_env(directory, storage, code=True),
+                    )
+                    return str(job_id)
                 except RuntimeError as error:
                     if _NOT_YET not in str(error) or time.monotonic() > deadline:
                         raise
-                time.sleep(_LOOK_EVERY_S)
+                time.sleep(self._poll_s)
 
     def all(self) -> list[Job]:
         """The searches among the cluster's jobs, newest first."""
-        with self._told():
+        with answering(self._address):
             details = self._client.list_jobs()
         jobs = [_job_of(each) for each in details if _SEARCH in (each.metadata or {})]
         return sorted(jobs, key=lambda job: job.started or time.time(), reverse=True)
@@ -113,31 +108,31 @@ class Jobs:
         known = {job.job_id: job for job in self.all()}
         if job_id not in known:
             hint = did_you_mean(job_id, known)
-            there = f"available: {', '.join(known)}" if known else "it has none"
-            raise UsageError(f"no job {job_id!r} at {self._address}{hint}; {there}")
+            others = f"available: {', '.join(known)}" if known else "it has none"
+            raise UsageError(f"no job {job_id!r} at {self._address}{hint}; {others}")
         return known[job_id]
 
     def stop(self, job_id: str) -> Job:
         """End the job as SIGTERM does; return when it has ended."""
         self.get(job_id)
-        with self._told():
+        with answering(self._address):
             self._client.stop_job(job_id)
         return self.ended(job_id)
 
     def log(self, job_id: str) -> str:
-        """What the job has said so far."""
+        """What the job has printed so far."""
         self.get(job_id)
-        with self._told():
+        with answering(self._address):
             return str(self._client.get_job_logs(job_id))
 
-    def follow(self, job_id: str, say: Callable[[str], object]) -> Job:
-        """Pass on what the job says, as it does, until its end; the job as it then is."""
+    def follow(self, job_id: str, write: Callable[[str], object]) -> Job:
+        """Pass on what the job prints, as it does, until its end; the job as it then is."""
 
         async def tail() -> None:
             async for text in self._client.tail_job_logs(job_id):
-                say(text)
+                write(text)
 
-        with self._told():
+        with answering(self._address):
             asyncio.run(tail())
         return self.ended(job_id)
 
@@ -145,14 +140,8 @@ class Jobs:
         """The job once it has ended; it is waited for a little."""
         deadline = time.monotonic() + _FINISH_S
         while (job := self.get(job_id)).ended is None and time.monotonic() < deadline:
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(self._poll_s)
         return job
-
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Turn what Ray's client raises into what to do."""
-        with _told(self._address):
-            yield
 
 
 def _job_of(details: Any) -> Job:
@@ -178,15 +167,14 @@ def connected(address: str) -> Iterator[Jobs]:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         what = f"--address takes the URL of the cluster's dashboard, got {address!r}"
         raise UsageError(f"{what}: http://HEAD:8265 ({_PORT})")
-    with access.environment(access.for_others()):
-        fault = access.token_fault()
-        if fault:
-            raise UsageError(fault)
-        with _told(address):
+    with access.environment(access.for_joining()):
+        if problem := access.token_problem():
+            raise UsageError(problem)
+        with answering(address):
             from ray.job_submission import JobSubmissionClient
 
             _reach(parts.hostname, parts.port or _PORTS[parts.scheme])
-            for name in _TELLS_EVERY_STEP:
+            for name in ray_compat.JOB_LOGGERS:
                 logging.getLogger(name).setLevel(logging.WARNING)
             client = JobSubmissionClient(address)
         yield Jobs(address, client)
@@ -198,20 +186,27 @@ def _reach(host: str, port: int) -> None:
 
 
 @contextmanager
-def _told(address: str) -> Iterator[None]:
-    try:
-        yield
-    except ImportError as error:
-        raise UsageError("jobs need a package: pip install 'tuner[cluster]'") from error
-    except OSError as error:
-        do = f"check that its head was started with a dashboard, and the address ({_PORT})"
-        raise UsageError(f"no dashboard of Ray answers at {address}: {do}") from error
-    except RuntimeError as error:
-        raise UsageError(f"the cluster at {address} refused: {error}") from error
-    except Exception as error:
-        if type(error).__name__ != "AuthenticationError":  # whose module asks for all of ray
-            raise
-        raise UsageError(f"the cluster at {address} {access.refusal()}") from error
+def answering(address: str) -> Iterator[None]:
+    """Turn what Ray's client raises into what to do about the dashboard at `address`."""
+
+    def explain(error: Exception) -> str:
+        if isinstance(error, ImportError):
+            return "jobs need a package: pip install 'tuner[cluster]'"
+        if isinstance(error, OSError):
+            do = f"check that its head was started with a dashboard, and the address ({_PORT})"
+            return f"no dashboard of Ray answers at {address}: {do}"
+        if isinstance(error, RuntimeError):
+            return f"the cluster at {address} refused: {error}"
+        return f"the cluster at {address} {access.refusal()}"
+
+    kinds: tuple[type[Exception], ...] = (ImportError, OSError, RuntimeError)
+    with translate_error(UsageError, explain, of=kinds):
+        try:
+            yield
+        except Exception as error:
+            if type(error).__name__ != "AuthenticationError":  # whose module asks for all of ray
+                raise
+            raise UsageError(explain(error)) from error
 
 
 def entry(experiment: str, directory: Path) -> str:
@@ -222,11 +217,11 @@ def entry(experiment: str, directory: Path) -> str:
     path = directory / experiment
     if not path.is_file():
         return experiment
-    inside = path.resolve()
-    if not inside.is_relative_to(directory.resolve()):
+    inside, top = path.resolve(), directory.resolve()
+    if not inside.is_relative_to(top):
         do = f"start {program()} submit in its folder"
         raise UsageError(f"{path} is not below the working directory, which is what is sent: {do}")
-    return inside.relative_to(directory.resolve()).as_posix()
+    return inside.relative_to(top).as_posix()
 
 
 def refuse_relative(storage: str) -> None:

@@ -1,19 +1,19 @@
 """What of Ray runs on this machine: searches of ours, what they left over, and who listens.
 
-Told by the processes of this user alone; starts and asks nothing.
+Only the processes of this user are looked at; nothing is started or asked.
 """
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
 import psutil
 
-from tuner import ray_compat as ray_internals
+from tuner import ray_compat
 from tuner.cluster import access, guard
 
 _GUARD = Path(guard.__file__).parts[-2:]  # of whatever installation
@@ -51,44 +51,33 @@ class Listener:
         return "all addresses" if self.address.is_unspecified else str(self.address)
 
 
-@dataclass(slots=True)
-class _Found:
-    driver: int | None = None
-    folder: Path | None = None
-    pids: list[int] = field(default_factory=list)
-
-
 def sessions() -> list[Session]:
     """The sessions of this user on this machine, those whose driver is gone included."""
-    found: dict[str, _Found] = {}
+    drivers: dict[str, int] = {}  # each by its session's mark
+    folders: dict[str, Path | None] = {}
     for process in psutil.process_iter():
         with suppress(psutil.Error):  # it has ended, or is another user's
             match process.cmdline():
-                case [*_, script, mark, folder] if Path(script).parts[-2:] == _GUARD:
-                    entry = found.setdefault(mark, _Found())
-                    entry.driver, entry.folder = process.ppid(), Path(folder)
+                case [*_, script, guarded, path] if Path(script).parts[-2:] == _GUARD:
+                    drivers[guarded], folders[guarded] = process.ppid(), Path(path)
                     continue
             environment = process.environ()
-            if (mark := environment.get(guard.MARK, "")) and process.pid != os.getpid():
-                entry = found.setdefault(mark, _Found())
-                if entry.folder is None and (token := environment.get(access.TOKEN_PATH)):
-                    entry.folder = Path(token).parent
+            mark, token = environment.get(guard.MARK), environment.get(access.TOKEN_PATH)
+            if mark and process.pid != os.getpid() and not folders.get(mark):
+                folders[mark] = Path(token).parent if token else None
     listed = []
-    for mark, entry in found.items():
-        pids = guard.marked(mark, str(entry.folder)) if mark else []
-        if pids or entry.driver:
-            listed.append(Session(entry.driver, tuple(pids), entry.folder))
+    for mark, folder in folders.items():
+        pids = tuple(guard.marked(mark, str(folder)))
+        if pids or mark in drivers:
+            listed.append(Session(drivers.get(mark), pids, folder))
     return listed
 
 
 def forgotten_folders(known: list[Session]) -> list[Path]:
     """Temporary folders of no session: both the driver and its guard were killed."""
     used = {session.folder for session in known}
-    return [
-        folder
-        for folder in sorted(Path(access.TEMPORARY).glob(f"{access.PREFIX}*"))
-        if folder not in used and _is_ours(folder)
-    ]
+    folders = sorted(Path(access.TEMPORARY).glob(f"{access.PREFIX}*"))
+    return [folder for folder in folders if folder not in used and _is_ours(folder)]
 
 
 def _is_ours(folder: Path) -> bool:
@@ -100,23 +89,22 @@ def _is_ours(folder: Path) -> bool:
 def listeners(known: list[Session]) -> list[Listener]:
     """Every port on which a process of Ray, or a driver of ours, listens; by address and port."""
     drivers = {session.driver: session for session in known}
-    found = []
+    listening = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            name = process.name()
+            name, asked = process.name(), [process.pid]
             if process.pid in drivers:
-                name, token = "driver", any(map(_asks_for_token, drivers[process.pid].pids))
-            elif name in ray_internals.DAEMONS or name.startswith(ray_internals.AGENTS):
-                token = _asks_for_token(process.pid)
-            elif name.startswith(ray_internals.WORKER):
-                name, token = "worker", _asks_for_token(process.pid)
-            else:
-                continue
+                name, asked = "driver", list(drivers[process.pid].pids)
+            elif name not in ray_compat.DAEMONS and not name.startswith(ray_compat.AGENTS):
+                if not name.startswith(ray_compat.WORKER):
+                    continue
+                name = "worker"
+            token = any(map(asks_for_token, asked))
             for connection in process.net_connections("tcp"):
                 if connection.status == psutil.CONN_LISTEN:
                     ip, port = connection.laddr
-                    found.append(Listener(name, _address(ip), port, token))
-    return sorted(found, key=lambda listener: (listener.reach, listener.process, listener.port))
+                    listening.append(Listener(name, _address(ip), port, token))
+    return sorted(listening, key=lambda each: (each.reach, each.process, each.port))
 
 
 def _address(text: str) -> IPv4Address | IPv6Address:
@@ -124,7 +112,7 @@ def _address(text: str) -> IPv4Address | IPv6Address:
     return getattr(address, "ipv4_mapped", None) or address
 
 
-def _asks_for_token(pid: int) -> bool:
+def asks_for_token(pid: int) -> bool:
     """As its environment says, or, where its title covers that, its parent's: the raylet's."""
     with suppress(psutil.Error):
         process = psutil.Process(pid)

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tuner.doctor import cluster as joined
-from tuner.doctor import disk, machine, versions
-from tuner.doctor import exposure as openness
-from tuner.doctor import object_store as store
+from tuner.doctor import cluster, exposure, machine, versions
+from tuner.doctor import storage as storages
 from tuner.doctor.finding import Finding
 from tuner.errors import UsageError
 from tuner.places import is_url
@@ -31,9 +29,9 @@ def examine(storage: str | None = None, address: str | None = None) -> list[Find
     return [
         *versions.check(),
         *machine.check(),
-        *(store.check(place) if is_url(place) else disk.check(storage_folder(storage))),
-        *openness.check(),
-        *(joined.check(address, place) if address else ()),
+        *storages.check(place if is_url(place) else storage_folder(storage)),
+        *exposure.check(),
+        *(cluster.check(address, place) if address else ()),
         *_experiments(storage),
     ]
 

@@ -8,7 +8,9 @@ from importlib.metadata import PackageNotFoundError, metadata, requires, version
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
+from tuner import ray_compat
 from tuner.doctor.finding import Finding
 
 
@@ -22,19 +24,40 @@ def check() -> Iterator[Finding]:
         requirement = Requirement(text)
         if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
             continue
-        try:
-            there = version(requirement.name)
-        except PackageNotFoundError:
-            there = ""
-        told = _version(
-            requirement.name, there, requirement.specifier, f'pip install "{requirement}"'
-        )
-        if told.level != "ok" or requirement.name in ("torch", "ray"):
-            yield told
+        name, install = requirement.name, f'pip install "{requirement}"'
+        installed = installed_version(name)
+        if name == "ray" and installed and Version(installed) >= Version(ray_compat.TRIED):
+            yield from check_ray(installed, install)
+            continue
+        finding = _version(name, installed, requirement.specifier, install)
+        if finding.level != "ok" or name in ("torch", "ray"):
+            yield finding
 
 
-def _version(name: str, there: str, asked: SpecifierSet, advice: str) -> Finding:
-    if there and asked.contains(there, prereleases=True):
-        return Finding("versions", name, there)
-    found = f"{there or 'not installed'}, must be {asked}"
+def installed_version(package: str) -> str:
+    """The version of an installed package, or ""."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def _version(name: str, installed: str, asked: SpecifierSet, advice: str) -> Finding:
+    if installed and asked.contains(installed, prereleases=True):
+        return Finding("versions", name, installed)
+    found = f"{installed or 'not installed'}, must be {asked}"
     return Finding("versions", name, found, "broken", advice)
+
+
+def check_ray(installed: str, install: str) -> Iterator[Finding]:
+    """Whether Ray is the one that tuner was tried with; else which of its undocumented pieces are
+    off, and which are used untested.
+    """
+    if ray_compat.is_tried(installed):
+        yield Finding("versions", "ray", installed)
+        return
+    found = f"{installed}, and tuner was tried with {ray_compat.TRIED}: see Ray's internals"
+    yield Finding("versions", "ray", found, "warning", install)
+    for name, lost in ray_compat.PIECES.items():
+        state = "off" if name in ray_compat.TRIED_ONLY else "untested; where it has changed"
+        yield Finding("Ray's internals", name, f"{state}: {lost}")

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tuner import ray_compat
 from tuner.errors import UsageError
 from tuner.record.events import (
     EXPERIMENT_STARTED,
@@ -153,12 +154,14 @@ def _mlflow(spec: ExperimentSpec) -> _Parts:
         found = client.search_runs([experiment], f"tags.tuner_run = '{view.trial_id}'")
         callback.tags = {"tuner_run": view.trial_id}
         if found:
-            run_id = callback._trial_runs[view] = found[0].info.run_id
+            run_id = ray_compat.mlflow_runs(callback)[view] = found[0].info.run_id
             client.update_run(run_id, status="RUNNING")
 
     def tell_status(view: TrialView, status: str) -> None:
         """Ray's callback knows success and failure only."""
-        run_id = callback._trial_runs[view]
+        run_id = ray_compat.mlflow_runs(callback).get(view)
+        if run_id is None:
+            return
         client.set_tag(run_id, "status", status)
         if status == INTERRUPTED:
             client.set_terminated(run_id, status="KILLED")

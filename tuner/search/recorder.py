@@ -12,6 +12,7 @@ from ray import cloudpickle
 from ray.tune import Callback
 from ray.tune.experiment import Trial
 
+from tuner import ray_compat
 from tuner.errors import ExperimentError, JournalError, StorageError
 from tuner.record.events import (
     CHECKPOINT,
@@ -115,7 +116,7 @@ class Recorder(Callback):
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
         trial_id = _id(trial)
-        _forget(trial)
+        ray_compat.forget_metrics(trial)  # the journal has them
         if trial_id in self._failures:
             self._fail(trial_id, self._failures.pop(trial_id))
         else:
@@ -125,7 +126,7 @@ class Recorder(Callback):
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
         trial_id = _id(trial)
-        _forget(trial)
+        ray_compat.forget_metrics(trial)  # the journal has them
         error = _error_of(trial)
         if trial_id not in self._heard:  # it died before it started
             self._start(trial)
@@ -165,17 +166,6 @@ class Recorder(Callback):
         if failure:
             fields["error"] = {"kind": failure.kind, "message": failure.message}
         self.emit(TRIAL_ENDED, trial_id=trial_id, status=status, **fields)
-
-
-def _forget(trial: Trial) -> None:
-    """Drop what Tune keeps of each metric of a trial that has ended: most of its memory.
-
-    The journal has the metrics.
-    """
-    kept = trial.run_metadata
-    kept.metric_analysis.clear()
-    kept.metric_n_steps.clear()
-    kept.invalidate_cache()
 
 
 def _error_of(trial: Trial) -> BaseException | None:

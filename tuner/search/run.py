@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tuner import ray_compat
 from tuner.cluster import connect as cluster
 from tuner.cluster import daemons
 from tuner.errors import ExperimentError, InterruptedSearchError
@@ -31,7 +32,7 @@ from tuner.record.folder import EXPERIMENT, claim, read_document, write_document
 from tuner.record.history import TrialRecord, fold
 from tuner.record.journal import JOURNAL, Journal, read
 from tuner.record.remote.sync import InPlace, InStore, held
-from tuner.reporting.experiment_text import command_name
+from tuner.reporting.experiment_text import folder_name
 from tuner.reporting.plan_text import reserves
 from tuner.reporting.tally import Tally
 from tuner.reporting.tensorboard import TensorBoardWriter
@@ -125,7 +126,7 @@ def _run(spec: ExperimentSpec, journal: Journal, past: Past, upkeep: InPlace | I
                 tally, each=reserves(spec.resources), earlier=past.events, clock=journal.clock
             )
 
-            def last_words() -> str:
+            def advice_at_exit() -> str:
                 progress.close()
                 return _go_on(spec)
 
@@ -134,7 +135,7 @@ def _run(spec: ExperimentSpec, journal: Journal, past: Past, upkeep: InPlace | I
                 at_the_end.callback(progress.close)
                 for tracker in trackers:
                     at_the_end.callback(tracker.close)
-                at_the_end.enter_context(daemons.last_words(last_words))
+                at_the_end.enter_context(daemons.exit_advice(advice_at_exit))
                 _search(spec, journal, past, ending, observers, slots)
     except KeyboardInterrupt:  # the second one
         if ending.signal is None:
@@ -148,7 +149,7 @@ def _run(spec: ExperimentSpec, journal: Journal, past: Past, upkeep: InPlace | I
 
 
 def _go_on(spec: ExperimentSpec) -> str:
-    return f"go on with: {program()} resume {command_name(Results(spec.folder))}"
+    return f"go on with: {program()} resume {folder_name(spec.folder)}"
 
 
 def _search(
@@ -162,7 +163,6 @@ def _search(
     """The one call of `tune.run`, and the events around it."""
     from ray import tune
 
-    from tuner.cluster.reuse import workers_kept
     from tuner.search.recorder import Recorder
     from tuner.search.schedulers._stopping import InOrder, StopAll
     from tuner.search.trainable import tune_trainable
@@ -192,7 +192,7 @@ def _search(
             scheduler.record(trial_id, epoch, metrics)
     # Not one more than can run: Tune would reserve a place for it, and fill it with a new worker.
     # Of a cluster, whose nodes come and go, the source alone knows how many that is.
-    there = cluster.is_elsewhere()
+    there = cluster.is_joined()
     os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(_UNBOUNDED if there else slots)
     strategy = spec.search.build(
         spec.seed, objective=spec.objective, max_t=spec.epochs, slots=slots
@@ -211,7 +211,7 @@ def _search(
     try:
         with (
             tempfile.TemporaryDirectory(dir=_files_of_ray(spec), prefix=_RAYS) as ray_files,
-            workers_kept(here=not there),
+            ray_compat.keep_workers(here=not there),
         ):
             tune.run(
                 tune_trainable(spec),
@@ -245,7 +245,7 @@ def _files_of_ray(spec: ExperimentSpec) -> str:
     """Where Ray Tune may write: of a cluster whose nodes share a folder, each must see it; what a
     kill has left there is removed.
     """
-    if not cluster.is_elsewhere() or url_of(spec.folder):
+    if not cluster.is_joined() or url_of(spec.folder):
         return cluster.scratch_folder()
     for left in spec.folder.glob(f"{_RAYS}*"):
         shutil.rmtree(left, ignore_errors=True)
@@ -277,4 +277,4 @@ def _continued(spec: ExperimentSpec, trial: TrialRecord) -> Assignment:
 
 def _machine() -> Machine | None:
     """This machine, unless the search runs on a cluster that is connected already."""
-    return None if cluster.is_elsewhere() else Machine.here()
+    return None if cluster.is_joined() else Machine.here()

@@ -6,6 +6,8 @@ import logging
 import warnings
 from typing import TYPE_CHECKING
 
+from tuner import ray_compat
+
 if TYPE_CHECKING:
     from ray.tune import ProgressReporter
 
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 def without_widgets() -> None:
     """Let Ray not ask for ipywidgets, which nothing here uses; to be called before it starts."""
     warnings.filterwarnings("ignore", message="IProgress not found")
-    logging.getLogger("ray.widgets.util").setLevel(logging.WARNING)
+    logging.getLogger(ray_compat.WIDGETS_LOGGER).setLevel(logging.WARNING)
 
 
 def reporter() -> ProgressReporter | None:
@@ -22,10 +24,9 @@ def reporter() -> ProgressReporter | None:
     None outside of a notebook, where Ray takes none and reports nothing by itself.
     """
     from ray.tune import ProgressReporter
-    from ray.widgets.util import in_notebook
 
     class Silent(ProgressReporter):
         def should_report(self, trials: object, done: bool = False) -> bool:
             return False
 
-    return Silent() if in_notebook() else None
+    return Silent() if ray_compat.in_notebook() else None

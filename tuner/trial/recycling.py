@@ -52,7 +52,7 @@ def must_move() -> bool:
     if NOTES in os.environ or not ray.is_initialized():  # a Ray of our own is one node
         return False
     try:
-        leaving = ray_compat.draining_nodes()
+        leaving = ray_compat.draining_node_ids()
     except RayError:  # the trial goes on where Ray cannot answer; a lost node is noticed anyway
         return False
     if not leaving:

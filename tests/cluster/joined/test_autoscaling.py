@@ -1,13 +1,16 @@
 """Waiting for room on a cluster that is played."""
 
 import math
+import subprocess
+import sys
 from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
-from ray._private import state
 
-from tuner.cluster.joined import autoscaling as growth
+from tuner import ray_compat
+from tuner.cluster.joined import autoscaling
+from tuner.cluster.joined.autoscaling import Room, await_room, has_autoscaler
 from tuner.cluster.joined.nodes import Node
 from tuner.errors import UsageError
 from tuner.spec.experiment import Resources
@@ -16,99 +19,88 @@ SMALL, LARGE = Node("a", "a", 2.0, is_head=True), Node("b", "b", 8.0)
 ASKED = Resources(cpus=4)
 
 
-@pytest.fixture
-def play(monkeypatch):
-    """A cluster with these nodes at each look, the last ones from then on; what was said."""
-
-    def put(*looks, grows):
-        looks = list(looks)
-        for look in ("nodes", "all_nodes"):
-            monkeypatch.setattr(growth, look, lambda: looks.pop(0) if len(looks) > 1 else looks[0])
-        monkeypatch.setattr(growth, "autoscales", lambda there: grows)
-        monkeypatch.setattr(growth, "_asked_for", lambda resources: nullcontext())
-        monkeypatch.setattr(growth, "_LOOK_EVERY_S", 0.01)
-        return []
-
-    return put
+def played(*polls):
+    """What lists these nodes at each poll, the last ones from then on."""
+    polls = list(polls)
+    return lambda: polls.pop(0) if len(polls) > 1 else polls[0]
 
 
-def test_what_fits_does_not_wait(play):
-    said = play([LARGE], grows=False)
-    growth.await_room(ASKED, None, said.append)
-    assert said == []
+def notes_of_wait(*polls, grows, patience_s=None):
+    notes = []
+    await_room(
+        ASKED,
+        patience_s,
+        nodes=played(*polls),
+        grows=lambda nodes: grows,
+        notify=notes.append,
+        request=lambda resources: nullcontext(),
+        poll_s=0.01,
+    )
+    return notes
 
 
-def test_what_never_fits_is_refused_at_once(play):
-    said = play([SMALL], grows=False)
+def test_what_fits_does_not_wait():
+    assert notes_of_wait([LARGE], grows=False) == []
+
+
+def test_what_never_fits_is_refused_at_once():
     with pytest.raises(UsageError, match=r"reserves 4 CPUs, .* 1 node of 2 CPUs; it does not auto"):
-        growth.await_room(ASKED, None, said.append)
-    assert said == []
+        notes_of_wait([SMALL], grows=False)
 
 
-def test_a_cluster_that_autoscales_is_waited_for_and_that_is_said(play):
-    said = play([SMALL], [SMALL], [SMALL, LARGE], grows=True)
-    growth.await_room(ASKED, None, said.append)
-    assert len(said) == 1
-    assert "waiting up to 10m 00s: the cluster autoscales" in said[0]
+def test_a_cluster_that_autoscales_is_waited_for_and_that_is_said():
+    [note] = notes_of_wait([SMALL], [SMALL], [SMALL, LARGE], grows=True)
+    assert "waiting up to 10m 00s: the cluster autoscales" in note
 
 
 @pytest.mark.parametrize("grows", [True, False])
-def test_the_wait_ends(play, grows):
-    said = play([SMALL], grows=grows)
+def test_the_wait_ends(grows):
     with pytest.raises(UsageError, match="after 0s still a trial reserves 4 CPUs"):
-        growth.await_room(ASKED, 0.05, said.append)
-    assert len(said) == 1
+        notes_of_wait([SMALL], grows=grows, patience_s=0.05)
 
 
 @pytest.mark.parametrize(
     ("grows", "most", "limits"), [(False, None, [0, 2]), (True, None, [1, 4]), (True, 3, [1, 3])]
 )
-def test_as_many_may_be_live_as_fit_on_the_nodes_that_are_there(
-    play, monkeypatch, grows, most, limits
-):
-    play([SMALL], [SMALL, LARGE], grows=grows)
-    monkeypatch.setattr(growth, "_LOOK_EVERY_S", 0)
-    room = growth.Room(ASKED, most=most, grows=grows)
+def test_as_many_may_be_live_as_fit_on_the_nodes_that_are_there(grows, most, limits):
+    nodes = played([SMALL], [SMALL, LARGE])
+    room = Room(ASKED, nodes=nodes, most=most, grows=grows, poll_s=0)
     assert [room(), room()] == limits
 
 
-def test_the_nodes_are_looked_at_now_and_then_only(play, monkeypatch):
-    play([SMALL, LARGE], [], grows=False)
-    monkeypatch.setattr(growth, "_LOOK_EVERY_S", 60)
-    room = growth.Room(ASKED, most=None, grows=False)
+def test_the_nodes_are_looked_at_now_and_then_only():
+    room = Room(ASKED, nodes=played([SMALL, LARGE], []), poll_s=60)
     assert [room(), room()] == [2, 2]
 
 
-def test_a_node_that_leaves_is_told_and_counts_with_what_is_in_use_there(play, monkeypatch, caplog):
+def test_a_node_that_leaves_is_told_and_counts_with_what_is_in_use_there(monkeypatch, caplog):
     going = replace(LARGE, leaves=math.inf)
-    play([LARGE], [going], [going], grows=False)
-    monkeypatch.setattr(growth, "_LOOK_EVERY_S", 0)
-    free = {"b": {"CPU": 4.0}}
-    monkeypatch.setattr(state, "available_resources_per_node", lambda: free)
-    room = growth.Room(ASKED, most=None, grows=False)
+    monkeypatch.setattr(ray_compat, "free_resources", lambda: {"b": {"CPU": 4.0}})
+    room = Room(ASKED, nodes=played([LARGE], [going], [going]), poll_s=0)
     assert [room(), room(), room()] == [2, 1, 1]
     assert [record.getMessage() for record in caplog.records] == [
         "node b leaves; its trials go on elsewhere then"
     ]
 
 
-def test_nodes_that_join_are_greeted_once_each(play, monkeypatch):
-    play([SMALL], [SMALL, LARGE], [LARGE], [SMALL, LARGE], grows=False)
-    monkeypatch.setattr(growth, "_LOOK_EVERY_S", 0)
-    told = []
-    room = growth.Room(ASKED, most=None, grows=False, greet=lambda *nodes: told.append(nodes))
+def test_nodes_that_join_are_announced_once_each():
+    calls = []
+    nodes = played([SMALL], [SMALL, LARGE], [LARGE], [SMALL, LARGE])
+    room = Room(ASKED, nodes=nodes, on_join=lambda *nodes: calls.append(nodes), poll_s=0)
     assert [room() for _ in range(4)] == [0, 2, 2, 2]
-    assert told == [([LARGE], [SMALL])]
+    assert calls == [([LARGE], [SMALL])]
 
 
-def test_an_autoscaler_is_known_by_its_process_or_by_kuberays_command(monkeypatch, tmp_path):
-    monkeypatch.delenv(growth._KUBERAY, raising=False)
-    monkeypatch.setattr(growth, "Path", lambda path: tmp_path)
-    (tmp_path / "7").mkdir()
-    (tmp_path / "7" / "cmdline").write_bytes(b"python\0monitor.py\0--logs-dir=/x\0")
-    assert not growth.has_autoscaler()
-    (tmp_path / "7" / "cmdline").write_bytes(b"python\0--autoscaling-config=/x.yaml\0")
-    assert growth.has_autoscaler()
-    (tmp_path / "7" / "cmdline").unlink()
-    monkeypatch.setenv(growth._KUBERAY, "ray start --head --no-monitor ")
-    assert growth.has_autoscaler()
+def test_an_autoscaler_is_known_by_its_process_or_by_kuberays_command(monkeypatch):
+    monkeypatch.delenv(autoscaling._KUBERAY, raising=False)
+    for argument, known in (("--logs-dir=/x", False), ("--autoscaling-config=/x.yaml", True)):
+        code = "import sys; print(flush=True); sys.stdin.read()"
+        with subprocess.Popen(
+            [sys.executable, "-c", code, argument], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as monitor:
+            monitor.stdout.readline()
+            assert has_autoscaler() is known
+            monitor.stdin.close()
+    assert not has_autoscaler()
+    monkeypatch.setenv(autoscaling._KUBERAY, "ray start --head --no-monitor ")
+    assert has_autoscaler()

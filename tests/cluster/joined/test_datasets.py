@@ -9,13 +9,13 @@ import pytest
 
 from tuner.classifier.datasets._archive import Archive
 from tuner.classifier.datasets.cifar10 import OFFICIAL
-from tuner.cluster.joined import datasets as supply
+from tuner.cluster.joined import datasets
 from tuner.cluster.joined.nodes import Node
 from tuner.cluster.joined.run_on_nodes import Reply
 from tuner.errors import DataError
 from tuner.spec.experiment import build_spec
 
-NEED = supply.Need(Archive("Played", "played.tar", "http://x", "0", "raw", "decoded"), None)
+NEED = datasets.NeededData(Archive("Played", "played.tar", "http://x", "0", "raw", "decoded"), None)
 HAS, LACKS, READY = (True, False), (False, True), (False, False)  # READY: it is unpacked there
 
 
@@ -30,17 +30,17 @@ class World:
         self.offline, self.apart = offline, apart
         self.said, self.fetched, self.rounds = [], [], []
 
-    def on_each(self, nodes, function, need, givers=None, patience_s=None):
+    def run(self, nodes, function, need, givers=None, limit_s=None):
         assert need is NEED
-        if function is supply.take:
+        if function is datasets.receive:
             self.rounds.append({t: g.node_id for t, [g] in givers.items()})
         return [self.reply(node, function) for node in nodes]
 
     def reply(self, node, function):
         name = node.node_id
-        if function is supply.look:
+        if function is datasets.state_of:
             return Reply(node, self.has[name])
-        if function is supply.fetch:
+        if function is datasets.download:
             if int(name) in self.offline:
                 return Reply(node, None, "no route")
             self.fetched.append(name)
@@ -50,38 +50,34 @@ class World:
         return Reply(node, None)
 
 
-@pytest.fixture
-def bring(monkeypatch):
-    def put(world, here="1"):
-        monkeypatch.setattr(supply, "on_each", world.on_each)
-        supply.bring(world.nodes, NEED, here=here, say=world.said.append)
-        return world
-
-    return put
+def distributed(world, driver="1"):
+    notify = world.said.append
+    datasets.distribute(world.nodes, NEED, driver=driver, notify=notify, run=world.run)
+    return world
 
 
 @pytest.mark.parametrize("has", [HAS, READY])
-def test_where_every_node_has_it_nothing_is_done_nor_said(bring, has):
-    world = bring(World(has, has))
+def test_where_every_node_has_it_nothing_is_done_nor_said(has):
+    world = distributed(World(has, has))
     assert (world.said, world.fetched, world.rounds) == ([], [], [])
 
 
-def test_who_lacks_it_gets_it_from_who_has_it(bring):
-    world = bring(World(LACKS, HAS, READY, LACKS))
+def test_who_lacks_it_gets_it_from_who_has_it():
+    world = distributed(World(LACKS, HAS, READY, LACKS))
     assert world.fetched == []
     assert world.rounds == [{"1": "2"}, {"4": "2"}]
     assert world.said == ["Played is copied from 10.0.0.2 to 2 nodes that lack it"]
 
 
-def test_the_drivers_machine_gives_it_too_and_gets_none(bring):
-    world = bring(World(HAS, LACKS, cpus={1: 0.0}))
+def test_the_drivers_machine_gives_it_too_and_gets_none():
+    world = distributed(World(HAS, LACKS, cpus={1: 0.0}))
     assert world.rounds == [{"2": "1"}]
-    world = bring(World(LACKS, HAS, cpus={1: 0.0}))
+    world = distributed(World(LACKS, HAS, cpus={1: 0.0}))
     assert world.rounds == []
 
 
-def test_those_that_have_it_double_with_each_round(bring):
-    world = bring(World(*[LACKS] * 9))
+def test_those_that_have_it_double_with_each_round():
+    world = distributed(World(*[LACKS] * 9))
     assert world.fetched == ["1"]
     assert [len(each) for each in world.rounds] == [1, 2, 4, 1]
     assert all(len(set(each.values())) == len(each) for each in world.rounds)
@@ -92,55 +88,54 @@ def test_those_that_have_it_double_with_each_round(bring):
     ]
 
 
-def test_in_a_shared_folder_one_downloads_it_and_none_copies(bring, monkeypatch):
-    world = World(LACKS, LACKS, LACKS)
-    monkeypatch.setattr(
-        world,
-        "reply",
-        lambda node, function: (
-            Reply(node, HAS if world.fetched else LACKS)
-            if function is supply.look
-            else world.fetched.append(node.node_id) or Reply(node, None)
-        ),
-    )
-    bring(world)
+class SharedFolder(World):
+    """What one node has, all have."""
+
+    def reply(self, node, function):
+        reply = super().reply(node, function)
+        if function is datasets.download:
+            self.has = dict.fromkeys(self.has, HAS)
+        return reply
+
+
+def test_in_a_shared_folder_one_downloads_it_and_none_copies():
+    world = distributed(SharedFolder(LACKS, LACKS, LACKS))
     assert (world.fetched, world.rounds) == (["1"], [])
 
 
-def test_who_cannot_download_it_is_followed_by_others_and_last_the_driver(bring):
-    assert bring(World(LACKS, LACKS, offline=[1])).fetched == ["2"]
+def test_who_cannot_download_it_is_followed_by_others_and_last_the_driver():
+    assert distributed(World(LACKS, LACKS, offline=[1])).fetched == ["2"]
     world = World(*[LACKS] * 5, cpus={5: 0.0}, offline=[1, 2, 3])
-    assert bring(world, here="5").fetched == ["5"]
+    assert distributed(world, driver="5").fetched == ["5"]
     assert world.rounds[0] == {"1": "5"}
 
 
-def test_what_nobody_can_download_is_told(bring):
+def test_what_nobody_can_download_is_told():
     with pytest.raises(DataError, match=r"no node has Played, .*; 10\.0\.0\.2: no route"):
-        bring(World(LACKS, LACKS, offline=[1, 2]))
+        distributed(World(LACKS, LACKS, offline=[1, 2]))
 
 
-def test_a_node_that_cannot_be_given_it_is_told_and_keeps_none_waiting(bring):
-    world = bring(World(HAS, LACKS, LACKS, apart=[2]))
+def test_a_node_that_cannot_be_given_it_is_told_and_keeps_none_waiting():
+    world = distributed(World(HAS, LACKS, LACKS, apart=[2]))
     assert world.has["3"] == HAS
     assert world.said[1:] == ["Played could not be copied to 10.0.0.2: the disk is full"]
 
 
-def test_a_node_that_joins_is_offered_it_by_some_that_offer_cpus(monkeypatch):
+def test_a_node_that_joins_is_offered_it_by_some_that_offer_cpus():
     asked = []
 
-    def remote_on(node, function):
-        assert function is supply.take
+    def start(node, function):
+        assert function is datasets.receive
         return SimpleNamespace(remote=lambda *arguments: asked.append((node.node_id, *arguments)))
 
-    monkeypatch.setattr(supply, "remote_on", remote_on)
     others = World(*[HAS] * 6, cpus={1: 0.0}).nodes
     new = [Node("7", "10.0.0.7", 4.0), Node("8", "10.0.0.8", 0.0)]
-    supply.greet(new, others, NEED)
+    datasets.send_to_new(new, others, NEED, start=start)
     [(name, need, givers)] = asked
     assert (name, need) == ("7", NEED)
     assert len(givers["7"]) == 3
     assert all(giver.cpus for giver in givers["7"])
-    supply.greet(new, [], NEED)
+    datasets.send_to_new(new, [], NEED, start=start)
     assert len(asked) == 1
 
 
@@ -149,20 +144,20 @@ def spec(**fields):
 
 
 def test_what_a_search_needs():
-    assert supply.needs_of(spec()) == []
+    assert datasets.needed_data(spec()) == []
     cifar10 = {"training": {"dataset": "cifar10", "data_dir": "/data"}}
-    assert supply.needs_of(spec(**cifar10)) == [supply.Need(OFFICIAL, "/data")]
-    assert supply.needs_of(spec(**cifar10, trainable="mine:Mine")) == []
+    assert datasets.needed_data(spec(**cifar10)) == [datasets.NeededData(OFFICIAL, "/data")]
+    assert datasets.needed_data(spec(**cifar10, trainable="mine:Mine")) == []
     searched = {"search": {"space": {"dataset": "choice(['digits', 'cifar10'])"}}}
-    assert supply.needs_of(spec(**searched)) == [supply.Need(OFFICIAL, None)]
+    assert datasets.needed_data(spec(**searched)) == [datasets.NeededData(OFFICIAL, None)]
 
 
 def test_a_node_is_asked_of_its_own_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("TUNER_DATA", str(tmp_path))
-    assert supply.look(NEED) == LACKS
+    assert datasets.state_of(NEED) == LACKS
     (tmp_path / "played.tar").write_bytes(b"x" * 9)
-    assert supply.look(NEED) == HAS
-    assert list(supply.give(NEED)) == [b"x" * 9]
+    assert datasets.state_of(NEED) == HAS
+    assert list(datasets.chunks(NEED)) == [b"x" * 9]
     (tmp_path / "played.tar").unlink()
     (tmp_path / "raw").mkdir()
-    assert supply.look(NEED) == READY
+    assert datasets.state_of(NEED) == READY

@@ -1,19 +1,23 @@
-"""How many trials fit on which nodes."""
+"""How many trials fit on which nodes, and what of those that leave is still used."""
 
 import math
+import time
 
 import pytest
 
+from tuner import ray_compat
 from tuner.cluster.joined.nodes import (
+    Capacity,
     Node,
-    Places,
-    all_nodes,
+    capacity,
+    how_soon,
+    in_use,
     inventory,
+    list_nodes,
     node_of,
-    nodes,
-    places,
-    plan_there,
+    plan_on,
     too_large,
+    usable,
 )
 from tuner.spec.experiment import Resources, build_spec
 
@@ -23,24 +27,24 @@ TWO = [Node("a", "10.0.0.1", 4.0, 1.0), Node("b", "10.0.0.2", 4.0)]
 @pytest.mark.parametrize(
     ("resources", "fits"),
     [
-        ({}, Places((4, 4), 0)),
-        ({"cpus": 3}, Places((1, 1), 0)),  # what is left of two nodes is no third
-        ({"workers": 3}, Places((1, 1), 0)),
-        ({"workers": 8}, Places((0, 0), 1)),
-        ({"workers": 5}, Places((0, 0), 1)),
-        ({"cpus": 1.5, "workers": 4}, Places((0, 0), 1)),
-        ({"gpus": 0.25}, Places((4, 0), 0)),
-        ({"gpus": 1, "workers": 2}, Places((0, 0), 0)),
-        ({"cpus": 2, "split": 3}, Places((0, 0), 1)),
+        ({}, Capacity((4, 4), 0)),
+        ({"cpus": 3}, Capacity((1, 1), 0)),  # what is left of two nodes is no third
+        ({"workers": 3}, Capacity((1, 1), 0)),
+        ({"workers": 8}, Capacity((0, 0), 1)),
+        ({"workers": 5}, Capacity((0, 0), 1)),
+        ({"cpus": 1.5, "workers": 4}, Capacity((0, 0), 1)),
+        ({"gpus": 0.25}, Capacity((4, 0), 0)),
+        ({"gpus": 1, "workers": 2}, Capacity((0, 0), 0)),
+        ({"cpus": 2, "split": 3}, Capacity((0, 0), 1)),
     ],
 )
 def test_trials_fit_on_one_node_before_they_lie_on_several(resources, fits):
-    assert places(Resources(**resources), TWO) == fits
+    assert capacity(Resources(**resources), TWO) == fits
 
 
 def test_all_that_fits_is_counted():
-    assert Places((2, 1), 3).trials == 6
-    assert places(Resources(), []).trials == 0
+    assert Capacity((2, 1), 3).trials == 6
+    assert capacity(Resources(), []).trials == 0
 
 
 def test_a_node_is_what_ray_tells_of_it():
@@ -56,16 +60,15 @@ def test_a_node_is_what_ray_tells_of_it():
 
 def test_only_nodes_that_stay_are_counted_on(monkeypatch):
     import ray
-    from ray._private.state import state
 
     told = [
         {"NodeID": name, "NodeManagerAddress": name, "Resources": {"CPU": 2.0}, "Alive": alive}
         for name, alive in (("c", True), ("b", True), ("a", False))
     ]
     monkeypatch.setattr(ray, "nodes", lambda: told)
-    monkeypatch.setattr(state, "get_draining_nodes", lambda: {"b": 7000})
-    assert all_nodes() == [Node("b", "b", 2.0, leaves=7.0), Node("c", "c", 2.0)]
-    assert nodes() == [Node("c", "c", 2.0)]
+    monkeypatch.setattr(ray_compat, "draining_nodes", lambda: {"b": 7000})
+    assert list_nodes(draining=True) == [Node("b", "b", 2.0, leaves=7.0), Node("c", "c", 2.0)]
+    assert list_nodes() == [Node("c", "c", 2.0)]
 
 
 def test_what_there_is_is_told_with_alike_nodes_counted():
@@ -86,11 +89,36 @@ def test_what_fits_nowhere_is_told_with_what_there_is():
 def test_a_plan_has_the_nodes_that_offer_something():
     fields = {"name": "x", "search": {"space": {"x": "uniform(0, 1)"}}, "num_samples": 9}
     there = [*TWO, Node("d", "d", 0.0)]
-    plan = plan_there(build_spec({**fields, "resources": {"cpus": 3}}), there)
+    plan = plan_on(build_spec({**fields, "resources": {"cpus": 3}}), there)
     assert [(node["address"], node["trials"]) for node in plan["nodes"]] == [
         ("10.0.0.1", 1),
         ("10.0.0.2", 1),
     ]
     assert (plan["at_once"], plan["across_nodes"]) == (2, 0)
     few = build_spec({**fields, "max_concurrent": 3})
-    assert plan_there(few, there)["at_once"] == 3
+    assert plan_on(few, there)["at_once"] == 3
+
+
+STAYS = Node("a", "10.0.0.1", 4.0)
+LEAVES = Node("b", "10.0.0.2", 4.0, 2.0, leaves=math.inf)
+
+
+def test_of_a_node_that_leaves_only_what_is_in_use_counts(monkeypatch):
+    free = {"a": {"CPU": 3.0}, "b": {"CPU": 3.0, "GPU": 2.0, "memory": 1e9}}
+    monkeypatch.setattr(ray_compat, "free_resources", lambda: free)
+    assert usable([STAYS, LEAVES]) == [STAYS, Node("b", "10.0.0.2", 1.0, 0.0, leaves=math.inf)]
+
+
+def test_where_all_stay_nothing_is_asked(monkeypatch):
+    monkeypatch.setattr(ray_compat, "free_resources", lambda: pytest.fail("asked"))
+    assert usable([STAYS]) == [STAYS]
+
+
+def test_a_node_of_which_nothing_is_free_is_all_in_use():
+    assert in_use(LEAVES, {}) == LEAVES
+
+
+@pytest.mark.parametrize(("in_s", "said"), [(120.4, " in 2m 00s"), (-100, " in 0s")])
+def test_how_soon_is_from_now_on(in_s, said):
+    assert how_soon(time.time() + in_s) == said
+    assert how_soon(math.inf) == ""

@@ -4,7 +4,8 @@ import sys
 
 import pytest
 
-from tuner.cluster.joined import runtime_env as shipping
+from tuner import ray_compat
+from tuner.cluster.joined.runtime_env import runtime_env
 from tuner.errors import UsageError
 
 
@@ -13,15 +14,14 @@ def directory(tmp_path, monkeypatch):
     folder = tmp_path / "mine"
     (folder / "results" / "x").mkdir(parents=True)
     (folder / "mine.py").write_text("x = 1\n")
-    monkeypatch.setattr(shipping, "MOST_BYTES", 1000)
-    for name in (shipping._IN_A_JOB, *shipping._FOR_WORKERS):
+    for name in (ray_compat.IN_A_JOB, *ray_compat.FOR_WORKERS):
         monkeypatch.delenv(name, raising=False)
     return folder
 
 
 def env_of(directory, **changes):
-    given = {"code": True, "storage": directory / "results", **changes}
-    return shipping.runtime_env(directory, given["storage"], code=given["code"])
+    given = {"code": True, "storage": directory / "results", "most_bytes": 1000, **changes}
+    return runtime_env(directory, given.pop("storage"), **given)
 
 
 def test_the_folder_is_sent_without_the_results(directory):
@@ -41,7 +41,7 @@ def test_what_ships_needs_no_code_of_the_users(directory):
 
 
 def test_a_job_has_its_files_already(directory, monkeypatch):
-    monkeypatch.setenv(shipping._IN_A_JOB, "{}")
+    monkeypatch.setenv(ray_compat.IN_A_JOB, "{}")
     assert "working_dir" not in env_of(directory)
 
 

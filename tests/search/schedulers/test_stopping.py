@@ -130,7 +130,7 @@ def test_rays_patience_with_its_workers_at_the_end_is_ours(make):
     """The attribute that is set is the one that Ray reads."""
     from ray.tune.execution.tune_controller import TrialRunnerWrapper, TuneController
 
-    controller = SimpleNamespace()
+    controller = SimpleNamespace(_actor_force_cleanup_timeout=10)
     make().on_trial_add(TrialRunnerWrapper(controller, None), None)
     [name] = vars(controller)
     assert f"self.{name}: int = 10\n" in inspect.getsource(TuneController.__init__)

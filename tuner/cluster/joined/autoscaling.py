@@ -1,107 +1,33 @@
-"""Waits for a cluster to have room for a trial: one that autoscales brings nodes when asked."""
+"""Waits for a cluster to have room for a trial: one that autoscales adds nodes when asked."""
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import AbstractContextManager, contextmanager, suppress
 
-from tuner.cluster.joined.draining import Farewell, usable
-from tuner.cluster.joined.nodes import Node, all_nodes, nodes, places, too_large
-from tuner.cluster.joined.run_on_nodes import on_each
+import psutil
+
+from tuner import ray_compat
+from tuner.cluster.joined.nodes import Node, capacity, how_soon, too_large, usable
 from tuner.errors import UsageError
 from tuner.spec.experiment import Resources
 from tuner.wording import duration
 
 PATIENCE_S = 600.0  # with a cluster that autoscales, where the user gives no other
 
-_LOOK_EVERY_S = 1.0
-_MONITOR = b"--autoscaling-config="  # of the autoscaler that `ray up` has started beside the head
+_POLL_S = 1.0
 _KUBERAY = "KUBERAY_GEN_RAY_START_CMD"  # how the operator has started the head, and with
 _NO_MONITOR = "--no-monitor"  # where an autoscaler of its own stands beside it
 
-
-def await_room(
-    resources: Resources, patience_s: float | None, say: Callable[[str], object]
-) -> None:
-    """Return when a trial of `resources` fits on the connected cluster.
-
-    At once where it does; else the cluster is asked for it, for as long as `patience_s`. None: as
-    long as PATIENCE_S where it autoscales, and not at all where it does not. `say` is told of the
-    wait. Raises UsageError where no trial fits by then.
-    """
-    there = nodes()
-    if places(resources, there).trials:
-        return
-    grows = autoscales(there)
-    if patience_s is None:
-        patience_s = PATIENCE_S if grows else 0
-    lacks = too_large(resources, there)
-    if not patience_s:
-        do = "ask for less (--cpus, --gpus, --workers), add nodes, or give --wait-for-resources 10m"
-        raise UsageError(f"{lacks}; it does not autoscale: {do}")
-    how = "the cluster autoscales" if grows else "until nodes are added"
-    say(f"{lacks}; waiting up to {duration(patience_s)}: {how}")
-    with _asked_for(resources):
-        deadline = time.monotonic() + patience_s
-        while not places(resources, nodes()).trials:
-            if time.monotonic() > deadline:
-                raise UsageError(
-                    f"after {duration(patience_s)} still {too_large(resources, nodes())}; look at "
-                    "`ray status` on its head, or ask for less (--cpus, --gpus, --workers)"
-                )
-            time.sleep(_LOOK_EVERY_S)
-
-
-class Room:
-    """How many trials may be live on the joined cluster at the moment, at most `most` (None: any).
-
-    Those that fit on its nodes; of a node that is about to leave, which is told, only what is in
-    use. Where it autoscales, as many again, at least one: it brings nodes only for what waits.
-    `greet(new, others)` is told of nodes that have joined since the last look.
-    """
-
-    def __init__(
-        self,
-        resources: Resources,
-        *,
-        most: int | None,
-        grows: bool,
-        greet: Callable[[list[Node], list[Node]], object] = lambda new, others: None,
-    ) -> None:
-        self._resources = resources
-        self._most = most
-        self._grows = grows
-        self._greet = greet
-        self._known: set[str] | None = None
-        self._looked = -math.inf
-        self._limit = 0
-        self._farewell = Farewell()
-
-    def __call__(self) -> int:
-        if time.monotonic() - self._looked >= _LOOK_EVERY_S:
-            there = all_nodes()
-            self._farewell(there)
-            self._welcome([node for node in there if node.leaves is None])
-            fits = places(self._resources, usable(there)).trials
-            self._looked = time.monotonic()
-            wanted = fits + max(1, fits) if self._grows else fits
-            self._limit = min(wanted, self._most or wanted)
-        return self._limit
-
-    def _welcome(self, there: list[Node]) -> None:
-        known = {node.node_id for node in there} if self._known is None else self._known
-        new = [node for node in there if node.node_id not in known]
-        if new:
-            self._greet(new, [node for node in there if node.node_id in known])
-        self._known = known.union(node.node_id for node in new)
+_log = logging.getLogger(__name__)
 
 
 @contextmanager
-def _asked_for(resources: Resources) -> Iterator[None]:
+def requested(resources: Resources) -> Iterator[None]:
     """Let the cluster's autoscaler know what a trial needs."""
     from ray.util import placement_group, remove_placement_group
 
@@ -113,21 +39,110 @@ def _asked_for(resources: Resources) -> Iterator[None]:
         remove_placement_group(group)
 
 
-def autoscales(there: list[Node]) -> bool:
-    """Whether an autoscaler works for the connected cluster: its head is asked.
+def await_room(
+    resources: Resources,
+    patience_s: float | None,
+    *,
+    nodes: Callable[[], list[Node]],
+    grows: Callable[[list[Node]], bool],
+    notify: Callable[[str], object],
+    request: Callable[[Resources], AbstractContextManager[None]] = requested,
+    poll_s: float = _POLL_S,
+) -> None:
+    """Return when a trial of `resources` fits on the cluster of `nodes`.
 
-    It is known by its process, as `ray up` starts it, or by how KubeRay has started the head.
+    At once where it does; else the cluster is asked for it, for as long as `patience_s`. None: as
+    long as PATIENCE_S where the cluster `grows`, and not at all where it does not. `notify` gets a
+    line about the wait. Raises UsageError where no trial fits by then.
     """
-    heads = [node for node in there if node.is_head]
-    return any(reply.value for reply in on_each(heads, has_autoscaler))
+    now = nodes()
+    if capacity(resources, now).trials:
+        return
+    autoscales = grows(now)
+    if patience_s is None:
+        patience_s = PATIENCE_S if autoscales else 0
+    lacks = too_large(resources, now)
+    if not patience_s:
+        do = "ask for less (--cpus, --gpus, --workers), add nodes, or give --wait-for-resources 10m"
+        raise UsageError(f"{lacks}; it does not autoscale: {do}")
+    how = "the cluster autoscales" if autoscales else "until nodes are added"
+    notify(f"{lacks}; waiting up to {duration(patience_s)}: {how}")
+    with request(resources):
+        deadline = time.monotonic() + patience_s
+        while not capacity(resources, now := nodes()).trials:
+            if time.monotonic() > deadline:
+                raise UsageError(
+                    f"after {duration(patience_s)} still {too_large(resources, now)}; look at "
+                    "`ray status` on its head, or ask for less (--cpus, --gpus, --workers)"
+                )
+            time.sleep(poll_s)
+
+
+class Room:
+    """How many trials may be live on the joined cluster at the moment, at most `most` (None: any).
+
+    As many as fit on its nodes; of a draining node, which is warned of once, only what is in use
+    counts. Where the cluster `grows`, as many again, at least one: it adds nodes only for what
+    waits. `nodes` lists them, the draining ones included. `on_join(new, others)` is called when
+    nodes have joined since the last time.
+    """
+
+    def __init__(
+        self,
+        resources: Resources,
+        *,
+        nodes: Callable[[], list[Node]],
+        most: int | None = None,
+        grows: bool = False,
+        on_join: Callable[[list[Node], list[Node]], object] = lambda new, others: None,
+        poll_s: float = _POLL_S,
+    ) -> None:
+        self._resources = resources
+        self._nodes = nodes
+        self._most = most
+        self._grows = grows
+        self._on_join = on_join
+        self._poll_s = poll_s
+        self._known: set[str] | None = None
+        self._draining: set[str] = set()
+        self._polled = -math.inf
+        self._limit = 0
+
+    def __call__(self) -> int:
+        if time.monotonic() - self._polled >= self._poll_s:
+            nodes = self._nodes()
+            self._warn_of_draining(nodes)
+            self._announce_new([node for node in nodes if node.leaves is None])
+            fits = capacity(self._resources, usable(nodes)).trials
+            self._polled = time.monotonic()
+            wanted = fits + max(1, fits) if self._grows else fits
+            self._limit = min(wanted, self._most or wanted)
+        return self._limit
+
+    def _warn_of_draining(self, nodes: list[Node]) -> None:
+        for node in nodes:
+            if node.leaves is not None and node.node_id not in self._draining:
+                self._draining.add(node.node_id)
+                when = f"{node.address} leaves{how_soon(node.leaves)}"
+                _log.warning("node %s; its trials go on elsewhere then", when)
+
+    def _announce_new(self, nodes: list[Node]) -> None:
+        known = {node.node_id for node in nodes} if self._known is None else self._known
+        new = [node for node in nodes if node.node_id not in known]
+        if new:
+            self._on_join(new, [node for node in nodes if node.node_id in known])
+        self._known = known.union(node.node_id for node in new)
 
 
 def has_autoscaler() -> bool:
-    """On a head: whether an autoscaler works beside it."""
+    """On a head: whether an autoscaler works for its cluster.
+
+    It is known by its process, as `ray up` starts it, or by how KubeRay has started the head.
+    """
     if _NO_MONITOR in os.environ.get(_KUBERAY, ""):
         return True
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):  # it has ended
-            if any(part.startswith(_MONITOR) for part in entry.read_bytes().split(b"\0")):
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):  # it has ended, or is not to be seen
+            if any(part.startswith(ray_compat.MONITOR) for part in process.cmdline()):
                 return True
     return False

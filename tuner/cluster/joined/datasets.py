@@ -1,8 +1,8 @@
-"""Brings the data set of a search to the nodes of a cluster: downloaded by one, copied to the rest.
+"""Gives the nodes of a cluster the data set of a search: one downloads it, and it is copied on.
 
-Its file goes from node to node in chunks. A node gives it to one other at a time, and who has got
-it gives it on: the number of those that have it doubles with each round, and of the file a few
-chunks are in memory at most.
+The archive goes from node to node in chunks. A node sends it to one other at a time, and who has
+received it sends it on: the number of nodes that have it doubles with each round, and no more than
+a few chunks of it are in memory.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+from tuner import ray_compat
 from tuner.classifier.catalog import DATASETS
 from tuner.classifier.datasets._archive import Archive
 from tuner.classifier.datasets._dataset import data_folder
 from tuner.classifier.settings import ClassifierSettings
 from tuner.cluster.joined.nodes import Node
-from tuner.cluster.joined.run_on_nodes import on_each, problem_of, remote_on
+from tuner.cluster.joined.run_on_nodes import RunOnEach, problem_of, remote_on, run_on_each
 from tuner.errors import DataError
 from tuner.space.domains import Domain
 from tuner.spec.experiment import ExperimentSpec
@@ -26,14 +28,14 @@ from tuner.wording import amount_of
 
 _DOWNLOAD_S = 3600.0
 _COPY_S = 900.0
-_TRIES = 3  # nodes that are asked to download, before the driver's own; or to give
-_AHEAD = 2  # chunks that wait in a giver's object store
+_TRIES = 3  # nodes that are asked to download, before the driver's own; or to send
+_AHEAD = 2  # chunks that wait in a sender's object store
 
-Say = Callable[[str], object]
+Notify = Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class NeededData:
     """An archive that trials read, and the `data_dir` of a spec, which each node has its own of."""
 
     archive: Archive
@@ -41,121 +43,140 @@ class Need:
 
     @property
     def folder(self) -> Path:
-        """On a node: where it lies there, or is to."""
+        """Where it lies on the node that asks, or is to."""
         return data_folder(self.data_dir)
 
 
-def needs_of(spec: ExperimentSpec) -> list[Need]:
-    """What the trials of `spec` read of what can be downloaded; not known of others' trainables."""
+def needed_data(spec: ExperimentSpec) -> list[NeededData]:
+    """What can be downloaded of what the trials of `spec` read; unknown of a user's trainable."""
     if not spec.ships:
         return []
     usual = ClassifierSettings.model_fields["dataset"].default
-    named = {**spec.training, **spec.search.space}.get("dataset", usual)
-    names = named.extremes() if isinstance(named, Domain) else (named,)
+    chosen = {**spec.training, **spec.search.space}.get("dataset", usual)
+    names = chosen.extremes() if isinstance(chosen, Domain) else (chosen,)
     archives = [DATASETS[name].archive for name in names]
     data_dir = spec.training.get("data_dir")
     folder = None if data_dir is None else str(data_dir)
-    return [Need(archive, folder) for archive in archives if archive]
+    return [NeededData(archive, folder) for archive in archives if archive]
 
 
-def bring(nodes: Sequence[Node], need: Need, *, here: str, say: Say) -> None:
+def distribute(
+    nodes: Sequence[Node],
+    data: NeededData,
+    *,
+    driver: str,
+    notify: Notify,
+    run: RunOnEach = run_on_each,
+) -> None:
     """Have the data set in the data folder of each of `nodes` that offers CPUs.
 
-    Who lacks it gets it from a node that has its archive, be that the driver's own, whose id is
-    `here`. Where none has, the first of the others that can downloads it, or else the driver's.
-    `say` is told of what is done, and of nodes that could not get it: these are left to download
-    it themselves. Raises DataError where no node has it and none can download it.
+    A node that lacks it receives it from one that has its archive, be that the driver's own, whose
+    id is `driver`. Where none has, the first of the others that can downloads it, or else the
+    driver's. `notify` gets a line about what is done, and about nodes that could not receive it:
+    these are left to download it themselves. Raises DataError where no node has it and none can
+    download it.
     """
-    holding, lacking = _asked(nodes, need)
+    holding, lacking = _sorted(nodes, data, run)
     if lacking and not holding:
-        own = [node for node in nodes if node.node_id == here and node not in lacking]
-        _download([*lacking[:_TRIES], *own], need, say)
-        holding, lacking = _asked(nodes, need)
+        own = [node for node in nodes if node.node_id == driver and node not in lacking]
+        _download([*lacking[:_TRIES], *own], data, notify, run)
+        holding, lacking = _sorted(nodes, data, run)
     if lacking and holding:
         to = amount_of(len(lacking), "node")
-        say(f"{need.archive.title} is copied from {holding[0].address} to {to} that lack it")
-        _spread(holding, lacking, need, say)
+        notify(f"{data.archive.title} is copied from {holding[0].address} to {to} that lack it")
+        _copy(holding, lacking, data, notify, run)
 
 
-def _asked(nodes: Sequence[Node], need: Need) -> tuple[list[Node], list[Node]]:
-    """The nodes that can give the archive, and those that lack the data set and need it."""
-    replies = on_each(nodes, look, need)
+def _sorted(
+    nodes: Sequence[Node], data: NeededData, run: RunOnEach
+) -> tuple[list[Node], list[Node]]:
+    """The nodes that can send the archive, and those that lack the data set and need it."""
+    replies = run(nodes, state_of, data)
     holding = [reply.node for reply in replies if reply.value and reply.value[0]]
     lacking = [reply.node for reply in replies if reply.value and reply.value[1]]
     return holding, [node for node in lacking if node.cpus]
 
 
-def _download(candidates: Sequence[Node], need: Need, say: Say) -> None:
+def _download(candidates: Sequence[Node], data: NeededData, notify: Notify, run: RunOnEach) -> None:
     """Have the first of the candidates that can download the archive."""
-    title, problem = need.archive.title, ""
+    title, problem = data.archive.title, ""
     for node in candidates:
-        say(f"{title} is on no node: {node.address} downloads it")
-        [reply] = on_each([node], fetch, need, patience_s=_DOWNLOAD_S)
+        notify(f"{title} is on no node: {node.address} downloads it")
+        [reply] = run([node], download, data, limit_s=_DOWNLOAD_S)
         if not reply.problem:
             return
         problem = f"{node.address}: {reply.problem}"
     raise DataError(f"no node has {title}, and none can download it; {problem}")
 
 
-def _spread(holding: list[Node], lacking: list[Node], need: Need, say: Say) -> None:
-    """Copy the archive to all that lack it, in rounds: each that has it gives it to one."""
+def _copy(
+    holding: list[Node], lacking: list[Node], data: NeededData, notify: Notify, run: RunOnEach
+) -> None:
+    """Copy the archive to all that lack it, in rounds: each that has it sends it to one."""
     while lacking:
-        takers, lacking = lacking[: len(holding)], lacking[len(holding) :]
-        givers = {taker.node_id: [giver] for taker, giver in zip(takers, holding, strict=False)}
-        for reply in on_each(takers, take, need, givers, patience_s=_COPY_S):
+        receivers, lacking = lacking[: len(holding)], lacking[len(holding) :]
+        pairs = zip(receivers, holding, strict=False)
+        senders = {receiver.node_id: [sender] for receiver, sender in pairs}
+        for reply in run(receivers, receive, data, senders, limit_s=_COPY_S):
             if reply.problem:
-                title, address = need.archive.title, reply.node.address
-                say(f"{title} could not be copied to {address}: {reply.problem}")
+                what = f"{data.archive.title} could not be copied to {reply.node.address}"
+                notify(f"{what}: {reply.problem}")
             else:
                 holding = [*holding, reply.node]
 
 
-def greet(new: Sequence[Node], others: Sequence[Node], need: Need) -> None:
-    """Begin to bring the archive to nodes that have joined, from one of the `others`.
+def send_to_new(
+    new: Sequence[Node],
+    others: Sequence[Node],
+    data: NeededData,
+    *,
+    start: Callable[..., Any] = remote_on,
+) -> None:
+    """Begin to copy the archive to nodes that have joined, from some of the `others`.
 
-    It is not waited for: a trial there that is quicker downloads the archive.
+    Nobody waits for it: a trial there that is quicker downloads the archive.
     """
-    can_give = [node for node in others if node.cpus]
+    senders = [node for node in others if node.cpus]
     for node in new:
-        if node.cpus and can_give:
-            givers = random.sample(can_give, min(_TRIES, len(can_give)))
-            remote_on(node, take).remote(need, {node.node_id: givers})
+        if node.cpus and senders:
+            some = random.sample(senders, min(_TRIES, len(senders)))
+            start(node, receive).remote(data, {node.node_id: some})
 
 
-def look(need: Need) -> tuple[bool, bool]:
-    """On a node: whether it can give the archive, and whether it lacks the data set."""
-    return need.archive.is_in(need.folder), need.archive.is_missing(need.folder)
+def state_of(data: NeededData) -> tuple[bool, bool]:
+    """On a node: whether it can send the archive, and whether it lacks the data set."""
+    return data.archive.is_in(data.folder), data.archive.is_missing(data.folder)
 
 
-def fetch(need: Need) -> None:
+def download(data: NeededData) -> None:
     """On a node: download the archive."""
-    need.archive.fetch(need.folder)
+    data.archive.fetch(data.folder)
 
 
-def take(need: Need, givers: Mapping[str, Sequence[Node]]) -> None:
-    """On a node: get the archive from the first that can of those whom `givers` has for its id."""
+def receive(data: NeededData, senders: Mapping[str, Sequence[Node]]) -> None:
+    """On a node: get the archive from the first that can of the `senders` for its id."""
     import ray
 
     problems = []
-    for giver in givers[ray.get_runtime_context().get_node_id()]:
+    for sender in senders[ray.get_runtime_context().get_node_id()]:
         try:
-            origin = f"what {giver.address} has as {need.archive.name}"
-            need.archive.write(need.folder, partial(_received, giver, need), origin=origin)
+            origin = f"what {sender.address} has as {data.archive.name}"
+            data.archive.write(data.folder, partial(_chunks_from, sender, data), origin=origin)
             return
-        except Exception as error:  # whatever keeps that one from giving
-            problems.append(f"{giver.address}: {problem_of(error)}")
+        except Exception as error:  # whatever keeps that one from sending
+            problems.append(f"{sender.address}: {problem_of(error)}")
     raise DataError("; ".join(problems))
 
 
-def _received(giver: Node, need: Need) -> Iterator[bytes]:
+def _chunks_from(sender: Node, data: NeededData) -> Iterator[bytes]:
     """The archive of another node, chunk by chunk."""
     import ray
 
-    ahead = {"_generator_backpressure_num_objects": _AHEAD}
-    for chunk in remote_on(giver, give, num_returns="streaming", **ahead).remote(need):
+    options = ray_compat.limit_ahead(_AHEAD)
+    for chunk in remote_on(sender, chunks, num_returns="streaming", **options).remote(data):
         yield ray.get(chunk)
 
 
-def give(need: Need) -> Iterator[bytes]:
+def chunks(data: NeededData) -> Iterator[bytes]:
     """On a node: its archive in chunks."""
-    yield from need.archive.chunks(need.folder)
+    yield from data.archive.chunks(data.folder)

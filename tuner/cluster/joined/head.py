@@ -1,6 +1,7 @@
-"""Asks the head of a running cluster whether this process can join it, before Ray is started here.
+"""The head of a running cluster: whether this process can join it, and whether it is still there.
 
-Ray itself waits up to a minute for a head that is not there, and then names one of many causes.
+Ray itself waits up to a minute for a head that is not there, and then names one of many causes. It
+ends a driver whose head has been gone for a minute, without a word on how to go on.
 """
 
 from __future__ import annotations
@@ -9,31 +10,43 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Iterator, Mapping
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from tuner.cluster import access
-from tuner.errors import UsageError
+from tuner import background, ray_compat
+from tuner.cluster import access, daemons
+from tuner.errors import UsageError, translate_error
 from tuner.wording import program
 
 PATIENCE_S = 10.0  # for each answer
 
-_METADATA = (b"CLUSTER_METADATA", b"cluster")  # key and namespace of Ray's own record
 _PYTHON_LEVEL = "RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL"  # how far Ray wants Pythons to be equal
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 _SETTINGS = 4  # the type of the frame with which every gRPC server begins its answer
 _PORTS = "Ray's head listens on 6379 by default; 8265 is its dashboard's port, 10001 Ray Client's"
 
+_POLL_S = 1.0
+_ANSWER_S = 5.0
+_REFUSED_S = 10.0  # its machine is there, Ray is not: time for a head that is being restarted
+_SILENT_S = 45.0  # nothing is there: a network may come back
 
-def head_of(address: str) -> str:
+
+def head_at(address: str) -> str:
     """HOST:PORT of the head that `address` means: HOST:PORT, or `auto` for this machine's cluster.
 
-    `auto` takes $RAY_ADDRESS, else the cluster that `ray start` has joined this machine to. Raises
+    `auto` is $RAY_ADDRESS, else the cluster that `ray start` has joined this machine to. Raises
     UsageError for what is no address, and where there is no cluster.
     """
     if address == "auto":
-        address = _of_this_machine()
+        with translate_error(UsageError, _no_auto, of=ConnectionError):
+            address = ray_compat.this_machines_cluster() or os.environ.get("RAY_ADDRESS", "")
+        if not address:
+            raise UsageError(_no_auto(None))
     scheme, separator, _ = address.partition("://")
     if separator:
         what = f"--address takes HOST:PORT of the cluster's head, got {address!r}"
@@ -46,37 +59,36 @@ def head_of(address: str) -> str:
     return address
 
 
-def _of_this_machine() -> str:
-    from ray._private.services import canonicalize_bootstrap_address_or_die
-
-    try:
-        return str(canonicalize_bootstrap_address_or_die("auto"))
-    except ConnectionError as error:
-        several = "multiple" in str(error)
-        what = "several Ray clusters run" if several else "no Ray cluster runs"
-        do = "give --address HOST:PORT of its head, or set RAY_ADDRESS"
-        raise UsageError(f"{what} on this machine, so --address auto means none: {do}") from error
+def _no_auto(error: ConnectionError | None) -> str:
+    what = "several Ray clusters run" if "multiple" in str(error) else "no Ray cluster runs"
+    do = "give --address HOST:PORT of its head, or set RAY_ADDRESS"
+    return f"{what} on this machine, so --address auto means none: {do}"
 
 
-def ask(head: str) -> str:
+def check_head(head: str) -> str:
     """Make sure that this process can join the cluster at `head`; our own address, seen from it.
 
-    To be called with the environment of `access.for_others`. Raises UsageError with what to do
+    To be called with the environment of `access.for_joining`. Raises UsageError with what to do
     where nobody answers in time, where it is no Ray, where the token is missing or another one,
     and where Ray or Python is of another version.
     """
-    ours = _reach(head)
-    fault = access.token_fault() or _fault(head)
-    if fault:
-        raise UsageError(fault)
-    return ours
+    own_address = _reach(head)
+    problem = access.token_problem() or _problem(head)
+    if problem:
+        raise UsageError(problem)
+    return own_address
+
+
+def _connection(head: str, limit_s: float) -> socket.socket:
+    host, _, port = head.rpartition(":")
+    return socket.create_connection((host.strip("[]"), int(port)), limit_s)
 
 
 def _reach(head: str) -> str:
     """Our address on the way to `head`, where a gRPC server answers."""
     host, _, port = head.rpartition(":")
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), PATIENCE_S) as connection:
+        with _connection(head, PATIENCE_S) as connection:
             if os.environ.get("RAY_USE_TLS") != "1" and not _speaks_grpc(connection):
                 raise UsageError(f"what listens at {head} is no Ray head: {_PORTS}")
             return str(connection.getsockname()[0])
@@ -104,49 +116,45 @@ def _speaks_grpc(connection: socket.socket) -> bool:
     return len(answer) > 3 and answer[3] == _SETTINGS
 
 
-def _fault(head: str) -> str | None:
+def _problem(head: str) -> str | None:
     """Why Ray would not let this process join; None where it would."""
-    from ray._raylet import GcsClient  # type: ignore[attr-defined]
     from ray.exceptions import AuthenticationError, RpcError
 
     try:
         with _silent_stderr():
-            client = GcsClient(head)
-            metadata = client.internal_kv_get(*_METADATA, timeout=PATIENCE_S)
+            metadata = ray_compat.cluster_metadata(head, PATIENCE_S)
     except AuthenticationError:
         return f"the cluster at {head} {access.refusal()}"
     except RpcError as error:
         return f"what listens at {head} does not answer as Ray's head does ({error}): {_PORTS}"
-    return version_fault(head, json.loads(metadata or "{}"), versions())
+    return version_problem(head, json.loads(metadata or "{}"), versions())
 
 
 def versions() -> dict[str, str]:
     """The versions that must be the cluster's, under Ray's names for them."""
     import ray
 
-    return {
-        "ray_version": ray.__version__,
-        "python_version": ".".join(map(str, sys.version_info[:3])),
-    }
+    python = ".".join(map(str, sys.version_info[:3]))
+    return {"ray_version": ray.__version__, "python_version": python}
 
 
-def version_fault(head: str, theirs: Mapping[str, Any], ours: Mapping[str, str]) -> str | None:
+def version_problem(head: str, cluster: Mapping[str, Any], own: Mapping[str, str]) -> str | None:
     """Which version differs between the cluster and here, and what to do; None if none does.
 
-    What a cluster does not tell of itself is taken for equal. Of Python, the patch release counts
+    A version that the cluster does not tell is taken for equal. Of Python, the patch release counts
     unless RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL is "minor", as for Ray.
     """
-    ray, python = theirs.get("ray_version"), theirs.get("python_version")
-    if ray and ray != ours["ray_version"]:
+    ray, python = cluster.get("ray_version"), cluster.get("python_version")
+    if ray and ray != own["ray_version"]:
         return (
-            f"the cluster at {head} runs Ray {ray}, and here is {ours['ray_version']}; they must "
+            f"the cluster at {head} runs Ray {ray}, and here is {own['ray_version']}; they must "
             f"be equal: install it here (pip install 'ray[tune]=={ray}'), or start the cluster "
-            f"with {ours['ray_version']}"
+            f"with {own['ray_version']}"
         )
     parts = 2 if os.environ.get(_PYTHON_LEVEL) == "minor" else 3
-    if python and python.split(".")[:parts] != ours["python_version"].split(".")[:parts]:
+    if python and python.split(".")[:parts] != own["python_version"].split(".")[:parts]:
         return (
-            f"the cluster at {head} runs Python {python}, and here is {ours['python_version']}; "
+            f"the cluster at {head} runs Python {python}, and here is {own['python_version']}; "
             f"they must be equal: make an environment with Python {python} here (a container of "
             f"the cluster's image has it), or set {_PYTHON_LEVEL}=minor where only the last number "
             "differs"
@@ -156,14 +164,66 @@ def version_fault(head: str, theirs: Mapping[str, Any], ours: Mapping[str, str])
 
 @contextmanager
 def _silent_stderr() -> Iterator[None]:
-    """Keep what Ray's C++ says from the user: the exception has it, too."""
+    """Hide what Ray's C++ writes to stderr: the exception has it, too."""
     sys.stderr.flush()
-    kept = os.dup(2)
+    before = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, 2)
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(before, 2)
+        os.close(before)
         os.close(nowhere)
+
+
+@dataclass(slots=True)
+class Heartbeat:
+    """For how long a head has not answered, from one poll to the next."""
+
+    refused_s: float = _REFUSED_S
+    silent_s: float = _SILENT_S
+    missing_since: float | None = None
+
+    def is_lost(self, error: OSError | None, now: float) -> bool:
+        """Whether to give the head up, now that it has answered (None), or with `error`."""
+        if error is None:
+            self.missing_since = None
+            return False
+        if self.missing_since is None:
+            self.missing_since = now
+        refused = isinstance(error, ConnectionRefusedError)
+        return now - self.missing_since >= (self.refused_s if refused else self.silent_s)
+
+
+@contextmanager
+def watched(head: str) -> Iterator[None]:
+    """Within it, the loss of the head at HOST:PORT is told on stderr and ends this process."""
+    reason = f"the cluster's head at {head} is gone"
+    on_loss = partial(daemons.exit_process, reason)
+    with background.running(partial(watch, head, Heartbeat(), on_loss)):
+        yield
+
+
+def watch(
+    head: str,
+    heartbeat: Heartbeat,
+    on_loss: Callable[[], object],
+    over: threading.Event,
+    *,
+    poll_s: float = _POLL_S,
+) -> None:
+    """Connect to the head again and again until it is lost, or the watch is over."""
+    while not over.wait(poll_s):
+        if heartbeat.is_lost(error_of(head), time.monotonic()):
+            on_loss()
+            return
+
+
+def error_of(head: str) -> OSError | None:
+    """Why the head takes no connection; None where it does."""
+    try:
+        _connection(head, _ANSWER_S).close()
+    except OSError as error:
+        return error
+    return None

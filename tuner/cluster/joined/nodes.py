@@ -1,23 +1,30 @@
-"""The nodes of a cluster, and how many trials fit on them at once: which where."""
+"""The nodes of a cluster, how many trials fit on them at once, and which are about to leave.
+
+Who takes a node away (a spot instance that is taken back, a machine that is shut down) gives notice
+to Ray, which calls it draining and starts no more processes there. Those that run go on until the
+node is gone, and of their trials no more than the epoch in flight is lost.
+"""
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from tuner import ray_compat
 from tuner.planning.plan import fit
 from tuner.planning.validation import Machine
 from tuner.spec.experiment import ExperimentSpec, Resources
-from tuner.wording import amount_of
+from tuner.wording import amount_of, duration
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
     """A machine of the cluster, with all that it offers to trials, in use or not.
 
-    leaves: when it will be gone, in seconds since the epoch; inf where that was not told, None
+    leaves: when it will be gone, in seconds since the epoch; inf where that is not known, None
     where it stays.
     """
 
@@ -30,9 +37,9 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """Where trials fit at once: `on_one` has a number a node, in the order given; `across` is how
-    many more fit whose workers lie on several.
+class Capacity:
+    """How many trials fit at once: `on_one` has a number a node, in order; `across` is how many
+    more fit whose workers lie on several nodes.
     """
 
     on_one: tuple[int, ...]
@@ -43,41 +50,53 @@ class Places:
         return sum(self.on_one) + self.across
 
 
-def nodes() -> list[Node]:
-    """The nodes of the connected cluster that are alive and stay, by address."""
-    return [node for node in all_nodes() if node.leaves is None]
-
-
-def all_nodes() -> list[Node]:
-    """The nodes of the connected cluster that are alive, those that are about to leave included.
-
-    Ray starts nothing more on those; it calls them draining.
-    """
+def list_nodes(*, draining: bool = False) -> list[Node]:
+    """The living nodes of the connected cluster, by address; with those that drain if asked for."""
     import ray
-    from ray._private.state import state
 
-    draining = state.get_draining_nodes()
-    told = (node_of(node, draining) for node in ray.nodes() if node["Alive"])
-    return sorted(told, key=lambda node: node.address)
-
-
-def node_of(told: Mapping[str, Any], draining: Mapping[str, int]) -> Node:
-    """A node from what `ray.nodes()` tells of it, and from when, in ms, which nodes will be gone.
-
-    draining: 0 where no time was told.
-    """
-    has, node_id = told["Resources"], told["NodeID"]
-    return Node(
-        node_id,
-        told["NodeManagerAddress"],
-        has.get("CPU", 0.0),
-        has.get("GPU", 0.0),
-        "node:__internal_head__" in has,
-        (draining[node_id] / 1000 or math.inf) if node_id in draining else None,
+    leaving = ray_compat.draining_nodes()
+    nodes = (node_of(entry, leaving) for entry in ray.nodes() if entry["Alive"])
+    return sorted(
+        (node for node in nodes if draining or node.leaves is None), key=lambda node: node.address
     )
 
 
-def places(resources: Resources, nodes: Sequence[Node]) -> Places:
+def node_of(entry: Mapping[str, Any], leaving: Mapping[str, int]) -> Node:
+    """A node from its entry in `ray.nodes()`, and from when, in ms, which nodes will be gone.
+
+    leaving: 0 where the time is not known.
+    """
+    has, node_id = entry["Resources"], entry["NodeID"]
+    return Node(
+        node_id,
+        entry["NodeManagerAddress"],
+        has.get("CPU", 0.0),
+        has.get("GPU", 0.0),
+        ray_compat.HEAD in has,
+        (leaving[node_id] / 1000 or math.inf) if node_id in leaving else None,
+    )
+
+
+def usable(nodes: Sequence[Node]) -> Sequence[Node]:
+    """`nodes` of the connected cluster, a draining one with no more than what is in use there."""
+    if all(node.leaves is None for node in nodes):
+        return nodes
+    free = ray_compat.free_resources()
+    return [in_use(n, free.get(n.node_id, {})) if n.leaves is not None else n for n in nodes]
+
+
+def in_use(node: Node, free: Mapping[str, float]) -> Node:
+    """`node` without what is `free` of it."""
+    cpus, gpus = node.cpus - free.get("CPU", 0.0), node.gpus - free.get("GPU", 0.0)
+    return replace(node, cpus=cpus, gpus=gpus)
+
+
+def how_soon(leaves: float) -> str:
+    """The time until `leaves`, in seconds since the epoch: " in 2m 00s"; "" for inf."""
+    return "" if math.isinf(leaves) else f" in {duration(leaves - time.time())}"
+
+
+def capacity(resources: Resources, nodes: Sequence[Node]) -> Capacity:
     """How many trials of `resources` fit on `nodes` at once, each on one node where it can be.
 
     The workers of a trial may lie on several nodes; what one worker reserves may not.
@@ -86,17 +105,17 @@ def places(resources: Resources, nodes: Sequence[Node]) -> Places:
     workers = [fit(one, Machine(cpus=node.cpus, gpus=node.gpus)) for node in nodes]
     on_one = tuple(count // resources.ranks for count in workers)
     left = sum(count % resources.ranks for count in workers)
-    return Places(on_one, left // resources.ranks)
+    return Capacity(on_one, left // resources.ranks)
 
 
-def plan_there(spec: ExperimentSpec, there: Sequence[Node]) -> dict[str, Any]:
-    """Of a plan what depends on the cluster: {at_once, nodes, across_nodes}.
+def plan_on(spec: ExperimentSpec, nodes: Sequence[Node]) -> dict[str, Any]:
+    """What of a plan depends on the cluster: {at_once, nodes, across_nodes}.
 
     nodes: {address, cpus, gpus, trials} of each that offers CPUs. across_nodes: trials whose
     workers lie on several. Both are what fits; at_once is at most max_concurrent.
     """
-    offering = [node for node in there if node.cpus]
-    fits = places(spec.resources, offering)
+    offering = [node for node in nodes if node.cpus]
+    fits = capacity(spec.resources, offering)
     return {
         "at_once": min(fits.trials, spec.max_concurrent or fits.trials),
         "nodes": [
@@ -108,10 +127,8 @@ def plan_there(spec: ExperimentSpec, there: Sequence[Node]) -> dict[str, Any]:
 
 
 def too_large(resources: Resources, nodes: Iterable[Node]) -> str:
-    """Why not one trial of `resources` fits, in words, with what there is."""
-    each = amount_of(resources.cpus, "CPU")
-    if resources.gpus:
-        each += f" and {amount_of(resources.gpus, 'GPU')}"
+    """Why not one trial of `resources` fits, in words, with what the cluster has."""
+    each = _amounts(resources.cpus, resources.gpus)
     if resources.ranks > 1:
         each = f"{resources.ranks_text} of {each} each"
     return f"a trial reserves {each}, and the cluster has {inventory(nodes)}"
@@ -121,10 +138,12 @@ def inventory(nodes: Iterable[Node]) -> str:
     """What the nodes have, alike ones counted: "2 nodes of 4 CPUs and 1 GPU"."""
     kinds: dict[str, int] = {}
     for node in nodes:
-        has = amount_of(node.cpus, "CPU")
-        if node.gpus:
-            has += f" and {amount_of(node.gpus, 'GPU')}"
         if node.cpus or node.gpus:  # else it is only there for its driver
+            has = _amounts(node.cpus, node.gpus)
             kinds[has] = kinds.get(has, 0) + 1
-    told = (f"{amount_of(count, 'node')} of {has}" for has, count in kinds.items())
-    return ", ".join(told) or "no node that offers CPUs"
+    counted = (f"{amount_of(count, 'node')} of {has}" for has, count in kinds.items())
+    return ", ".join(counted) or "no node that offers CPUs"
+
+
+def _amounts(cpus: float, gpus: float) -> str:
+    return amount_of(cpus, "CPU") + (f" and {amount_of(gpus, 'GPU')}" if gpus else "")

@@ -1,7 +1,7 @@
 """Asks every node of a cluster whether a search can run there, before there is a folder.
 
-Whether a storage is shared cannot be told from its path, nor from a URL whether a node may use it:
-a file is written to it here, which a task on each node must find and answer with one of its own.
+Neither a path says whether its folder is shared, nor a URL whether a node may use it. So a file is
+written to the storage here, which a task on each node must find and answer with one of its own.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 from uuid import uuid4
 
 from tuner.cluster.joined.nodes import Node
-from tuner.cluster.joined.run_on_nodes import on_each
-from tuner.errors import UsageError
+from tuner.cluster.joined.run_on_nodes import RunOnEach, run_on_each
+from tuner.errors import UsageError, translate_error
 from tuner.places import is_url
 from tuner.record.remote.objects import Objects
 from tuner.wording import amount_of, program
 
-_MOST_TOLD = 5  # nodes, in a message
+_MOST_SHOWN = 5  # nodes, in a message
 _BY_DRIVER = "driver"  # the file that is written here
 
 _FOR_FOLDER = (
@@ -33,33 +33,42 @@ MISSING = "does not see what is written there from here"
 NOT_WRITABLE = "cannot write there"
 
 
-def refuse_unfit(nodes: Sequence[Node], storage: str, trainable: str) -> None:
+def refuse_unfit(
+    nodes: Sequence[Node], storage: str, trainable: str, *, run: RunOnEach = run_on_each
+) -> None:
     """Make sure that each of `nodes` shares the storage and finds the trainable's module.
 
     Raises UsageError with every node that does not, the reason and what to do.
     """
     module = trainable.partition(":")[0]
-    with token_in(storage) as token:
-        replies = on_each(nodes, look, str(token), module)
-    unreached = {reply.node.address: reply.problem for reply in replies if reply.problem}
-    apart = {r.node.address: r.value[0] for r in replies if r.value and r.value[0]}
-    without = {r.node.address: f"no module {module}" for r in replies if r.value and not r.value[1]}
-    told = []
+    with marker_in(storage) as marker:
+        replies = run(nodes, check_node, marker, module)
+    unreached, apart, without = {}, {}, {}
+    for reply in replies:
+        if reply.value is None:
+            unreached[reply.node.address] = reply.problem
+            continue
+        not_shared, has_module = reply.value
+        if not_shared:
+            apart[reply.node.address] = not_shared
+        if not has_module:
+            without[reply.node.address] = f"no module {module}"
+    faults = []
     if unreached:
         do = f"look at it with `{program()} doctor --address`"
-        told.append(f"{_listed(unreached)} cannot run trials: {do}")
+        faults.append(f"{_listed(unreached)} cannot run trials: {do}")
     if apart:
-        told.append(
+        faults.append(
             f"the storage {storage} is not shared by all nodes: {_listed(apart)}. "
             f"{_FOR_URL if is_url(storage) else _FOR_FOLDER}, or run on one node"
         )
     if without:
-        told.append(
+        faults.append(
             f"the trainable {trainable} is not found on {_listed(without)}: start {program()} in "
             "the folder that has its module, which is then sent to the nodes, or install it there"
         )
-    if told:
-        raise UsageError("\n".join(told))
+    if faults:
+        raise UsageError("\n".join(faults))
 
 
 def _listed(problems: dict[str, str]) -> str:
@@ -67,81 +76,73 @@ def _listed(problems: dict[str, str]) -> str:
     alike: dict[str, list[str]] = {}
     for address, problem in problems.items():
         alike.setdefault(problem, []).append(address)
-    told = []
+    listed = []
     for problem, addresses in alike.items():
-        names = ", ".join(addresses[:_MOST_TOLD])
-        more = len(addresses) - _MOST_TOLD
-        told.append(f"{names}{f' and {more} more' if more > 0 else ''} ({problem})")
-    return f"{amount_of(len(problems), 'node')}, {'; '.join(told)}"
+        names = ", ".join(addresses[:_MOST_SHOWN])
+        more = len(addresses) - _MOST_SHOWN
+        listed.append(f"{names}{f' and {more} more' if more > 0 else ''} ({problem})")
+    return f"{amount_of(len(problems), 'node')}, {'; '.join(listed)}"
 
 
 @contextmanager
-def token_in(storage: str | Path) -> Iterator[str | Path]:
+def marker_in(storage: str | Path) -> Iterator[str]:
     """A new folder in the storage, or above it where it is yet to be made, with a file in it.
 
     Raises UsageError where it cannot be written.
     """
     name = f".tuner-shared-{uuid4().hex}"
     if is_url(storage):
-        objects = Objects(str(storage))
-        try:
-            objects.write(f"{name}/{_BY_DRIVER}", name.encode())
-        except OSError as error:
-            raise UsageError(f"cannot write to {objects.url}: {error.strerror}") from error
-        try:
-            yield f"{objects.url}/{name}"
-        finally:
-            with suppress(OSError):
-                objects.remove(name)
-        return
-    there = Path(storage).expanduser().resolve()
-    while not there.exists():
-        there = there.parent
-    token = there / name
+        place = Objects(str(storage)).url
+    else:
+        folder = Path(storage).expanduser().resolve()
+        while not folder.exists():
+            folder = folder.parent
+        place = str(folder)
+    marker = f"{place}/{name}"
+    with translate_error(UsageError, f"cannot write to {place}", of=OSError):
+        if not is_url(marker):
+            Path(marker).mkdir()
+        _write(marker, _BY_DRIVER, name.encode())
     try:
-        token.mkdir()
-        (token / _BY_DRIVER).write_text(name)
-    except OSError as error:
-        raise UsageError(f"cannot write to {there}: {error.strerror}") from error
-    try:
-        yield token
+        yield marker
     finally:
-        shutil.rmtree(token, ignore_errors=True)
+        if is_url(marker):
+            with suppress(OSError):
+                Objects(place).remove(name)
+        else:
+            shutil.rmtree(marker, ignore_errors=True)
 
 
-def look(token: str, module: str) -> tuple[str, bool]:
-    """On a node: why it does not share the token's storage ("" if it does), and has it the module.
+def _read(marker: str, name: str) -> bytes:
+    return Objects(marker).read(name) if is_url(marker) else Path(marker, name).read_bytes()
+
+
+def _write(marker: str, name: str, data: bytes) -> None:
+    if is_url(marker):
+        Objects(marker).write(name, data)
+    else:
+        Path(marker, name).write_bytes(data)
+
+
+def check_node(marker: str, module: str) -> tuple[str, bool]:
+    """On a node: why it does not share the marker's storage ("" if it does), and has it the module.
 
     The module is looked for, not run; the packages that it lies in are.
     """
-    apart = _apart_of_store(token) if is_url(token) else _apart(Path(token))
-    return apart, _is_found(module)
+    return why_not_shared(marker), _is_found(module)
 
 
-def _apart(token: Path) -> str:
+def why_not_shared(marker: str) -> str:
+    """On a node: why it does not share the storage of the marker; "" if it does."""
     try:
-        if (token / _BY_DRIVER).read_text() != token.name:
+        if _read(marker, _BY_DRIVER).decode(errors="replace") != marker.rpartition("/")[2]:
             return MISSING
-    except OSError:
-        return MISSING
-    try:
-        (token / uuid4().hex).touch()
-    except OSError as error:
-        return f"{NOT_WRITABLE}: {error.strerror}"
-    return ""
-
-
-def _apart_of_store(token: str) -> str:
-    try:
-        objects = Objects(token)
-        if objects.read(_BY_DRIVER).decode(errors="replace") != token.rpartition("/")[2]:
-            return MISSING
-    except UsageError as error:
+    except UsageError as error:  # a package that stores of this kind need is not installed
         return str(error)
     except OSError as error:
-        return f"{MISSING}: {error.strerror}"
+        return f"{MISSING}: {error.strerror}" if is_url(marker) else MISSING
     try:
-        objects.write(uuid4().hex, b"")
+        _write(marker, uuid4().hex, b"")
     except OSError as error:
         return f"{NOT_WRITABLE}: {error.strerror}"
     return ""

@@ -22,42 +22,42 @@ class Reply(Generic[T]):
     problem: str = ""
 
 
-def on_each(
-    nodes: Sequence[Node],
-    function: Callable[..., T],
-    *arguments: Any,
-    patience_s: float = _ANSWER_S,
+RunOnEach = Callable[..., list[Reply[Any]]]  # `run_on_each`, or what tests play in its place
+
+
+def run_on_each(
+    nodes: Sequence[Node], function: Callable[..., T], *arguments: Any, limit_s: float = _ANSWER_S
 ) -> list[Reply[T]]:
     """The replies of all `nodes`, in their order.
 
-    It runs where every CPU is in use, too, for it reserves none. A node that does not reply in
-    `patience_s` is told so; `function` must be importable there, or so its reply says.
+    The function reserves nothing, so that it runs where every CPU is in use, too. A node that has
+    not replied in `limit_s` seconds, or cannot import the function, has that as its problem.
     """
     import ray
 
     calls = [remote_on(node, function).remote(*arguments) for node in nodes]
-    ray.wait(calls, num_returns=len(calls), timeout=patience_s)
-    return [_reply_of(call, node, patience_s) for call, node in zip(calls, nodes, strict=True)]
+    ray.wait(calls, num_returns=len(calls), timeout=limit_s)
+    return [_reply_of(call, node, limit_s) for call, node in zip(calls, nodes, strict=True)]
 
 
 def remote_on(node: Node, function: Callable[..., Any], **options: Any) -> Any:
-    """`function` as a task of Ray on `node`, once and there alone, which reserves nothing."""
+    """`function` as a task of Ray on `node` alone, which reserves nothing and is tried once."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    there = NodeAffinitySchedulingStrategy(node.node_id, soft=False)
+    only_there = NodeAffinitySchedulingStrategy(node.node_id, soft=False)
     remote = ray.remote(num_cpus=0, max_retries=0)(function)
-    return remote.options(scheduling_strategy=there, **options)
+    return remote.options(scheduling_strategy=only_there, **options)
 
 
-def _reply_of(call: Any, node: Node, patience_s: float) -> Reply[Any]:
+def _reply_of(call: Any, node: Node, limit_s: float) -> Reply[Any]:
     import ray
     from ray.exceptions import GetTimeoutError
 
     try:
         return Reply(node, ray.get(call, timeout=0))
     except GetTimeoutError:
-        return Reply(node, None, f"it did not answer within {patience_s:g} s")
+        return Reply(node, None, f"it did not answer within {limit_s:g} s")
     except Exception as error:  # whatever keeps it from running there
         return Reply(node, None, problem_of(error))
 

@@ -9,6 +9,7 @@ from ray.tune import Stopper
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
+from tuner import ray_compat
 from tuner.spec.sections import Objective
 
 _CLEANUP_TIMEOUT_S = 5
@@ -25,11 +26,9 @@ class InOrder(FIFOScheduler):
 
         Ray gives them 5 s to end by themselves and then, one after the other, until 10 s have
         passed; a Ctrl-C within a long epoch meets all of them. What a worker has reported is safe
-        by then, and the rest is run again on resume. Ray has no option for this, so the attribute
-        is set on its controller (2.x), which a scheduler is shown inside of a wrapper.
+        by then, and the rest is run again on resume.
         """
-        controller = getattr(tune_controller, "_tune_controller", tune_controller)
-        controller._actor_force_cleanup_timeout = _CLEANUP_TIMEOUT_S
+        ray_compat.limit_cleanup(tune_controller, _CLEANUP_TIMEOUT_S)
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
         """None, so that Tune itself takes the next trial.

@@ -1,13 +1,14 @@
-"""What the doctor says of each node, from what they tell."""
+"""What the doctor says of a cluster's nodes, from what Ray and they themselves say."""
+
+import math
 
 import pytest
 
 from tuner.cluster.joined.nodes import Node
-from tuner.cluster.joined.preflight import MISSING
+from tuner.cluster.joined.preflight import MISSING, marker_in
 from tuner.cluster.joined.run_on_nodes import Reply
-from tuner.doctor import nodes as every_node
+from tuner.doctor.cluster import Examined, check_nodes, examine_node, of_node
 from tuner.doctor.finding import Finding
-from tuner.doctor.nodes import Told
 
 NODES = [Node(name, f"10.0.0.{name}", 4.0) for name in "123"]
 GPU = Finding("machine", "GPU 0", "A10, 24564 MiB, driver 550")
@@ -15,21 +16,38 @@ SHM = Finding("machine", "/dev/shm", "8.0 GiB are free")
 OPEN = Finding("open", "all addresses", "raylet, without a token: 70", "warning", "x")
 
 
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("alive", "leaves", "said", "level"),
+    [
+        (True, None, "4 CPUs, 1 GPUs, 2.0 GiB of memory", "ok"),
+        (True, math.inf, "4 CPUs, 1 GPUs, 2.0 GiB of memory; leaves", "warning"),
+        (False, None, "gone", "warning"),
+    ],
+)
+def test_a_node_of_a_cluster_is_told_with_what_it_has(alive, leaves, said, level):
+    has = {"CPU": 4.0, "GPU": 1.0, "memory": 2.0 * GIB}
+    told = {"NodeID": "f00", "NodeManagerAddress": "10.0.0.1", "Resources": has, "Alive": alive}
+    finding = of_node(told, leaves)
+    assert (finding.name, finding.found, finding.level) == ("10.0.0.1", said, level)
+
+
 @pytest.fixture
-def checked(monkeypatch, tmp_path):
-    """What is found where the nodes tell this: each differs from a good one as given."""
-    monkeypatch.setattr(every_node, "versions", lambda: {"tuner": "1", "torch": "2.13"})
-    good = {"versions": {"tuner": "1", "torch": "2.13"}, "clock": 100.0, "apart": ""}
+def checked(tmp_path):
+    """What is found where the nodes say this: each differs from a good one as given."""
+    own = {"tuner": "1", "torch": "2.13"}
+    good = {"versions": own, "clock": 100.0, "apart": ""}
 
     def check(*changes):
         replies = [
             Reply(node, None, change)
             if isinstance(change, str)
-            else Reply(node, Told(**{**good, "findings": (GPU, SHM), **change}))
+            else Reply(node, Examined(**{**good, "findings": (GPU, SHM), **change}))
             for node, change in zip(NODES, changes, strict=True)
         ]
-        monkeypatch.setattr(every_node, "on_each", lambda *arguments: replies)
-        return list(every_node.check(NODES, tmp_path))
+        return list(check_nodes(NODES, tmp_path, own=own, run=lambda *arguments: replies))
 
     return check
 
@@ -76,13 +94,11 @@ def test_what_is_wrong_on_one_node_is_told_of_that_one(checked, change, level, s
 
 
 def test_a_node_tells_of_its_machine_and_the_storage(tmp_path):
-    from tuner.cluster.joined.preflight import token_in
-
-    with token_in(tmp_path) as token:
-        told = every_node.tell(str(token))
+    with marker_in(tmp_path) as marker:
+        told = examine_node(marker)
     assert told.apart == ""
     names = {"CPUs", "memory", "/dev/shm", "writable", "latency", "disk", "ports"}
     assert names <= {f.name for f in told.findings}
     assert [f.found for f in told.findings if f.name == "writable"] == [str(tmp_path)]
     assert told.versions["tuner"]
-    assert every_node.tell(str(tmp_path / "gone")).apart == MISSING
+    assert examine_node(str(tmp_path / "gone")).apart == MISSING
