@@ -1,8 +1,14 @@
-# make sweep: from a fresh clone to a good classifier of handwritten digits
-# make test:  lint, types and tests
-# make docs:  every command that the README and the docs show
-# make nodes: the longest tests, of clusters and of buckets
-# make faults: searches that are killed come to the same as one that is not
+# make sweep:       from a fresh clone to a good classifier of handwritten digits
+# make test:        lint, types, the tests without Ray and a short one of every promise with it
+# make integration: all other tests that start Ray: depth, kills, several nodes, buckets
+# make docs:        every command that the README and the docs show
+# make faults:      searches that are killed come to the same as one that is not
+#
+# On 2 cores, once installed          minutes   CPU minutes
+#   make test                         TEST
+#   make integration                  INTEGRATION
+#   make docs                         DOCS
+#   make faults                       FAULTS
 
 PYTHON ?= $(shell command -v python3.11 || echo python3)
 VENV := .venv
@@ -12,8 +18,10 @@ INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 # What the tests need beside tuner; `make test EXTRAS=dev,wandb,mlflow,onnx` tests those too
 EXTRAS ?= dev
+# Processes that run tests; one of them runs all that starts Ray
+WORKERS ?= 2
 
-.PHONY: sweep install test lint types pytest docs nodes faults format clean
+.PHONY: sweep install test lint types pytest integration nodes docs faults format clean
 
 sweep: $(INSTALLED)
 	@$(BIN)/tuner run digits
@@ -43,17 +51,19 @@ types: $(INSTALLED_DEV)
 	$(BIN)/mypy
 
 pytest: $(INSTALLED_DEV)
-	$(BIN)/pytest -m 'not nodes and not docs'
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m 'not (slow or nodes or docs)'
 
-# four minutes on 2 cores
-docs: $(INSTALLED_DEV)
-	$(BIN)/pytest -m docs
+integration: $(INSTALLED_DEV)
+	$(BIN)/pytest -m 'slow or nodes'
 
-# clusters of several nodes, jobs, nodes that are cut off, leave or die, data, buckets: ten minutes
+# of `make integration`, those with several nodes or a bucket
 nodes: $(INSTALLED_DEV)
 	$(BIN)/pytest -m nodes
 
-# kills whole searches at random moments: three rounds of each; without --rounds, thirty
+docs: $(INSTALLED_DEV)
+	$(BIN)/pytest -m docs
+
+# three rounds of each kill; without --rounds, thirty
 faults: $(INSTALLED_DEV)
 	$(BIN)/python -m benchmarks.faults --rounds 3
 

@@ -24,7 +24,7 @@ import torch.multiprocessing as mp
 
 from benchmarks.figures import options, spread
 from tuner.classifier.catalog import DATASETS
-from tuner.classifier.datasets._arrays import ImageArrays
+from tuner.classifier.datasets._dataset import ImageArrays
 from tuner.classifier.image_classifier import ImageClassifier
 
 NAME = "cifar-shaped"

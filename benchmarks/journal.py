@@ -23,8 +23,9 @@ import time
 from pathlib import Path
 
 from tuner.record.events import CHECKPOINT, RESULT, TRIAL_ENDED, TRIAL_STARTED
+from tuner.record.files import JOURNAL
 from tuner.record.history import fold
-from tuner.record.journal import JOURNAL, Journal, read
+from tuner.record.journal import Journal, read
 
 REPORTS = 10  # of a trial
 A_SECOND = 50  # reports of a search

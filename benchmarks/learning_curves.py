@@ -69,7 +69,7 @@ def photographs(folder, *, split_seed):
     """1800 crops of two photographs as 8x8x3 images, split 1080 / 360 / 360."""
     from sklearn.datasets import load_sample_images
 
-    from tuner.classifier.datasets._arrays import ImageArrays
+    from tuner.classifier.datasets._dataset import ImageArrays
 
     rng = np.random.default_rng(split_seed)
     photos = load_sample_images().images

@@ -7,8 +7,8 @@ from typing import Any
 
 from synthetic import Writer, make_folder
 
-from tuner.record.folder import write_document
-from tuner.results.confirmations import link
+from tuner.record.folder import ExperimentFolder
+from tuner.results.confirmation import link
 from tuner.results.results import Results
 from tuner.search.confirm import confirming_spec
 from tuner.search.provenance import describe
@@ -33,8 +33,7 @@ def retrained(
 ) -> Results:
     """The linked confirmation: values[leader][seed]; None is a trial that failed."""
     spec = confirming_spec(search, top=len(values), seeds=len(values[0]))
-    spec.folder.mkdir()
-    write_document(spec.folder / "experiment.json", describe(spec))
+    ExperimentFolder(spec.folder).create(describe(spec))
     link(search, spec.name)
     writer = Writer(spec.folder)
     numbers = ((i, j) for i in range(len(values)) for j in range(len(values[0])))

@@ -1,14 +1,53 @@
-"""What every test may use."""
+"""What all tests share.
 
+The presence of this file puts tests/ on the import path: `from synthetic import Writer`.
+Under `pytest -n 2 --dist loadfile` the tests of one file run in one process, for the sake of their
+fixtures, and so do all that start Ray.
+"""
+
+import os
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 import stores
 from hypothesis import settings
 
+INTEGRATION = Path(__file__).parent / "integration"
+
 # A loaded machine is no failure of the property.
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
+
+
+def pytest_configure(config):
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        import torch
+
+        torch.set_num_threads(1)  # the workers share the cores; processes that tests start do not
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if INTEGRATION in item.path.parents:
+            item.add_marker(pytest.mark.integration)
+    if "PYTEST_XDIST_WORKER" in os.environ:  # what takes longest begins first
+        items.sort(key=lambda item: INTEGRATION not in item.path.parents)
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_make_scheduler(config, log):
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneRay(LoadFileScheduling):
+        """By file, and all files of tests/integration in one process, with the one Ray there."""
+
+        def _split_scope(self, nodeid):
+            file = super()._split_scope(nodeid)
+            return "integration" if "tests/integration/" in file else file
+
+    config.option.loadscopereorder = False
+    return OneRay(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tuner.record.digest import sha256_of
+from tuner.record.checkpoints import sha256_of
 from tuner.record.events import (
     CHECKPOINT,
     COMPLETED,
@@ -17,6 +17,7 @@ from tuner.record.events import (
 from tuner.record.journal import Journal
 
 START = 1_700_000_000.0
+TRAINABLE = "noisy:function"  # tests/integration/noisy.py
 OWNER = {"host": "laptop", "pid": 1, "started": START}
 
 
@@ -33,17 +34,20 @@ class Clock:
 
 
 def make_folder(folder, *, metric="val_accuracy", mode="max", scheduler=True, **spec):
-    """An experiment's folder with its experiment.json and no journal yet."""
+    """An experiment's folder with its experiment.json and no journal yet.
+
+    scheduler: True for ASHA, or the settings of one.
+    """
     folder.mkdir(parents=True)
+    if scheduler is True:
+        scheduler = {"name": "asha", "max_t": 10, "grace_period": 1, "reduction_factor": 2}
     full = {
         "name": folder.name,
-        "trainable": "tuner.trial.trainable:train",
+        "trainable": TRAINABLE,
         "training": {"model": "cnn", "dataset": "digits"},
         "search": {"strategy": "random", "space": {"lr": "loguniform(0.0001, 1)"}},
         "objective": {"metric": metric, "mode": mode},
-        "scheduler": {"name": "asha", "max_t": 10, "grace_period": 1, "reduction_factor": 2}
-        if scheduler
-        else None,
+        "scheduler": scheduler or None,
         "resources": {"cpus": 1, "gpus": 0, "workers": 1},
         "num_samples": 4,
         "seed": 1,

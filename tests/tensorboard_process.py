@@ -10,7 +10,8 @@ import urllib.request
 
 from synthetic import Writer
 
-from tuner.record.folder import EXPERIMENT
+from tuner.record.files import EXPERIMENT
+from tuner.record.history import History
 from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.spec.experiment import build_spec
 
@@ -43,7 +44,8 @@ class RunningTensorBoard:
         self.spec.folder.mkdir()
         document = {"format": 1, "spec": self.spec.model_dump(mode="json")}
         (self.spec.folder / EXPERIMENT).write_text(json.dumps(document))
-        self.writer = TensorBoardWriter(self.spec, earlier={})
+        self.history = History(self.spec.objective)
+        self.writer = TensorBoardWriter(self.spec, self.history)
         self.story = Writer(self.spec.folder)
         reports = [{"val_loss": v, "val_accuracy": 1 - v, "epoch_s": 2.0} for v in (0.5, 0.2, 0.3)]
         self.story.trial(0, reports, config=CONFIG)
@@ -53,7 +55,7 @@ class RunningTensorBoard:
         self.story.trial(4, reports[:1], end=None, config=CONFIG)
         self.story.trial(5, [], end=None, config=CONFIG)
         for event in self.story.events:
-            self.writer(event)
+            self.notify(event)
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -96,7 +98,12 @@ class RunningTensorBoard:
 
     def end(self, number, status):
         trial_id = f"{number:05}"
-        self.writer(self.story.add("trial_ended", trial_id=trial_id, status=status))
+        self.notify(self.story.add("trial_ended", trial_id=trial_id, status=status))
+
+    def notify(self, event):
+        """Notify the writer as a driver does."""
+        self.history.apply(event)
+        self.writer(event)
 
     def close(self):
         self.process.send_signal(signal.SIGTERM)

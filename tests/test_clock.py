@@ -8,8 +8,9 @@ from synthetic import OWNER, Clock, Writer, make_folder
 
 from tuner.clock import steady_clock
 from tuner.record.events import EXPERIMENT_STARTED, RESULT, TRIAL_ENDED, TRIAL_STARTED
+from tuner.record.history import fold
 from tuner.record.journal import Journal, read
-from tuner.reporting.tally import Tally
+from tuner.reporting.time_left import TimeLeft, elapsed_s
 from tuner.results.results import Results
 
 HOUR = 3600.0
@@ -69,11 +70,9 @@ def test_times_and_durations_stay_right_within_a_run_and_over_a_resume(wall, tmp
 def test_a_view_whose_clock_is_behind_goes_by_the_last_event(wall, tmp_path):
     folder = make_folder(tmp_path / "x")
     run(folder, wall, "00000", resumed=False)
-    tally = Tally(total=2, max_t=2, metric="val_accuracy", mode="max")
-    for event in read(folder):
-        tally.take(event)
-    assert tally.elapsed_s(time.time()) == 40.0
-    assert tally.left_s(time.time()) == 40.0
+    history = fold(read(folder))
+    assert elapsed_s(history, time.time()) == 40.0
+    assert TimeLeft(total=2, max_t=2).seconds(history, time.time()) == 40.0
 
 
 def test_a_journal_whose_times_go_back_has_no_negative_duration(tmp_path):

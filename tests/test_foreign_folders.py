@@ -26,14 +26,14 @@ from tuner.classifier.image_classifier import ImageClassifier
 from tuner.cli import main as cli
 from tuner.cluster import connect as cluster
 from tuner.errors import CheckpointError, TunerError, UsageError
-from tuner.record.digest import sha256_of
+from tuner.record.checkpoints import sha256_of
 from tuner.record.journal import Journal
 from tuner.reporting import tensorboard_server
 from tuner.reporting.follow import standing
 from tuner.results.results import Results
 from tuner.search import run as driver
 from tuner.search import trainable as trials
-from tuner.spec.experiment import IMAGE_CLASSIFIER, build_spec
+from tuner.spec.experiment import IMAGE_CLASSIFIER
 from tuner.trial.checkpoint_store import CheckpointStore
 
 READING = (
@@ -70,7 +70,7 @@ def made(tmp_path_factory):
     writer.kill()
     confirming = retrained(results, [[0.8, 0.9], [0.7, 0.75]]).folder
     place = {"device": torch.device("cpu"), "rank": 0, "world_size": 1}
-    learner = ImageClassifier({"lr": 0.1}, build_spec(results.spec).constants, **place)
+    learner = ImageClassifier({"lr": 0.1}, results.spec.constants, **place)
     for folder, trial_id, epoch in (
         *((results.folder, "00003", 2), (results.folder, "00007", 1)),
         *((confirming, f"0000{number}", 2) for number in range(4)),
@@ -254,7 +254,7 @@ def test_what_imports_it_says_so_before(with_code, command):
         cli.cli.main(command, standalone_mode=False)
     lines = said.getvalue().splitlines()
     assert lines[0] == "importing their_module:Learner, which x names"
-    assert lines[1] == "using log ['mlflow'], which x names"
+    assert lines[1] == "using log mlflow, which x names"
     assert lines[2] == "using training.data_dir their [2Jdata, which x names"
     assert "imported" in lines[3:]
 

@@ -1,20 +1,23 @@
 """SIGKILL in the middle of a write: what was written before can be read, and gone on from.
 
-Run as a script, with a folder and what is written: it forks a child that writes as a search does (a
-checkpoint, its report and its record in the journal; older checkpoints go) and dies within a write,
-of the journal after a random byte, of a checkpoint at a random moment. The next child goes on from
-what is there. Prints how many kills came in the middle, and what the trials came to.
+Run as a script, with a folder, what is written and how many kills: it forks a child that writes as
+a search does (a checkpoint, its report and its record in the journal; older checkpoints go) and
+dies within a write, of the journal after a random byte, of a checkpoint at a random moment. The
+next child goes on from what is there. Prints how many kills came in the middle, and what the trials
+came to.
 """
 
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
 import traceback
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,48 +25,52 @@ import torch
 from synthetic import OWNER, make_folder
 
 from tuner.record.events import CHECKPOINT, EXPERIMENT_STARTED, RESULT, TRIAL_STARTED
+from tuner.record.folder import ExperimentFolder
 from tuner.record.history import fold
 from tuner.record.journal import Journal, read
 from tuner.search.resuming import newest_checkpoint
 from tuner.search.retention import Retention
+from tuner.spec.sections import Objective
 from tuner.trial.checkpoint_store import CheckpointStore, load_state
 
-KILLS = 100  # of each kind
+KILLS = [25, pytest.param(100, marks=pytest.mark.slow)]  # of each kind
 LIMIT_S = 300
 TRIALS = ("00000", "00001", "00002")
 SIZE = 100_000  # numbers in a checkpoint
+LOSS = Objective(metric="loss", mode="min")
 
 
+@pytest.mark.parametrize("kills", KILLS)
 @pytest.mark.parametrize("kind", ["journal", "checkpoint"])
-def test_nothing_is_unreadable_and_nothing_begins_anew(tmp_path, kind):
+def test_nothing_is_unreadable_and_nothing_begins_anew(tmp_path, kind, kills):
     done = subprocess.run(
-        [sys.executable, __file__, str(tmp_path / "x"), kind],
+        [sys.executable, __file__, str(tmp_path / "x"), kind, str(kills)],
         capture_output=True,
         text=True,
         timeout=LIMIT_S,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["kills"] == KILLS
-    assert told["torn"] > KILLS / 5  # the others came a moment before or after
-    assert min(told["epochs"].values()) > KILLS / 10
+    outcome = json.loads(done.stdout)
+    assert outcome["kills"] == kills
+    assert outcome["torn"] > kills / 5  # the others came a moment before or after
+    assert min(outcome["epochs"].values()) > kills / 10
 
 
-def main(folder, kind):
+def main(folder, kind, kills):
     make_folder(folder, metric="loss", mode="min")
     (folder / "journal.jsonl").touch()
     rng = random.Random(kind)
     torn = 0
     epochs = dict.fromkeys(TRIALS, 0)
-    for _ in range(KILLS):
+    for _ in range(kills):
         _killed(write_on, folder, kind, rng.random())
         torn += _is_torn(folder, kind)
         history = fold(read(folder))
         now = {trial_id: came_to(folder, history, trial_id) for trial_id in TRIALS}
         assert all(now[trial_id] >= epochs[trial_id] for trial_id in TRIALS), (epochs, now)
         epochs = now
-    print(json.dumps({"kills": KILLS, "torn": torn, "epochs": epochs}))
+    print(json.dumps({"kills": kills, "torn": torn, "epochs": epochs}))
 
 
 def _killed(work, *arguments):
@@ -89,12 +96,20 @@ def write_on(folder, kind, chance):
         _die_after(rng.randrange(5_000))
     with Journal.open(folder) as journal:
         history = fold(read(folder))
-        journal.append(EXPERIMENT_STARTED, resumed=True, owner=OWNER)
-        retention = Retention(folder, metric="loss", mode="min", earlier=history.trials)
-        told = {trial_id: trial.last_epoch for trial_id, trial in history.trials.items()}
+        retention = Retention(
+            folder, history, LOSS, remove=partial(shutil.rmtree, ignore_errors=True)
+        )
+
+        def append(kind, **fields):
+            """Journal one event, and notify as a driver does."""
+            event = journal.append(kind, **fields)
+            history.apply(event)
+            retention(event)
+
+        append(EXPERIMENT_STARTED, resumed=True, owner=OWNER)
         epochs = {trial_id: came_to(folder, history, trial_id) for trial_id in TRIALS}
         for trial_id in TRIALS:
-            journal.append(TRIAL_STARTED, trial_id=trial_id, config={})
+            append(TRIAL_STARTED, trial_id=trial_id, config={})
         while True:
             trial_id = rng.choice(TRIALS)
             epoch = epochs[trial_id] = epochs[trial_id] + 1
@@ -103,11 +118,10 @@ def write_on(folder, kind, chance):
                 die = (os.getpid(), signal.SIGKILL)
                 threading.Timer(rng.uniform(0, took), os.kill, die).start()
             saved = CheckpointStore(folder, trial_id).save(epoch, state_of(epoch))
-            if epoch > told.get(trial_id, 0):
+            if epoch > history.trials[trial_id].last_epoch:
                 report = {"loss": 1 / epoch, **{f"metric_{n}": n / 7 for n in range(20)}}
-                event = journal.append(RESULT, trial_id=trial_id, epoch=epoch, metrics=report)
-                retention(event)
-            retention(journal.append(CHECKPOINT, trial_id=trial_id, **saved.as_dict()))
+                append(RESULT, trial_id=trial_id, epoch=epoch, metrics=report)
+            append(CHECKPOINT, trial_id=trial_id, **saved.as_dict())
 
 
 def state_of(epoch):
@@ -119,8 +133,8 @@ def came_to(folder, history, trial_id):
     trial = history.trials.get(trial_id)
     if trial is None:
         return 0
-    checkpoint, wrong = newest_checkpoint(folder, trial)
-    assert not wrong
+    checkpoint, faults = newest_checkpoint(ExperimentFolder(folder), trial)
+    assert not faults
     if checkpoint is None:
         assert trial.last_epoch <= 1
         return 0
@@ -161,4 +175,4 @@ def _is_torn(folder, kind):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)  # a child has none of its parent's threads
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

@@ -7,9 +7,9 @@ import pytest
 from tuner.errors import UsageError
 from tuner.places import (
     ROOT,
-    experiment_here,
     is_url,
     local,
+    local_experiment,
     shown,
     storage_of,
     url_of,
@@ -37,7 +37,7 @@ def test_a_folder_is_itself(tmp_path):
     assert url_of(tmp_path / "x") is None
     assert storage_of(tmp_path / "x") == str(tmp_path)
     assert shown(tmp_path) == str(tmp_path)
-    assert experiment_here(str(tmp_path / "x")) == tmp_path / "x"
+    assert local_experiment(str(tmp_path / "x")) == tmp_path / "x"
 
 
 @pytest.mark.parametrize("url", [URL, URL + "/", "gs://b", "file:///a b/%41", "memory://x"])
@@ -48,7 +48,7 @@ def test_a_url_and_what_lies_below_it_come_back_from_its_mirror(url, root):
     assert storage_of(folder) == url_of(folder.parent) == plain
     assert url_of(folder / "trials" / "00000") == f"{plain}/digits/trials/00000"
     assert shown(folder) == f"{plain}/digits"
-    assert experiment_here(f"{plain}/digits") == folder
+    assert local_experiment(f"{plain}/digits") == folder
 
 
 def test_a_path_that_leaves_the_mirror_is_not_of_the_store(root):

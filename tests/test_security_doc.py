@@ -9,7 +9,7 @@ from pathlib import Path
 from tuner import plain_values
 from tuner.classifier.datasets.cifar10 import TEST_FILE, TRAIN_FILES
 from tuner.cli import main as cli
-from tuner.record import journal, plain_files
+from tuner.record import files, journal
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
@@ -30,7 +30,7 @@ def test_every_section_is_held_by_some() -> None:
 
 
 def test_its_limits_are_those_of_the_code() -> None:
-    assert f"at most {plain_files.LARGEST >> 20} MiB" in TEXT
+    assert f"at most {files.LARGEST >> 20} MiB" in TEXT
     assert f"a line of the journal {journal.LONGEST >> 20} MiB" in TEXT
     values = f"{plain_values.MOST:,} values in {plain_values.DEEPEST} levels"
     assert values in " ".join(TEXT.split())

@@ -1,4 +1,4 @@
-"""Seconds since the epoch that never go back, whatever is done to the machine's clock."""
+"""Seconds since the epoch that never go back, even if the machine's clock is set back."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ Clock = Callable[[], float]
 
 
 def steady_clock(*, not_before: float = 0.0) -> Clock:
-    """A clock that starts with the machine's time and goes on evenly, however that is then set.
+    """A clock that starts with the machine's time and then runs evenly, however that is set.
 
-    Where the machine's time is before `not_before` it starts there: what is written after a resume
-    never seems older than what was written before it, and durations stay true.
+    It starts no earlier than `not_before`, so what is written after a resume never seems older than
+    what was written before it, and durations stay true.
     """
     offset = max(time.time(), not_before) - _elapsed()
     return lambda: offset + _elapsed()
 
 
 def _elapsed() -> float:
-    """Seconds since some moment; those that a laptop sleeps count where the system can tell."""
+    """Seconds since some moment, including those a laptop sleeps if the system counts them."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()

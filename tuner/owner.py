@@ -1,4 +1,4 @@
-"""Who drives an experiment, as its journal's `owner` has it: {host, pid, started}."""
+"""Which process drives an experiment: the journal's `owner`, {host, pid, started}."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def this_owner() -> dict[str, Any]:
 
 
 def processes_here() -> str:
-    """Names the processes that this one sees by their numbers; "" where the system does not tell.
+    """A name for the set of processes that this one can see; "" if the system gives none.
 
-    It is another one after the machine has started anew, and in a container.
+    It changes when the machine is restarted, and differs in a container.
     """
     with suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -31,15 +31,15 @@ def processes_here() -> str:
 
 
 def owner_in_words(owner: Mapping[str, Any] | None) -> str:
-    """Who holds the lock of a journal that `owner` was the last to sign; None: nobody has yet."""
+    """Who holds the lock of a journal whose last `owner` is this; None: nobody has signed it."""
     if owner is None or (owner["host"] == socket.gethostname() and not is_alive(owner["pid"])):
-        return "another driver that has just started"  # it has not signed the journal yet
+        return "another driver that has just started"  # and has not signed the journal yet
     since = datetime.fromtimestamp(owner["started"]).astimezone().isoformat(" ", "seconds")
     return f"another driver: pid {owner['pid']} on {printable(owner['host'])}, since {since}"
 
 
 def is_alive(pid: int) -> bool:
-    """Whether there is a process of that number here."""
+    """Whether a process of that number exists on this machine."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

@@ -1,7 +1,7 @@
-"""Where an experiment lies: a storage is a folder, or a URL that has a mirror on this machine.
+"""Where experiments lie: in a folder, or in an object store with a copy on this machine.
 
-A mirror is a folder like any other, so that all that reads or writes experiments knows paths alone.
-Its name is the URL, quoted, which is how a path tells whether it is a mirror's.
+A copy is a folder like any other, so that whatever reads or writes experiments knows paths alone.
+Its name is the quoted URL, by which a path shows that it belongs to a copy.
 """
 
 from __future__ import annotations
@@ -13,10 +13,15 @@ from urllib.parse import quote, unquote
 
 from tuner.errors import UsageError
 
-ROOT = "TUNER_MIRROR"  # in the environment: the folder of the mirrors
+ROOT = "TUNER_MIRROR"  # in the environment: the folder of the copies
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://.")
 _LONGEST = 255  # characters of a file's name
+
+
+def default_storage() -> str:
+    """The storage unless another is named: $TUNER_STORAGE, else `./results`."""
+    return os.environ.get("TUNER_STORAGE") or "./results"
 
 
 def is_url(storage: str | os.PathLike[str]) -> bool:
@@ -25,9 +30,9 @@ def is_url(storage: str | os.PathLike[str]) -> bool:
 
 
 def local(storage: str | os.PathLike[str]) -> Path:
-    """The folder on this machine of a storage: its own, or the mirror of a URL.
+    """The folder on this machine of a storage: its own, or the copy of a URL.
 
-    Raises UsageError for a URL that is too long to have one.
+    Raises UsageError for a URL that is too long for a file's name.
     """
     if not is_url(storage):
         return Path(storage).expanduser()
@@ -37,14 +42,14 @@ def local(storage: str | os.PathLike[str]) -> Path:
     return _root() / name
 
 
-def experiment_here(place: str) -> Path:
-    """The folder on this machine of an experiment, given as a path or as STORAGE's URL/NAME."""
+def local_experiment(place: str) -> Path:
+    """The folder on this machine of an experiment, given as a path or as URL/NAME."""
     storage, _, name = place.rpartition("/")
     return local(storage) / name if is_url(storage) else Path(place)
 
 
 def url_of(path: str | os.PathLike[str]) -> str | None:
-    """The URL of which `path`, a mirror or within one, is the copy; None for any other path."""
+    """The URL that `path` is a copy of, or lies in a copy of; None for any other path."""
     path, root = Path(os.path.realpath(path)), _root()
     if path == root or not path.is_relative_to(root):
         return None
@@ -53,13 +58,13 @@ def url_of(path: str | os.PathLike[str]) -> str | None:
 
 
 def storage_of(folder: Path) -> str:
-    """The storage in which the experiment in `folder` lies, as --storage takes it."""
+    """The storage that the experiment in `folder` lies in, as --storage takes it."""
     folder = folder.resolve()
     return url_of(folder.parent) or str(folder.parent)
 
 
 def shown(path: Path) -> str:
-    """What to tell a user of `path`: the URL, where it is a mirror's."""
+    """`path` as a user knows it: the URL, if it is a copy's."""
     return url_of(path) or str(path)
 
 

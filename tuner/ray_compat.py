@@ -268,7 +268,8 @@ def _lean(command: list[str], workers: int, persist_port: Callable[..., object])
     A command of another form is left as it is.
     """
     flags = dict(part.split("=", 1) for part in command if "=" in part)
-    if not {"--session_dir", "--node_id", _PRESTARTED[:-1], _AGENT[:-1]} <= flags.keys():
+    if missing := {"--session_dir", "--node_id", _PRESTARTED[:-1], _AGENT[:-1]} - flags.keys():
+        _warn_once("raylet", f"a raylet without {missing}: {PIECES['fewer_services']}")
         return command
     for name in _AGENT_PORTS:  # the raylet waits for the agent to write them
         persist_port(flags["--session_dir"], flags["--node_id"], name, _NO_PORT)

@@ -2,7 +2,7 @@ import pytest
 import tiny_images
 import torch
 
-from tuner.classifier import image_set
+from tuner.classifier import batches
 from tuner.classifier.catalog import DATASETS
 
 
@@ -19,4 +19,4 @@ def one_thread():
 def tiny_dataset(monkeypatch):
     """A data set of CIFAR-10's shape and a few random images, under the name "tiny"."""
     monkeypatch.setitem(DATASETS, "tiny", tiny_images.INFO)
-    image_set._image_set.cache_clear()
+    batches._image_set.cache_clear()

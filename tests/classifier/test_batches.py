@@ -1,15 +1,27 @@
+import gc
 import itertools
+from pathlib import Path
 
 import pytest
+import tiny_images
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.classifier.augment import Augmentation
-from tuner.classifier.batches import Batcher, micro_shards, plan_epoch, shards
-from tuner.classifier.image_set import image_set
+from tuner.classifier.batches import (
+    Batcher,
+    _as_tensor,
+    _free_bytes,
+    _home,
+    image_set,
+    micro_shards,
+    plan_epoch,
+    shards,
+)
 
 CPU = torch.device("cpu")
+CUDA = torch.device("cuda")
 
 
 @given(st.integers(0, 200), st.integers(1, 70), st.integers(1, 6))
@@ -181,3 +193,56 @@ def test_alternating_flips_mirror_each_image_in_every_second_epoch():
     assert (flipped(2), flipped(3)) == (first, second)
     assert 70 < len(first) < 130
     assert flipped(0, seed=1) != first
+
+
+def tiny(*, split_seed=0):
+    return image_set("tiny", data_dir=None, split_seed=split_seed, device=CPU)
+
+
+def test_holds_the_images_as_rows_of_bytes():
+    arrays = tiny_images.load(Path(), split_seed=0)
+    images = tiny()
+    assert images.rows_NP.dtype == torch.uint8
+    assert torch.equal(images.rows_NP.view(-1, 32, 32, 3), torch.tensor(arrays.images_NHWC))
+    assert torch.equal(images.labels_N, torch.tensor(arrays.labels_N))
+    assert {name: len(rows) for name, rows in images.splits.items()} == {
+        "train": 49,
+        "validation": 21,
+        "test": 13,
+    }
+
+
+def test_is_loaded_once_a_process():
+    assert tiny() is tiny()
+    assert tiny(split_seed=1) is not tiny()
+
+
+def test_a_few_are_kept_at_most():
+    for seed in range(10):
+        tiny(split_seed=seed)
+    gc.collect()
+    kept = [o for o in gc.get_objects() if type(o).__name__ == "ImageSet"]
+    assert len(kept) <= 2
+
+
+def test_a_read_only_array_gives_no_warning(recwarn):
+    array = tiny_images.load(Path(), split_seed=0).images_NHWC
+    array.flags.writeable = False
+    assert torch.equal(_as_tensor(array), torch.tensor(array))
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize(("size", "home"), [(499, "cuda"), (500, "cuda"), (501, "cpu")])
+def test_images_that_would_fill_a_gpu_stay_on_the_host(size, home, monkeypatch):
+    monkeypatch.setattr("tuner.classifier.batches._free_bytes", lambda device: 1000)
+    assert _home(size, CUDA).type == home
+    assert _home(size, torch.device("cpu")).type == "cpu"
+
+
+def test_what_a_process_may_take_of_a_shared_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (900, 1000))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 100)
+    monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda device: 1.0)
+    assert _free_bytes(CUDA) == 900
+    monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda device: 0.25)
+    assert _free_bytes(CUDA) == 150

@@ -54,7 +54,10 @@ def test_weights_of_another_model_are_told():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"name": "cn"}, "name: unknown model 'cn' .did you mean 'cnn'.*available: cnn, net"),
+        (
+            {"name": "cn"},
+            "name: unknown model 'cn' .did you mean 'cnn'.*available: cnn, .*net",
+        ),
         ({"settings": {"width": 4}}, r"settings: must be those of model 'cnn'.*norm, width"),
         ({"settings": {"width": 0, "norm": "group"}}, "settings.width: must be greater"),
         ({"settings": {"width": 4, "norm": "no"}}, "settings.norm: unknown norm 'no'"),

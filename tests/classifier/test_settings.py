@@ -103,7 +103,10 @@ def test_a_hyperparameter_that_the_model_does_not_use_is_a_fault():
 def test_a_model_must_take_the_images():
     (fault,) = check_settings({"model": "net"})
     assert "takes 3x32x32 images and dataset 'digits' has 1x8x8" in str(fault)
-    assert fault.choices == ("cnn", "resnet20")
+    taking = {n for n, info in MODELS.items() if info.takes(channels=1, image_size=8)}
+    assert {"cnn", "resnet20"} <= taking
+    assert not {"net", "resnet18", "speednet"} & taking
+    assert fault.choices == tuple(sorted(taking))
     assert keys(model="resnet18", dataset="digits") == ["model"]
 
 
@@ -168,6 +171,8 @@ def test_what_cannot_be_split_into_stages(values, split, told):
 def test_a_model_that_cannot_be_split_is_told_which_can():
     values = {"model": "speednet", "dataset": "cifar10"}
     (fault,) = check_settings(values, split=13)
-    assert str(fault) == (
-        "model: cannot be split into stages, got 'speednet'; available: resnet18, resnet20"
-    )
+    able = sorted(name for name, info in MODELS.items() if info.layers >= 13)
+    assert {"resnet18", "resnet20"} <= set(able)
+    assert not {"cnn", "net", "speednet"} & set(able)
+    listed = ", ".join(able)
+    assert str(fault) == f"model: cannot be split into stages, got 'speednet'; available: {listed}"

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from tiny_images import arrays, info, size
 
-from tuner.classifier.datasets._arrays import ImageArrays
+from tuner.classifier.datasets._dataset import ImageArrays
 
 
 def load(folder: Path, *, split_seed: int) -> ImageArrays:

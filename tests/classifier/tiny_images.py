@@ -5,8 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tuner.classifier.datasets._arrays import ImageArrays
-from tuner.classifier.datasets._dataset import DatasetInfo
+from tuner.classifier.datasets._dataset import DatasetInfo, ImageArrays
 
 
 def info(

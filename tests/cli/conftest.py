@@ -38,7 +38,7 @@ def digits(here):
 def ended(tmp_path_factory):
     """The results of a search that has ended, elsewhere."""
     folder = tmp_path_factory.mktemp("elsewhere") / "ended"
-    writer = Writer(make_folder(folder, trainable=A_FUNCTION))
+    writer = Writer(make_folder(folder, trainable=A_FUNCTION, training={}))
     writer.trial(0, [0.5])
     writer.end()
     return Results(writer.folder)

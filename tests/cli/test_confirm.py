@@ -9,7 +9,7 @@ from confirmed import FOUND, retrained, searched
 
 @pytest.fixture
 def search(here):
-    results = searched(here / "results" / "digits", FOUND, trainable=A_FUNCTION)
+    results = searched(here / "results" / "digits", FOUND, trainable=A_FUNCTION, training={})
     retrained(results, [[0.88, 0.90], [0.91, 0.94]])
     return results
 

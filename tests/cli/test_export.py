@@ -8,7 +8,7 @@ from commands import call, tuner
 from confirmed import FOUND, retrained, searched
 from synthetic import Writer
 
-from tuner.record.digest import sha256_of
+from tuner.record.checkpoints import sha256_of
 from tuner.results.results import Results
 
 

@@ -9,7 +9,7 @@ import pytest
 from commands import CONNECT, GOOD, call, text_of, tuner
 
 from tuner.cli.main import cli
-from tuner.record.folder import claim
+from tuner.record.folder import ExperimentFolder
 
 GENEROUS_CPU_S = 3.0
 
@@ -19,9 +19,9 @@ def test_a_name_that_another_run_takes_meanwhile_is_passed_over(here, ended, mon
 
     def run(spec):
         tried.append(spec.name)
-        claim(spec.folder, {"format": 1})
+        ExperimentFolder(spec.folder).create({"format": 1})
         if len(tried) == 1:
-            claim(spec.folder, {"format": 1})  # the second of two
+            ExperimentFolder(spec.folder).create({"format": 1})  # the second of two
         return ended
 
     monkeypatch.setattr(CONNECT, lambda address, spec: contextlib.nullcontext())

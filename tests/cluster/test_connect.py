@@ -13,7 +13,7 @@ import pytest
 import ray._private.worker  # noqa: F401 - a Ray that is played has no modules
 
 from tuner import ray_compat
-from tuner.classifier.data.cifar10 import OFFICIAL
+from tuner.classifier.datasets.cifar10 import OFFICIAL
 from tuner.cluster import access, guard
 from tuner.cluster import connect as cluster
 from tuner.cluster.joined.nodes import Node

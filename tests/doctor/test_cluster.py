@@ -5,10 +5,10 @@ import math
 import pytest
 
 from tuner.cluster.joined.nodes import Node
-from tuner.cluster.joined.preflight import MISSING, marker_in
 from tuner.cluster.joined.run_on_nodes import Reply
 from tuner.doctor.cluster import Examined, check_nodes, examine_node, of_node
 from tuner.doctor.finding import Finding
+from tuner.record.sharing import MISSING, marker_in
 
 NODES = [Node(name, f"10.0.0.{name}", 4.0) for name in "123"]
 GPU = Finding("machine", "GPU 0", "A10, 24564 MiB, driver 550")

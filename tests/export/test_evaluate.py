@@ -71,10 +71,19 @@ def folder(tmp_path):
     return folder
 
 
+def naming(folder, trainable):
+    """The results of the experiment, whose spec now names this trainable."""
+    path = folder / "experiment.json"
+    document = json.loads(path.read_text())
+    document["spec"]["trainable"] = trainable
+    path.write_text(json.dumps(document))
+    return Results(folder)
+
+
 def test_the_best_checkpoint_of_the_best_trial_is_measured(folder):
     results = Results(folder)
-    told = evaluate(results)
-    assert told == {
+    found = evaluate(results)
+    assert found == {
         "trial_id": "00002",
         "epoch": 2,
         "checkpoint_sha256": results.best_checkpoint().sha256,
@@ -114,21 +123,17 @@ def test_a_damaged_checkpoint_is_not_measured(folder):
 
 @pytest.mark.parametrize("name", ["Untested", "train"])
 def test_what_cannot_test_is_told(folder, name):
-    results = Results(folder)
-    results.spec["trainable"] = f"{__name__}:{name}"
+    results = naming(folder, f"{__name__}:{name}")
     assert not can_evaluate(results.spec)
     with pytest.raises(UsageError, match=r"has no method test\(\)"):
         evaluate(results)
 
 
 def test_what_cannot_be_imported_or_does_not_fit_is_told(folder):
-    results = Results(folder)
-    results.spec["trainable"] = "no_such_module:Learner"
     with pytest.raises(UsageError, match="cannot import no_such_module:Learner: No module named"):
-        evaluate(results)
-    results.spec["trainable"] = f"{__name__}:Choosy"
-    with pytest.raises(CheckpointError, match=r"does not fit .*:Choosy: 'width' is m"):
-        evaluate(results)
+        evaluate(naming(folder, "no_such_module:Learner"))
+    with pytest.raises(CheckpointError, match=rf"does not fit {__name__}:Choosy: 'width' is m"):
+        evaluate(naming(folder, f"{__name__}:Choosy"))
 
 
 def test_without_a_usable_trial_there_is_nothing_to_measure(tmp_path):
@@ -147,8 +152,8 @@ def test_the_data_may_lie_elsewhere(folder):
 def test_an_own_learner_is_measured_by_its_export(folder, tmp_path):
     """Its tensors are those of the export, all else is a new Learner's."""
     export = read_export(Results(folder).export(tmp_path / "out"))
-    told = evaluate_export(export, data_dir="/data")
-    assert (told["trial_id"], told["test_loss"], told["test_accuracy"]) == ("00002", 0.25, -1.0)
+    found = evaluate_export(export, data_dir="/data")
+    assert (found["trial_id"], found["test_loss"], found["test_accuracy"]) == ("00002", 0.25, -1.0)
     [[config, constants, state]] = measured
     assert (config, constants["data_dir"]) == ({"lr": 0.01}, "/data")
     assert state["bias"] == 0

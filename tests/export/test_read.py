@@ -18,7 +18,7 @@ from tuner.classifier.settings import ClassifierSettings
 from tuner.errors import CheckpointError, SpecError, UsageError
 from tuner.export.evaluate import evaluate, evaluate_export
 from tuner.export.read import is_export, read_export
-from tuner.record.digest import sha256_of
+from tuner.record.checkpoints import sha256_of
 from tuner.results.results import Results
 
 

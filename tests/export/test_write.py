@@ -6,12 +6,12 @@ import torch
 from confirmed import FOUND, retrained, searched
 from handed import CONFIG, trained
 from safetensors.torch import load_file
-from synthetic import Writer, make_folder
+from synthetic import TRAINABLE, Writer, make_folder
 
 from tuner.errors import CheckpointError, NoUsableTrialError, SpecError, UsageError
 from tuner.export.evaluate import record_test
 from tuner.export.write import export_model
-from tuner.record.digest import sha256_of
+from tuner.record.checkpoints import sha256_of
 from tuner.results.results import Results
 
 
@@ -42,7 +42,7 @@ def test_an_export_holds_weights_and_what_rebuilds_the_model(tmp_path):
     config = json.loads((to / "config.json").read_text())
     assert config == {
         "format": 2,
-        "trainable": "tuner.trial.trainable:train",
+        "trainable": TRAINABLE,
         "model": None,
         "input": None,
         "data": None,
@@ -59,7 +59,7 @@ def test_an_export_holds_weights_and_what_rebuilds_the_model(tmp_path):
             "experiment": "digits",
             "strategy": "random",
             "space": {"lr": "loguniform(0.0001, 1)"},
-            "scheduler": results.spec["scheduler"] | {"brackets": None},
+            "scheduler": results.document["spec"]["scheduler"] | {"brackets": None},
             "seed": 1,
             "counts": results.counts,
         },

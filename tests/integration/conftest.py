@@ -3,15 +3,10 @@
 import time
 from contextlib import ExitStack
 
+import gated
 import pytest
 
 SETTLE_S = 4  # for Ray to count what the test before has given back
-
-
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if "/integration/" in item.path.as_posix():
-            item.add_marker(pytest.mark.integration)
 
 
 class OurRay:
@@ -89,3 +84,11 @@ def searched(ray_here, tmp_path_factory):
         return run_experiment(build_spec({"name": "x", "storage": storage, **fields}))
 
     return search
+
+
+@pytest.fixture(scope="session")
+def gated_whole(searched, tmp_path_factory):
+    """The search of gated.py with nothing in its way, one trial at a time."""
+    folder = tmp_path_factory.mktemp("whole")
+    gated.open_gate(folder)
+    return searched(**{**gated.spec(folder, max_concurrent=1), "name": "whole"})

@@ -82,6 +82,7 @@ class Learner:
         self.does = config["does"]
         self.epoch = 0
         if config.get("when") == "at the start":
+            print(SAID, self.does, self.epoch, flush=True)
             ACTS[self.does]()
 
     def step(self):
@@ -228,24 +229,6 @@ class Endless(Learner):
     """Reports until it is ended."""
 
     def step(self):
+        time.sleep(0.1)
         self.epoch += 1
         return {"val_loss": 1 / self.epoch}
-
-
-class HangsAtStart:
-    """Is never built."""
-
-    metrics = ("val_loss",)
-
-    def __init__(self, config, constants, *, device, rank, world_size):
-        print("this is its start", flush=True)
-        hangs()
-
-    def step(self):
-        raise NotImplementedError
-
-    def state_dict(self):
-        raise NotImplementedError
-
-    def load_state_dict(self, state):
-        raise NotImplementedError

@@ -136,7 +136,8 @@ class Cluster:
     @property
     def foreign(self):
         """This process's environment without what belongs to a Ray that it has started."""
-        return {k: v for k, v in os.environ.items() if not k.startswith(("RAY_", "TUNER_"))}
+        of_ours = ("RAY_", "TUNER_", "TUNE_", "PL_")
+        return {k: v for k, v in os.environ.items() if not k.startswith(of_ours)}
 
     @property
     def environment(self):

@@ -1,15 +1,13 @@
 """The commands on real Ray, with the user's own experiments in the working directory."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from driven import call
 
-from tuner.cli import main as cli
 from tuner.results.results import Results
 
 LEARNER = """
@@ -81,11 +79,7 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def call(*arguments):
-    return CliRunner().invoke(cli.cli, list(arguments), standalone_mode=False)
-
-
-def test_an_own_learner_by_the_real_command(here):
+def test_an_own_learner_by_the_real_command(here, ray_here):
     command = Path(sys.executable).parent / "tuner"
     done = subprocess.run([command, "run", "guess"], capture_output=True, text=True, cwd=here)
     assert done.returncode == 0, done.stderr
@@ -101,10 +95,8 @@ def test_an_own_learner_by_the_real_command(here):
         [(1, 1), (2, 0.5)],
         [(1, 2), (2, 1)],
     ]
-    again = subprocess.run(
-        [command, "resume", "guess", "--json"], capture_output=True, text=True, cwd=here
-    )
-    assert again.returncode == 0, again.stderr
+    again = call("resume", "guess", "--json")
+    assert again.return_value == 0, again.stderr
     assert json.loads(again.stdout)["best"]["trial_id"] == "00001"
     assert "importing " in again.stderr
 
@@ -114,25 +106,3 @@ def test_a_plain_function_reads_files_of_the_working_directory(here, ray_here):
     assert done.return_value == 0, done.stderr
     assert json.loads(done.stdout)["best"]["metrics"] == {"loss": 9.0}
     assert json.loads(done.stdout)["test"] is None
-
-
-def test_digits_end_to_end(here, ray_here):
-    few = ["num_samples=2", "scheduler.max_t=2", "training.width=4"]
-    done = call("run", "digits", *few)
-    assert done.return_value == 0, done.stderr
-    assert "digits: completed in " in done.stdout
-    assert "2 trials: " in done.stdout
-    assert "test_accuracy" in done.stdout
-    assert "(held-out test split)" in done.stdout
-    assert "Results      results/digits" in done.stdout
-    measured = json.loads(call("evaluate", "digits", "--json").stdout)
-    assert set(measured) >= {"trial_id", "test_accuracy", "test_loss"}
-    assert call("export", "digits", "--to", "out").stdout == "out\n"
-    assert (here / "out" / "model.safetensors").is_file()
-    second = call("run", "digits", *few, "--no-evaluate", "--json")
-    shown = json.loads(second.stdout)
-    assert (shown["name"], shown["test"]) == ("digits-2", None)
-    names = [entry["name"] for entry in json.loads(call("ls", "--json").stdout)]
-    assert names == ["digits", "digits-2"]
-    os.chdir("..")
-    assert call("show", str(here / "results" / "digits")).return_value == 0

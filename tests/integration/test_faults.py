@@ -6,16 +6,18 @@ import re
 import shutil
 import time
 from functools import partial
+from itertools import chain
 
 import faulty
+import psutil
 import pytest
-from click.testing import CliRunner
+from driven import call
 from faulty import SAID
 
-from tuner.cli import main as cli
 from tuner.cluster import connect as cluster
 from tuner.cluster import guard
 from tuner.record.journal import read
+from tuner.results.results import Results
 from tuner.search.run import resume_experiment
 from tuner.trial import machine_memory
 from tuner.trial.memory import held_bytes
@@ -43,10 +45,24 @@ KINDS = {
     "reports_no_mapping": ("bad_report", "reported float, not a mapping"),
     "reports_none_at_all": ("bad_report", "reported NoneType, not a mapping"),
 }
-OF_A_LEARNER = list(KINDS)
 DEATHS = ("dies", "is_killed", "segfaults")  # of its process, which tell nothing themselves
 OF_A_LEARNER_ALONE = ("is_killed", "segfaults", "reports_no_mapping", "reports_none_at_all")
-OF_A_FUNCTION = [does for does in KINDS if does not in OF_A_LEARNER_ALONE]
+# Those of a Learner's first search and of a function's have each kind of failure between them
+OF_A_LEARNER = {
+    "few": ["raises", "dies", "reports_nan"],
+    "others": [
+        *("exits", "exits_in_peace", "is_killed", "segfaults", "memory", "gpu_memory"),
+        *("reports_inf", "reports_none", "reports_text", "reports_another_metric"),
+        *("reports_nothing", "reports_no_mapping", "reports_none_at_all"),
+    ],
+}
+OF_A_FUNCTION = {
+    "few": ["memory", "reports_text"],
+    "others": [
+        *("raises", "exits", "exits_in_peace", "dies", "gpu_memory", "reports_nan"),
+        *("reports_inf", "reports_none", "reports_another_metric", "reports_nothing"),
+    ],
+}
 AT_THE_START = ("raises", "exits_in_peace", "dies", "gpu_memory")
 
 
@@ -59,20 +75,53 @@ def spec(trainable, does, **fields):
     }
 
 
+def run(folder, fields, *options):
+    """`tuner run` of a spec, in this process."""
+    (folder / "spec.json").write_text(json.dumps(fields))
+    return call("run", folder / "spec.json", "--storage", folder, *options)
+
+
 @pytest.fixture(scope="module")
-def learners(searched):
-    return searched(**spec("Learner", [GOOD, *OF_A_LEARNER, "tells_its_process"]))
+def some_fail(ray_here, tmp_path_factory):
+    """What the command gave for a search some of whose Learners fail, and its results."""
+    folder = tmp_path_factory.mktemp("some")
+    done = run(folder, spec("Learner", [GOOD, *OF_A_LEARNER["few"], "tells_its_process"]), "--json")
+    return done, Results(folder / "spec")
+
+
+@pytest.fixture(scope="module")
+def learners(some_fail):
+    return some_fail[1]
+
+
+@pytest.fixture(scope="module")
+def other_learners(searched):
+    return searched(**spec("Learner", OF_A_LEARNER["others"]))
 
 
 @pytest.fixture(scope="module")
 def functions(searched):
     others = ("saves", "returns_at_once", "returns_early", "returns_a_mapping", "tells_its_process")
-    return searched(**spec("train", [GOOD, *OF_A_FUNCTION, *others]))
+    return searched(**spec("train", [GOOD, *OF_A_FUNCTION["few"], *others]))
+
+
+@pytest.fixture(scope="module")
+def other_functions(searched):
+    return searched(**spec("train", OF_A_FUNCTION["others"]))
 
 
 @pytest.fixture(scope="module", params=["Learner", "train"])
 def at_the_start(request, searched):
     return searched(**spec(request.param, AT_THE_START, when="at the start"))
+
+
+def in_both_searches(name, does):
+    """Parameters (fixture, does): the few in the search `name`, the others in another, slow one."""
+    slow = pytest.mark.slow
+    return [
+        *(pytest.param(name, each, id=each) for each in does["few"]),
+        *(pytest.param(f"other_{name}", each, id=each, marks=slow) for each in does["others"]),
+    ]
 
 
 def trial_that(results, does):
@@ -92,10 +141,11 @@ def assert_failed(results, does, epochs):
     return trial
 
 
-@pytest.mark.parametrize("does", OF_A_LEARNER)
-def test_a_learner_fails_alone(learners, does):
-    trial = assert_failed(learners, does, 1)
-    log = log_of(learners, trial)
+@pytest.mark.parametrize(("search", "does"), in_both_searches("learners", OF_A_LEARNER))
+def test_a_learner_fails_alone(request, search, does):
+    results = request.getfixturevalue(search)
+    trial = assert_failed(results, does, 1)
+    log = log_of(results, trial)
     assert log.startswith(f"{SAID} {does} 1\n")
     if does in faulty.ACTS and does not in ("dies", "is_killed"):
         assert f"in {does}" in log  # the traceback
@@ -103,15 +153,22 @@ def test_a_learner_fails_alone(learners, does):
     assert log.count(f"{SAID} {does} 2\n") == tries
 
 
-@pytest.mark.parametrize("does", OF_A_FUNCTION)
-def test_a_function_fails_alone(functions, does):
-    trial = assert_failed(functions, does, 1)
-    log = log_of(functions, trial)
+@pytest.mark.parametrize(("search", "does"), in_both_searches("functions", OF_A_FUNCTION))
+def test_a_function_fails_alone(request, search, does):
+    results = request.getfixturevalue(search)
+    trial = assert_failed(results, does, 1)
+    log = log_of(results, trial)
     assert log.startswith(f"{SAID} {does}\n")
     if does in faulty.ACTS and does != "dies":
         assert f"in {does}" in log
 
 
+def test_every_kind_of_fault_is_tried():
+    assert sorted(chain(*OF_A_LEARNER.values())) == sorted(KINDS)
+    assert sorted(chain(*OF_A_FUNCTION.values())) == sorted(set(KINDS) - {*OF_A_LEARNER_ALONE})
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("does", AT_THE_START)
 def test_it_may_fail_before_its_first_epoch(at_the_start, does):
     trial = assert_failed(at_the_start, does, 0)
@@ -162,6 +219,7 @@ def test_threads_are_those_reserved(learners, functions):
         assert trial_that(results, "tells_its_process").results[0].metrics["threads"] == 1
 
 
+@pytest.mark.slow
 def test_an_actor_that_is_used_again_carries_nothing_over(searched):
     tells = ["tells_its_process"] * 2
     for trainable in ("Learner", "train"):
@@ -175,11 +233,22 @@ def test_an_actor_that_is_used_again_carries_nothing_over(searched):
         assert lines.pop().count(SAID) == (3 if trainable == "Learner" else 1)
 
 
+@pytest.mark.slow
 def test_a_generator_reports_what_it_yields(searched):
     fields = spec("yields", ["x"])
     assert searched(**fields).trials["00000"].values("val_loss") == [(1, 1.0), (2, 0.5), (3, 1 / 3)]
 
 
+def held(pid):
+    """Bytes of a process that are no file's; 0 where it is gone."""
+    try:
+        memory = psutil.Process(pid).memory_info()
+    except psutil.NoSuchProcess:
+        return 0
+    return memory.rss - memory.shared
+
+
+@pytest.mark.slow
 def test_a_trial_that_takes_all_memory_is_ended_and_no_other(searched, tmp_path, monkeypatch):
     """The machine is played: it has 4 GiB, and what our workers hold is really held."""
     pids = partial(guard.marked, os.environ[guard.MARK], cluster.scratch_folder())
@@ -197,22 +266,18 @@ def test_a_trial_that_takes_all_memory_is_ended_and_no_other(searched, tmp_path,
     assert re.fullmatch(r"ended at \d{4} MiB, .*: memory ran out", error.message)
 
 
-def test_a_start_that_hangs_is_a_timeout_and_is_not_tried_again(searched):
-    results = searched(**spec("HangsAtStart", ["x"]), timeouts={"report_s": REPORT_S / 2})
-    [trial] = results.trials.values()
-    told = ("timeout", f"did not start in {REPORT_S / 2:g} s; its log shows where it hung")
-    assert (trial.status, trial.error) == ("failed", told)
-    assert results.log_path(trial).read_text().count("this is its start") == 1
-
-
 def test_what_hangs_is_ended_in_time_and_its_log_shows_where(searched):
-    results = searched(**spec("Learner", ["hangs"]), timeouts={"report_s": REPORT_S})
-    [trial] = results.trials.values()
-    told = ("timeout", f"no report in {REPORT_S} s; its log shows where it hung")
-    assert (trial.status, trial.error, trial.last_epoch) == ("failed", told, 1)
-    log = log_of(results, trial)
-    assert "in hangs" in log
-    assert log.count(f"{SAID} hangs 2\n") == 1  # it is not tried again
+    when = "grid_search(['at the start', 'in its second epoch'])"
+    results = searched(**spec("Learner", ["hangs"], when=when), timeouts={"report_s": REPORT_S})
+    start, later = results.trials.values()
+    told = f"{REPORT_S} s; its log shows where it hung"
+    assert (start.status, start.error) == ("failed", ("timeout", f"did not start in {told}"))
+    assert (later.status, later.error) == ("failed", ("timeout", f"no report in {told}"))
+    assert (start.last_epoch, later.last_epoch) == (0, 1)
+    for trial, epoch in ((start, 0), (later, 2)):
+        log = log_of(results, trial)
+        assert "in hangs" in log
+        assert log.count(f"{SAID} hangs {epoch}\n") == 1  # it is not tried again
 
 
 def story_of_a_trial(results, trial_id):
@@ -221,6 +286,7 @@ def story_of_a_trial(results, trial_id):
     return [int(line.rpartition(" ")[2]) for line in said if line.startswith(SAID)]
 
 
+@pytest.mark.slow
 def test_a_folder_that_was_moved_and_has_lost_files_goes_on_at_an_earlier_time(
     searched, ray_here, tmp_path, monkeypatch, caplog
 ):
@@ -260,32 +326,24 @@ def test_a_folder_that_was_moved_and_has_lost_files_goes_on_at_an_earlier_time(
     assert 0 < results.history.duration_s < 24 * 3600
 
 
-def write_spec(folder, fields):
-    (folder / "spec.json").write_text(json.dumps(fields))
-    return str(folder / "spec.json")
-
-
-def test_some_failures_are_exit_code_3_and_stdout_is_one_json_document(ray_here, tmp_path):
-    path = write_spec(tmp_path, spec("Learner", [GOOD, "dies", "raises"]))
-    arguments = ["run", path, "--storage", str(tmp_path), "--json"]
-    done = CliRunner().invoke(cli.cli, arguments, standalone_mode=False)
+def test_some_failures_are_exit_code_3_and_stdout_is_one_json_document(some_fail):
+    done, results = some_fail
     assert done.return_value == 3
-    shown = json.loads(done.stdout)
-    assert shown["counts"] == {
-        "completed": 1,
+    told = json.loads(done.stdout)
+    assert told["counts"] == {
+        "completed": 2,
         "stopped": 0,
-        "failed": 2,
+        "failed": len(OF_A_LEARNER["few"]),
         "running": 0,
         "interrupted": 0,
     }
-    assert shown["best"]["config"] == {"does": GOOD}
+    assert told["best"]["trial_id"] == results.get_best_trial().trial_id
+    assert told["best"]["config"] == {"does": GOOD}
     assert "\x1b" not in done.output
 
 
 def test_all_failures_are_exit_code_1(ray_here, tmp_path):
-    path = write_spec(tmp_path, spec("train", ["raises"], when="at the start"))
-    arguments = ["run", path, "--storage", str(tmp_path)]
-    done = CliRunner().invoke(cli.cli, arguments, standalone_mode=False)
+    done = run(tmp_path, spec("train", ["raises"], when="at the start"))
     assert done.return_value == 1
     assert "no usable trial: 1 failed (exception)" in done.stderr
     assert "1 exception, first trial 00000: ValueError: wrong shape: 3 x 32" in done.stdout

@@ -6,14 +6,15 @@ import subprocess
 import threading
 
 import pytest
-from click.testing import CliRunner
-from test_interruption import assert_sound, at_the_gate, open_gate, spec, story, wait_for
+from driven import call
+from gated import assert_sound, at_the_gate, open_gate, spec, story, wait_for
 
-from tuner.cli import main as cli
 from tuner.errors import ExperimentError
 from tuner.results.results import Results
 from tuner.search.run import run_experiment
 from tuner.spec.experiment import build_spec
+
+pytestmark = pytest.mark.slow
 
 DISK = "4m"
 
@@ -30,7 +31,7 @@ def disk(tmp_path):
     try:
         mount("-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", folder)
     except (OSError, subprocess.CalledProcessError):
-        pytest.skip("needs the right to mount a disk; tests/training/ has what goes without")
+        pytest.skip("needs the right to mount a disk; tests/trial/ has what goes without")
     yield folder
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
@@ -53,17 +54,9 @@ def read_only(folder):
     subprocess.run(["umount", str(trials)], check=True)
 
 
-@pytest.fixture(scope="module")
-def whole(searched, tmp_path_factory):
-    """The story of the search when nothing is in its way."""
-    folder = tmp_path_factory.mktemp("whole")
-    open_gate(folder)
-    return story(searched(**{**spec(folder, max_concurrent=1), "name": "whole"}).folder)
-
-
 @pytest.mark.parametrize("fault", [full, read_only])
 def test_the_search_ends_with_one_message_and_goes_on_where_it_was(
-    fault, disk, whole, ray_here, tmp_path
+    fault, disk, gated_whole, tmp_path
 ):
     fields = spec(tmp_path, max_concurrent=1)
     with contextlib.ExitStack() as mended:
@@ -86,7 +79,7 @@ def test_the_search_ends_with_one_message_and_goes_on_where_it_was(
         before = Results(disk / "gated")
         assert before.status == "interrupted"
         assert before.counts["failed"] == 0
-    done = CliRunner().invoke(cli.cli, ["resume", str(disk / "gated")], standalone_mode=False)
+    done = call("resume", disk / "gated")
     assert done.return_value == 0, done.stderr
     assert_sound(disk / "gated", trials=5)
-    assert story(disk / "gated") == whole
+    assert story(disk / "gated") == story(gated_whole.folder)

@@ -14,6 +14,8 @@ from tuner.search.searchers._learning import LearningSearch
 from tuner.search.searchers.bohb import BOHB
 from tuner.search.searchers.hyperopt import TPE
 
+pytestmark = pytest.mark.slow
+
 TRIALS, EPOCHS = 24, 6
 OPTIMIZERS = [
     {"name": "sgd", "momentum": tune.uniform(0.0, 0.99)},

@@ -6,6 +6,8 @@ import pytest
 
 from tuner.trial.log_writer import LIMIT
 
+pytestmark = pytest.mark.slow
+
 PRINTED = 100_000_000  # bytes, by a trial, at least
 
 

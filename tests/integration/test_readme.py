@@ -26,9 +26,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A newcomer's folder, with the files that the README shows."""
     folder = tmp_path_factory.mktemp("newcomer")
     for kind, text in BLOCKS:
-        name = re.match(r"# (\w+\.(?:py|yaml))\n", text)
+        name = re.match(r"# ([\w/]+\.(?:py|yaml))\n", text)
         if kind in ("python", "yaml"):
             assert name, f"a {kind} block says what file it is:\n{text}"
+            (folder / name[1]).parent.mkdir(exist_ok=True)
             (folder / name[1]).write_text(text)
     return folder
 
@@ -45,7 +46,6 @@ def environment() -> dict[str, str]:
     return {**kept, "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"}
 
 
-@pytest.mark.integration
 @pytest.mark.docs
 def test_every_command_works(folder: Path) -> None:
     for command in commands():
@@ -123,7 +123,7 @@ def test_make_sweep_is_what_it_says() -> None:
     assert "make test" in (ROOT / ".ci" / "run").read_text()
 
 
-@pytest.mark.integration
+@pytest.mark.slow
 def test_make_sweep_ends_as_shown(tmp_path: Path) -> None:
     done = subprocess.run(
         ["tuner", "run", "digits"],
@@ -159,10 +159,11 @@ def test_what_it_names_is_there() -> None:
 
 def test_the_strategies_are_those_there_are() -> None:
     from tuner.planning.resolve import load_experiment
-    from tuner.spec.experiment import STRATEGIES, build_spec
+    from tuner.spec.experiment import build_spec
+    from tuner.spec.strategies import SEARCHERS
 
     listed = re.findall(r"^\| `(\w+)` \|.*\| `(\w+)` \|$", README, flags=re.MULTILINE)
-    assert sorted(strategy for strategy, _ in listed) == sorted(STRATEGIES)
+    assert sorted(strategy for strategy, _ in listed) == SEARCHERS.names()
     for strategy, experiment in listed:
         assert build_spec(load_experiment(experiment).raw).search.strategy == strategy
 

@@ -4,6 +4,8 @@ import pytest
 
 from tuner.record.journal import read
 
+pytestmark = pytest.mark.slow
+
 
 def processes(searched, trials, **fields):
     """(the results, the pid that each trial ran in, None where it failed)."""

@@ -4,11 +4,11 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
 
+import driven
 import pytest
 import ray
 from ray.util import placement_group_table
@@ -16,8 +16,6 @@ from waiting import is_alive, is_rank, pids
 
 from tuner.planning.plan import plan_of
 from tuner.spec.experiment import build_spec
-
-HERE = Path(__file__).parent
 
 
 def spec(folder, **fields):
@@ -58,7 +56,11 @@ def watch(stop, seen, condition=lambda used: False, reached=lambda: None):
 
 
 @pytest.mark.parametrize(
-    "resources", [{"cpus": 0.5}, {"cpus": 1, "workers": 2}], ids=["half a CPU", "two workers"]
+    "resources",
+    [
+        pytest.param({"cpus": 0.5}, id="half a CPU", marks=pytest.mark.slow),
+        pytest.param({"cpus": 1, "workers": 2}, id="two workers"),
+    ],
 )
 def test_the_plan_is_what_ray_counts_while_trials_run(searched, tmp_path, resources):
     here = int(ray.cluster_resources()["CPU"])
@@ -100,6 +102,7 @@ def reserved():
     return [group for group in placement_group_table().values() if group["state"] != "REMOVED"]
 
 
+@pytest.mark.slow
 def test_what_asha_stops_is_gone_and_gives_back_what_it_reserved(searched, tmp_path):
     (tmp_path / "open").touch()
     results = searched(
@@ -120,17 +123,13 @@ def test_what_asha_stops_is_gone_and_gives_back_what_it_reserved(searched, tmp_p
     assert not [pid for pid in pids(tmp_path) if is_rank(pid)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["SIGINT", "SIGKILL"])
 def test_no_rank_outlives_its_driver(tmp_path, number):
     path = tmp_path / "ranked.json"
     path.write_text(json.dumps(spec(tmp_path, resources={"workers": 2}, num_samples=1)))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tuner", "run", str(path), "--storage", str(tmp_path)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])},
-        start_new_session=True,
-    )
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = driven.start("run", path, "--storage", tmp_path, cwd=tmp_path, **silent)
     try:
         deadline = time.monotonic() + 120
         while len(pids(tmp_path)) < 2:

@@ -52,7 +52,7 @@ def test_its_files_are_for_this_user_only(ray_here):
     assert Path(os.environ[access.TOKEN_PATH]).stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_nothing_listens_to_the_outside(searched, workers):
     results = searched(
         trainable="faulty:Listening",

@@ -135,10 +135,11 @@ def test_a_search_is_sent_as_a_job_stopped_and_gone_on_with(cluster, working):
         time.sleep(0.2)
     assert ended(job("stop", job_id.strip()))[:2][0] == 0
     (working / "open").touch()
-    code, _, said = ended(job("submit", "--resume", "far", *storage))
+    code, resumed, said = ended(job("submit", "--resume", "far", *storage))
     assert code == 0, said
     assert "1 trial: 1 completed" in said
     assert reported(folder) == [("00000", epoch) for epoch in (1, 2, 3, 4)]
+    assert "1 trial: 1 completed" in ended(job("logs", resumed.strip()))[1]
 
 
 def test_a_search_outlives_a_node_and_its_head(cluster, working):

@@ -3,59 +3,48 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import ray
 import torch
 
-from tuner.cluster import connect as cluster
 from tuner.results.results import Results
-from tuner.search.run import run_experiment
 from tuner.search.trainable import placement
 from tuner.spec.experiment import build_spec
 from tuner.trial.checkpoint_store import load_state
 
-pytestmark = pytest.mark.integration
-
+Search = Callable[..., Results]
 FAULTS = ["none", "killed", "first killed", "raises", "hangs", "exits", "none"]
+EPOCHS = 2
 
 
-@pytest.fixture(scope="module", autouse=True)
-def connected() -> Iterator[None]:
-    with cluster.connect():
-        yield
-
-
-def digits(storage: Path, dtype: str, **resources: int) -> Results:
-    spec = {
-        "name": "-".join(["digits", dtype, *resources]),
-        "storage": str(storage),
-        "training": {"norm": "group", "dtype": dtype, "epochs": 3},
-        "search": {"space": {"lr": "choice([0.01, 0.03])", "batch_size": "choice([24])"}},
-        "scheduler": "none",
-        "resources": {"cpus": 1, **resources},
-        "num_samples": 2,
-        "max_concurrent": 1,
-    }
-    return run_experiment(build_spec(spec))
+def digits(searched: Search, dtype: str, num_samples: int = 1, **resources: int) -> Results:
+    return searched(
+        training={"norm": "group", "dtype": dtype, "epochs": EPOCHS},
+        search={"space": {"lr": "choice([0.01, 0.03])", "batch_size": "choice([24])"}},
+        scheduler="none",
+        resources={"cpus": 1, **resources},
+        num_samples=num_samples,
+        max_concurrent=1,
+    )
 
 
 @pytest.mark.parametrize(
-    ("dtype", "tolerance"),
-    [("float64", 1e-9), pytest.param("float32", 1e-3, marks=pytest.mark.nodes)],
+    ("dtype", "tolerance", "trials"),
+    [("float64", 1e-9, 1), pytest.param("float32", 1e-3, 2, marks=pytest.mark.slow)],
 )
 def test_two_workers_and_two_stages_learn_as_one(
-    dtype: str, tolerance: float, tmp_path: Path
+    searched: Search, dtype: str, tolerance: float, trials: int
 ) -> None:
-    one = digits(tmp_path, dtype)
-    for several in (digits(tmp_path, dtype, workers=2), digits(tmp_path, dtype, split=2)):
+    one = digits(searched, dtype, trials)
+    several_ways = ({"workers": 2}, {"split": 2})
+    for several in [digits(searched, dtype, trials, **way) for way in several_ways]:
         for trial_id, alone in one.trials.items():
             together = several.trials[trial_id]
             assert together.config == alone.config
-            assert len(alone.results) == 3
+            assert len(alone.results) == EPOCHS
             curve = [value for _, value in together.values("val_loss")]
             assert curve == pytest.approx([v for _, v in alone.values("val_loss")], abs=tolerance)
         state = load_state(several.best_checkpoint().path, None)
@@ -78,26 +67,24 @@ def free_before(ray_here: None) -> float:
 
 @pytest.fixture(scope="module")
 def faulty(
-    free_before: float, connected: None, tmp_path_factory: pytest.TempPathFactory
+    free_before: float, searched: Search, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Results, set[int]]:
     """One search whose trials go wrong on one rank, and the pids of all their ranks."""
     folder = tmp_path_factory.mktemp("faulty")
-    spec: dict[str, Any] = {
-        "name": "faulty",
-        "storage": str(folder),
-        "trainable": "several_ranks:RankedLearner",
-        "training": {"epochs": 3, "pids": str(folder / "pids")},
-        "search": {"strategy": "grid", "space": {"fault": f"grid_search({FAULTS})"}},
-        "objective": {"metric": "ranks", "mode": "max"},
-        "scheduler": "none",
-        "resources": {"cpus": 1, "workers": 2},
-        "timeouts": {"report_s": 15},
-        "max_concurrent": 1,
-    }
-    results = run_experiment(build_spec(spec))
+    results = searched(
+        trainable="several_ranks:RankedLearner",
+        training={"epochs": 3, "pids": str(folder / "pids")},
+        search={"strategy": "grid", "space": {"fault": f"grid_search({FAULTS})"}},
+        objective={"metric": "ranks", "mode": "max"},
+        scheduler="none",
+        resources={"cpus": 1, "workers": 2},
+        timeouts={"report_s": 15},
+        max_concurrent=1,
+    )
     return results, {int(pid) for pid in (folder / "pids").read_text().split()}
 
 
+@pytest.mark.slow
 def test_a_rank_that_fails_fails_its_trial_alone(faulty: tuple[Results, set[int]]) -> None:
     results, _ = faulty
     outcome = {}
@@ -119,6 +106,7 @@ def test_a_rank_that_fails_fails_its_trial_alone(faulty: tuple[Results, set[int]
     assert "in _misbehave" in results.log_path(raised).read_text()
 
 
+@pytest.mark.slow
 def test_both_ranks_took_part_with_their_own_threads(faulty: tuple[Results, set[int]]) -> None:
     results, _ = faulty
     for trial in results.trials.values():
@@ -126,6 +114,7 @@ def test_both_ranks_took_part_with_their_own_threads(faulty: tuple[Results, set[
         assert {r.metrics["threads"] for r in trial.results} == {1.0}
 
 
+@pytest.mark.slow
 def test_no_rank_outlives_its_trial(faulty: tuple[Results, set[int]], free_before: float) -> None:
     _, pids = faulty
     assert len(pids) >= 10  # a fault ends both ranks, and the next trial gets new ones

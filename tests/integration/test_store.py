@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from driven import shown
 from stores import needs_s3
 
 from tuner.places import ROOT
@@ -16,7 +17,7 @@ from tuner.record.remote.segments import fetch
 from tuner.results.listing import list_experiments
 from tuner.results.results import load_results
 
-pytestmark = [pytest.mark.integration, needs_s3]
+pytestmark = needs_s3
 
 HERE = Path(__file__).parent
 PATIENCE_S = 180
@@ -96,8 +97,22 @@ def begun(s3, elsewhere, tmp_path, spec):
         driver.wait()
 
 
+def test_a_search_in_a_store_is_read_on_another_machine(s3, elsewhere, spec):
+    less = ("training.epochs=1", "--max-concurrent", "1")
+    tuner("run", spec("saving:Slow"), "--storage", s3, "--name", "far", *less)
+    elsewhere()
+    assert shown("show", "far", "--storage", s3)["counts"]["completed"] == len(TRIALS)
+    reported = [(e["trial_id"], e["epoch"]) for e in reports_in(f"{s3}/far")]
+    assert sorted(reported) == [(trial_id, 1) for trial_id in TRIALS]
+    assert load_results("far", s3).best_checkpoint().path.exists()
+
+
 @pytest.mark.parametrize(
-    "trainable", ["saving:Slow", pytest.param("saving:files", marks=pytest.mark.nodes)]
+    "trainable",
+    [
+        pytest.param("saving:Slow", marks=pytest.mark.slow),
+        pytest.param("saving:files", marks=pytest.mark.nodes),
+    ],
 )
 def test_a_killed_search_goes_on_elsewhere_from_the_store_alone(s3, elsewhere, begun, trainable):
     driver = begun(trainable, *(["training.epochs=5"] if trainable == "saving:Slow" else []))
@@ -143,9 +158,9 @@ def test_a_live_driver_is_not_followed_and_what_it_does_is_seen_elsewhere(
 ):
     driver = begun("saving:Slow", "training.epochs=60")
     elsewhere()
-    shown = json.loads(tuner("show", "far", "--storage", s3, "--json").stdout)
-    assert shown["status"] == "running"
-    assert shown["counts"]["running"] >= 1
+    seen = json.loads(tuner("show", "far", "--storage", s3, "--json").stdout)
+    assert seen["status"] == "running"
+    assert seen["counts"]["running"] >= 1
     refused = tuner("resume", "far", "--storage", s3, code=2).stderr
     assert f"{s3}/far is held by another driver: pid {driver.pid} on " in refused
     again = ["run", spec("saving:Slow"), "--storage", s3, "--name", "far", "training.epochs=60"]
@@ -177,6 +192,7 @@ def test_a_driver_that_was_held_up_for_long_ends_when_it_finds_another_in_its_pl
     assert load_results("far", s3).status == "completed"
 
 
+@pytest.mark.slow
 def test_a_store_that_nobody_can_reach_is_told_before_anything_starts(elsewhere, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):

@@ -7,6 +7,8 @@ import pytest
 from tuner.search.resuming import Extension
 from tuner.search.run import resume_experiment
 
+pytestmark = pytest.mark.slow
+
 BLOCK, WHOLE, LAST = 32768, 1, 4
 SPACE = {"strategy": "grid", "space": {"does": "grid_search(['good', 'raises'])"}}
 

@@ -5,10 +5,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from driven import call, shown
 from noisy import noisy
 
-from tuner.cli import main as cli
 from tuner.results.results import Results
 
 SPACE = {"x": "uniform(0, 4)"}
@@ -20,21 +19,10 @@ def spec(trainable, **changes):
         "search": {"space": SPACE},
         "objective": {"metric": "loss", "mode": "min"},
         "scheduler": {"max_t": 3, "reduction_factor": 2},
-        "resources": {"cpus": 0.5},
+        "resources": {"cpus": 1},
         "num_samples": 6,
         **changes,
     }
-
-
-def call(*arguments):
-    done = CliRunner().invoke(cli.cli, list(map(str, arguments)), standalone_mode=False)
-    if done.exception is not None:
-        raise done.exception
-    return done
-
-
-def told(*arguments):
-    return json.loads(call(*arguments, "--json").stdout)
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +40,9 @@ def here(ray_here, tmp_path_factory):
 
 
 def test_the_leaders_are_retrained_with_fresh_seeds_and_the_test_split_is_measured_once(here):
-    before = told("best", "learner")
+    before = shown("best", "learner")
     assert before["shown"] == "searched"
-    found = told("confirm", "learner", "--top", 2, "--seeds", 3)
+    found = shown("confirm", "learner", "--top", 2, "--seeds", 3)
     assert found["seeds"] == [1, 2, 3]
     results = Results(here / "results" / "learner-confirm")
     assert results.counts["completed"] == 6
@@ -65,38 +53,40 @@ def test_the_leaders_are_retrained_with_fresh_seeds_and_the_test_split_is_measur
     leader = found["leaders"][0]
     x = leader["config"]["x"]
     assert leader["values"] == {str(s): pytest.approx(noisy(x, s, 3)) for s in (1, 2, 3)}
-    best = told("best", "learner")
+    best = shown("best", "learner")
     assert (best["shown"], best["trial_id"]) == ("confirmed", leader["trial_id"])
     seed = min((1, 2, 3), key=lambda s: noisy(x, s, 3))
     assert best["confirmed"]["seed"] == seed
     assert found["test"]["test_loss"] == pytest.approx(noisy(x, seed, 3) + 100)
-    evaluated = told("evaluate", "learner")
+    evaluated = shown("evaluate", "learner")
     assert evaluated["trial_id"] == leader["trial_id"]
     assert evaluated["test_loss"] == found["test"]["test_loss"]
     records = list((here / "results" / "learner-confirm" / "trials").glob("*/test.json"))
     assert len(records) == 1  # only what was chosen
-    shown = told("show", "learner")
-    assert (shown["best"], shown["confirmed"]["trial_id"]) == (before, leader["trial_id"])
+    now = shown("show", "learner")
+    assert (now["best"], now["confirmed"]["trial_id"]) == (before, leader["trial_id"])
 
 
+@pytest.mark.slow
 def test_a_confirmation_that_was_interrupted_is_resumed(here):
     """After the first test: its experiment as a kill in the fourth trial would have left it."""
     folder = here / "results" / "learner-confirm"
-    whole = told("confirm", "learner", "--top", 2, "--seeds", 3)
+    whole = shown("confirm", "learner", "--top", 2, "--seeds", 3)
     journal = folder / "journal.jsonl"
     lines = journal.read_text().splitlines(keepends=True)
     cut = next(i for i, line in enumerate(lines) if '"00003"' in line and '"result"' in line)
     shutil.copytree(folder, here / "kept")
     journal.write_text("".join(lines[: cut + 1]))
-    assert told("best", "learner")["shown"] == "searched"
-    again = told("resume", "learner-confirm")
+    assert shown("best", "learner")["shown"] == "searched"
+    again = shown("resume", "learner-confirm")
     assert again["leaders"] == whole["leaders"]
-    assert told("best", "learner")["shown"] == "confirmed"
+    assert shown("best", "learner")["shown"] == "confirmed"
 
 
+@pytest.mark.slow
 def test_a_function_is_given_the_seed_in_its_config(here):
     call("run", "function.json")
-    found = told("confirm", "function", "--top", 1, "--seeds", 2)
+    found = shown("confirm", "function", "--top", 1, "--seeds", 2)
     (leader,) = found["leaders"]
     x = leader["config"]["x"]
     assert leader["values"] == {str(s): pytest.approx(noisy(x, s, 3)) for s in (1, 2)}
@@ -104,7 +94,7 @@ def test_a_function_is_given_the_seed_in_its_config(here):
 
 
 def test_a_refined_grid_runs_as_it_is_written(here):
-    found = told("refine", "learner", "--points", 4)
+    found = shown("refine", "learner", "--points", 4)
     assert (found["path"], found["trials"]) == ("learner-refined.yaml", 4)
     assert found["command"].endswith("run learner-refined.yaml")
     call("run", found["path"])
@@ -116,6 +106,7 @@ def test_a_refined_grid_runs_as_it_is_written(here):
     assert max(c["x"] for c in leading) <= max(xs) <= 4
 
 
+@pytest.mark.slow
 def test_a_search_learns_from_an_earlier_one_and_goes_on_without_it(here):
     options = ("--search", "hyperopt", "search.startup=3", "--max-concurrent", 1)
     done = call("run", "learner.json", "--from", "learner", "--name", "warm", *options)
@@ -135,6 +126,7 @@ def test_a_search_learns_from_an_earlier_one_and_goes_on_without_it(here):
     assert [t.config for t in again.trials.values()] == [t.config for t in whole.trials.values()]
 
 
+@pytest.mark.slow
 def test_a_space_that_is_used_up_ends_the_search_in_words(here):
     finite = {"x": "choice([1, 2])"}
     (here / "finite.json").write_text(json.dumps(spec("Noisy", search={"space": finite})))

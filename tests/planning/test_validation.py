@@ -61,7 +61,7 @@ def test_what_works_passes() -> None:
     assert validate(DIGITS, machine=MACHINE).trials == 4
     for trainable in (GoodLearner, train):
         spec = validate({**DIGITS, "training": {}, "trainable": trainable}, machine=MACHINE)
-        assert spec.trainable.startswith("test_validation:")
+        assert spec.trainable == f"{__name__}:{trainable.__name__}"
 
 
 @pytest.mark.parametrize(

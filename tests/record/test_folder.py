@@ -3,54 +3,50 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from synthetic import make_folder
+from synthetic import Writer, make_folder
 
-from tuner.errors import NameTakenError, UsageError
-from tuner.record.folder import (
-    EXPERIMENT,
-    claim,
-    experiment_folders,
-    find_experiment,
-    free_name,
-    read_document,
-    write_document,
-)
+from tuner.errors import CheckpointError, JournalError, NameTakenError, UsageError
+from tuner.places import ROOT, local
+from tuner.record.checkpoints import sha256_of
+from tuner.record.files import EXPERIMENT, JOURNAL
+from tuner.record.folder import ExperimentFolder
+from tuner.record.history import CheckpointRecord
+from tuner.record.journal import Journal
+from tuner.record.remote.sync import LocalSync
 
 
-def test_a_name_is_looked_up_in_the_storage_and_a_folder_anywhere(tmp_path, monkeypatch):
-    folder = make_folder(tmp_path / "store" / "digits")
-    assert find_experiment("digits", tmp_path / "store") == folder
-    assert find_experiment(folder, tmp_path / "elsewhere") == folder
-    monkeypatch.setenv("TUNER_STORAGE", str(tmp_path / "store"))
-    assert find_experiment("digits") == folder
-    monkeypatch.chdir(folder)
-    assert find_experiment(".").resolve() == folder
+def test_a_name_is_taken_once(tmp_path):
+    folder = ExperimentFolder(tmp_path / "new" / "digits")
+    assert not folder.is_taken
+    folder.create({"format": 1})
+    assert folder.is_taken
+    assert [path.name for path in folder.path.iterdir()] == [EXPERIMENT]
+    with pytest.raises(NameTakenError, match=r"'digits' exists in .*tuner resume digits"):
+        folder.create({"format": 2})
+    assert json.loads((folder.path / EXPERIMENT).read_text()) == {"format": 1}
+    with pytest.raises(UsageError, match="cannot create"):
+        ExperimentFolder(folder.path / EXPERIMENT / "inner").create({})
 
 
-def test_the_default_storage_is_results_where_you_stand(tmp_path, monkeypatch):
-    monkeypatch.delenv("TUNER_STORAGE", raising=False)
-    monkeypatch.chdir(tmp_path)
-    make_folder(tmp_path / "results" / "digits")
-    assert find_experiment("digits").resolve() == tmp_path / "results" / "digits"
+def test_a_link_to_nowhere_takes_a_name_too(tmp_path):
+    (tmp_path / "digits").symlink_to("nowhere")
+    with pytest.raises(NameTakenError):
+        ExperimentFolder(tmp_path / "digits").create({})
 
 
-def test_a_wrong_name_is_told_with_the_nearest(tmp_path):
-    make_folder(tmp_path / "digits")
-    make_folder(tmp_path / "cifar")
-    message = r"no experiment 'digit' in .* \(did you mean 'digits'\?\); available: cifar, digits"
-    with pytest.raises(UsageError, match=message):
-        find_experiment("digit", tmp_path)
-    with pytest.raises(UsageError, match="there are none yet"):
-        find_experiment("digits", tmp_path / "none")
+def test_of_many_that_create_a_name_one_gets_it_and_nothing_stays_of_the_others(tmp_path):
+    def one(number):
+        try:
+            ExperimentFolder(tmp_path / "x").create({"by": number}, empty=[JOURNAL])
+        except NameTakenError:
+            return None
+        return number
 
-
-def test_only_experiments_are_listed(tmp_path):
-    folder = make_folder(tmp_path / "digits")
-    (tmp_path / "notes").mkdir()
-    (tmp_path / "file").write_text("")
-    (tmp_path / "dir" / EXPERIMENT).mkdir(parents=True)
-    assert list(experiment_folders(tmp_path)) == [folder]
-    assert list(experiment_folders(tmp_path / "none")) == []
+    with ThreadPoolExecutor(8) as pool:
+        won = [number for number in pool.map(one, range(64)) if number is not None]
+    assert [json.loads((tmp_path / "x" / EXPERIMENT).read_text())["by"]] == won
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+    assert (tmp_path / "x" / JOURNAL).read_bytes() == b""
 
 
 @pytest.mark.parametrize(
@@ -67,60 +63,106 @@ def test_only_experiments_are_listed(tmp_path):
         (b'{"format": 1, "spec": {"objective": {"metric": "a", "mode": "up"}}}', "no objective"),
     ],
 )
-def test_a_damaged_document_is_named(tmp_path, content, message):
+def test_a_damaged_experiment_json_is_named(tmp_path, content, message):
     path = tmp_path / EXPERIMENT
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(UsageError, match=message) as caught:
-        read_document(path)
+        ExperimentFolder(tmp_path).document()
     assert os.fspath(path) in str(caught.value)
 
 
-def test_a_folder_is_claimed_once(tmp_path):
-    folder = tmp_path / "new" / "digits"
-    claim(folder, {"format": 1})
-    assert [path.name for path in folder.iterdir()] == [EXPERIMENT]
-    with pytest.raises(UsageError, match=r"'digits' exists in .*tuner resume digits"):
-        claim(folder, {"format": 2})
-    assert json.loads((folder / EXPERIMENT).read_text()) == {"format": 1}
-    with pytest.raises(UsageError, match="cannot create"):
-        claim(folder / EXPERIMENT / "inner", {})
-
-
-def test_of_many_that_claim_a_name_one_gets_it_and_nothing_stays_of_the_others(tmp_path):
-    def one(number):
-        try:
-            claim(tmp_path / "x", {"by": number}, empty=["journal.jsonl"])
-        except NameTakenError:
-            return None
-        return number
-
-    with ThreadPoolExecutor(8) as pool:
-        won = [number for number in pool.map(one, range(64)) if number is not None]
-    assert [json.loads((tmp_path / "x" / EXPERIMENT).read_text())["by"]] == won
-    assert [path.name for path in tmp_path.iterdir()] == ["x"]
-    assert (tmp_path / "x" / "journal.jsonl").read_bytes() == b""
-
-
-def test_a_folder_that_is_being_made_is_not_listed(tmp_path):
-    make_folder(tmp_path / ".digits.0123")
-    make_folder(tmp_path / "digits")
-    assert [folder.name for folder in experiment_folders(tmp_path)] == ["digits"]
+def test_what_experiment_json_says_is_read_as_it_is(tmp_path):
+    folder = ExperimentFolder(make_folder(tmp_path / "digits"))
+    written = json.loads((folder.path / EXPERIMENT).read_text())
+    assert folder.document() == written == folder.read(EXPERIMENT)
 
 
 def test_a_document_is_replaced_whole_or_not_at_all(tmp_path):
-    path = tmp_path / "document.json"
-    write_document(path, {"a": 1})
+    folder = ExperimentFolder(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        folder.read("document.json")
+    folder.write("document.json", {"a": 1})
     with pytest.raises(TypeError):
-        write_document(path, {"a": object()})
-    assert json.loads(path.read_text()) == {"a": 1}
-    write_document(path, {"a": 2})
-    assert json.loads(path.read_text()) == {"a": 2}
+        folder.write("document.json", {"a": object()})
+    assert folder.read("document.json") == {"a": 1}
+    folder.write("document.json", {"a": 2})
+    assert folder.read("document.json") == {"a": 2}
     assert [file.name for file in tmp_path.iterdir()] == ["document.json"]
 
 
-def test_the_next_free_name(tmp_path):
-    assert free_name("digits", tmp_path / "none") == "digits"
-    make_folder(tmp_path / "digits")
-    (tmp_path / "digits-2").symlink_to("nowhere")
-    assert free_name("digits", tmp_path) == "digits-3"
+def test_nothing_is_written_where_a_link_lies(tmp_path):
+    folder = ExperimentFolder(make_folder(tmp_path / "digits"))
+    (tmp_path / "other").write_text("other")
+    (folder.path / "document.json").symlink_to(tmp_path / "other")
+    with pytest.raises(UsageError, match=r"document\.json is a symbolic link.*nothing was changed"):
+        folder.check()
+    with pytest.raises(UsageError, match=r"document\.json is a symbolic link.*nothing was changed"):
+        folder.write("document.json", {"a": 1})
+    with pytest.raises(OSError, match="it is a symbolic link"):
+        folder.read("document.json")
+    assert (tmp_path / "other").read_text() == "other"
+
+
+def test_it_lies_where_its_path_says(tmp_path, monkeypatch):
+    path = make_folder(tmp_path / "runs" / "digits")
+    folder = ExperimentFolder(path)
+    assert (folder.name, folder.storage, folder.is_remote) == ("digits", str(path.parent), False)
+    assert (folder.location, folder.locate("report.html")) == (str(path), f"{path}/report.html")
+    monkeypatch.chdir(path)
+    assert (ExperimentFolder(".").name, ExperimentFolder(".").storage) == (
+        "digits",
+        str(path.parent),
+    )
+    assert folder.fetch("trials/00000/log.txt") == path / "trials/00000/log.txt"
+
+
+def test_a_copy_of_a_store_lies_where_its_url_says(tmp_path, monkeypatch):
+    monkeypatch.setenv(ROOT, str(tmp_path))
+    folder = ExperimentFolder(local("s3://bucket/runs") / "digits")
+    assert (folder.name, folder.storage, folder.is_remote) == ("digits", "s3://bucket/runs", True)
+    assert folder.location == "s3://bucket/runs/digits"
+    assert folder.locate("report.html") == "s3://bucket/runs/digits/report.html"
+    assert "tuner resume s3://bucket/runs/digits" in str(folder.name_taken())
+
+
+def test_it_is_driven_as_long_as_its_journal_is_open(tmp_path):
+    folder = ExperimentFolder(make_folder(tmp_path / "digits"))
+    assert not folder.is_driven
+    with Journal.open(folder.path):
+        assert folder.is_driven
+    assert not folder.is_driven
+
+
+def test_its_events_are_those_of_its_journal(tmp_path):
+    folder = ExperimentFolder(make_folder(tmp_path / "digits"))
+    with pytest.raises(JournalError, match="cannot read"):
+        folder.events()
+    writer = Writer(folder.path)
+    writer.trial(1, [0.5])
+    writer.end()
+    assert list(folder.events()) == writer.events
+
+
+def test_its_checkpoints_are_verified(tmp_path):
+    folder = ExperimentFolder(make_folder(tmp_path / "digits"))
+    path = folder.path / "state.pt"
+    path.write_bytes(b"weights")
+    record = CheckpointRecord(2, "state.pt", sha256_of(path))
+    assert folder.checkpoint(record, "00001").path == path
+    path.write_bytes(b"other")
+    with pytest.raises(CheckpointError, match="is not what was written"):
+        folder.checkpoint(record, "00001")
+
+
+def test_a_folder_that_is_its_own_storage_has_nothing_to_fetch_or_to_drop(tmp_path):
+    folder = ExperimentFolder(make_folder(tmp_path / "digits"))
+    Writer(folder.path).end()
+    before = sorted(path.name for path in folder.path.rglob("*"))
+    with folder.held(lambda text: pytest.fail(text)) as sync, folder.event_files_synced():
+        assert isinstance(sync, LocalSync)
+    folder.refresh()
+    folder.fetch("missing")
+    folder.upload(folder.path / JOURNAL)
+    folder.drop_copy(folder.path / JOURNAL)
+    assert sorted(path.name for path in folder.path.rglob("*")) == before

@@ -16,7 +16,8 @@ from synthetic import OWNER, Clock, Writer
 from tuner.errors import JournalError, UsageError
 from tuner.owner import this_owner
 from tuner.record.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, RESULT, TRIAL_STARTED
-from tuner.record.journal import JOURNAL, Journal, Tail, is_locked, read
+from tuner.record.files import JOURNAL
+from tuner.record.journal import Journal, Tail, is_locked, read
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def story(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
+def whole_journal(tmp_path_factory):
     """A folder for journals that Hypothesis cuts and bends, the whole bytes, and its events."""
     folder = tmp_path_factory.mktemp("journal")
     writer = Writer(folder)
@@ -67,8 +68,8 @@ def test_append_returns_the_event_with_its_time(tmp_path):
 
 @settings(max_examples=200)
 @given(data=st.data())
-def test_a_journal_cut_at_any_byte_reads_as_its_longest_valid_prefix(told, data):
-    folder, whole, events = told
+def test_a_journal_cut_at_any_byte_reads_as_its_longest_valid_prefix(whole_journal, data):
+    folder, whole, events = whole_journal
     cut = data.draw(st.integers(0, len(whole)))
     (folder / JOURNAL).write_bytes(whole[:cut])
     assert list(read(folder)) == events[: whole[:cut].count(b"\n")]
@@ -76,8 +77,8 @@ def test_a_journal_cut_at_any_byte_reads_as_its_longest_valid_prefix(told, data)
 
 @settings(max_examples=50)
 @given(data=st.data())
-def test_a_journal_cut_at_any_byte_goes_on_with_whole_lines(told, data):
-    folder, whole, events = told
+def test_a_journal_cut_at_any_byte_goes_on_with_whole_lines(whole_journal, data):
+    folder, whole, events = whole_journal
     cut = data.draw(st.integers(0, len(whole)))
     (folder / JOURNAL).write_bytes(whole[:cut])
     with Journal.open(folder) as journal:
@@ -87,8 +88,8 @@ def test_a_journal_cut_at_any_byte_goes_on_with_whole_lines(told, data):
 
 @settings(max_examples=300)
 @given(data=st.data())
-def test_bent_bytes_give_a_named_error_or_events(told, data):
-    folder, whole, _ = told
+def test_bent_bytes_give_a_named_error_or_events(whole_journal, data):
+    folder, whole, _ = whole_journal
     at = data.draw(st.integers(0, len(whole) - 1))
     junk = data.draw(st.binary(max_size=8))
     gap = data.draw(st.integers(0, 8))
@@ -102,8 +103,8 @@ def test_bent_bytes_give_a_named_error_or_events(told, data):
 
 
 @given(junk=st.binary(max_size=200))
-def test_garbage_gives_a_named_error_or_events(told, junk):
-    folder, _, _ = told
+def test_garbage_gives_a_named_error_or_events(whole_journal, junk):
+    folder, _, _ = whole_journal
     (folder / JOURNAL).write_bytes(junk)
     try:
         list(read(folder))
@@ -135,7 +136,7 @@ def test_a_damaged_line_in_the_middle_is_named(story, line):
         list(read(folder))
 
 
-def test_an_epoch_told_twice_is_damage(story):
+def test_an_epoch_journaled_twice_is_damage(story):
     folder, _ = story
     lines = (folder / JOURNAL).read_bytes().splitlines(keepends=True)
     (folder / JOURNAL).write_bytes(b"".join([*lines[:3], lines[2], *lines[3:]]))
@@ -158,12 +159,12 @@ def test_an_unknown_event_is_kept(tmp_path):
     assert list(read(tmp_path)) == [event]
 
 
-def test_a_missing_journal_is_told_on_the_call(tmp_path):
+def test_a_missing_journal_is_reported_on_the_call(tmp_path):
     with pytest.raises(JournalError, match=r"cannot read .*journal\.jsonl: No such file"):
         read(tmp_path)
 
 
-def test_opening_where_there_is_no_folder_is_told(tmp_path):
+def test_opening_where_there_is_no_folder_is_reported(tmp_path):
     with pytest.raises(JournalError, match="cannot open"):
         Journal.open(tmp_path / "none")
 
@@ -215,7 +216,7 @@ def test_an_epoch_must_come_after_the_trials_last(tmp_path, reopened):
     assert [event["epoch"] for event in read(tmp_path)] == [3, 1, 4]
 
 
-def test_a_second_driver_is_refused_and_told_who_holds_the_journal(tmp_path):
+def test_a_second_driver_is_refused_with_who_holds_the_journal(tmp_path):
     with Journal.open(tmp_path) as journal:
         journal.append(EXPERIMENT_STARTED, resumed=False, owner=this_owner())
         assert is_locked(tmp_path)
@@ -271,20 +272,20 @@ def test_a_killed_driver_loses_nothing_it_appended_and_frees_its_lock(tmp_path):
             print(epoch, flush=True)
     """
     driver = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=-1, text=True)
-    told = [driver.stdout.readline() for _ in range(50)]
+    printed = [driver.stdout.readline() for _ in range(50)]
     assert is_locked(tmp_path)
     driver.send_signal(signal.SIGKILL)
-    told += driver.stdout.readlines()
+    printed += driver.stdout.readlines()
     driver.wait()
     driver.stdout.close()
     assert not is_locked(tmp_path)
     epochs = [event["epoch"] for event in read(tmp_path)]
-    said = sum(line.endswith("\n") for line in told)
+    whole = sum(line.endswith("\n") for line in printed)
     assert epochs == list(range(1, len(epochs) + 1))
-    assert len(epochs) in (said, said + 1)
+    assert len(epochs) in (whole, whole + 1)
 
 
-def test_a_full_disk_is_told_and_leaves_no_partial_line(tmp_path):
+def test_a_full_disk_is_reported_and_leaves_no_partial_line(tmp_path):
     with Journal.open(tmp_path) as journal:
         journal.append(RESULT, trial_id="00001", epoch=1, metrics={"loss": 0.5})
         before = (tmp_path / JOURNAL).read_bytes()

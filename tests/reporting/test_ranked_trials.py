@@ -11,6 +11,7 @@ from tuner.reporting.ranked_trials import (
     leading,
     ranked_trials,
 )
+from tuner.spec.sections import Objective
 
 
 def ranked(results):
@@ -68,12 +69,12 @@ def test_tags_and_entities_come_out_of_names_and_texts(tmp_path):
     ],
 )
 def test_the_fence_is_tukeys_on_the_bad_side(values, mode, fence):
-    assert fence_of(values, mode=mode) == fence
+    assert fence_of(values, Objective(mode=mode)) == fence
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=4))
 def test_the_best_is_never_outside_and_most_are_within(values):
-    fence = fence_of(values, mode="min")
+    fence = fence_of(values, Objective())
     if fence is not None:
         assert min(values) <= fence < max(values)
         assert sum(value > fence for value in values) <= len(values) / 4

@@ -10,7 +10,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.backend.event_processing.event_multiplexer import EventMultiplexer
 from tensorboard.plugins.hparams import api_pb2, metadata
 
-from tuner.record.history import fold
+from tuner.record.history import History
 from tuner.reporting import event_file
 from tuner.reporting.tensorboard import TensorBoardWriter, logdir, metric_columns, tag_of
 from tuner.spec.experiment import build_spec
@@ -50,11 +50,11 @@ def ended(number, status):
         "time": START + 60,
         "trial_id": f"{number:05}",
         "status": status,
-    }
+    } | ({"error": {"kind": "oom", "message": "m"}} if status == "failed" else {})
 
 
 def writer_of(folder, *, metric="val_accuracy", mode="max", earlier=(), space=None, **fields):
-    """A writer for the classifier that ships."""
+    """A writer for the classifier that ships, notified as a driver notifies its observers."""
     spec = build_spec(
         {
             "name": folder.name,
@@ -66,7 +66,16 @@ def writer_of(folder, *, metric="val_accuracy", mode="max", earlier=(), space=No
         }
         | fields
     )
-    return TensorBoardWriter(spec, earlier=fold(earlier).trials)
+    history = History(spec.objective)
+    for event in earlier:
+        history.apply(event)
+    writer = TensorBoardWriter(spec, history)
+
+    def notify(event):
+        history.apply(event)
+        writer(event)
+
+    return notify
 
 
 def hparams(folder, number):
@@ -175,22 +184,23 @@ def test_a_thousand_trials_hold_no_descriptor_and_no_thread(folder):
 def test_torch_stays_out_of_the_driver_and_can_still_be_imported(folder):
     code = """
         import sys
+        from tuner.record.history import History
         from tuner.reporting.tensorboard import TensorBoardWriter
         from tuner.spec.experiment import build_spec
         space = {"space": {"lr": "uniform(0, 1)"}}
         spec = build_spec({"storage": sys.argv[1], "search": space, "num_samples": 1})
-        TensorBoardWriter(spec, earlier={})
+        TensorBoardWriter(spec, History(spec.objective))
         assert "tensorboard" in sys.modules
         print("torch" in sys.modules)
         import importlib.util
         print(importlib.util.find_spec("torch") is not None)
     """
     code = "\n".join(line.strip() for line in code.splitlines())
-    told = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True)
-    assert told.stdout.split() == ["False", "True"], told.stderr
+    done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True)
+    assert done.stdout.split() == ["False", "True"], done.stderr
 
 
-def test_a_disk_that_fails_is_told_once_and_stops_nothing(folder, caplog, monkeypatch):
+def test_a_disk_that_fails_is_reported_once_and_stops_nothing(folder, caplog, monkeypatch):
     def full(path, data):
         raise OSError(28, "No space left on device")
 
@@ -244,7 +254,7 @@ def test_the_seed_of_a_trial_is_in_its_row(folder):
 
 
 @pytest.mark.parametrize(
-    ("status", "theirs"),
+    ("status", "shown"),
     [
         ("completed", "STATUS_SUCCESS"),
         ("stopped", "STATUS_SUCCESS"),
@@ -252,12 +262,12 @@ def test_the_seed_of_a_trial_is_in_its_row(folder):
         ("interrupted", "STATUS_UNKNOWN"),
     ],
 )
-def test_how_a_trial_ended_is_told(folder, status, theirs):
+def test_how_a_trial_ended_is_shown(folder, status, shown):
     writer = writer_of(folder)
     writer(started(1))
     assert status_of(folder, 1) == ("STATUS_RUNNING", "running")
     writer(ended(1, status))
-    assert status_of(folder, 1) == (theirs, status)
+    assert status_of(folder, 1) == (shown, status)
     assert hparams(folder, 1)[2].end_time_secs == START + 60
 
 

@@ -79,7 +79,7 @@ def test_a_trial_that_was_seen_running_is_seen_to_end(board):
     assert row["hparams"]["status"] == "stopped"
     assert row["sessions"][0]["status"] == "STATUS_SUCCESS"
     event = {"event": "trial_started", "time": START, "trial_id": "00005", "config": CONFIG}
-    board.writer(event)  # as on a resume
+    board.notify(event)  # as on a resume
     assert board.sessions()["00005"]["hparams"]["status"] == "running"
 
 

@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import time
+from dataclasses import replace
 from time import sleep
 
 import pyte
@@ -12,18 +13,32 @@ import pytest
 from rich.console import Console
 from synthetic import OWNER, START, Clock, Writer, make_folder
 
-from tuner.reporting.tally import Tally
-from tuner.reporting.terminal import Progress, live_view
+from tuner.record.history import History, fold
+from tuner.reporting.terminal import Progress, Standing, live_view
+from tuner.reporting.time_left import TimeLeft
+from tuner.spec.sections import Objective
+
+OBJECTIVE = Objective(metric="val_accuracy", mode="max")
+KNOWN = TimeLeft(total=3, max_t=4)
 
 CONFIG = {"lr": 0.003552, "momentum": 0.9, "weight_decay": 0.00142, "batch_size": 64, "width": 32}
 
 
-def tally_of(**settings):
-    return Tally(**{"total": 3, "max_t": 4, "metric": "val_accuracy", "mode": "max"} | settings)
+class Shown:
+    """A history, and what shows it: notified as a driver notifies its observers."""
 
+    def __init__(self, stream, earlier=()):
+        self.history = History(OBJECTIVE)
+        for event in earlier:
+            self.history.apply(event)
+        self._progress = Progress(self.history, KNOWN, metric=OBJECTIVE.metric, stream=stream)
 
-def progress(stream, earlier=(), **settings):
-    return Progress(tally_of(**settings), stream=stream, earlier=earlier)
+    def __call__(self, event):
+        self.history.apply(event)
+        self._progress(event)
+
+    def close(self):
+        self._progress.close()
 
 
 @pytest.fixture
@@ -39,7 +54,7 @@ def events(tmp_path):
 
 def test_without_a_terminal_there_are_plain_lines(events):
     stream = io.StringIO()
-    shown = progress(stream)
+    shown = Shown(stream)
     for event in events:
         shown(event)
     shown.close()
@@ -54,9 +69,9 @@ def test_without_a_terminal_there_are_plain_lines(events):
     ]
 
 
-def test_new_bests_in_quick_succession_are_told_together():
+def test_new_bests_in_quick_succession_are_shown_together():
     stream = io.StringIO()
-    shown = progress(stream)
+    shown = Shown(stream)
     for second in range(25):
         metrics = {"val_accuracy": second / 100}
         result = {"epoch": second + 1, "metrics": metrics, "trial_id": "00001"}
@@ -68,7 +83,7 @@ def test_new_bests_in_quick_succession_are_told_together():
 
 def test_warnings_are_shown_as_they_come():
     stream = io.StringIO()
-    shown = progress(stream)
+    shown = Shown(stream)
     logging.getLogger("tuner.anything").warning("no space left on %s", "disk")
     shown.close()
     logging.getLogger("tuner.anything").warning("too late")
@@ -77,7 +92,7 @@ def test_warnings_are_shown_as_they_come():
 
 def test_lines_of_standing_come_at_most_every_30_s():
     stream = io.StringIO()
-    shown = progress(stream)
+    shown = Shown(stream)
     shown({"event": "experiment_started", "time": START, "resumed": False, "owner": OWNER})
     for second in range(300):
         result = {"epoch": second + 1, "metrics": {}, "trial_id": "00001"}
@@ -85,9 +100,9 @@ def test_lines_of_standing_come_at_most_every_30_s():
     assert len(stream.getvalue().splitlines()) == 9
 
 
-def test_what_an_earlier_run_found_is_not_told_again(events):
+def test_what_an_earlier_run_found_is_not_shown_again(events):
     stream = io.StringIO()
-    shown = progress(stream, earlier=events)
+    shown = Shown(stream, earlier=events)
     shown({"event": "experiment_started", "time": START + 100, "resumed": True, "owner": OWNER})
     result = {"event": "result", "trial_id": "00002", "epoch": 3}
     shown(result | {"time": START + 101, "metrics": {"val_accuracy": 0.6}})
@@ -97,13 +112,12 @@ def test_what_an_earlier_run_found_is_not_told_again(events):
 
 
 def rendered(events, width, warnings=(), **settings):
-    tally = tally_of(**settings)
-    for event in events:
-        tally.take(event)
+    time_left = replace(KNOWN, **settings)
+    standing = Standing(fold(events, OBJECTIVE), time_left, OBJECTIVE.metric, "1 CPU")
     file = io.StringIO()
     now = events[-1]["time"] if events else START
     Console(file=file, width=width).print(
-        live_view(tally, now=now, each="1 CPU", warnings=warnings, width=width)
+        live_view(standing, now=now, warnings=warnings, width=width)
     )
     return file.getvalue().splitlines()
 
@@ -120,7 +134,7 @@ def test_the_live_view_in_80_columns(events):
     ]
 
 
-def test_failures_are_told_with_their_kind_and_the_last_warnings(events):
+def test_failures_are_shown_with_their_kind_and_the_last_warnings(events):
     lines = rendered(events, 80, warnings=["the disk is full", "x" * 100])
     assert [line.rstrip() for line in lines[4:]] == [
         "failed: 1 oom",
@@ -159,26 +173,26 @@ def on_a_terminal(events, monkeypatch, *, pause=0.0, **environment):
         monkeypatch.setenv(name, value)
     reader, writer = pty.openpty()
     with open(writer, "w", encoding="utf-8") as stream:
-        shown = progress(stream)
+        shown = Shown(stream)
         for event in events:
             shown(event)
             if event["event"] == "trial_ended":
                 sleep(pause)  # the view renews itself meanwhile
         shown.close()
-    told = b""
+    received = b""
     with contextlib.suppress(OSError):  # how the end of a pseudo-terminal reads
         while chunk := os.read(reader, 65536):
-            told += chunk
+            received += chunk
     os.close(reader)
-    return told.decode()
+    return received.decode()
 
 
 def test_on_a_terminal_the_view_is_drawn_in_colour(events, monkeypatch):
-    told = on_a_terminal(events, monkeypatch)
-    assert "3/3 trials" in told
-    assert "best val_accuracy 0.75, trial 00001, epoch 3" in told
-    assert re.search(r"\x1b\[[0-9;]*3[0-9]m", told)
-    assert told.rstrip().endswith("\x1b[?25h")  # the cursor is back
+    received = on_a_terminal(events, monkeypatch)
+    assert "3/3 trials" in received
+    assert "best val_accuracy 0.75, trial 00001, epoch 3" in received
+    assert re.search(r"\x1b\[[0-9;]*3[0-9]m", received)
+    assert received.rstrip().endswith("\x1b[?25h")  # the cursor is back
 
 
 def test_the_view_scrolls_nothing_away(events, monkeypatch):
@@ -198,12 +212,12 @@ def test_the_view_scrolls_nothing_away(events, monkeypatch):
 
 
 def test_no_color_is_honoured(events, monkeypatch):
-    told = on_a_terminal(events, monkeypatch, NO_COLOR="1")
-    assert "3/3 trials" in told
-    assert not re.search(r"\x1b\[[0-9;]*(3[0-9]|38;5;[0-9]+)m", told)
+    received = on_a_terminal(events, monkeypatch, NO_COLOR="1")
+    assert "3/3 trials" in received
+    assert not re.search(r"\x1b\[[0-9;]*(3[0-9]|38;5;[0-9]+)m", received)
 
 
 def test_a_dumb_terminal_gets_plain_lines(events, monkeypatch):
-    told = on_a_terminal(events, monkeypatch, TERM="dumb")
-    assert told.startswith("new best val_accuracy 0.5")
-    assert "\x1b" not in told
+    received = on_a_terminal(events, monkeypatch, TERM="dumb")
+    assert received.startswith("new best val_accuracy 0.5")
+    assert "\x1b" not in received

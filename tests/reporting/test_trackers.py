@@ -7,7 +7,7 @@ import pytest
 from synthetic import OWNER, START, Writer
 
 from tuner.errors import UsageError
-from tuner.record.history import fold
+from tuner.record.history import History
 from tuner.reporting import trackers
 from tuner.reporting.trackers import Tracker
 from tuner.spec.experiment import build_spec
@@ -38,7 +38,7 @@ def mlflow(spec):
     pytest.importorskip("mlflow", reason="no test of MLflow: pip install 'tuner[mlflow]'")
     from mlflow.tracking import MlflowClient
 
-    os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"  # given back with the fixture of the spec
+    os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"  # restored with the fixture of the spec
     client = MlflowClient(tracking_uri=(spec.folder.parent / "mlruns").as_uri())
 
     def runs():
@@ -49,19 +49,36 @@ def mlflow(spec):
     return runs
 
 
+class Notified:
+    """A tracker that is notified as a driver notifies its observers."""
+
+    def __init__(self, spec, earlier=()):
+        self._history = History(spec.objective)
+        for event in earlier:
+            self._history.apply(event)
+        self._tracker = Tracker("mlflow", spec, self._history)
+
+    def __call__(self, event):
+        self._history.apply(event)
+        self._tracker(event)
+
+    def close(self):
+        self._tracker.close()
+
+
 def test_every_trial_is_a_run_with_its_config_reports_and_status(spec, mlflow):
     story = Writer(spec.folder)
     story.trial(0, [{"val_loss": 0.5}, {"val_loss": 0.25}], config=CONFIG)
     story.trial(1, [{"val_loss": 0.5}], end="stopped", config=CONFIG)
     story.trial(2, [], error=("oom", "m"), config=CONFIG)
     story.trial(3, [], end="interrupted", config=CONFIG)
-    tracker = Tracker("mlflow", spec, earlier=fold([]))
+    tracker = Notified(spec)
     for event in story.events:
         tracker(event)
     tracker.close()
     runs, client = mlflow()
-    told = {name: (run.info.status, run.data.tags["status"]) for name, run in runs.items()}
-    assert told == {
+    ends = {name: (run.info.status, run.data.tags["status"]) for name, run in runs.items()}
+    assert ends == {
         "digits 00000": ("FINISHED", "completed"),
         "digits 00001": ("FINISHED", "stopped"),
         "digits 00002": ("FAILED", "failed"),
@@ -77,12 +94,12 @@ def test_after_a_resume_a_trial_goes_on_in_its_run(spec, mlflow):
     story = Writer(spec.folder)
     story.trial(0, [{"val_loss": 0.5}], end=None, config=CONFIG)
     story.kill()
-    before = Tracker("mlflow", spec, earlier=fold([]))
+    before = Notified(spec)
     for event in story.events:
         before(event)
     again = Writer(spec.folder, resumed=True)
     again.trial(0, [{"val_loss": 0.25}], config=CONFIG, first=2)
-    after = Tracker("mlflow", spec, earlier=fold(story.events))
+    after = Notified(spec, earlier=story.events)
     for event in again.events:
         after(event)
     runs, client = mlflow()
@@ -97,13 +114,13 @@ class Broken:
     """A callback whose server has gone away."""
 
     def __init__(self):
-        self.asked = 0
+        self.calls = 0
 
     def setup(self):
         pass
 
     def log_trial_start(self, trial):
-        self.asked += 1
+        self.calls += 1
         raise ConnectionError("no route to host")
 
     on_experiment_end = log_trial_result = log_trial_start
@@ -113,23 +130,25 @@ def test_a_tracker_that_fails_is_given_up_with_one_warning(spec, monkeypatch, ca
     broken = Broken()
     parts = (broken, lambda view: None, lambda view, status: None)
     monkeypatch.setattr(trackers, "_BUILDERS", {"mlflow": lambda spec: parts})
-    tracker = Tracker("mlflow", spec, earlier=fold([]))
+    tracker = Notified(spec)
     tracker({"event": "experiment_started", "time": START, "resumed": False, "owner": OWNER})
     for number in range(3):
         started = {"event": "trial_started", "time": START, "config": {}}
         tracker({**started, "trial_id": f"{number:05}"})
     tracker.close()
-    assert broken.asked == 1
+    assert broken.calls == 1
     assert [record.getMessage() for record in caplog.records] == [
         "no longer logged to mlflow: no route to host"
     ]
     assert caplog.records[0].levelno == logging.WARNING
 
 
-def test_a_tracker_that_cannot_be_set_up_is_told_before_anything_starts(spec, mlflow, monkeypatch):
+def test_a_tracker_that_cannot_be_set_up_is_reported_before_anything_starts(
+    spec, mlflow, monkeypatch
+):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "nonsense://here")
     with pytest.raises(UsageError, match=r"cannot log to mlflow: .*nonsense"):
-        Tracker("mlflow", spec, earlier=fold([]))
+        Notified(spec)
 
 
 def test_the_names_are_those_of_the_spec():

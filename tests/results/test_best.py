@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confirmed import FOUND, retrained, searched
 
-from tuner.results.best import best_json, handed_over, show_json
+from tuner.results.best import best_json, best_model, show_json
 from tuner.results.results import Results
 
 
@@ -29,23 +29,23 @@ def test_best_shows_the_confirmed_leaders_then_the_searched(search: Results) -> 
     assert best_json(search, mode="min")[0]["shown"] == "searched"
 
 
-def test_what_is_handed_over_is_the_confirmed_model_unless_a_trial_is_named(
+def test_the_best_model_is_the_confirmed_one_unless_a_trial_is_named(
     search: Results,
 ) -> None:
     results = retrained(search, [[0.88, 0.90], [0.91, 0.94]])
-    pick = handed_over(search)
+    pick = best_model(search)
     assert (pick.results.folder, pick.trial_id) == (results.folder, "00003")
-    assert (pick.told["trial_id"], pick.told["shown"]) == ("00002", "confirmed")
-    assert handed_over(search, "00001").results is search
-    own = handed_over(results)
-    assert (own.trial_id, own.told["trial_id"]) == ("00003", "00003")
+    assert (pick.origin["trial_id"], pick.origin["shown"]) == ("00002", "confirmed")
+    assert best_model(search, "00001").results is search
+    own = best_model(results)
+    assert (own.trial_id, own.origin["trial_id"]) == ("00003", "00003")
 
 
 def test_show_says_what_is_confirmed_beside_the_searched_best(search: Results) -> None:
     assert show_json(search) == search.show()
     results = retrained(search, [[0.88, 0.90], [0.91, 0.94]])
-    told = show_json(search)
-    assert told == {
+    shown = show_json(search)
+    assert shown == {
         **search.show(),
         "confirmed": {
             "trial_id": "00002",
@@ -56,5 +56,5 @@ def test_show_says_what_is_confirmed_beside_the_searched_best(search: Results) -
             "searched": 0.93,
         },
     }
-    assert told["best"]["trial_id"] == "00001"
+    assert shown["best"]["trial_id"] == "00001"
     assert show_json(results)["confirmed"]["trial_id"] == "00003"

@@ -6,7 +6,7 @@ from tuner.results.results import Results
 
 def curves(folder):
     results = Results(folder)
-    return curves_of(results.history, metric=results.metric, mode=results.mode)
+    return curves_of(results.history, results.objective)
 
 
 def test_a_search_by_what_it_had_spent(tmp_path):

@@ -38,7 +38,8 @@ def test_experiments_of_a_strategy_are_its_seeds_and_the_better_one_comes_first(
         ("hyperopt", 3),
         ("random", 3),
     ]
-    assert (found.metric, found.mode, found.notes) == ("val_accuracy", "max", ())
+    assert (found.objective.metric, found.objective.mode) == ("val_accuracy", "max")
+    assert found.notes == ()
 
 
 def test_they_are_compared_at_the_most_that_all_have_spent(six):
@@ -62,9 +63,9 @@ def test_differences_are_paired_by_seed(six):
 
 
 def test_as_json(six):
-    told = json.loads(json.dumps(Comparison(six).as_dict(), allow_nan=False))
-    assert [side["strategy"] for side in told["strategies"]] == ["hyperopt", "random"]
-    first, random = told["strategies"]
+    shown = json.loads(json.dumps(Comparison(six).as_dict(), allow_nan=False))
+    assert [side["strategy"] for side in shown["strategies"]] == ["hyperopt", "random"]
+    first, random = shown["strategies"]
     assert first["difference"] is None
     assert random["difference"]["told_apart"] is True
     assert random["at"]["epochs"]["n"] == 3

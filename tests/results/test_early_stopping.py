@@ -3,7 +3,6 @@ from synthetic import START, Writer, make_folder
 
 from tuner.results.early_stopping import RungCount, savings_of
 from tuner.results.results import Results
-from tuner.spec.experiment import build_spec
 
 RESOURCES = {"cpus": 2, "gpus": 1, "workers": 2}
 
@@ -16,7 +15,7 @@ def saved(folder, *trials, **spec):
         writer.trial(number, [0.5] * epochs, end=end, error=error)
     writer.end()
     results = Results(folder)
-    return savings_of(build_spec({**results.spec, **spec}), results.trials.values())
+    return savings_of(results.spec, results.trials.values())
 
 
 def test_what_was_stopped_where_and_what_that_saved(tmp_path):

@@ -2,7 +2,7 @@ import json
 
 from synthetic import START, Writer, make_folder
 
-from tuner.record.journal import JOURNAL
+from tuner.record.files import JOURNAL
 from tuner.results.listing import list_experiments
 
 

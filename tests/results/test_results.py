@@ -4,8 +4,9 @@ import sys
 import pytest
 from synthetic import START, Writer, make_folder
 
-from tuner.errors import CheckpointError, JournalError, NoUsableTrialError, UsageError
+from tuner.errors import CheckpointError, JournalError, NoUsableTrialError, SpecError, UsageError
 from tuner.results.results import Results, load_results
+from tuner.spec.sections import Objective
 
 
 @pytest.fixture
@@ -27,6 +28,7 @@ def folder(tmp_path):
 def test_status_counts_and_names(folder):
     results = Results(folder)
     assert (results.name, results.status) == ("digits", "completed")
+    assert results.objective == Objective(metric="val_accuracy", mode="max")
     assert (results.metric, results.mode, results.metrics) == (
         "val_accuracy",
         "max",
@@ -262,6 +264,27 @@ def test_frames_of_an_experiment_without_trials(tmp_path):
     assert list(results.reports().columns) == ["trial_id", "epoch", "time"]
 
 
+def test_its_spec_has_the_name_and_the_place_that_its_folder_has_now(folder, tmp_path):
+    moved = folder.rename(tmp_path / "elsewhere")
+    results = Results(moved)
+    assert (results.spec.name, results.spec.storage) == ("elsewhere", str(tmp_path))
+    assert results.spec.folder == moved
+    assert results.name == results.document["spec"]["name"] == "digits"
+    assert results.spec is results.spec
+    assert (results.files.path, results.files.name) == (moved, "elsewhere")
+    assert not results.is_confirmation
+
+
+def test_a_spec_of_another_version_is_still_shown(tmp_path):
+    writer = Writer(make_folder(tmp_path / "digits", of_a_later_version=1))
+    writer.trial(1, [0.5])
+    writer.end()
+    results = Results(writer.folder)
+    assert results.show()["best"]["trial_id"] == "00001"
+    with pytest.raises(SpecError, match="of_a_later_version"):
+        _ = results.spec
+
+
 def test_loading_by_name_and_by_folder(folder):
     assert load_results("digits", folder.parent).folder == folder
     assert load_results(folder).name == "digits"
@@ -274,7 +297,7 @@ def test_a_folder_without_a_journal_is_told(tmp_path):
 
 def test_reading_results_imports_neither_ray_nor_torch_nor_pandas(folder):
     code = (
-        "import sys; from tuner.results.results import load_results; load_results(sys.argv[1]).show();"
+        "import sys; from tuner import load_results; load_results(sys.argv[1]).show();"
         "print(sorted({'ray', 'torch', 'pandas', 'numpy'} & set(sys.modules)))"
     )
     told = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True)

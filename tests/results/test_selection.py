@@ -6,15 +6,29 @@ from hypothesis import strategies as st
 
 from tuner.errors import UsageError
 from tuner.record.history import Report, TrialRecord
-from tuner.results.selection import MODES, SCOPES, best_epoch, mode_of, ranked, score
+from tuner.results.selection import (
+    MODES,
+    SCOPES,
+    best_epoch,
+    check,
+    mode_of,
+    ranked,
+    score,
+    score_of,
+)
+from tuner.spec.sections import Objective
 
 VALUES = [0.5, 0.25, 1.0, 0.75, 0.5, 0.25, 0.125]
 NUMBERS = st.floats(-1e6, 1e6) | st.sampled_from([math.nan, math.inf, -math.inf])
 
 
 def trial(number, values, status="completed", metric="loss"):
-    reports = tuple(Report(e, float(e), {metric: v}) for e, v in enumerate(values, start=1))
-    return TrialRecord(f"{number:05}", {}, status, reports, (), None, 0.0, None, ())
+    reports = [Report(e, float(e), {metric: v}) for e, v in enumerate(values, start=1)]
+    return TrialRecord(f"{number:05}", 0.0, status=status, results=reports)
+
+
+def loss(mode):
+    return Objective(metric="loss", mode=mode)
 
 
 @pytest.mark.parametrize(
@@ -30,13 +44,13 @@ def trial(number, values, status="completed", metric="loss"):
     ],
 )
 def test_scores(scope, mode, expected):
-    assert score(VALUES, mode=mode, scope=scope) == pytest.approx(expected)
+    assert score(VALUES, loss(mode), scope=scope) == pytest.approx(expected)
 
 
 @given(values=st.lists(NUMBERS), mode=st.sampled_from(MODES), scope=st.sampled_from(SCOPES))
 def test_a_score_is_finite_and_within_the_finite_values(values, mode, scope):
     finite = [value for value in values if math.isfinite(value)]
-    found = score(values, mode=mode, scope=scope)
+    found = score(values, loss(mode), scope=scope)
     assert (found is None) == (not finite)
     if found is not None:
         slack = 1e-9 * max(map(abs, finite))
@@ -46,18 +60,16 @@ def test_a_score_is_finite_and_within_the_finite_values(values, mode, scope):
 @given(values=st.lists(st.lists(NUMBERS, max_size=4), max_size=6), mode=st.sampled_from(MODES))
 def test_min_of_the_values_ranks_as_max_of_the_negated(values, mode):
     other = "max" if mode == "min" else "min"
-    ids = [
-        t.trial_id for _, t in ranked(map(trial, range(9), values), "loss", mode=mode, scope="best")
-    ]
+    ids = [t.trial_id for _, t in ranked(map(trial, range(9), values), loss(mode))]
     negated = [[-value for value in each] for each in values]
-    again = ranked(map(trial, range(9), negated), "loss", mode=other, scope="best")
+    again = ranked(map(trial, range(9), negated), loss(other))
     assert ids == [t.trial_id for _, t in again]
 
 
 @given(values=st.lists(st.tuples(st.integers(1, 9), NUMBERS)), mode=st.sampled_from(MODES))
 def test_the_best_epoch_is_the_first_of_the_best_score(values, mode):
-    found = best_epoch(values, mode=mode)
-    top = score([value for _, value in values], mode=mode, scope="best")
+    found = best_epoch(values, loss(mode))
+    top = score([value for _, value in values], loss(mode))
     assert (found is None) == (top is None)
     assume(found is not None)
     assert found == min(epoch for epoch, value in values if value == top)
@@ -65,7 +77,7 @@ def test_the_best_epoch_is_the_first_of_the_best_score(values, mode):
 
 def test_the_lower_trial_id_wins_a_tie_however_it_is_padded():
     trials = [trial(10, [0.5]), trial(9, [0.5]), trial(123456, [0.5]), trial(11, [0.25])]
-    order = [t.trial_id for _, t in ranked(trials, "loss", mode="max", scope="best")]
+    order = [t.trial_id for _, t in ranked(trials, loss("max"))]
     assert order == ["00009", "00010", "123456", "00011"]
 
 
@@ -77,16 +89,23 @@ def test_failed_silent_and_nan_trials_are_not_ranked():
         trial(4, [0.1], metric="accuracy"),
         *(trial(5 + i, [0.5], status=status) for i, status in enumerate(("running", "stopped"))),
     ]
-    assert [t.trial_id for _, t in ranked(trials, "loss", mode="max", scope="last")] == [
+    assert [t.trial_id for _, t in ranked(trials, loss("max"), scope="last")] == [
         "00005",
         "00006",
     ]
 
 
-@pytest.mark.parametrize(("mode", "scope"), [("maximum", "best"), ("max", "first")])
-def test_an_unknown_mode_or_scope_is_told(mode, scope):
-    with pytest.raises(UsageError, match=r"unknown (mode 'maximum'|scope 'first').*available: "):
-        ranked([], "loss", mode=mode, scope=scope)
+def test_the_score_of_a_trial_is_that_of_its_values():
+    assert score_of(trial(1, [0.5, 0.25, 0.75]), loss("min")) == 0.25
+    assert score_of(trial(1, [0.5, 0.25, 0.75]), loss("min"), scope="last") == 0.75
+    assert score_of(trial(1, [0.5], metric="accuracy"), loss("min")) is None
+
+
+def test_an_unknown_scope_or_mode_is_reported():
+    with pytest.raises(UsageError, match=r"unknown scope 'first'.*available: "):
+        ranked([], loss("max"), scope="first")
+    with pytest.raises(UsageError, match=r"unknown mode 'maximum'.*available: "):
+        check("mode", "maximum", MODES)
 
 
 def test_a_name_may_say_its_mode():

@@ -45,10 +45,7 @@ def test_the_leaders_train_to_their_full_length_with_seeds_after_the_searchs(
         "trials": ("00001", "00002"),
         "values": (0.95, 0.93),
     }
-    assert (spec.training, spec.resources) == (
-        search.spec["training"],
-        type(spec.resources)(**search.spec["resources"]),
-    )
+    assert (spec.training, spec.resources) == (search.spec.training, search.spec.resources)
 
 
 def test_more_leaders_than_there_are_is_all(search: Results) -> None:

@@ -8,10 +8,11 @@ from ray.exceptions import OutOfMemoryError
 from ray.tune.trainable.metadata import _TrainingRunMetadata
 from synthetic import Clock, make_folder
 
-from tuner.errors import JournalError, StorageError
+from tuner.errors import FAILURE_KINDS, JournalError, StorageError
+from tuner.record.history import fold
 from tuner.record.journal import Journal, read
-from tuner.search.recorder import Recorder
-from tuner.trial.failures import STORAGE
+from tuner.search.recorder import Recorder, Retries
+from tuner.trial.failures import STORAGE, Failure
 from tuner.trial.recycling import WorkerReplacedError
 from tuner.trial.trainable import REPORT
 
@@ -19,18 +20,20 @@ from tuner.trial.trainable import REPORT
 class Trials:
     """A recorder over a journal, and what Ray would tell it."""
 
-    def __init__(self, folder, *, epochs=None):
+    def __init__(self, folder, *, report_timeout_s=3600):
         self.folder = folder
         self.seen = []
         self.stopped = set()
         self.settled = []
         self.journal = Journal.open(folder, clock=Clock())
+        self.history = fold(read(folder))
         self.recorder = Recorder(
             self.journal,
+            self.history,
             [self.seen.append],
-            stopped=self.stopped,
-            epochs=epochs or {},
-            settle=lambda *told: self.settled.append(told),
+            is_stopped=self.stopped.__contains__,
+            settle=lambda *settled: self.settled.append(settled),
+            report_timeout_s=report_timeout_s,
         )
 
     def start(self, number):
@@ -121,17 +124,24 @@ def test_a_disk_that_is_full_is_no_fault_of_the_trial(trials):
     trials.complete(0)
     assert (type(trials.recorder.error), str(trials.recorder.error)) == (StorageError, "m")
     trials.result(1, 1)
-    trials.recorder.interrupt_live()
+    trials.recorder.interrupt_running()
     assert [e[0] for e in trials.events()] == ["trial_started", "trial_started"]
     assert trials.settled == []
 
 
-def test_an_epoch_that_is_run_again_is_not_told_again_but_its_checkpoint_is(tmp_path):
-    trials = Trials(make_folder(tmp_path / "digits"), epochs={"00000": 3})
+def test_an_epoch_that_is_run_again_is_not_journaled_again_but_its_checkpoint_is(tmp_path):
+    folder = make_folder(tmp_path / "digits")
+    before = Trials(folder)
+    before.start(0)
+    for epoch in (1, 2, 3):
+        before.result(0, epoch)
+    before.recorder.interrupt_running()
+    before.journal.close()
+    trials = Trials(folder)
     trials.start(0)
     trials.result(0, 3, {"epoch": 3, "path": "trials/00000/checkpoints/3/s", "sha256": "0" * 64})
     trials.result(0, 4)
-    assert [e[0] for e in trials.events()] == ["trial_started", "checkpoint", "result"]
+    assert [e[0] for e in trials.events()[5:]] == ["trial_started", "checkpoint", "result"]
     assert trials.events()[-1] == ("result", "00000", 4)
 
 
@@ -173,8 +183,8 @@ def test_the_cause_of_a_death_is_read_from_where_ray_wrote_it(trials, tmp_path):
     assert trials.events()[1][3] == {"kind": "oom", "message": "1 GB used"}
 
 
-def test_a_process_that_dies_after_long_silence_has_hung(trials, monkeypatch):
-    monkeypatch.setattr(trials.recorder, "_report_timeout_s", 0)
+def test_a_process_that_dies_after_long_silence_has_hung(tmp_path):
+    trials = Trials(make_folder(tmp_path / "digits"), report_timeout_s=0)
     trials.start(0)
     trials.recorder.on_trial_error(0, [], trial(0))
     assert trials.events()[1][3]["kind"] == "timeout"
@@ -185,7 +195,7 @@ def test_what_still_runs_at_the_end_is_interrupted(trials):
     for number in (1, 0, 2):
         trials.start(number)
     trials.complete(1)
-    trials.recorder.interrupt_live()
+    trials.recorder.interrupt_running()
     assert trials.events()[-2:] == [
         ("trial_ended", "00000", "interrupted"),
         ("trial_ended", "00002", "interrupted"),
@@ -206,3 +216,48 @@ def test_a_journal_that_cannot_be_written_is_kept_as_the_error_and_nothing_is_sh
     assert isinstance(trials.recorder.error, JournalError)
     assert [e["event"] for e in trials.seen] == ["trial_started"]
     assert len(trials.events()) == 1
+
+
+def test_the_history_is_as_new_as_the_event_that_an_observer_sees(trials):
+    seen = []
+    trials.recorder = Recorder(
+        trials.journal,
+        trials.history,
+        [lambda event: seen.append((event["event"], trials.history.trials["00000"].status))],
+        is_stopped=lambda trial_id: False,
+        settle=lambda *settled: None,
+    )
+    trials.start(0)
+    trials.complete(0)
+    assert seen == [("trial_started", "running"), ("trial_ended", "completed")]
+
+
+CRASH = Failure("crash", "gone")
+
+
+def test_a_crash_is_tried_again_twice() -> None:
+    retries = Retries()
+    assert [retries.grants("0", epoch, CRASH) for epoch in (1, 2, 3)] == [True, True, False]
+    assert retries.grants("1", 1, CRASH)
+
+
+def test_a_crash_that_repeats_in_its_epoch_is_not_tried_a_third_time() -> None:
+    retries = Retries()
+    assert [retries.grants("0", 4, CRASH) for _ in range(2)] == [True, False]
+
+
+def test_a_lost_node_is_not_the_trials_fault() -> None:
+    retries = Retries()
+    assert all(retries.grants("0", 1, Failure("node_lost", "gone")) for _ in range(9))
+    assert retries.grants("0", 1, CRASH)
+
+
+@pytest.mark.parametrize("kind", sorted(set(FAILURE_KINDS) - {"crash", "node_lost"}))
+def test_what_would_end_the_same_is_not_tried_again(kind: str) -> None:
+    assert not Retries().grants("0", 1, Failure(kind, "why"))
+
+
+def test_a_device_that_is_no_longer_usable_is_tried_once_more() -> None:
+    retries = Retries()
+    poisoned = Failure("exception", "device-side assert", poisoned=True)
+    assert [retries.grants("0", epoch, poisoned) for epoch in (1, 5)] == [True, False]

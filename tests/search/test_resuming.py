@@ -4,8 +4,16 @@ import pytest
 from synthetic import Writer, make_folder
 
 from tuner.errors import JournalError, UsageError
+from tuner.record.folder import ExperimentFolder
+from tuner.record.history import History
 from tuner.record.journal import read
-from tuner.search.resuming import Extension, Past, assignment_of, newest_checkpoint
+from tuner.search.resuming import (
+    Extension,
+    assignment_of,
+    newest_checkpoint,
+    restored,
+    unfinished,
+)
 
 
 @pytest.fixture
@@ -13,19 +21,17 @@ def writer(tmp_path):
     return Writer(make_folder(tmp_path / "digits"))
 
 
-def past_of(writer):
+def resumed(writer, scheduler=None):
+    """The history of a killed search, as its resume restores it."""
     writer.kill()
-    return Past.of(read(writer.folder), metric="val_accuracy")
+    history = History(metrics=["val_accuracy"])
+    for _ in restored(read(writer.folder), history, scheduler, "val_accuracy"):
+        pass
+    return history
 
 
-def test_a_new_experiment_has_no_past():
-    past = Past()
-    assert (past.resumed, past.unfinished(), list(past.reports()), past.last_epochs()) == (
-        False,
-        [],
-        [],
-        {},
-    )
+def test_a_new_experiment_has_nothing_to_go_on_with():
+    assert unfinished(History()) == []
 
 
 def test_ended_trials_are_left_alone_and_the_others_come_in_order_of_creation(writer):
@@ -34,25 +40,42 @@ def test_ended_trials_are_left_alone_and_the_others_come_in_order_of_creation(wr
     writer.trial(1, [0.1], end="stopped")
     writer.trial(2, [0.1], error=("nan", "m"))
     writer.trial(3, [], end="interrupted")
-    past = past_of(writer)
-    assert [trial.trial_id for trial in past.unfinished()] == ["00003", "00004"]
-    assert past.last_epochs() == {"00000": 1, "00001": 1, "00002": 1, "00003": 0, "00004": 1}
-    assert past.resumed
+    history = resumed(writer)
+    assert [trial.trial_id for trial in unfinished(history)] == ["00003", "00004"]
+    last = {trial_id: trial.last_epoch for trial_id, trial in history.trials.items()}
+    assert last == {"00000": 1, "00001": 1, "00002": 1, "00003": 0, "00004": 1}
 
 
-def test_reports_come_in_the_order_of_the_journal(writer):
+def test_a_scheduler_and_a_searcher_see_reports_in_the_order_of_the_journal(writer):
+    class Scheduler:
+        def __init__(self):
+            self.seen = []
+
+        def record(self, trial_id, epoch, metrics):
+            self.seen.append((trial_id, epoch, metrics["val_accuracy"]))
+            return True
+
     writer.trial(1, [0.1, 0.2], end=None)
     writer.trial(0, [0.3])
-    told = [(trial_id, epoch) for trial_id, epoch, _ in past_of(writer).reports()]
-    assert told == [("00001", 1), ("00001", 2), ("00000", 1)]
+    writer.kill()
+    events = list(read(writer.folder))
+    scheduler = Scheduler()
+    assert list(restored(events, History(), scheduler, "val_accuracy")) == events
+    assert scheduler.seen == [("00001", 1, 0.1), ("00001", 2, 0.2), ("00000", 1, 0.3)]
+
+
+def test_only_what_a_driver_needs_is_remembered(writer):
+    writer.trial(0, [0.1, 0.2], end=None)
+    [trial] = unfinished(resumed(writer))
+    assert [set(report.metrics) for report in trial.results] == [{"val_accuracy"}] * 2
 
 
 def test_a_trial_goes_on_from_its_newest_checkpoint(writer):
     trial_id = writer.trial(0, [0.1, 0.2, 0.3], end=None, config={"lr": 0.5})
     writer.checkpoint(trial_id, 1)
     path = writer.checkpoint(trial_id, 2)
-    [trial] = past_of(writer).unfinished()
-    assignment, warnings = assignment_of(writer.folder, trial)
+    [trial] = unfinished(resumed(writer))
+    assignment, warnings = assignment_of(ExperimentFolder(writer.folder), trial)
     assert warnings == []
     assert (assignment.trial_id, assignment.config, assignment.epoch) == ("00000", {"lr": 0.5}, 2)
     assert assignment.checkpoint["path"] == path.relative_to(writer.folder).as_posix()
@@ -64,16 +87,16 @@ def test_a_damaged_checkpoint_is_told_and_passed_over(writer):
         path = writer.checkpoint(trial_id, epoch)
     path.write_bytes(b"half")
     (path.parent.parent / "2" / "state.pt").unlink()
-    [trial] = past_of(writer).unfinished()
-    checkpoint, wrong = newest_checkpoint(writer.folder, trial)
+    [trial] = unfinished(resumed(writer))
+    checkpoint, wrong = newest_checkpoint(ExperimentFolder(writer.folder), trial)
     assert checkpoint.epoch == 1
     assert ["is not what was written" in wrong[0], "is missing" in wrong[1]] == [True, True]
 
 
 def test_without_a_whole_checkpoint_it_begins_anew(writer):
     writer.trial(0, [0.1], end=None)
-    [trial] = past_of(writer).unfinished()
-    assignment, warnings = assignment_of(writer.folder, trial)
+    [trial] = unfinished(resumed(writer))
+    assignment, warnings = assignment_of(ExperimentFolder(writer.folder), trial)
     assert (assignment.epoch, assignment.checkpoint, warnings) == (0, None, [])
 
 
@@ -81,26 +104,23 @@ def test_a_checkpoint_ahead_of_its_report_is_not_used(writer):
     trial_id = writer.trial(0, [0.1], end=None)
     writer.checkpoint(trial_id, 1)
     writer.checkpoint(trial_id, 2)
-    [trial] = past_of(writer).unfinished()
-    assert newest_checkpoint(writer.folder, trial)[0].epoch == 1
+    [trial] = unfinished(resumed(writer))
+    assert newest_checkpoint(ExperimentFolder(writer.folder), trial)[0].epoch == 1
 
 
 def test_a_report_without_the_objective_is_damage(writer):
     writer.add("trial_started", trial_id="00001", config={})
     writer.add("result", trial_id="00001", epoch=3, metrics={"x": 1})
     with pytest.raises(JournalError, match="of trial 00001, epoch 3, lacks the objective 'val_acc"):
-        past_of(writer)
+        resumed(writer)
 
 
 def test_failed_trials_go_on_when_asked(writer):
     writer.trial(0, [0.1], end="completed")
     writer.trial(1, [0.1], error=("crash", "m"))
-    writer.kill()
-    events = list(read(writer.folder))
-    metric = "val_accuracy"
-    assert Past.of(events, metric=metric).unfinished() == []
-    again = Past.of(events, metric=metric, retry_failed=True)
-    assert [t.trial_id for t in again.unfinished()] == ["00001"]
+    history = resumed(writer)
+    assert unfinished(history) == []
+    assert [t.trial_id for t in unfinished(history, retry_failed=True)] == ["00001"]
 
 
 def test_an_extension_changes_what_it_says_and_nothing_else():
@@ -116,10 +136,10 @@ def test_an_extension_changes_what_it_says_and_nothing_else():
 def test_a_trial_keeps_its_own_seed(writer):
     writer.add("trial_started", trial_id="00000", config={"lr": 0.1}, seed=9)
     writer.add("result", trial_id="00000", epoch=1, metrics={"val_accuracy": 0.5})
-    (trial,) = past_of(writer).unfinished()
-    assert assignment_of(writer.folder, trial)[0].seed == 9
+    (trial,) = unfinished(resumed(writer))
+    assert assignment_of(ExperimentFolder(writer.folder), trial)[0].seed == 9
     again = Writer(writer.folder, resumed=True)
     again.checkpoint("00000", 1)
-    (trial,) = past_of(again).unfinished()
-    assignment = assignment_of(writer.folder, trial)[0]
+    (trial,) = unfinished(resumed(again))
+    assignment = assignment_of(ExperimentFolder(writer.folder), trial)[0]
     assert (assignment.epoch, assignment.seed) == (1, 9)

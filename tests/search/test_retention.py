@@ -1,6 +1,8 @@
 """Which checkpoints stay on the disk."""
 
+import shutil
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from hypothesis import given
@@ -8,14 +10,19 @@ from hypothesis import strategies as st
 
 from tuner.record.history import fold
 from tuner.search.retention import Retention
+from tuner.spec.sections import Objective
 
 
 class Disk:
-    """Writes checkpoints as a trial does, and tells of them as the journal does."""
+    """Writes checkpoints as a trial does, and notifies of them as the recorder does."""
 
-    def __init__(self, folder, *, mode="min", earlier=None):
+    def __init__(self, folder, *, mode="min", earlier=()):
         self.folder = folder
-        self.tell = Retention(folder, metric="m", mode=mode, earlier=earlier or {})
+        objective = Objective(metric="m", mode=mode)
+        self.history = fold(earlier, objective)
+        self.retention = Retention(
+            folder, self.history, objective, remove=partial(shutil.rmtree, ignore_errors=True)
+        )
         self.events = []
 
     def epoch(self, epoch, value, trial_id="00001"):
@@ -29,9 +36,10 @@ class Disk:
         self.event("checkpoint", trial_id, epoch, path=path, sha256="0" * 64)
 
     def event(self, event, trial_id, epoch, **fields):
-        told = {"event": event, "time": 1.0, "trial_id": trial_id, "epoch": epoch, **fields}
-        self.events.append(told)
-        self.tell(told)
+        record = {"event": event, "time": 1.0, "trial_id": trial_id, "epoch": epoch, **fields}
+        self.events.append(record)
+        self.history.apply(record)
+        self.retention(record)
 
     def there(self, trial_id="00001"):
         folder = self.folder / "trials" / trial_id / "checkpoints"
@@ -76,7 +84,7 @@ def test_a_resume_goes_on_with_what_the_run_before_kept(tmp_path):
     before = Disk(tmp_path)
     for epoch, value in enumerate([0.5, 0.2, 0.4], start=1):
         before.epoch(epoch, value)
-    after = Disk(tmp_path, earlier=fold(before.events).trials)
+    after = Disk(tmp_path, earlier=before.events)
     after.epoch(4, 0.3)
     assert after.there() == [2, 4]
 
@@ -85,8 +93,7 @@ def test_a_trial_that_goes_back_keeps_what_it_writes_now(tmp_path):
     before = Disk(tmp_path)
     for epoch, value in enumerate([0.5, 0.2, 0.4], start=1):
         before.epoch(epoch, value)
-    earlier = fold(before.events).trials
-    after = Disk(tmp_path, earlier=earlier)
+    after = Disk(tmp_path, earlier=before.events)
     after.checkpoint(1)  # both later ones were damaged: it began anew
     assert 1 in after.there()
 

@@ -6,6 +6,7 @@ import pytest
 from synthetic import Writer, make_folder
 
 from tuner.errors import JournalError, SpecError, UsageError
+from tuner.planning.validation import validate
 from tuner.search import run as driver
 from tuner.search.run import resume_experiment, run_experiment
 from tuner.spec.experiment import build_spec
@@ -34,11 +35,9 @@ def spec(tmp_path):
 
 @pytest.fixture
 def no_search(monkeypatch):
-    """Everything but the search itself; the specs that would be searched."""
+    """Everything but the search itself; the runs that would search."""
     searched = []
-    monkeypatch.setattr(
-        driver, "_run", lambda spec, journal, past, upkeep: searched.append((spec, past))
-    )
+    monkeypatch.setattr(driver.SearchRun, "search", lambda run: searched.append(run))
     return searched
 
 
@@ -74,9 +73,8 @@ def test_a_resume_takes_the_folder_where_it_lies_now(spec, no_search, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     moved = spec.folder.rename(tmp_path / "elsewhere" / "renamed")
     resume_experiment(moved)
-    resumed, past = no_search[-1]
+    resumed = no_search[-1].spec
     assert resumed.folder.resolve() == moved.resolve()
-    assert past.resumed
     assert resumed.search == spec.search
 
 
@@ -94,7 +92,8 @@ def test_a_damaged_journal_is_not_built_upon(tmp_path, no_search):
     assert not no_search
 
 
-def test_what_to_do_after_an_interruption_is_told_without_the_journal(spec, no_search):
-    run_experiment(spec)
-    (spec.folder / "journal.jsonl").write_text("not a journal")
-    assert driver._go_on(spec).endswith(f" resume {spec.folder}")
+def test_a_validated_spec_is_taken_as_it_is(spec, no_search, monkeypatch):
+    validated = validate(spec)
+    monkeypatch.setattr(driver, "validate", None)
+    run_experiment(validated)
+    assert no_search[0].spec is validated

@@ -7,24 +7,24 @@ import threading
 import pytest
 
 from tuner.errors import InterruptedSearchError
-from tuner.search import stopping as ending
-from tuner.search.stopping import Ending
+from tuner.search import stopping
+from tuner.search.stopping import StopRequest
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_is_the_end_and_a_second_one_is_not_held_back(number):
     before = signal.getsignal(number)
-    with Ending(None) as ends:
-        assert not ends.has_come()
+    with StopRequest(None) as ends:
+        assert not ends.requested
         os.kill(os.getpid(), number)
-        assert (ends.has_come(), ends.signal) == (True, number)
+        assert (ends.requested, ends.signal) == (True, number)
         assert signal.getsignal(number) is before
     assert InterruptedSearchError("m", ends.signal).exit_code == 128 + number
 
 
 def test_handlers_are_given_back():
     before = signal.getsignal(signal.SIGTERM)
-    with Ending(None):
+    with StopRequest(None):
         assert signal.getsignal(signal.SIGTERM) is not before
     assert signal.getsignal(signal.SIGTERM) is before
 
@@ -34,7 +34,7 @@ def test_in_another_thread_signals_are_left_alone():
     seen = []
 
     def run():
-        with Ending(None):
+        with StopRequest(None):
             seen.append(signal.getsignal(signal.SIGTERM))
 
     thread = threading.Thread(target=run)
@@ -45,8 +45,8 @@ def test_in_another_thread_signals_are_left_alone():
 
 def test_time_runs_out(monkeypatch):
     now = 100.0
-    monkeypatch.setattr(ending.time, "monotonic", lambda: now)
-    ends = Ending(60)
-    assert not ends.has_come()
+    monkeypatch.setattr(stopping.time, "monotonic", lambda: now)
+    ends = StopRequest(60)
+    assert not ends.requested
     now = 160.0
-    assert (ends.has_come(), ends.signal) == (True, None)
+    assert (ends.requested, ends.signal) == (True, None)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from synthetic import Writer, make_folder
+from synthetic import TRAINABLE, Writer, make_folder
 
 from tuner.errors import SpecError, UsageError
 from tuner.search.searchers._background import BackgroundSearch
@@ -43,7 +43,7 @@ def spec(earlier: Path, **changes: Any) -> ExperimentSpec:
             "search": search,
             "training": {"model": "cnn", "dataset": "digits", "width": 8},
             "objective": {"metric": "val_accuracy", "mode": "max"},
-            "trainable": "tuner.trial.trainable:train",
+            "trainable": TRAINABLE,
             "scheduler": {"max_t": 10},
             "num_samples": 4,
             "storage": str(earlier.parent),

@@ -10,17 +10,20 @@ from typing import Any
 
 import pytest
 
-from tuner.search.searchers.bohb import BOHBSearch
+from tuner.search.searchers._learning import LearningSearch
+from tuner.search.searchers.bohb import BOHB
 from tuner.testing import SearcherContract
 from tuner.testing.searcher_contract import SPACE
 
+MODEL = BOHB(random_share=0.05, candidates=64)
 
-class Unseeded(BOHBSearch):
+
+class Unseeded(LearningSearch):
     def __init__(self, *arguments: Any, seed: int = 0, **settings: Any) -> None:
         super().__init__(*arguments, seed=random.randrange(2**31), **settings)
 
 
-class Unbounded(BOHBSearch):
+class Unbounded(LearningSearch):
     def suggest(self, trial_id: str) -> Any:
         config = super().suggest(trial_id)
         return {**config, "lr": 50.0} if isinstance(config, dict) else config
@@ -33,19 +36,19 @@ class Unbounded(BOHBSearch):
         (Unbounded, "test_suggests_plain_values_of_the_space"),
     ],
 )
-def test_what_breaks_a_search_is_caught(kind: type[BOHBSearch], check: str) -> None:
+def test_what_breaks_a_search_is_caught(kind: type[LearningSearch], check: str) -> None:
     with pytest.raises((AssertionError, ValueError)):
         getattr(CONTRACTS[kind](), check)()
 
 
 class UnseededContract(SearcherContract):
     def make(self, space: Any = SPACE, **settings: Any) -> Any:
-        return Unseeded(space, **{"metric": "loss", "mode": "min", **settings})
+        return Unseeded(MODEL, space, **{"metric": "loss", "mode": "min", **settings})
 
 
 class UnboundedContract(SearcherContract):
     def make(self, space: Any = SPACE, **settings: Any) -> Any:
-        return Unbounded(space, **{"metric": "loss", "mode": "min", **settings})
+        return Unbounded(MODEL, space, **{"metric": "loss", "mode": "min", **settings})
 
 
 CONTRACTS = {Unseeded: UnseededContract, Unbounded: UnboundedContract}

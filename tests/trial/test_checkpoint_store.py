@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuner.errors import CheckpointError, StorageError
-from tuner.record.digest import sha256_of
+from tuner.record.checkpoints import sha256_of
 from tuner.trial.checkpoint_store import CheckpointStore, load_state
 
 STATE = {"model": {"w": torch.arange(3.0)}, "epoch": 2}

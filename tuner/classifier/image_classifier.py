@@ -22,15 +22,13 @@ import torch.distributed as dist
 from torch import nn
 
 from tuner.classifier.augment import Augmentation
-from tuner.classifier.batches import Batcher, plan_epoch, shards
+from tuner.classifier.batches import Batcher, image_set, plan_epoch, shards
 from tuner.classifier.blueprint import blueprint_of
 from tuner.classifier.catalog import METRICS, MODELS
 from tuner.classifier.collectives import Ranks
-from tuner.classifier.image_set import image_set
-from tuner.classifier.loss import CrossEntropy
 from tuner.classifier.optimizer import build_lr_schedule, build_optimizer, next_lr
 from tuner.classifier.precision import Precision, choose, hardware
-from tuner.classifier.replica import Replica, Setup
+from tuner.classifier.replica import CrossEntropy, Replica, Setup
 from tuner.classifier.settings import ClassifierSettings, check_settings
 from tuner.classifier.transfer import freeze, load_weights, matching, start_from
 from tuner.errors import SpecError

@@ -80,7 +80,7 @@ def build_lr_schedule(
         )
     if settings.lr_schedule == "triangular":
         return LambdaLR(optimizer, partial(_triangular, steps=steps))
-    return LambdaLR(optimizer, _constant)
+    return LambdaLR(optimizer, lambda _step: 1.0)
 
 
 def next_lr(schedule: LRScheduler, *, steps: int) -> float:
@@ -92,10 +92,6 @@ def next_lr(schedule: LRScheduler, *, steps: int) -> float:
     if schedule.last_epoch < steps - 1:
         schedule.step()
     return used
-
-
-def _constant(_step: int) -> float:
-    return 1.0
 
 
 def _triangular(step: int, *, steps: int) -> float:

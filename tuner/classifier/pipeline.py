@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any
 
 import torch
@@ -47,28 +48,22 @@ def cuts(costs: Sequence[float], stages: int) -> list[range]:
     >>> cuts([1, 1, 1, 5], 2)
     [range(0, 3), range(3, 4)]
     """
-    count = len(costs)
-    if not 1 <= stages <= count:
-        raise ValueError(f"`stages` must be from 1 to the number of layers, {count}, got {stages}")
-    # best[k][end]: (cost of the dearest of k + 1 stages over the first `end`, where the last began)
-    best = [{end: (sum(costs[:end]), 0) for end in range(1, count + 1)}]
-    for stage in range(1, stages):
-        before = best[-1]
-        best.append(
-            {
-                end: min(
-                    (max(before[start][0], sum(costs[start:end])), start)
-                    for start in range(stage, end)
-                )
-                for end in range(stage + 1, count + 1)
-            }
+    if not 1 <= stages <= len(costs):
+        most = f"the number of layers, {len(costs)}"
+        raise ValueError(f"`stages` must be from 1 to {most}, got {stages}")
+
+    @cache
+    def best(end: int, stages: int) -> tuple[float, list[range]]:
+        """The cost of the dearest of so many stages over the first `end` layers, and the stages."""
+        if stages == 1:
+            return sum(costs[:end]), [range(end)]
+        cost, start = min(
+            (max(best(start, stages - 1)[0], sum(costs[start:end])), start)
+            for start in range(stages - 1, end)
         )
-    ranges, end = [], count
-    for table in reversed(best):
-        start = table[end][1]
-        ranges.append(range(start, end))
-        end = start
-    return ranges[::-1]
+        return cost, [*best(start, stages - 1)[1], range(start, end)]
+
+    return best(len(costs), stages)[1]
 
 
 def micro_batches(count: int, most: int) -> int:

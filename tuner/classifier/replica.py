@@ -7,6 +7,7 @@ Ranks that hold replicas divide each batch among them and average their gradient
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -14,12 +15,12 @@ from math import ceil
 from typing import Any, cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from tuner.classifier.batches import Batcher, Epoch, Shard, micro_shards
 from tuner.classifier.collectives import Ranks
-from tuner.classifier.loss import CrossEntropy
 from tuner.classifier.micro_batch import MicroBatch
 from tuner.classifier.precision import Precision
 from tuner.classifier.settings import ClassifierSettings
@@ -29,6 +30,37 @@ from tuner.trial.state import host_copy
 OVERLAPPING = ("cuda",)  # where ranks exchange gradients while they still compute
 EVALUATION_BATCH = 125  # images that a rank evaluates at once on a CPU: more only takes memory
 CUDA_EVALUATION_BATCH = 1000  # on a GPU, where memory allows
+
+
+@dataclass(frozen=True, slots=True)
+class CrossEntropy:
+    """Sums over images, computed in `dtype`, since autocast's half precision has too few digits.
+
+    smoothing: of the labels, in training alone. test_time_flip: an evaluation averages the logits
+    of an image and its mirror image.
+    """
+
+    dtype: torch.dtype
+    smoothing: float = 0.0
+    test_time_flip: bool = False
+
+    def training(self, logits_NK: Tensor, labels_N: Tensor) -> Tensor:
+        """The sum of what is minimised."""
+        return self._sum(logits_NK, labels_N, self.smoothing)
+
+    def views(self, x_NCHW: Tensor) -> list[Tensor]:
+        """The variants of these images that an evaluation averages over."""
+        return [x_NCHW, x_NCHW.flip(3)] if self.test_time_flip else [x_NCHW]
+
+    def evaluated(self, views: Sequence[Tensor], labels_N: Tensor) -> Tensor:
+        """(sum of the loss, number right), in float64, by the logits_NK of each view."""
+        logits_NK = torch.stack(list(views)).mean(0)
+        right = (logits_NK.argmax(1) == labels_N).sum()
+        return torch.stack([self._sum(logits_NK, labels_N).double(), right.double()])
+
+    def _sum(self, logits_NK: Tensor, labels_N: Tensor, smoothing: float = 0.0) -> Tensor:
+        logits_NK = logits_NK.to(self.dtype)
+        return F.cross_entropy(logits_NK, labels_N, reduction="sum", label_smoothing=smoothing)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,16 +32,13 @@ else:
     _ModelSettings = create_model("_ModelSettings", __base__=Settings, **_fields_of_models())
 
 
-def _known_model(name: str) -> str:
-    if name not in MODELS:
-        raise FaultsError(unknown("", "model", name, MODELS))
-    return name
+def _one_of(known: Mapping[str, object], what: str) -> AfterValidator:
+    def check(name: str) -> str:
+        if name not in known:
+            raise FaultsError(unknown("", what, name, known))
+        return name
 
-
-def _known_dataset(name: str) -> str:
-    if name not in DATASETS:
-        raise FaultsError(unknown("", "dataset", name, DATASETS))
-    return name
+    return AfterValidator(check)
 
 
 def _patterns(raw: object) -> object:
@@ -58,8 +55,8 @@ class ClassifierSettings(_ModelSettings):
     `model_settings` fills in the model's own default.
     """
 
-    model: Annotated[str, AfterValidator(_known_model)] = "cnn"
-    dataset: Annotated[str, AfterValidator(_known_dataset)] = "digits"
+    model: Annotated[str, _one_of(MODELS, "model")] = "cnn"
+    dataset: Annotated[str, _one_of(DATASETS, "dataset")] = "digits"
     data_dir: str | None = Field(None, description="None: $TUNER_DATA, else ~/.cache/tuner")
     split_seed: int = Field(0, ge=0, description="of the split; the same for every trial")
 

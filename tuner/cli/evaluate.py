@@ -49,7 +49,7 @@ def evaluate(
 def _exported(name: str, storage: str | None) -> Export | None:
     """The export in the folder `name`; None where there is none, or an experiment has the name."""
     from tuner.export.read import is_export, read_export
-    from tuner.record.folder import find_experiment
+    from tuner.record.storage import find_experiment
 
     if not is_export(name):
         return None
@@ -64,11 +64,11 @@ def _evaluate_best(
     name: str, storage: str | None, trial_id: str | None, data_dir: str | None
 ) -> dict[str, Any]:
     from tuner.export import evaluate as evaluation
-    from tuner.results.best import handed_over
+    from tuner.results.best import best_model
 
-    pick = handed_over(tuner.load_results(name, storage), trial_id)
+    pick = best_model(tuner.load_results(name, storage), trial_id)
     announce_code(pick.results)
-    return {**evaluation.evaluate(pick.results, pick.trial_id, data_dir=data_dir), **pick.told}
+    return {**evaluation.evaluate(pick.results, pick.trial_id, data_dir=data_dir), **pick.origin}
 
 
 def _evaluate_export(export: Export, data_dir: str | None) -> dict[str, Any]:

@@ -40,9 +40,9 @@ def export(
         raise UsageError("export needs --to DIR; only the table of --trials FILE goes without")
     results = tuner.load_results(name, storage)
     if trials is not None:
-        from tuner.results.trials_table import write_trials
+        from tuner.results.tables import write_table
 
-        click.echo(str(write_trials(results, trials)))
+        click.echo(str(write_table(results.dataframe(), trials)))
     if to is not None:
         click.echo(str(tuner.export_model(results, to, trial_id=trial_id, formats=formats)))
     return 0

@@ -25,11 +25,10 @@ def print_json(document: object) -> None:
 
 def announce_code(results: Results) -> None:
     """Say whose code an experiment is about to import, and what else its spec reaches out to."""
-    announce_import(results.spec.get("trainable"), results.name)
-    training = results.spec.get("training")
-    named = {"log": results.spec.get("log")}
-    if isinstance(training, dict):
-        named |= {f"training.{name}": training.get(name) for name in ("data_dir", "start_from")}
+    spec = results.spec
+    announce_import(spec.trainable, results.name)
+    named: dict[str, Any] = {"log": ", ".join(spec.log)}
+    named |= {f"training.{name}": spec.training.get(name) for name in ("data_dir", "start_from")}
     for name, value in named.items():
         if value:
             click.echo(printable(f"using {name} {value}, which {results.name} names"), err=True)
@@ -48,9 +47,9 @@ def announce_import(trainable: object, source: str) -> None:
 def print_outcome(results: Results, *, evaluate: bool, as_json: bool) -> int:
     """Print what came of a search; its exit code."""
     from tuner.reporting.experiment_text import summary
-    from tuner.results.confirmations import confirmation_of
+    from tuner.results.confirmation import confirmation_of
 
-    if results.spec.get("confirms") and (confirmation := confirmation_of(results)):
+    if results.is_confirmation and (confirmation := confirmation_of(results)):
         return print_confirmation(confirmation, evaluate=evaluate, as_json=as_json)
     try:
         test = _test_metrics(results, results.get_best_trial().trial_id, evaluate=evaluate)

@@ -38,5 +38,5 @@ def refine(name: str, points: int, to: str | None, storage: str | None, as_json:
     if as_json:
         print_json(refinement_json(refined, path))
     else:
-        click.echo(refinement_text(refined, path, results.spec["search"]["space"]))
+        click.echo(refinement_text(refined, path, results.document["spec"]["search"]["space"]))
     return 0

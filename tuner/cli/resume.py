@@ -32,13 +32,11 @@ def resume(
 ) -> int:
     """Go on with the interrupted experiment NAME."""
     from tuner.cluster import connect as cluster
-    from tuner.places import storage_of
     from tuner.search.resuming import Extension
-    from tuner.spec.experiment import build_spec
 
     before = tuner.load_results(name, storage)
     announce_code(before)
-    spec = build_spec({**before.spec, "storage": storage_of(before.folder)}, str(before.folder))
+    spec = before.spec
     with cluster.connect(address, spec=spec):
         cluster.await_room(spec.resources, wait_for_resources)
         more = Extension(add_samples or 0, time_budget, retry_failed)

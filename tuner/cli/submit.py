@@ -33,8 +33,7 @@ def submit(
     has ended, and exits with the search's code; with Ctrl-C the job goes on.
     """
     from tuner.cluster.jobs import connected, entry, refuse_relative
-    from tuner.places import is_url, local
-    from tuner.spec.experiment import default_storage
+    from tuner.places import default_storage, is_url, local
 
     directory = Path.cwd()
     if (resume is None) == (experiment is None):

@@ -14,9 +14,8 @@ from tuner.cli import options
 @options.storage
 def tensorboard(name: str, port: int, storage: str | None) -> int:
     """Open TensorBoard on experiment NAME, on this machine only."""
-    from tuner.record.remote.mirror import curves_followed
     from tuner.reporting.tensorboard_server import serve
 
     results = tuner.load_results(name, storage)
-    with curves_followed(results.folder):
+    with results.files.event_files_synced():
         return serve(results.folder, port=port)

@@ -16,7 +16,6 @@ from tuner import ray_compat
 from tuner.cluster import access
 from tuner.cluster.connect import connect
 from tuner.cluster.joined.nodes import Node, how_soon, list_nodes
-from tuner.cluster.joined.preflight import marker_in, why_not_shared
 from tuner.cluster.joined.run_on_nodes import Reply, RunOnEach, run_on_each
 from tuner.cluster.sessions import listeners, sessions
 from tuner.doctor import exposure, machine, storage
@@ -24,6 +23,7 @@ from tuner.doctor.finding import Finding, Level, size
 from tuner.doctor.versions import installed_version
 from tuner.errors import UsageError
 from tuner.places import is_url
+from tuner.record.sharing import marker_in, why_not_shared
 
 _PROBE_S = 60  # how long a cluster may take to answer one who shows no token
 _COMPARED = ("tuner", "torch", "numpy")  # Ray's and Python's versions are compared by joining

@@ -12,11 +12,10 @@ from tuner.doctor import cluster, exposure, machine, versions
 from tuner.doctor import storage as storages
 from tuner.doctor.finding import Finding
 from tuner.errors import UsageError
-from tuner.places import is_url
+from tuner.places import default_storage, is_url
 from tuner.record.events import COMPLETED, INTERRUPTED
-from tuner.record.folder import storage_folder
+from tuner.record.storage import storage_folder
 from tuner.results.listing import list_experiments
-from tuner.spec.experiment import default_storage
 from tuner.wording import program
 
 

@@ -8,14 +8,13 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
 
 import psutil
 
 from tuner.doctor.finding import GIB, Finding, size
 from tuner.errors import UsageError
 from tuner.places import is_url
-from tuner.record.remote.objects import Objects
+from tuner.record.sharing import round_trips_ms
 
 _LEAST_FREE = GIB // 2
 _SLOW_FOLDER_MS = 100
@@ -84,19 +83,8 @@ def free_space(topic: str, name: str, folder: Path, advice: str) -> Finding:
 
 def check_store(url: str, times: int = 3, *, slow_ms: float = _SLOW_STORE_MS) -> Iterator[Finding]:
     """Whether objects can be written, read and removed below `url`, and how fast."""
-    name = f".tuner-doctor-{uuid4().hex}"
-    took = []
     try:
-        objects = Objects(url)
-        for _ in range(times):
-            data = os.urandom(_BYTES)
-            begin = time.perf_counter()
-            objects.write(name, data)
-            read = objects.read(name)
-            took.append(1000 * (time.perf_counter() - begin))
-            if read != data:
-                raise OSError(0, "what is read is not what was just written")
-        objects.remove(name)
+        took = round_trips_ms(url, times)
     except UsageError as error:
         yield Finding("storage", "writable", str(error), "broken", "install what it names")
         return

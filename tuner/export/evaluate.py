@@ -12,11 +12,9 @@ from tuner.classifier.transfer import EXPORTED
 from tuner.errors import CheckpointError, TunerError, UsageError
 from tuner.export.read import Export
 from tuner.record.checkpoints import Checkpoint
-from tuner.record.folder import read_json, write_document
-from tuner.record.plain_files import check_folder
-from tuner.record.remote import mirror
+from tuner.record.folder import ExperimentFolder
 from tuner.results.results import Results
-from tuner.spec.experiment import build_spec
+from tuner.spec.experiment import ExperimentSpec
 from tuner.trial.checkpoint_store import load_state
 from tuner.trial.context import with_trial_seed
 from tuner.trial.learner import Learner
@@ -39,7 +37,7 @@ def evaluate(
     known = recorded_test(results.folder, trial.trial_id, checkpoint)
     if known is not None:
         return known
-    spec = build_spec(results.spec, str(results.folder))
+    spec = results.spec
     constants = with_trial_seed(spec.constants, trial.seed)
     learner = _learner(spec.trainable, trial.config, constants, data_dir)
     state = load_state(checkpoint.path, None)  # `best_checkpoint` has compared its digest
@@ -68,12 +66,12 @@ def evaluate_export(export: Export, *, data_dir: str | None = None) -> dict[str,
     return _measure(learner, config.trial_id, config.epoch, config.checkpoint_sha256)
 
 
-def can_evaluate(spec: Mapping[str, Any]) -> bool:
+def can_evaluate(spec: ExperimentSpec) -> bool:
     """Whether the trainable that a resolved spec names can measure a test split.
 
     Raises UsageError where it cannot be imported.
     """
-    return _has_test(_import(spec["trainable"]))
+    return _has_test(_import(spec.trainable))
 
 
 def recorded_test(folder: Path, trial_id: str, checkpoint: Checkpoint) -> dict[str, Any] | None:
@@ -81,10 +79,10 @@ def recorded_test(folder: Path, trial_id: str, checkpoint: Checkpoint) -> dict[s
 
     folder: the experiment's.
     """
-    path = _record(folder, trial_id)
+    files, name = ExperimentFolder(folder), _record(trial_id)
     try:
-        mirror.bring(path)
-        known = read_json(path)
+        files.fetch(name)
+        known = files.read(name)
     except (OSError, ValueError):
         return None
     same = isinstance(known, dict) and known.get("checkpoint_sha256") == checkpoint.sha256
@@ -92,13 +90,12 @@ def recorded_test(folder: Path, trial_id: str, checkpoint: Checkpoint) -> dict[s
 
 
 def record_test(folder: Path, trial_id: str, measured: dict[str, Any]) -> None:
-    """Write what `recorded_test` reads; raises UsageError as `check_folder` does."""
-    check_folder(folder)
-    write_document(_record(folder, trial_id), measured)
+    """Write what `recorded_test` reads; raises UsageError as `ExperimentFolder.check` does."""
+    ExperimentFolder(folder).write(_record(trial_id), measured)
 
 
-def _record(folder: Path, trial_id: str) -> Path:
-    return folder / "trials" / trial_id / "test.json"
+def _record(trial_id: str) -> str:
+    return f"trials/{trial_id}/test.json"
 
 
 def _has_test(trainable: Any) -> bool:

@@ -20,8 +20,8 @@ from pydantic import ConfigDict, Field
 from tuner.classifier.blueprint import Blueprint
 from tuner.classifier.transfer import EXPORTED
 from tuner.errors import CheckpointError, SpecError, UsageError
-from tuner.record.digest import sha256_of
-from tuner.record.folder import EXPERIMENT, read_object
+from tuner.record.checkpoints import sha256_of
+from tuner.record.files import EXPERIMENT, read_object
 from tuner.settings_base import Settings, parse
 
 if TYPE_CHECKING:

@@ -36,13 +36,12 @@ from tuner.export.read import (
     ExportConfig,
     ImageInput,
 )
-from tuner.record.checkpoints import Checkpoint
-from tuner.record.digest import sha256_of
+from tuner.record.checkpoints import Checkpoint, sha256_of
 from tuner.record.history import TrialRecord
-from tuner.results.best import handed_over
+from tuner.results.best import best_model
 from tuner.results.results import Results
 from tuner.settings_base import parse
-from tuner.spec.experiment import ExperimentSpec, build_spec
+from tuner.spec.experiment import ExperimentSpec
 from tuner.trial.checkpoint_store import load_state
 from tuner.trial.context import with_trial_seed
 
@@ -65,7 +64,7 @@ def export_model(
     to = Path(to).expanduser()
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise UsageError(f"cannot export to {to}: it exists and is not an empty folder")
-    search, pick = results, handed_over(results, trial_id)
+    search, pick = results, best_model(results, trial_id)
     results = pick.results
     spec = _spec_of(results)
     if formats and not spec.ships:
@@ -83,7 +82,7 @@ def export_model(
         partial.mkdir(parents=True)
         digest = _write_checkpoint(checkpoint.path, partial)
         config = _config(results, spec, trial, checkpoint, digest, _search(search))
-        metrics = _metrics(results, trial, checkpoint, pick.told.get("confirmed"))
+        metrics = _metrics(results, trial, checkpoint, pick.origin.get("confirmed"))
         _write_json(partial / CONFIG, config.model_dump(mode="json"))
         _write_json(partial / METRICS, metrics)
         (partial / CARD).write_text(card_text(config, metrics, name=target.name), encoding="utf-8")
@@ -100,7 +99,7 @@ def export_model(
 
 
 def _spec_of(results: Results) -> ExperimentSpec:
-    return build_spec(results.spec, str(results.folder))
+    return results.spec
 
 
 def _config(

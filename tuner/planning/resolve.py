@@ -21,9 +21,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from tuner.errors import SpecError, TunerError, UsageError, did_you_mean
-from tuner.planning.validation import Machine, validate
-from tuner.record.folder import already_there, free_name
-from tuner.record.remote.mirror import is_taken
+from tuner.planning.validation import Machine, ValidatedSpec, validate
+from tuner.record.folder import ExperimentFolder
+from tuner.record.storage import free_name
 from tuner.settings_base import faults_of
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.text import override, read_mapping, with_strategy
@@ -38,7 +38,7 @@ def resolve(
     *,
     strategy: str | None = None,
     machine: Machine | None = None,
-) -> tuple[ExperimentSpec, str]:
+) -> tuple[ValidatedSpec, str]:
     """The validated spec of EXPERIMENT, and where it comes from.
 
     assignments: KEY=VALUE, a later one wins. strategy: another one to search its space by. machine:
@@ -54,8 +54,9 @@ def resolve(
     if not named and isinstance(name, str) and isinstance(storage, str | None):
         raw["name"] = free_name(name, storage)
     spec = validate(raw, source=loaded.source, machine=machine)
-    if is_taken(spec.folder):
-        raise already_there(spec.folder)
+    folder = ExperimentFolder(spec.folder)
+    if folder.is_taken:
+        raise folder.name_taken()
     return spec, loaded.source
 
 

@@ -51,28 +51,44 @@ class Machine:
         return self._gpus
 
 
-def validate(
-    raw: Mapping[str, Any], *, source: str = "the spec", machine: Machine | None = None
-) -> ExperimentSpec:
-    """The spec of `raw`, known to work on `machine` (None: on a cluster, whose size is its own).
+class ValidatedSpec(ExperimentSpec):
+    """A spec that is known to work here: only `validate` makes one, and a search takes it as it is.
 
-    The trainable's module is imported, unless it is the one that ships. Raises SpecError with
-    every fault.
+    What is derived from it by `replace` is an ExperimentSpec again.
     """
-    spec, faults = parse(ExperimentSpec, raw, context=IMPORTING)
-    rest = spec or _healthy_rest(raw, faults)
-    if rest is not None:
-        told = _sections(faults)
+
+
+def validate(
+    spec: ExperimentSpec | Mapping[str, Any],
+    *,
+    source: str = "the spec",
+    machine: Machine | None = None,
+) -> ValidatedSpec:
+    """The spec, known to work on `machine` (None: on a cluster, whose size is its own).
+
+    A mapping is parsed first. The trainable's module is imported, unless it is the one that ships.
+    Raises SpecError with every fault.
+    """
+    faults: list[Fault] = []
+    if isinstance(spec, ExperimentSpec):
+        parsed: ExperimentSpec | None = spec
+        checked: ExperimentSpec | None = spec
+    else:
+        parsed, faults = parse(ExperimentSpec, spec, context=IMPORTING)
+        checked = parsed or _healthy_rest(spec, faults)
+    if checked is not None:
+        known = _sections(faults)
         further = [
-            *_trainable_faults(rest),
-            *_machine_faults(rest.resources, machine),
-            *_log_faults(rest),
+            *_trainable_faults(checked),
+            *_machine_faults(checked.resources, machine),
+            *_log_faults(checked),
         ]
-        new = {str(f): f for f in further if f.key.split(".")[0] not in told}
-        faults += new.values()
-    if spec is None or faults:
+        faults += {str(f): f for f in further if f.key.split(".")[0] not in known}.values()
+    if parsed is None or faults:
         raise SpecError(faults, source)
-    return spec
+    # The fields are taken over as they are: nothing is dumped and parsed again
+    fields = {name: getattr(parsed, name) for name in ExperimentSpec.model_fields}
+    return ValidatedSpec.model_construct(parsed.model_fields_set, **fields)
 
 
 def _log_faults(spec: ExperimentSpec) -> Iterator[Fault]:

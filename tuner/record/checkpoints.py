@@ -1,13 +1,13 @@
-"""Checkpoints as a journal names them: inside the experiment's folder, and what was written."""
+"""Checkpoints as a journal records them: inside the experiment's folder, with their SHA-256."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from tuner.errors import CheckpointError
-from tuner.record.digest import sha256_of
 from tuner.record.history import CheckpointRecord
 from tuner.record.remote import mirror
 
@@ -29,7 +29,7 @@ def verified(folder: Path, record: CheckpointRecord, trial_id: str) -> Checkpoin
     what = f"checkpoint of trial {trial_id}, epoch {record.epoch}"
     path = inside(folder, record.path)
     try:
-        mirror.bring(path)
+        mirror.fetch(path)
     except OSError as error:
         raise CheckpointError(f"{what} cannot be fetched: {error.strerror}") from error
     if not os.path.exists(path):
@@ -58,3 +58,33 @@ def inside(folder: Path, name: str) -> Path:
     if relative.is_absolute() or ".." in relative.parts or not stays:
         raise CheckpointError(f"the journal names a path outside of the experiment: {name!r}")
     return path
+
+
+def sha256_of(path: Path) -> str:
+    """The digest of a file's bytes, or of a folder's sorted relative names and file digests.
+
+    Returns 64 lower-case hexadecimal digits. Files are streamed, so memory stays flat. Empty
+    folders inside a folder do not count. Raises CheckpointError for what is missing, unreadable,
+    or neither a plain file nor a folder: a symbolic link could lead anywhere.
+    """
+    try:
+        if path.is_symlink():
+            raise CheckpointError(f"{path} is a symbolic link; a checkpoint holds plain files only")
+        if path.is_dir():
+            return _folder_digest(path)
+        if path.exists() and not path.is_file():
+            raise CheckpointError(f"{path} is neither a plain file nor a folder")
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _folder_digest(folder: Path) -> str:
+    digest = hashlib.sha256()
+    entries = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*")}
+    for name, path in sorted(entries.items()):
+        if path.is_symlink() or not path.is_dir():
+            # NUL cannot be part of a name, so no two listings read the same.
+            digest.update(os.fsencode(name) + b"\0" + sha256_of(path).encode() + b"\0")
+    return digest.hexdigest()

@@ -1,14 +1,14 @@
-"""What happens in an experiment, as the journal and every observer of it are told.
+"""The events of an experiment, as they are journaled and as observers receive them.
 
-An event is a dict with `event`, `time` (seconds since the epoch) and, for events of a trial,
-`trial_id`. By event it also has:
+An event is a dict with `event`, `time` (seconds since the epoch) and, if it is about a trial,
+`trial_id`. Each kind of event also has:
 
     experiment_started   resumed: bool, owner: {host, pid, started}
-    trial_started        config: {name: value}; where they are known also origin: why it was
-                         chosen, and seed: the trial's own
+    trial_started        config: {name: value}; if known also origin: why it was chosen, and
+                         seed: the trial's own
     result               epoch: int, metrics: {name: finite number}
     checkpoint           epoch: int, path: POSIX, relative to the experiment's folder, sha256
-    trial_ended          status; where that is "failed" also error: {kind, message}
+    trial_ended          status; if that is "failed" also error: {kind, message}
     experiment_ended     status
 """
 
@@ -31,14 +31,14 @@ COMPLETED = "completed"
 STOPPED = "stopped"  # by the scheduler
 FAILED = "failed"
 INTERRUPTED = "interrupted"
-RUNNING = "running"  # never written: what has started and not ended
+RUNNING = "running"  # never journaled: it has started and not ended
 
 TRIAL_STATUSES = (COMPLETED, STOPPED, FAILED, INTERRUPTED)
 EXPERIMENT_STATUSES = (COMPLETED, INTERRUPTED, FAILED)
 
 Event = dict[str, Any]
 
-_LATEST = 1e11  # the year 5138: a time that no calendar refuses
+_LATEST = 1e11  # the year 5138: every calendar can show an earlier time
 _LARGEST = 10**300  # a whole number beyond a float's range is no metric either
 _DEEPEST = 20  # levels in a config: every reader recurses into it
 
@@ -112,11 +112,11 @@ def is_owner(value: object) -> bool:
 
 _ERROR = "{kind, message}"
 _HEX_64 = re.compile(r"[0-9a-f]{64}")
-_Rule = tuple[str, Callable[[object], bool], str]
-_TIME: _Rule = ("time", _is_time, "in seconds since the epoch")
-_TRIAL: _Rule = ("trial_id", _is_trial_id, "a trial's number in digits")
-_EPOCH: _Rule = ("epoch", _is_epoch, "a whole number from 0 on")
-_RULES: dict[str, tuple[_Rule, ...]] = {
+_FieldRule = tuple[str, Callable[[object], bool], str]
+_TIME: _FieldRule = ("time", _is_time, "in seconds since the epoch")
+_TRIAL: _FieldRule = ("trial_id", _is_trial_id, "a trial's number in digits")
+_EPOCH: _FieldRule = ("epoch", _is_epoch, "a whole number from 0 on")
+_RULES: dict[str, tuple[_FieldRule, ...]] = {
     EXPERIMENT_STARTED: (
         ("resumed", lambda value: isinstance(value, bool), "true or false"),
         ("owner", is_owner, "{host, pid, started}"),

@@ -1,191 +1,185 @@
-"""Where experiments lie, and the experiment.json of each: plain JSON, never run.
+"""An experiment's folder: what lies in it, and where it lies.
 
-A storage is a folder or a URL; of a URL all paths are those of its mirror (`tuner.remote`).
+The folder may be a copy of one in an object store. Then what is read is fetched first, and what is
+written is uploaded; only this package knows the difference.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, count
+from contextlib import AbstractContextManager
 from pathlib import Path
 from reprlib import repr as shown  # short, and safe on what is nested deep
 from typing import Any
 from uuid import uuid4
 
-from tuner.errors import NameTakenError, UsageError, did_you_mean
-from tuner.places import is_url, local, storage_of, url_of
-from tuner.places import shown as shown_place
-from tuner.plain_values import fault_of_values
-from tuner.record.plain_files import read_plain
+from tuner.errors import NameTakenError, UsageError
+from tuner.places import storage_of, url_of
+from tuner.record import files
+from tuner.record.checkpoints import Checkpoint, verified
+from tuner.record.events import Event
+from tuner.record.history import CheckpointRecord
+from tuner.record.journal import is_locked, read
 from tuner.record.remote import mirror
-from tuner.record.remote.mirror import is_taken
+from tuner.record.remote.sync import LocalSync, RemoteSync, held
 from tuner.wording import program
 
-EXPERIMENT = mirror.DOCUMENT
 FORMAT = 1  # of experiment.json
+Sync = LocalSync | RemoteSync  # what keeps an experiment's storage as new as its folder
 
 
-def find_experiment(name: str | Path, storage: Path | str | None = None) -> Path:
-    """The folder of an experiment, by the rules and errors of `load_results`."""
-    if is_url(name):
-        storage, _, name = str(name).rstrip("/").rpartition("/")
-    root = storage_folder(storage)
-    for folder in (root / name, Path(name).expanduser()):
-        if _is_experiment(folder):
-            return folder
-    names = sorted(folder.name for folder in experiment_folders(root))
-    there = f"available: {', '.join(names[:20])}" if names else "there are none yet"
-    hint = did_you_mean(str(name), names)
-    raise UsageError(f"no experiment {str(name)!r} in {shown_place(root)}{hint}; {there}")
+class ExperimentFolder:
+    """The experiment in the folder `path` of this machine."""
 
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
 
-def storage_folder(storage: Path | str | None) -> Path:
-    """The folder of `storage`, by default $TUNER_STORAGE, else ./results; of a URL its mirror."""
-    if storage is None:
-        from tuner.spec.experiment import default_storage
+    @property
+    def name(self) -> str:
+        """The experiment's name: that of its folder."""
+        return self.path.resolve().name
 
-        storage = default_storage()
-    return local(storage)
+    @property
+    def storage(self) -> str:
+        """The storage that the experiment lies in, as --storage takes it."""
+        return storage_of(self.path)
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether the experiment lies in an object store, and `path` is a copy of it."""
+        return url_of(self.path) is not None
 
-def experiment_folders(storage: Path | str | None = None) -> Iterator[Path]:
-    """The folders right under `storage` that hold an experiment.json."""
-    root = storage_folder(storage)
-    if (names := mirror.names_in(root)) is not None:
-        yield from (root / name for name in names)
-    elif root.is_dir():
-        yield from (f for f in root.iterdir() if f.name[0] != "." and _is_experiment(f))
+    @property
+    def location(self) -> str:
+        """Where it lies, to show to a user: a path, or a URL."""
+        return url_of(self.path) or str(self.path)
 
+    def locate(self, name: str) -> str:
+        """Where its file `name` lies, to show to a user."""
+        path = self.path / name
+        return url_of(path) or str(path)
 
-def _is_experiment(folder: Path) -> bool:
-    if url_of(folder.parent):
-        return mirror.is_taken(folder)
-    return os.path.isfile(folder / EXPERIMENT)  # unlike Path.is_file, False where it may not look
+    @property
+    def is_taken(self) -> bool:
+        """Whether there is anything of this name already."""
+        return mirror.is_taken(self.path)
 
+    @property
+    def is_driven(self) -> bool:
+        """Whether a live driver has the experiment, on this machine or elsewhere."""
+        return is_locked(self.path) or mirror.is_held_elsewhere(self.path)
 
-def read_document(path: Path) -> dict[str, Any]:
-    """experiment.json, with its format, spec and objective checked.
+    def create(self, document: dict[str, Any], *, empty: Iterable[str] = ()) -> None:
+        """Make a new folder with `document` as its experiment.json, and `empty` files.
 
-    Raises UsageError for a file that is missing, damaged, or of another format.
-    """
-    try:
-        document = read_object(path)
-    except OSError as error:
-        raise UsageError(
-            f"{path.parent} is no experiment: cannot read {path}: {error.strerror}"
-        ) from error
-    if document.get("format") != FORMAT:
-        raise UsageError(
-            f"{path} has format {shown(document.get('format'))}; this version reads {FORMAT}"
+        It appears whole or not at all, whatever is killed, and if two create it, one succeeds.
+        Raises NameTakenError if it exists, UsageError if it cannot be made.
+        """
+        if self.is_taken:
+            raise self.name_taken()
+        data = files.encode(document)
+        partial = self.path.with_name(f".{self.path.name}.{uuid4().hex}")
+        try:
+            partial.mkdir(parents=True)
+            (partial / files.EXPERIMENT).write_bytes(data)
+            for name in empty:
+                (partial / name).touch()
+            if not mirror.create(self.path, data):
+                raise self.name_taken()
+            partial.rename(self.path)
+        except OSError as error:
+            if self.path.exists() or self.path.is_symlink():
+                raise self.name_taken() from None
+            raise UsageError(f"cannot create {self.path}: {error.strerror}") from error
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+    def name_taken(self) -> NameTakenError:
+        """The error for a new experiment whose folder exists."""
+        name = url_of(self.path) or self.path.name
+        return NameTakenError(
+            f"experiment {self.path.name!r} exists in {self.storage}; "
+            f"go on with it by: {program()} resume {name}, or give another name"
         )
-    match document.get("spec"):
-        case {"objective": {"metric": str(), "mode": "min" | "max"}}:
-            return document
-        case _:
-            raise UsageError(f"{path} is damaged: its spec has no objective of metric and mode")
 
+    def held(self, warn: Callable[[str], object]) -> AbstractContextManager[Sync]:
+        """Within it no other driver has the experiment; yields what keeps its storage in sync.
 
-def read_object(path: Path) -> dict[str, Any]:
-    """The JSON object that a file of someone's folder holds.
+        warn: called if it takes a while until a silent driver counts as dead. Raises UsageError if
+        another driver has it.
+        """
+        return held(self.path, warn=warn)
 
-    Raises OSError where it cannot be read or is no plain file, UsageError where it is damaged.
-    """
-    try:
-        found = read_json(path)
-    except ValueError as error:
-        raise UsageError(f"{path} is damaged: not JSON") from error
-    if not isinstance(found, dict):
-        raise UsageError(f"{path} is damaged: it must hold one object")
-    if fault := fault_of_values(found):
-        raise UsageError(f"{path} is damaged: it {fault}")
-    return found
+    def refresh(self) -> None:
+        """Fetch what a driver elsewhere has written; raises UsageError as `mirror.refresh` does."""
+        if not is_locked(self.path):
+            mirror.refresh(self.path)
 
+    def events(self) -> Iterator[Event]:
+        """The events of its journal, oldest first; raises JournalError as `journal.read` does."""
+        return read(self.path)
 
-def read_json(path: Path) -> Any:
-    """What a JSON file of an experiment's folder holds.
+    def document(self) -> dict[str, Any]:
+        """experiment.json, with its format and objective checked, the rest of its spec not.
 
-    Raises OSError where it cannot be read or is no plain file, ValueError where it is not JSON.
-    """
-    try:
-        return json.loads(read_plain(path))
-    except RecursionError as error:
-        raise ValueError("nested too deep") from error
+        Raises UsageError for a file that is missing, damaged, or of another format.
+        """
+        path = self.path / files.EXPERIMENT
+        try:
+            document = files.read_object(path)
+        except OSError as error:
+            reason = f"cannot read {path}: {error.strerror}"
+            raise UsageError(f"{path.parent} is no experiment: {reason}") from error
+        if document.get("format") != FORMAT:
+            has = shown(document.get("format"))
+            raise UsageError(f"{path} has format {has}; this version reads {FORMAT}")
+        match document.get("spec"):
+            case {"objective": {"metric": str(), "mode": "min" | "max"}}:
+                return document
+            case _:
+                raise UsageError(f"{path} is damaged: its spec has no objective of metric and mode")
 
+    def read(self, name: str) -> Any:
+        """What the JSON document `name` holds.
 
-def write_document(path: Path, document: dict[str, Any]) -> None:
-    """Write a JSON file, whole or not at all. Raises OSError where it cannot be written."""
-    data = _encoded(document)
-    _replace(path, lambda partial: partial.write_bytes(data))
+        Fetch it first, unless it is one that `refresh` fetches. Raises OSError if it is missing or
+        cannot be read, ValueError if it is not JSON.
+        """
+        return files.read_json(self.path / name)
 
+    def write(self, name: str, document: dict[str, Any]) -> None:
+        """Write a JSON document, whole or not at all. Raises OSError, and as `check` does."""
+        self.check()
+        path, data = self.path / name, files.encode(document)
+        files.replace_file(path, lambda partial: partial.write_bytes(data))
+        mirror.upload(path)
 
-def _encoded(document: dict[str, Any]) -> bytes:
-    return (json.dumps(document, indent=2) + "\n").encode()
+    def check(self) -> None:
+        """Raise UsageError if the folder holds anything that must not be written to."""
+        files.check_folder(self.path)
 
+    def fetch(self, name: str) -> Path:
+        """The file or folder `name`, fetched if it is missing here; it may still be missing.
 
-def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a new file, and put that in the place of `path`: whole or not at all.
+        Raises OSError if the store fails for a minute.
+        """
+        path = self.path / name
+        mirror.fetch(path)
+        return path
 
-    Raises UsageError where it cannot be written.
-    """
-    try:
-        _replace(path, write)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from error
+    def upload(self, path: Path) -> None:
+        """Upload a file or folder that was written here. Raises OSError if the store fails."""
+        mirror.upload(path)
 
+    def drop_copy(self, path: Path) -> None:
+        """Remove a file or folder from this machine if it is only a copy of the store's."""
+        mirror.drop_copy(path)
 
-def _replace(path: Path, write: Callable[[Path], object]) -> None:
-    partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")  # that no one else has placed
-    partial.unlink(missing_ok=True)  # of a killed process that had our number, or someone's link
-    try:
-        write(partial)
-        partial.replace(path)
-        mirror.hand_over(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    def checkpoint(self, record: CheckpointRecord, trial_id: str) -> Checkpoint:
+        """The checkpoint that the journal records; raises CheckpointError as `verified` does."""
+        return verified(self.path, record, trial_id)
 
-
-def claim(folder: Path, document: dict[str, Any], *, empty: Iterable[str] = ()) -> None:
-    """Make a new experiment's folder, with `document` as its experiment.json and `empty` files.
-
-    It appears whole or not at all, whatever is killed, and of two that claim it one gets it. Raises
-    NameTakenError where it exists, UsageError where it cannot be made.
-    """
-    if is_taken(folder):
-        raise already_there(folder)
-    data = _encoded(document)
-    partial = folder.with_name(f".{folder.name}.{uuid4().hex}")
-    try:
-        partial.mkdir(parents=True)
-        (partial / EXPERIMENT).write_bytes(data)
-        for name in empty:
-            (partial / name).touch()
-        if not mirror.create(folder, data):
-            raise already_there(folder)
-        partial.rename(folder)
-    except UsageError:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
-    except OSError as error:
-        shutil.rmtree(partial, ignore_errors=True)
-        if os.path.lexists(folder):
-            raise already_there(folder) from None
-        raise UsageError(f"cannot create {folder}: {error.strerror}") from error
-
-
-def already_there(folder: Path) -> NameTakenError:
-    """The error for a new experiment whose folder exists."""
-    name = url_of(folder) or folder.name
-    return NameTakenError(
-        f"experiment {folder.name!r} exists in {storage_of(folder)}; "
-        f"go on with it by: {program()} resume {name}, or give another name"
-    )
-
-
-def free_name(name: str, storage: Path | str | None = None) -> str:
-    """`name`, or the first of NAME-2, NAME-3, ... that nothing under `storage` has yet."""
-    root = storage_folder(storage)
-    numbered = (f"{name}-{number}" for number in count(2))
-    return next(free for free in chain([name], numbered) if not is_taken(root / free))
+    def event_files_synced(self) -> AbstractContextManager[None]:
+        """Within it TensorBoard's event files are fetched, and again every half a minute."""
+        return mirror.event_files_synced(self.path)

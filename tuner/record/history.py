@@ -1,8 +1,13 @@
-"""The state of an experiment, folded from its journal's events. Pure: no files, no clock."""
+"""The state of an experiment, folded from its journal one event at a time.
+
+Everything that follows an experiment reads this one fold: results, the live view, TensorBoard,
+retention and a resume. Pure: no files, no clock.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from math import fsum
 from sys import intern
@@ -20,6 +25,7 @@ from tuner.record.events import (
     TRIAL_STARTED,
     Event,
 )
+from tuner.spec.sections import Objective
 
 
 class Report(NamedTuple):
@@ -46,47 +52,56 @@ class Run(NamedTuple):
 
     @property
     def duration_s(self) -> float:
-        """How long it ran, in seconds; at least 0, however clocks were set."""
+        """How long it ran, in seconds; at least 0, even if a clock was set back."""
         return max(0.0, self.ended - self.started)
 
 
 class TrialError(NamedTuple):
-    """Why a trial failed: one of `tuner.errors.FAILURE_KINDS`, and what was said."""
+    """Why a trial failed: one of `tuner.errors.FAILURE_KINDS`, and the message."""
 
     kind: str
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class TrialRecord:
-    """One trial. Times are in seconds since the epoch; `ended` is None while it is not over.
+class Best(NamedTuple):
+    """The best value of the objective so far, and the trial and epoch that reported it."""
 
-    `runs` are the times in which it ran, oldest first: one, and another for each resume.
-    `origin` says where its config came from, where the journal has it; `seed` is the trial's own,
-    None where it is the experiment's.
+    value: float
+    trial_id: str
+    epoch: int
+
+
+@dataclass(slots=True)
+class TrialRecord:
+    """One trial. Times are in seconds since the epoch; `ended` is None until it is over.
+
+    `runs` are the times in which it ran, oldest first: one, and another for each resume. `origin`
+    says where its config came from, if the journal does; `seed` is the trial's own, None if it
+    trains with the experiment's. `best` is known where the history has an objective.
     """
 
     trial_id: str
-    config: dict[str, Any]
-    status: str
-    results: tuple[Report, ...]
-    checkpoints: tuple[CheckpointRecord, ...]
-    error: TrialError | None
     started: float
-    ended: float | None
-    runs: tuple[Run, ...]
+    config: dict[str, Any] = field(default_factory=dict)
+    status: str = RUNNING
+    results: list[Report] = field(default_factory=list)
+    checkpoints: list[CheckpointRecord] = field(default_factory=list)
+    error: TrialError | None = None
+    ended: float | None = None
+    runs: list[Run] = field(default_factory=list)
     origin: str | None = None
     seed: int | None = None
+    best: Best | None = None
 
     def trained_with(self, seed: int | None) -> int | None:
-        """The seed it trained with: its config's, its own, else the experiment's `seed`."""
+        """The seed it trained with: its config's, its own, or else the experiment's `seed`."""
         own = seed if self.seed is None else self.seed
         found: int | None = self.config.get("seed", own)
         return found
 
     @property
     def duration_s(self) -> float:
-        """Seconds that it ran, without the gaps between kill and resume."""
+        """Seconds that it ran, without the gaps between a kill and its resume."""
         return fsum(run.duration_s for run in self.runs)
 
     @property
@@ -102,174 +117,166 @@ class TrialRecord:
         """The report of `epoch`, if there is one."""
         return next((report for report in self.results if report.epoch == epoch), None)
 
+    def _runs_on(self, time: float) -> None:
+        if self.status == RUNNING and self.runs:
+            self.runs[-1] = self.runs[-1]._replace(ended=time)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
+class Pace:
+    """What has happened since the driver's last start; the time left is estimated from it.
+
+    first_trial: when its first trial started. epochs: reported since then. side_by_side: the most
+    trials that ran at the same time.
+    """
+
+    first_trial: float | None = None
+    epochs: int = 0
+    side_by_side: int = 0
+
+
 class History:
-    """An experiment: its status, its trials in order of their ids, and its times.
+    """An experiment: its status, its trials, and its times, up to the last event applied.
 
-    A trial whose end is not journaled is "running" while the driver that ran it may live, and
-    "interrupted" once a later `experiment_started` shows that it does not. `runs` are the times in
+    objective: if given, `best` is kept up to date; a failed trial is never the best. metrics: if
+    given, only these are remembered of each report, which saves a driver most of its memory.
+
+    A trial whose end is not journaled is "running" while the driver that ran it may be alive, and
+    "interrupted" once a later `experiment_started` shows that it is not. `runs` are the times in
     which a driver ran, up to its last event: one, and another for each resume.
     """
 
-    status: str
-    trials: dict[str, TrialRecord]
-    started: float | None
-    ended: float | None
-    resumed: int
-    runs: tuple[Run, ...] = ()
+    def __init__(
+        self, objective: Objective | None = None, *, metrics: Collection[str] | None = None
+    ) -> None:
+        self.status = RUNNING
+        self.trials: dict[str, TrialRecord] = {}
+        self.counts: Counter[str] = Counter()
+        self.started: float | None = None
+        self.ended: float | None = None
+        self.resumed = 0
+        self.runs: list[Run] = []
+        self.pace = Pace()
+        self.best: Best | None = None
+        self._objective = objective
+        self._metrics = None if metrics is None else frozenset(metrics)
 
     @property
     def duration_s(self) -> float | None:
-        """Seconds from the first start to the end, gaps included; None while it is not over."""
+        """Seconds from the first start to the end, gaps included; None until it is over."""
         if self.started is None or self.ended is None:
             return None
         return max(0.0, self.ended - self.started)
 
+    def of_status(self, *statuses: str) -> list[TrialRecord]:
+        """The trials of these statuses. Safe to call while another thread applies events."""
+        return [trial for trial in list(self.trials.values()) if trial.status in statuses]
 
-def fold(events: Iterable[Event]) -> History:
-    """Fold events, oldest first, into the state they lead to. Unknown events change nothing."""
-    state = _State()
+    def apply(self, event: Event) -> None:
+        """Take one event into account, oldest first. An unknown event changes nothing."""
+        kind, time = event["event"], event["time"]
+        if kind in _OF_TRIALS:
+            trial_id = event["trial_id"]
+            trial = self.trials.get(trial_id)
+            is_new = trial is None
+            if trial is None:
+                trial = self.trials[trial_id] = TrialRecord(trial_id, time)
+                self.counts[RUNNING] += 1
+            if kind == TRIAL_STARTED:
+                self._start(trial, event, is_new=is_new)
+            trial._runs_on(time)
+            if kind == RESULT:
+                self._report(trial, event)
+            elif kind == CHECKPOINT:
+                record = CheckpointRecord(event["epoch"], event["path"], event["sha256"])
+                trial.checkpoints.append(record)
+            elif kind == TRIAL_ENDED:
+                self._end(trial, event)
+        elif kind == EXPERIMENT_STARTED:
+            self.interrupt()
+            self.runs.append(Run(time, time))
+            self.pace = Pace()
+            self.started = time if self.started is None else self.started
+            self.resumed += event["resumed"]
+            self.status, self.ended = RUNNING, None
+        elif kind == EXPERIMENT_ENDED:
+            self.status, self.ended = event["status"], time
+        else:
+            return
+        if self.runs:
+            self.runs[-1] = self.runs[-1]._replace(ended=time)
+
+    def drop_checkpoint(self, trial_id: str, epoch: int) -> None:
+        """Forget the checkpoint of `epoch`: it was removed, as a newer or better one is kept."""
+        trial = self.trials[trial_id]
+        trial.checkpoints = [record for record in trial.checkpoints if record.epoch != epoch]
+
+    def interrupt(self) -> None:
+        """The driver is gone: whatever still counts as running is interrupted."""
+        if self.status == RUNNING:
+            self.status = INTERRUPTED
+        for trial in self.of_status(RUNNING):
+            self._set_status(trial, INTERRUPTED)
+
+    def _start(self, trial: TrialRecord, event: Event, *, is_new: bool) -> None:
+        time = event["time"]
+        trial.runs.append(Run(time, time))
+        trial.error, trial.ended = None, None
+        self._set_status(trial, RUNNING)
+        if trial.best is not None:  # it had failed, and counts again
+            self.best = self._better(self.best, trial.best)
+        if is_new:
+            origin = event.get("origin")
+            trial.config = event["config"]
+            trial.origin = origin if isinstance(origin, str) else None
+            trial.seed = event.get("seed")
+        if self.pace.first_trial is None:
+            self.pace.first_trial = time
+        self.pace.side_by_side = max(self.pace.side_by_side, self.counts[RUNNING])
+
+    def _report(self, trial: TrialRecord, event: Event) -> None:
+        reported = event["metrics"]
+        if self._metrics is not None:
+            reported = {name: reported[name] for name in self._metrics if name in reported}
+        # The names are the same in every report: keep one copy of each
+        metrics = {intern(name): value for name, value in reported.items()}
+        trial.results.append(Report(event["epoch"], event["time"], metrics))
+        self.pace.epochs += 1
+        if self._objective is not None and self._objective.metric in metrics:
+            value = metrics[self._objective.metric]
+            new = Best(value, trial.trial_id, event["epoch"])
+            trial.best = self._better(trial.best, new)
+            if trial.status != FAILED:
+                self.best = self._better(self.best, new)
+
+    def _end(self, trial: TrialRecord, event: Event) -> None:
+        self._set_status(trial, event["status"])
+        trial.ended, trial.error = event["time"], None
+        if trial.status == FAILED:
+            trial.error = TrialError(event["error"]["kind"], event["error"]["message"])
+            if self.best is not None and self.best.trial_id == trial.trial_id:
+                self.best = None
+                for other in self.trials.values():
+                    if other.best is not None and other.status != FAILED:
+                        self.best = self._better(self.best, other.best)
+
+    def _better(self, old: Best | None, new: Best) -> Best:
+        assert self._objective is not None
+        return new if old is None or self._objective.is_better(new.value, old.value) else old
+
+    def _set_status(self, trial: TrialRecord, status: str) -> None:
+        self.counts[trial.status] -= 1
+        self.counts[status] += 1
+        trial.status = status
+
+
+_OF_TRIALS = frozenset((TRIAL_STARTED, RESULT, CHECKPOINT, TRIAL_ENDED))
+
+
+def fold(events: Iterable[Event], objective: Objective | None = None) -> History:
+    """The history that `events`, oldest first, lead to; its trials in the order of their ids."""
+    history = History(objective)
     for event in events:
-        take = _TAKERS.get(event["event"])
-        if take is not None:
-            take(state, event)
-            state.runs.seen = event["time"]
-    state.runs.close()
-    return History(
-        status=state.status,
-        trials={
-            trial_id: state.trials[trial_id].record() for trial_id in sorted(state.trials, key=int)
-        },
-        started=state.started,
-        ended=state.ended,
-        resumed=state.resumed,
-        runs=tuple(state.runs.ended),
-    )
-
-
-@dataclass(slots=True)
-class _Runs:
-    """The times in which something ran, as its events show them."""
-
-    ended: list[Run] = field(default_factory=list)
-    started: float | None = None  # of the current one
-    seen: float = 0.0  # the time of its last event
-
-    def close(self) -> None:
-        if self.started is not None:
-            self.ended.append(Run(self.started, self.seen))
-            self.started = None
-
-    def open(self, at: float) -> None:
-        self.close()
-        self.started = self.seen = at
-
-
-@dataclass(slots=True)
-class _Trial:
-    trial_id: str
-    started: float
-    config: dict[str, Any] = field(default_factory=dict)
-    origin: str | None = None
-    seed: int | None = None
-    status: str = RUNNING
-    results: list[Report] = field(default_factory=list)
-    checkpoints: list[CheckpointRecord] = field(default_factory=list)
-    error: TrialError | None = None
-    ended: float | None = None
-    runs: _Runs = field(default_factory=_Runs)
-
-    def record(self) -> TrialRecord:
-        self.runs.close()
-        return TrialRecord(
-            trial_id=self.trial_id,
-            config=self.config,
-            status=self.status,
-            results=tuple(self.results),
-            checkpoints=tuple(self.checkpoints),
-            error=self.error,
-            started=self.started,
-            ended=self.ended,
-            runs=tuple(self.runs.ended),
-            origin=self.origin,
-            seed=self.seed,
-        )
-
-
-@dataclass(slots=True)
-class _State:
-    status: str = RUNNING
-    trials: dict[str, _Trial] = field(default_factory=dict)
-    started: float | None = None
-    ended: float | None = None
-    resumed: int = 0
-    runs: _Runs = field(default_factory=_Runs)
-
-    def trial(self, event: Event) -> _Trial:
-        trial_id = event["trial_id"]
-        trial = self.trials.get(trial_id)
-        if trial is None:
-            trial = self.trials[trial_id] = _Trial(trial_id, event["time"])
-        trial.runs.seen = event["time"]
-        return trial
-
-
-def _experiment_started(state: _State, event: Event) -> None:
-    state.runs.open(event["time"])
-    if state.started is None:
-        state.started = event["time"]
-    state.resumed += event["resumed"]
-    state.status, state.ended = RUNNING, None
-    for trial in state.trials.values():
-        if trial.status == RUNNING:  # the driver that ran it is gone
-            trial.runs.close()
-            trial.status = INTERRUPTED
-
-
-def _trial_started(state: _State, event: Event) -> None:
-    known = event["trial_id"] in state.trials
-    if known:
-        state.trials[event["trial_id"]].runs.close()
-    trial = state.trial(event)
-    trial.runs.open(event["time"])
-    trial.status, trial.error, trial.ended = RUNNING, None, None
-    if not known:
-        trial.config = event["config"]
-        origin = event.get("origin")
-        trial.origin = origin if isinstance(origin, str) else None
-        trial.seed = event.get("seed")
-
-
-def _result(state: _State, event: Event) -> None:
-    # The names repeat in every report: keep one copy of each.
-    metrics = {intern(name): value for name, value in event["metrics"].items()}
-    state.trial(event).results.append(Report(event["epoch"], event["time"], metrics))
-
-
-def _checkpoint(state: _State, event: Event) -> None:
-    record = CheckpointRecord(event["epoch"], event["path"], event["sha256"])
-    state.trial(event).checkpoints.append(record)
-
-
-def _trial_ended(state: _State, event: Event) -> None:
-    trial = state.trial(event)
-    trial.runs.close()
-    trial.status, trial.ended = event["status"], event["time"]
-    trial.error = None
-    if trial.status == FAILED:
-        trial.error = TrialError(event["error"]["kind"], event["error"]["message"])
-
-
-def _experiment_ended(state: _State, event: Event) -> None:
-    state.status, state.ended = event["status"], event["time"]
-
-
-_TAKERS: dict[str, Callable[[_State, Event], None]] = {
-    EXPERIMENT_STARTED: _experiment_started,
-    TRIAL_STARTED: _trial_started,
-    RESULT: _result,
-    CHECKPOINT: _checkpoint,
-    TRIAL_ENDED: _trial_ended,
-    EXPERIMENT_ENDED: _experiment_ended,
-}
+        history.apply(event)
+    history.trials = dict(sorted(history.trials.items(), key=lambda item: int(item[0])))
+    return history

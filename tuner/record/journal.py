@@ -1,7 +1,7 @@
 """The append-only record of an experiment: lock, write and read.
 
-One JSON object a line, oldest first, in `journal.jsonl`. A line counts once its newline is there:
-what a kill leaves behind it is cut off by the next writer and skipped by every reader. What the
+One JSON object a line, oldest first, in `journal.jsonl`. A line counts once its newline is written:
+the next writer cuts off what a kill leaves after it, and every reader skips it. What the
 lines say is in `tuner.record.events`; `tuner.record.history` folds them into a state.
 """
 
@@ -22,10 +22,7 @@ from tuner.clock import Clock, steady_clock
 from tuner.errors import JournalError, UsageError
 from tuner.owner import owner_in_words
 from tuner.record.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, RESULT, Event, fault_of
-from tuner.record.plain_files import check_folder, open_plain
-from tuner.record.remote import mirror
-
-JOURNAL = mirror.JOURNAL
+from tuner.record.files import JOURNAL, check_folder, open_plain
 
 _SYNC_EVERY_S = 1.0
 _LOCK_WAIT_S = 0.5
@@ -35,8 +32,8 @@ LONGEST = 16 << 20  # bytes of a line: what is longer was not written here
 class Journal:
     """The one writer of an experiment's journal; holds its lock from `open` to `close`.
 
-    What `append` has returned for survives the end of this process, however it comes; it is
-    forced to the disk itself about once a second, for the end of the experiment, and on close.
+    Once `append` has returned, the line survives the end of this process, however that comes. It is
+    forced to the disk itself about once a second, at the end of the experiment, and on close.
     """
 
     def __init__(self, path: Path, fd: int, epochs: dict[str, int], clock: Clock) -> None:
@@ -79,7 +76,7 @@ class Journal:
 
     @property
     def clock(self) -> Clock:
-        """What gives the events their times."""
+        """The clock that gives the events their times."""
         return self._clock
 
     def append(self, event: str, *, trial_id: str | None = None, **fields: Any) -> Event:
@@ -153,17 +150,6 @@ def is_locked(folder: Path) -> bool:
     return False
 
 
-def is_driven(folder: Path) -> bool:
-    """Whether a live driver has the experiment in `folder`: here, or at the store's other side."""
-    return is_locked(folder) or mirror.is_held_elsewhere(folder)
-
-
-def renew(folder: Path) -> None:
-    """Bring what a driver elsewhere has written; raises UsageError as `mirror.refresh` does."""
-    if not is_locked(folder):
-        mirror.refresh(folder)
-
-
 def read(folder: Path) -> Iterator[Event]:
     """The events of the journal in `folder`, oldest first, as it is at the time of the call.
 
@@ -183,7 +169,7 @@ class Tail:
         self._at = self._lines = 0
 
     def read(self) -> list[Event]:
-        """What is new, oldest first; raises JournalError as `read` does."""
+        """The new events, oldest first; raises JournalError as `read` does."""
         events = []
         with _open(self._path) as file:
             file.seek(self._at)
@@ -202,9 +188,10 @@ def _open(path: Path) -> BinaryIO:
 
 
 def _parse(file: BinaryIO, path: Path, *, lines_before: int = 0) -> Iterator[tuple[Event, int]]:
-    """Each event from where `file` stands to its present end, and where its line ends.
+    """Each event from the file's position to its present end, and where its line ends.
 
-    Not a torn tail, nor a torn line before it: a power cut can leave one with its newline.
+    A torn tail is left out, and so is a torn line right before it: a power cut can leave one with
+    its newline.
     """
     size, position = os.fstat(file.fileno()).st_size, file.tell()
     epochs: dict[str, int] = {}
@@ -263,7 +250,7 @@ def _encode(event: Event) -> bytes:
 
 
 def _lock(fd: int, folder: Path) -> None:
-    """Take the exclusive lock. A reader's look at it lasts microseconds: wait that out."""
+    """Take the exclusive lock, waiting out readers, who hold it for microseconds."""
     deadline = time.monotonic() + _LOCK_WAIT_S
     while True:
         try:
@@ -280,9 +267,9 @@ def _lock(fd: int, folder: Path) -> None:
 
 
 def _holder(folder: Path) -> str:
-    """Who holds the lock, as far as the journal tells."""
+    """Who holds the lock, as far as the journal says."""
     owner = None
-    with suppress(JournalError):  # a damaged journal is told to the one who gets the lock
+    with suppress(JournalError):  # whoever gets the lock will see that it is damaged
         for event in read(folder):
             if event["event"] == EXPERIMENT_STARTED:
                 owner = event["owner"]

@@ -26,7 +26,7 @@ def headline(comparison: Comparison) -> str:
     """What is compared, and by which objective."""
     strategies = [side.strategy for side in comparison.sides]
     count = sum(len(side.entrants) for side in comparison.sides)
-    metric = f"{printable(comparison.metric)} ({comparison.mode})"
+    metric = f"{printable(comparison.objective.metric)} ({comparison.objective.mode})"
     return f"{joined(strategies)} by {metric}, {count} experiments"
 
 

@@ -75,7 +75,7 @@ def _optimism(confirmation: Confirmation) -> str:
     best, metric = confirmation.first_searched, printable(confirmation.results.metric)
     if best.mean is None or best.optimism is None:
         return f"The search's best, trial {best.trial_id}, failed with every fresh seed."
-    flattered = best.optimism < 0 if confirmation.results.mode == "min" else best.optimism > 0
+    flattered = confirmation.results.objective.key(best.optimism) < 0
     by = f"flattered it by {number(abs(best.optimism))}" if flattered else "did not flatter it"
     return (
         f"The search's best, trial {best.trial_id}, showed {metric} {number(best.searched)} and "

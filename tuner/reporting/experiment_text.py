@@ -11,8 +11,8 @@ from typing import Any
 from tuner.errors import NoUsableTrialError
 from tuner.places import shown
 from tuner.record.events import COMPLETED, INTERRUPTED
-from tuner.record.folder import storage_folder
 from tuner.record.history import TrialRecord
+from tuner.record.storage import storage_folder
 from tuner.results.results import Results
 from tuner.trial.memory import SUSPECT, first_growth
 from tuner.wording import (

@@ -18,18 +18,18 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from tuner.record.folder import write_whole
+from tuner.record.files import write_file
 from tuner.reporting.comparison_text import equal_table, headline, spent_table, verdict
 from tuner.reporting.figures._figure import draw_section
 from tuner.reporting.report import Report, utc
 from tuner.results.comparison import Comparison
-from tuner.results.frames import flat
+from tuner.results.tables import flat
 from tuner.wording import amount_of, duration, number, printable, with_error
 
 
 def report_page(report: Report) -> str:
     """The report of an experiment, as a whole page."""
-    spec = report.results.spec
+    spec = report.results.document["spec"]
     return render(
         "report.html",
         report,
@@ -95,7 +95,7 @@ def figure_json(plot: go.Figure) -> Markup:
 
 def write_page(path: Path, page: str) -> None:
     """Write a page in the place of `path`, whole or not at all; raises UsageError."""
-    write_whole(path, lambda partial: partial.write_text(page, encoding="utf-8"))
+    write_file(path, lambda partial: partial.write_text(page, encoding="utf-8"))
 
 
 def tiles(report: Report) -> Iterator[tuple[str, str, str]]:

@@ -27,12 +27,12 @@ from optuna.trial import FrozenTrial, TrialState
 
 from tuner.errors import UsageError
 from tuner.record.events import COMPLETED, FAILED, INTERRUPTED, RUNNING, STOPPED
-from tuner.results.frames import flat
 from tuner.results.results import Results
-from tuner.results.selection import score
+from tuner.results.selection import score_of
+from tuner.results.tables import flat
 from tuner.space.domains import Choice, Domain, Numeric
 from tuner.space.spaces import domains_of
-from tuner.spec.experiment import build_spec
+from tuner.spec.sections import Objective
 from tuner.wording import printable
 
 _STATES = {
@@ -60,10 +60,10 @@ def quiet_optuna() -> Iterator[None]:
         optuna.logging.set_verbosity(before)
 
 
-def new_study(mode: str, name: str | None = None) -> optuna.Study:
+def new_study(objective: Objective, name: str | None = None) -> optuna.Study:
     """An empty Study in memory, to minimise or to maximise."""
     return optuna.create_study(
-        study_name=name, direction="minimize" if mode == "min" else "maximize"
+        study_name=name, direction="minimize" if objective.sign > 0 else "maximize"
     )
 
 
@@ -75,7 +75,7 @@ def study_of(results: Results) -> optuna.Study:
     without a value is FAIL. Its id, status, seed, origin and kind of failure are user attributes.
     """
     with quiet_optuna():
-        study = new_study(results.mode, results.name)
+        study = new_study(results.objective, results.name)
         study.set_user_attr("metric", results.metric)
         study.add_trials(list(_trials(results)))
     return study
@@ -116,13 +116,13 @@ def _without_password(text: str) -> str:
 
 def _trials(results: Results) -> Iterator[FrozenTrial]:
     configs = {trial_id: plain(trial.config) for trial_id, trial in results.trials.items()}
-    space = build_spec(results.spec, str(results.folder)).search.space
+    space = results.spec.search.space
     distributions = distributions_of(dict(domains_of(space)), list(configs.values()))
     for number, (trial_id, trial) in enumerate(results.trials.items()):
         config = configs[trial_id]
         own = {name: d for name, d in distributions.items() if name in config}
         reported = trial.values(results.metric)
-        value = score([v for _, v in reported], mode=results.mode, scope="best")
+        value = score_of(trial, results.objective)
         state = _STATES[trial.status]
         if state == TrialState.COMPLETE and value is None:
             state = TrialState.FAIL

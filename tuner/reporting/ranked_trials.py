@@ -24,6 +24,7 @@ from optuna.trial import FrozenTrial, TrialState
 from tuner.reporting.optuna_study import new_study, quiet_optuna
 from tuner.results.results import Results
 from tuner.results.selection import ranked
+from tuner.spec.sections import Objective
 from tuner.wording import amount_of, number, printable
 
 NO_TRIALS = "Nothing to show: no trial that did not fail has a value of the objective."
@@ -46,8 +47,7 @@ class RankedTrials:
     """
 
     trials: tuple[FrozenTrial, ...]
-    metric: str
-    mode: str
+    objective: Objective
     fence: float | None = None
     outside: int = 0
 
@@ -64,7 +64,7 @@ class RankedTrials:
     def study(self, most: int | None = None) -> optuna.Study:
         """A Study of the trials; of at most `most`: the leading half whole, others evenly."""
         trials = self.trials if most is None else leading(self.trials, most)
-        return _study(sorted(trials, key=lambda trial: trial.number), self.mode)
+        return _study(sorted(trials, key=lambda trial: trial.number), self.objective)
 
     def left_out(self, shown: int) -> list[str]:
         """Sentences on what a figure of so many trials does not show, or not where it is."""
@@ -75,7 +75,7 @@ class RankedTrials:
                 "selection of the others."
             )
         if self.fence is not None and self.outside:
-            worse = "above" if sign_of(self.mode) > 0 else "below"
+            worse = "above" if self.objective.sign > 0 else "below"
             sentences.append(
                 f"{amount_of(self.outside, 'trial')} {worse} {number(self.fence)} "
                 f"{'is' if self.outside == 1 else 'are'} drawn at that value."
@@ -98,35 +98,30 @@ def ranked_trials(results: Results, study: optuna.Study) -> RankedTrials:
     Running and stopped ones count as completed.
     """
     frozen = {t.user_attrs["trial_id"]: t for t in study.get_trials(deepcopy=False)}
-    scored = ranked(results.trials.values(), results.metric, mode=results.mode, scope="best")
-    fence, sign = fence_of([v for v, _ in scored], mode=results.mode), sign_of(results.mode)
+    scored = ranked(results.trials.values(), results.objective)
+    objective = results.objective
+    fence = fence_of([v for v, _ in scored], objective)
     trials, outside = [], 0
     for value, trial in scored:
-        if fence is not None and sign * value > sign * fence:
+        if fence is not None and objective.is_better(fence, value):
             value, outside = fence, outside + 1
         trials.append(_completed(frozen[trial.trial_id], value))
-    return RankedTrials(tuple(trials), results.metric, results.mode, fence, outside)
+    return RankedTrials(tuple(trials), objective, fence, outside)
 
 
-def sign_of(mode: str) -> int:
-    """1 where less is better, else -1: the less `sign * value`, the better."""
-    return 1 if mode == "min" else -1
-
-
-def fence_of(values: Sequence[float], *, mode: str) -> float | None:
+def fence_of(values: Sequence[float], objective: Objective) -> float | None:
     """The value beyond which one lies far out on the bad side; None where none of them does."""
     if len(values) < 4:
         return None
-    sign = sign_of(mode)
-    costs = [sign * value for value in values]
+    costs = [objective.key(value) for value in values]
     low, _, high = quantiles(costs, n=4, method="inclusive")
     fence = high + _FAR_OUT * (high - low)
-    return sign * fence if max(costs) > fence else None
+    return objective.sign * fence if max(costs) > fence else None
 
 
-def _study(trials: Sequence[FrozenTrial], mode: str) -> optuna.Study:
+def _study(trials: Sequence[FrozenTrial], objective: Objective) -> optuna.Study:
     """A Study in memory of these trials, renumbered from 0."""
-    study = new_study(mode)
+    study = new_study(objective)
     study.add_trials(trials)
     return study
 
@@ -187,14 +182,14 @@ def importances(ranked: RankedTrials, *, seed: int = 0) -> list[Importance]:
     matter that the others were stopped at different ages. The spread is that of resampling the
     trials.
     """
-    trials, names, mode = ranked.trials, ranked.varying, ranked.mode
+    trials, names, objective = ranked.trials, ranked.varying, ranked.objective
     if len(trials) < FEWEST or not names:
         return []
     chance = random.Random(seed)
     with quiet_optuna():  # it warns of few trials; the spread shows what that means
-        shares = _shares(trials, names, mode)
+        shares = _shares(trials, names, objective)
         resamples = [chance.choices(trials, k=len(trials)) for _ in range(_RESAMPLES)]
-        resampled = [_shares(resample, names, mode) for resample in resamples]
+        resampled = [_shares(resample, names, objective) for resample in resamples]
     cut = round(_RESAMPLES * (1 - _LEVEL) / 2)
     listed = []
     for name in names:
@@ -203,10 +198,12 @@ def importances(ranked: RankedTrials, *, seed: int = 0) -> list[Importance]:
     return sorted(listed, key=lambda one: -one.share)
 
 
-def _shares(trials: Sequence[FrozenTrial], names: Sequence[str], mode: str) -> dict[str, float]:
+def _shares(
+    trials: Sequence[FrozenTrial], names: Sequence[str], objective: Objective
+) -> dict[str, float]:
     best = min(1.0, max(0.1, _LEADING / len(trials)))
     return get_param_importances(
-        _study(trials, mode),
+        _study(trials, objective),
         evaluator=PedAnovaImportanceEvaluator(target_quantile=best),
         params=[name for name in names if any(name in trial.params for trial in trials)],
     )

@@ -10,17 +10,17 @@ from statistics import median
 from typing import Any
 
 from tuner.errors import NoUsableTrialError
-from tuner.record.digest import sha256_of
+from tuner.record.checkpoints import sha256_of
+from tuner.record.files import JOURNAL
 from tuner.record.history import TrialRecord
-from tuner.record.journal import JOURNAL
 from tuner.reporting.optuna_study import study_of
 from tuner.reporting.ranked_trials import importances, ranked_trials
 from tuner.results.best import best_json
-from tuner.results.confirmations import confirmation_of
+from tuner.results.confirmation import confirmation_of
 from tuner.results.early_stopping import savings_of
 from tuner.results.occupancy import occupancy_of
 from tuner.results.results import Results
-from tuner.spec.experiment import ExperimentSpec, build_spec
+from tuner.spec.experiment import ExperimentSpec
 
 NO_SCHEDULER = "Nothing to show: the search had no scheduler, so every trial ran its full length."
 NO_STOP = "Nothing to show: the scheduler stopped no trial."
@@ -47,7 +47,7 @@ class Report:
     def __init__(self, results: Results) -> None:
         trials = results.trials
         self.results = results
-        self.spec: ExperimentSpec = build_spec(results.spec, str(results.folder))
+        self.spec: ExperimentSpec = results.spec
         self.study = study_of(results)
         self.ranked = ranked_trials(results, self.study)
         self.importances = importances(self.ranked)

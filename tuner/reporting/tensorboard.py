@@ -15,24 +15,19 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tuner.record.events import (
     EXPERIMENT_STARTED,
-    INTERRUPTED,
     RESULT,
-    RUNNING,
     TRIAL_ENDED,
     TRIAL_STARTED,
     Event,
 )
-from tuner.record.history import TrialRecord
+from tuner.record.history import History, TrialRecord
 from tuner.reporting import event_file
 from tuner.reporting.hparams import PLUGIN, Summaries, columns_of
-from tuner.results.selection import score
 from tuner.space.domains import Choice
 from tuner.spec.experiment import ExperimentSpec, GridSettings
 
@@ -42,91 +37,60 @@ _TELLING = ("val_accuracy", "val_loss")  # of what the classifier that ships rep
 _NOT_IN_A_TAG = re.compile(r"[^-/\w.]")
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """What the HPARAMS tab shows of a trial, but for its metrics."""
-
-    config: Mapping[str, Any]
-    started: float
-
-
 class TensorBoardWriter:
     """An observer of events that writes what TensorBoard shows of every trial.
 
-    `earlier` are the trials of the runs before a resume. A disk that fails is logged once and
-    ends the writing, not the search: the journal has it all.
+    history: the experiment's, up to the event that is being observed. A disk that fails is logged
+    once and ends the writing, not the search: the journal has it all.
     """
 
-    def __init__(self, spec: ExperimentSpec, *, earlier: Mapping[str, TrialRecord]) -> None:
+    def __init__(self, spec: ExperimentSpec, history: History) -> None:
         self._folder = spec.folder
         self._metric = spec.objective.metric
-        self._mode = spec.objective.mode
-        self._best: dict[str, float] = {}
-        self._rows: dict[str, _Row] = {}
+        self._history = history
         self._files: dict[str, Path] = {}
-        self._earlier = earlier
         self._records = event_file.Records()
         self._seed = spec.constants["seed"]
         columns = columns_of(_space_with_seed(spec))
         self._summaries = Summaries(spec.name, columns, metric_columns(spec))
         self._failed = False
-        for trial in earlier.values():
-            values = [value for _, value in trial.values(self._metric)]
-            best = score(values, mode=self._mode, scope="best")
-            if best is not None:
-                self._best[trial.trial_id] = best
 
     def __call__(self, event: Event) -> None:
         """Take one event and write what it changes."""
         if self._failed:
             return
         try:
-            self._take(event)
+            self._write(event)
         except OSError as error:
             self._failed = True
             _log.warning("TensorBoard files are no longer written: %s", error)
 
-    def _take(self, event: Event) -> None:
+    def _write(self, event: Event) -> None:
         kind = event["event"]
         if kind == EXPERIMENT_STARTED:
-            for trial in self._earlier.values():
-                self._recall(trial)
-        elif kind == TRIAL_STARTED:
-            config = self._config(event["config"], event.get("seed"))
-            row = self._rows.setdefault(event["trial_id"], _Row(config, event["time"]))
-            self._show(event["trial_id"], row, RUNNING)
+            for trial in self._history.trials.values():
+                self._show(trial)
+        elif kind in (TRIAL_STARTED, TRIAL_ENDED):
+            self._show(self._history.trials[event["trial_id"]])
         elif kind == RESULT:
             self._report(event)
-        elif kind == TRIAL_ENDED:
-            row = self._rows[event["trial_id"]]
-            self._show(event["trial_id"], row, event["status"], ended=event["time"])
 
-    def _recall(self, trial: TrialRecord) -> None:
-        """Show a trial as the runs before left it; the driver that ran it is gone."""
-        row = self._rows[trial.trial_id] = _Row(
-            self._config(trial.config, trial.seed), trial.started
+    def _show(self, trial: TrialRecord) -> None:
+        """Write what the HPARAMS tab shows of a trial as it stands now."""
+        config = {"seed": self._seed if trial.seed is None else trial.seed, **trial.config}
+        contents = self._summaries.of_trial(
+            config, trial.status, started=trial.started, ended=trial.ended
         )
-        status = INTERRUPTED if trial.status == RUNNING else trial.status
-        self._show(trial.trial_id, row, status, ended=trial.ended)
-
-    def _config(self, config: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
-        """A trial's config and the seed it trains with; `seed` is its own, if it has one."""
-        return {"seed": self._seed if seed is None else seed, **config}
-
-    def _show(self, trial_id: str, row: _Row, status: str, *, ended: float | None = None) -> None:
-        contents = self._summaries.of_trial(row.config, status, started=row.started, ended=ended)
-        data = self._records.version(time=row.started)
-        data += self._records.plugin_data(PLUGIN, contents, time=row.started)
-        event_file.replace(self._run(trial_id) / HPARAMS, data)
+        data = self._records.version(time=trial.started)
+        data += self._records.plugin_data(PLUGIN, contents, time=trial.started)
+        event_file.replace(self._run(trial.trial_id) / HPARAMS, data)
 
     def _report(self, event: Event) -> None:
         trial_id, epoch, metrics = event["trial_id"], event["epoch"], event["metrics"]
         scalars = {tag_of(name, self._metric): value for name, value in metrics.items()}
-        if self._metric in metrics:
-            earlier = self._best.get(trial_id, metrics[self._metric])
-            pick = min if self._mode == "min" else max
-            self._best[trial_id] = pick(earlier, metrics[self._metric])
-            scalars[best_tag(self._metric)] = self._best[trial_id]
+        best = self._history.trials[trial_id].best
+        if self._metric in metrics and best is not None:
+            scalars[best_tag(self._metric)] = best.value
         data = b""
         if trial_id not in self._files:
             data = self._begin(trial_id, epoch, event["time"])

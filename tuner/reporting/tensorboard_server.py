@@ -17,7 +17,7 @@ from tensorboard.data.provider import TensorTimeSeries
 from tensorboard.plugins import base_plugin
 from tensorboard.plugins.hparams.hparams_plugin import HParamsPlugin
 
-from tuner.record.plain_files import read_plain
+from tuner.record.files import read_plain
 from tuner.reporting import event_file
 from tuner.reporting.hparams import PLUGIN
 from tuner.reporting.tensorboard import HPARAMS, logdir

@@ -8,18 +8,21 @@ import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from tuner.record.events import (
     COMPLETED,
     EXPERIMENT_ENDED,
+    EXPERIMENT_STARTED,
     FAILED,
     INTERRUPTED,
     RUNNING,
     STOPPED,
     Event,
 )
-from tuner.reporting.tally import Best, Tally
+from tuner.record.history import Best, History
+from tuner.reporting.time_left import TimeLeft, done, elapsed_s
 from tuner.wording import config_line, duration, number, printable, shorten
 
 if TYPE_CHECKING:
@@ -27,7 +30,11 @@ if TYPE_CHECKING:
 
 _LINE_EVERY_S = 30.0
 _BEST_EVERY_S = 10.0  # in a fast search each of the first trials may be the best so far
-_LIVE, _FAILURES, _WARNINGS = 8, 2, 3  # lines at most, so that the view fits a small terminal
+_RUNNING_LINES, _FAILURES, _WARNINGS = (
+    8,
+    2,
+    3,
+)  # lines at most, so that the view fits a small terminal
 _WIDTH = 80
 _SHOWN = (RUNNING, COMPLETED, STOPPED, FAILED, INTERRUPTED)
 
@@ -35,32 +42,29 @@ _SHOWN = (RUNNING, COMPLETED, STOPPED, FAILED, INTERRUPTED)
 class Progress:
     """An observer of events that shows how the search goes.
 
-    each: what a trial reserves, in words. `stream` is stderr by default; `earlier` are the events
-    of the runs before a resume, taken in silence. clock: that of the events, by default the
-    machine's. Warnings of tuner's own logger are shown, too.
+    history: the experiment's, up to the event that is being observed. each: what a trial reserves,
+    in words. `stream` is stderr by default. clock: that of the events, by default the machine's.
+    Warnings of tuner's own logger are shown, too.
     """
 
     def __init__(
         self,
-        tally: Tally,
+        history: History,
+        time_left: TimeLeft,
         *,
+        metric: str,
         each: str = "",
         stream: IO[str] | None = None,
-        earlier: Iterable[Event] = (),
         clock: Callable[[], float] | None = None,
     ) -> None:
-        self._tally = tally
-        for event in earlier:
-            tally.take(event)
-        self._view = _view(stream or sys.stderr, tally, each, clock or time.time)
+        self._standing = Standing(history, time_left, metric, each)
+        self._view = _view(stream or sys.stderr, self._standing, clock or time.time)
         self._warnings = _Warnings(self._view.warn)
         logging.getLogger("tuner").addHandler(self._warnings)
 
     def __call__(self, event: Event) -> None:
         """Take one event and show what it changes."""
-        before = self._tally.best
-        self._tally.take(event)
-        self._view.update(event, new_best=self._tally.best != before)
+        self._view.update(event)
 
     def close(self) -> None:
         """Leave the terminal as it was, the last view in place."""
@@ -79,63 +83,76 @@ class _Warnings(logging.Handler):
         self._show(record.getMessage())
 
 
-def counts_line(tally: Tally) -> str:
-    """How many trials run and how the others ended, those with none left out."""
-    counts = tally.counts
-    return ", ".join(f"{counts[s]} {s}" for s in _SHOWN if counts[s] or s == RUNNING)
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a search stands, in words. metric: the objective's. each: what a trial reserves."""
+
+    history: History
+    time_left: TimeLeft
+    metric: str
+    each: str = ""
+
+    def counts(self) -> str:
+        """How many trials run and how the others ended, those with none left out."""
+        counts = self.history.counts.copy()  # the view renders in a thread of its own
+        return ", ".join(f"{counts[s]} {s}" for s in _SHOWN if counts[s] or s == RUNNING)
+
+    def times(self, now: float) -> str:
+        """The time spent and, as far as it can be estimated, left."""
+        left = self.time_left.seconds(self.history, now)
+        rest = "" if left is None else f", ~{duration(left)} left"
+        return duration(elapsed_s(self.history, now)) + rest
+
+    def best(self, best: Best) -> str:
+        """The best value, and which trial had it."""
+        name = printable(self.metric)
+        return f"best {name} {number(best.value)}, trial {best.trial_id}, epoch {best.epoch}"
+
+    def config(self, best: Best, width: int) -> str:
+        """The config of the best trial in at most `width` characters."""
+        return config_line(self.history.trials[best.trial_id].config, width)
+
+    def trials(self) -> str:
+        """How many trials are over, and of how many."""
+        total = "" if self.time_left.total is None else f"/{self.time_left.total}"
+        return f"{done(self.history)}{total} trials"
 
 
-def times_line(tally: Tally, now: float) -> str:
-    """Time spent and, as far as it can be guessed, left."""
-    left = tally.left_s(now)
-    rest = "" if left is None else f", ~{duration(left)} left"
-    return duration(tally.elapsed_s(now)) + rest
-
-
-def best_line(best: Best, metric: str) -> str:
-    """The best value, and whose it is."""
-    name = printable(metric)
-    return f"best {name} {number(best.value)}, trial {best.trial_id}, epoch {best.epoch}"
-
-
-def _trials(tally: Tally) -> str:
-    return f"{tally.done} trials" if tally.total is None else f"{tally.done}/{tally.total} trials"
-
-
-def _view(stream: IO[str], tally: Tally, each: str, clock: Callable[[], float]) -> _Lines | _Live:
+def _view(stream: IO[str], standing: Standing, clock: Callable[[], float]) -> _Lines | _Live:
     if stream.isatty():
         from rich.console import Console
 
         console = Console(file=stream)
         if not console.is_dumb_terminal:
-            return _Live(console, tally, each, clock)
-    return _Lines(stream, tally)
+            return _Live(console, standing, clock)
+    return _Lines(stream, standing)
 
 
 class _Lines:
     """Plain lines: a new best and how it stands now and then, every warning, the end."""
 
-    def __init__(self, stream: IO[str], tally: Tally) -> None:
+    def __init__(self, stream: IO[str], standing: Standing) -> None:
         self._stream = stream
-        self._tally = tally
-        self._told: float | None = None  # when how it stands was last told, as was:
-        self._best_told = -math.inf
-        self._untold: Best | None = None
+        self._standing = standing
+        self._printed_at: float | None = None  # when a line was last printed
+        self._best_printed_at = -math.inf
+        self._printed_best = standing.history.best  # of the runs before a resume: not news
 
-    def update(self, event: Event, *, new_best: bool) -> None:
-        now = event["time"]
-        if self._told is None:
-            self._told = now
-        if new_best:
-            self._untold = self._tally.best
+    def update(self, event: Event) -> None:
+        now, best = event["time"], self._standing.history.best
+        if self._printed_at is None:
+            self._printed_at = now
+            if event["event"] == EXPERIMENT_STARTED:
+                self._printed_best = best
         over = event["event"] == EXPERIMENT_ENDED
-        if self._untold and (over or now - self._best_told >= _BEST_EVERY_S):
-            line = f"new {best_line(self._untold, self._tally.metric)}"
-            self._print(f"{line}: {config_line(self._untold.config, _WIDTH)}")
-            self._best_told, self._untold = now, None
-        if over or now - self._told >= _LINE_EVERY_S:
-            self._told = now
-            self._print(self._standing(now))
+        is_news = best is not None and best != self._printed_best
+        if best and is_news and (over or now - self._best_printed_at >= _BEST_EVERY_S):
+            config = self._standing.config(best, _WIDTH)
+            self._print(f"new {self._standing.best(best)}: {config}")
+            self._best_printed_at, self._printed_best = now, best
+        if over or now - self._printed_at >= _LINE_EVERY_S:
+            self._printed_at = now
+            self._print(self._line(now))
 
     def warn(self, text: str) -> None:
         self._print(f"warning: {printable(text)}")
@@ -143,10 +160,10 @@ class _Lines:
     def close(self) -> None:
         pass
 
-    def _standing(self, now: float) -> str:
-        tally = self._tally
-        best = f"; {best_line(tally.best, tally.metric)}" if tally.best else ""
-        return f"{times_line(tally, now)}: {_trials(tally)}: {counts_line(tally)}{best}"
+    def _line(self, now: float) -> str:
+        standing, best = self._standing, self._standing.history.best
+        suffix = f"; {standing.best(best)}" if best else ""
+        return f"{standing.times(now)}: {standing.trials()}: {standing.counts()}{suffix}"
 
     def _print(self, line: str) -> None:
         print(line, file=self._stream, flush=True)
@@ -155,13 +172,10 @@ class _Lines:
 class _Live:
     """A view of a few lines that stays at the bottom of the terminal and renews itself."""
 
-    def __init__(
-        self, console: Console, tally: Tally, each: str, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, console: Console, standing: Standing, clock: Callable[[], float]) -> None:
         from rich.live import Live
 
-        self._tally = tally
-        self._each = each
+        self._standing = standing
         self._clock = clock
         self._console = console
         self._warnings: deque[str] = deque(maxlen=_WARNINGS)
@@ -173,7 +187,7 @@ class _Live:
         )
         self._live.start()
 
-    def update(self, event: Event, *, new_best: bool) -> None:
+    def update(self, event: Event) -> None:
         pass  # the view renews itself
 
     def warn(self, text: str) -> None:
@@ -184,72 +198,71 @@ class _Live:
 
     def _render(self) -> RenderableType:
         return live_view(
-            self._tally,
+            self._standing,
             now=self._clock(),
-            each=self._each,
             warnings=tuple(self._warnings),
             width=self._console.width,
         )
 
 
 def live_view(
-    tally: Tally,
+    standing: Standing,
     *,
     now: float,
-    each: str = "",
     warnings: Iterable[str] = (),
     width: int = _WIDTH,
 ) -> RenderableType:
-    """The lines of the live view, each at most `width` characters, at most 80.
-
-    each: what a trial reserves, in words.
-    """
+    """The lines of the live view, each at most `width` characters, at most 80."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table
     from rich.text import Text
 
     def line(text: str, style: str = "") -> Text:
-        told = Text(text, style=style, no_wrap=True)
-        told.truncate(width, overflow="ellipsis")
-        return told
+        cut = Text(text, style=style, no_wrap=True)
+        cut.truncate(width, overflow="ellipsis")
+        return cut
 
-    width = min(width, _WIDTH)
+    width, history = min(width, _WIDTH), standing.history
     head = Table.grid(padding=(0, 1))
     head.add_row(
-        ProgressBar(total=tally.total, completed=tally.done, width=max(10, width - 50)),
-        line(_trials(tally)),
-        line(times_line(tally, now), style="cyan"),
+        ProgressBar(
+            total=standing.time_left.total, completed=done(history), width=max(10, width - 50)
+        ),
+        line(standing.trials()),
+        line(standing.times(now), style="cyan"),
     )
-    lines: list[RenderableType] = [head, line(counts_line(tally))]
-    if tally.best is not None:
-        lines.append(line(best_line(tally.best, tally.metric), style="bold green"))
-        lines.append(line(f"  {config_line(tally.best.config, width - 2)}", style="dim"))
-    told = [(text, "") for text in _live_lines(tally, each, width)]
-    told += [(text, "red") for text in _failed_lines(tally, width)]
-    told += [(f"warning: {shorten(text, width - 9)}", "yellow") for text in warnings]
-    return Group(*lines, *(line(text, style) for text, style in told))
+    lines: list[RenderableType] = [head, line(standing.counts())]
+    if (best := history.best) is not None:
+        lines.append(line(standing.best(best), style="bold green"))
+        lines.append(line(f"  {standing.config(best, width - 2)}", style="dim"))
+    lines += [line(text) for text in _running_lines(standing, width)]
+    lines += [line(text, "red") for text in _failed_lines(history, width)]
+    lines += [line(f"warning: {shorten(text, width - 9)}", "yellow") for text in warnings]
+    return Group(*lines)
 
 
-def _live_lines(tally: Tally, each: str, width: int) -> Iterator[str]:
+def _running_lines(standing: Standing, width: int) -> Iterator[str]:
     """The trials that run: epoch, objective, config."""
-    live = tally.live
-    if live:
-        yield f"running, each on {each}" if each else "running"
-    for trial in live[:_LIVE]:
-        value = "" if trial.value is None else f"{printable(tally.metric)} {number(trial.value)}"
-        text = f"  {trial.trial_id}  epoch {trial.epoch:<4} {value}"
+    running = standing.history.of_status(RUNNING)
+    if running:
+        yield f"running, each on {standing.each}" if standing.each else "running"
+    for trial in running[:_RUNNING_LINES]:
+        last = trial.results[-1].metrics.get(standing.metric) if trial.results else None
+        value = "" if last is None else f"{printable(standing.metric)} {number(last)}"
+        text = f"  {trial.trial_id}  epoch {trial.last_epoch:<4} {value}"
         yield f"{text:<46}  {config_line(trial.config, max(width - 48, 10))}".rstrip()
-    if len(live) > _LIVE:
-        yield f"  and {len(live) - _LIVE} more"
+    if len(running) > _RUNNING_LINES:
+        yield f"  and {len(running) - _RUNNING_LINES} more"
 
 
-def _failed_lines(tally: Tally, width: int) -> Iterator[str]:
-    """How many failed of which kind, and what the last ones said."""
-    failed = tally.failed
+def _failed_lines(history: History, width: int) -> Iterator[str]:
+    """How many failed of which kind, and the last ones' messages."""
+    errors = [(trial.trial_id, trial.error) for trial in history.of_status(FAILED)]
+    failed = [(trial_id, error) for trial_id, error in errors if error is not None]
     if failed:
-        kinds = Counter(trial.kind for trial in failed)
+        kinds = Counter(error.kind for _, error in failed)
         yield "failed: " + ", ".join(f"{n} {printable(kind)}" for kind, n in kinds.most_common())
-    for trial in failed[-_FAILURES:]:
-        head = f"  {trial.trial_id}  {printable(trial.kind)}: "
-        yield head + shorten(trial.message, max(width - len(head), 10))
+    for trial_id, error in failed[-_FAILURES:]:
+        head = f"  {trial_id}  {printable(error.kind)}: "
+        yield head + shorten(error.message, max(width - len(head), 10))

@@ -18,7 +18,6 @@ from typing import Any
 from tuner import ray_compat
 from tuner.errors import UsageError
 from tuner.record.events import (
-    EXPERIMENT_STARTED,
     FAILED,
     INTERRUPTED,
     RESULT,
@@ -52,15 +51,14 @@ class TrialView:
 class Tracker:
     """An observer of events that hands them to a Ray `callback`, for the tracker of this `name`.
 
-    `earlier` is the history of the runs before a resume. A tracker that fails, as where the
-    network does, is given up with a warning, and the search goes on. Raises UsageError where it
-    cannot be set up.
+    A tracker that fails, for instance because the network does, is given up with a warning, and
+    the search goes on. Raises UsageError if it cannot be set up.
     """
 
-    def __init__(self, name: str, spec: ExperimentSpec, *, earlier: History) -> None:
+    def __init__(self, name: str, spec: ExperimentSpec, history: History) -> None:
         self._name = name
         self._spec = spec
-        self._started = earlier.started
+        self._history = history
         self._views: dict[str, TrialView] = {}
         self._failed = False
         try:
@@ -88,9 +86,7 @@ class Tracker:
 
     def _take(self, event: Event) -> None:
         kind = event["event"]
-        if kind == EXPERIMENT_STARTED:
-            self._started = self._started or event["time"]
-        elif kind == TRIAL_STARTED:
+        if kind == TRIAL_STARTED:
             view = self._views[event["trial_id"]] = self._view(event["trial_id"], event["config"])
             self._before_start(view)
             self._callback.log_trial_start(view)
@@ -106,7 +102,7 @@ class Tracker:
         name = self._spec.name
         return TrialView(
             name=f"{name} {trial_id}",
-            trial_id=f"{name}-{round(self._started or 0)}-{trial_id}",
+            trial_id=f"{name}-{round(self._history.started or 0)}-{trial_id}",
             config=dict(config),
             experiment_dir_name=name,
             local_path=str(_folder(self._spec)),

@@ -1,7 +1,4 @@
-"""The best of an experiment, as `tuner best` shows it and as it is handed over.
-
-That is the confirmed leader where there is one, else the best trial of the search.
-"""
+"""The best of an experiment: the confirmed leader if there is one, else the search's best trial."""
 
 from __future__ import annotations
 
@@ -9,42 +6,41 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tuner.results.confirmation import Confirmation, Leader
-from tuner.results.confirmations import confirmation_of
+from tuner.results.confirmation import Confirmation, Leader, confirmation_of
 from tuner.results.results import Results
 
 
 @dataclass(frozen=True, slots=True)
-class Pick:
-    """Whose checkpoint is handed over: a trial of an experiment; None: its best.
+class BestModel:
+    """The model that is handed over: of the trial `trial_id` of an experiment, None for its best.
 
-    told: what is said of it beside: whether it is searched or confirmed, and of a confirmed leader
-    its trial_id in the search, and the retrained model.
+    origin: "shown" as in `best --json`; of a confirmed leader also its trial_id in the search, and
+    what retraining it has shown, "confirmed".
     """
 
     results: Results
     trial_id: str | None
-    told: Mapping[str, Any]
+    origin: Mapping[str, Any]
 
 
-def handed_over(results: Results, trial_id: str | None = None) -> Pick:
-    """What `export` and `evaluate` take: `trial_id`, else the confirmed leader, else the best."""
+def best_model(results: Results, trial_id: str | None = None) -> BestModel:
+    """What is exported and evaluated: `trial_id`, else the confirmed leader, else the best."""
     confirmation = confirmation_of(results) if trial_id is None else None
     if confirmation is None:
-        return Pick(results, trial_id, {"shown": "searched"})
+        return BestModel(results, trial_id, {"shown": "searched"})
     best = _entry(results, confirmation, confirmation.chosen)
-    told = {name: best[name] for name in ("trial_id", "shown", "confirmed")}
-    return Pick(confirmation.results, confirmation.trial.trial_id, told)
+    origin = {name: best[name] for name in ("trial_id", "shown", "confirmed")}
+    return BestModel(confirmation.results, confirmation.trial.trial_id, origin)
 
 
 def best_json(
     results: Results, *, top: int = 1, metric: str | None = None, mode: str | None = None
 ) -> list[dict[str, Any]]:
-    """What `best --json` says of the `top` best: the confirmed leaders first, then the searched.
+    """What `best --json` shows of the `top` best: the confirmed leaders first, then the searched.
 
     By another metric or mode than the objective's nothing was confirmed: all are searched.
     """
-    results.get_best_trial(metric, mode)  # raises where there is none
+    results.get_best_trial(metric, mode)  # raises if there is none
     asked = (metric or results.metric, mode or results.mode)
     confirmation = confirmation_of(results) if asked == (results.metric, results.mode) else None
     found = []
@@ -60,7 +56,7 @@ def best_json(
 
 
 def show_json(results: Results) -> dict[str, Any]:
-    """What `show --json` says: `Results.show`, and once its leaders are confirmed, `confirmed`.
+    """What `show --json` shows: `Results.show`, and once its leaders are confirmed, `confirmed`.
 
     That is {trial_id, experiment, mean, standard_error, seeds, searched}: the confirmed leader's
     trial in the search, the experiment that retrained it, the mean of the objective over that many
@@ -70,9 +66,9 @@ def show_json(results: Results) -> dict[str, Any]:
     if confirmation is None:
         return results.show()
     entry = _entry(results, confirmation, confirmation.chosen)
-    told = {**entry["confirmed"], "trial_id": entry["trial_id"]}
-    del told["seed"]  # of the model that is handed over
-    return {**results.show(), "confirmed": told}
+    confirmed = {**entry["confirmed"], "trial_id": entry["trial_id"]}
+    del confirmed["seed"]  # of the model that is handed over
+    return {**results.show(), "confirmed": confirmed}
 
 
 def _entry(results: Results, confirmation: Confirmation, leader: Leader) -> dict[str, Any]:

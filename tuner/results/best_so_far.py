@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import fsum
+from operator import itemgetter
 
 from tuner.record.events import FAILED
 from tuner.record.history import History, TrialRecord
-from tuner.results.selection import score
+from tuner.results.selection import score_of
+from tuner.spec.sections import Objective
 
 AXES = ("trials", "epochs", "seconds")
 
@@ -28,35 +30,34 @@ class Curve:
         return self.best[place - 1] if place else None
 
 
-def curves_of(history: History, *, metric: str, mode: str) -> dict[str, Curve]:
+def curves_of(history: History, objective: Objective) -> dict[str, Curve]:
     """The best so far of a search by each of `AXES`.
 
     trials: in the order of their ends, each with its best value. epochs: of all trials together, as
     reported. seconds: in which a driver ran, without the gaps between a kill and its resume. A
     failed trial costs what it took and brings nothing.
     """
-    better = min if mode == "min" else max
     trials = sorted(history.trials.values(), key=_end)
-    ends = [(float(n), _value(t, metric, mode)) for n, t in enumerate(trials, start=1)]
+    ends = [(float(n), _value(t, objective)) for n, t in enumerate(trials, start=1)]
     epochs, seconds, spent = [], [], 0
-    for time, trained, value in sorted(_reports(trials, metric), key=lambda report: report[0]):
+    for time, trained, value in sorted(_reports(trials, objective.metric), key=itemgetter(0)):
         spent += trained
         epochs.append((float(spent), value))
         seconds.append((_elapsed(history, time), value))
     return {
-        "trials": _curve(ends, len(trials), better),
-        "epochs": _curve(epochs, spent, better),
-        "seconds": _curve(seconds, fsum(run.duration_s for run in history.runs), better),
+        "trials": _curve(ends, len(trials), objective),
+        "epochs": _curve(epochs, spent, objective),
+        "seconds": _curve(seconds, fsum(run.duration_s for run in history.runs), objective),
     }
 
 
 def _curve(
-    points: Iterable[tuple[float, float | None]], total: float, better: Callable[..., float]
+    points: Iterable[tuple[float, float | None]], total: float, objective: Objective
 ) -> Curve:
     spent: list[float] = []
     best: list[float] = []
     for at, value in points:
-        if value is not None and (not best or better(value, best[-1]) != best[-1]):
+        if value is not None and objective.is_better(value, best[-1] if best else None):
             spent.append(at)
             best.append(value)
     return Curve(tuple(spent), tuple(best), total)
@@ -74,10 +75,8 @@ def _reports(
             before = report.epoch
 
 
-def _value(trial: TrialRecord, metric: str, mode: str) -> float | None:
-    if trial.status == FAILED:
-        return None
-    return score([value for _, value in trial.values(metric)], mode=mode, scope="best")
+def _value(trial: TrialRecord, objective: Objective) -> float | None:
+    return None if trial.status == FAILED else score_of(trial, objective)
 
 
 def _end(trial: TrialRecord) -> tuple[float, int]:

@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import NoUsableTrialError, UsageError
-from tuner.places import shown
 from tuner.record.events import RUNNING
 from tuner.results.best_so_far import AXES, Curve, curves_of
 from tuner.results.results import Results, load_results
 from tuner.results.statistics import Mean, mean_of, paired_difference
-from tuner.spec.experiment import ExperimentSpec, build_spec
+from tuner.spec.experiment import ExperimentSpec
 from tuner.wording import joined
 
 RANKED_BY = "epochs"
@@ -92,7 +91,7 @@ class Comparison:
     def __init__(self, experiments: Sequence[Results]) -> None:
         _check(experiments)
         first = experiments[0]
-        self.metric, self.mode = first.metric, first.mode
+        self.objective = first.objective
         names = [results.name for results in experiments]
         entrants = [_entrant(results, names) for results in experiments]
         usable = [entrant for entrant in entrants if entrant.best is not None]
@@ -119,8 +118,8 @@ class Comparison:
     def as_dict(self) -> dict[str, Any]:
         """As plain values: what `compare --json` says."""
         return {
-            "metric": self.metric,
-            "mode": self.mode,
+            "metric": self.objective.metric,
+            "mode": self.objective.mode,
             "budgets": self.budgets,
             "strategies": [self._side(side) for side in self.sides],
             "notes": list(self.notes),
@@ -140,8 +139,7 @@ class Comparison:
     def _rank(self, side: Side) -> tuple[bool, float]:
         """By the value at equal epochs, else by the best; those without any come last."""
         mean = side.at(RANKED_BY, self.budgets[RANKED_BY]) or side.best
-        sign = 1 if self.mode == "min" else -1
-        return mean is None, sign * mean.mean if mean else 0.0
+        return mean is None, self.objective.key(mean.mean) if mean else 0.0
 
 
 def _mean(values: Sequence[float | None]) -> Mean | None:
@@ -151,10 +149,8 @@ def _mean(values: Sequence[float | None]) -> Mean | None:
 
 def _entrant(results: Results, names: Sequence[str]) -> Entrant:
     """Of several experiments of one name in different places each has its folder's path."""
-    name = results.name if names.count(results.name) == 1 else shown(results.folder)
-    spec = build_spec(results.spec, str(results.folder))
-    curves = curves_of(results.history, metric=results.metric, mode=results.mode)
-    return Entrant(name, spec, curves)
+    name = results.name if names.count(results.name) == 1 else results.files.location
+    return Entrant(name, results.spec, curves_of(results.history, results.objective))
 
 
 def _check(experiments: Sequence[Results]) -> None:

@@ -1,35 +1,41 @@
-"""What retraining the leaders of a search with fresh seeds has shown, read from their journal.
+"""What retraining the leaders of a search with fresh seeds has shown.
 
-The retrained leaders are an experiment of their own beside the search, as `tuner.search.confirm` makes
-it: a grid of the leaders' configs by the seeds, whose spec says what it confirms.
+The retrained leaders are an experiment of their own beside the search, as `tuner confirm` makes it:
+a grid of the leaders' configs by the seeds, whose spec names the search that it confirms. The
+search's folder names its confirmations in confirmed.json. If that is missing, or the confirmation
+is gone, unfinished, or older than the search's present leader, the search counts as not confirmed.
 
-Everything is told by the validation split: a trial's value is its best epoch's, as everywhere, and
-the leader with the best mean over the seeds is the confirmed one. What is handed over of it is the
-model of the seed that validates best.
+Only the validation split decides: a trial's value is that of its best epoch, as everywhere, and the
+leader with the best mean over the seeds is the confirmed one. The model that is handed over is the
+one, of its retrained models, that validates best.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from tuner.errors import NoUsableTrialError
+from tuner.errors import NoUsableTrialError, TunerError
 from tuner.record.events import COMPLETED
+from tuner.record.files import CONFIRMED
 from tuner.record.history import TrialRecord
 from tuner.results.results import Results
-from tuner.results.selection import ranked, score
+from tuner.results.selection import ranked, score_of
 from tuner.results.statistics import Mean, mean_of, paired_difference
-from tuner.spec.experiment import GridSettings, build_spec
+from tuner.spec.sections import Objective
+from tuner.spec.strategies import GridSettings
 
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """A leader of the search and what became of its config.
+    """A leader of the search, and how its config did when it was retrained.
 
-    trial_id, searched: of the trial in the search, and its value there. values: seed -> value of
-    the retrained trial, for those that completed. mean: of these, None without any. difference:
-    of its values less the confirmed leader's at the same seeds; None for that one.
+    trial_id, searched: the trial in the search, and its value there. values: seed -> value of the
+    retrained trial, for those that completed. mean: of these values, None if there are none.
+    difference: of its values from the confirmed leader's at the same seeds; None for that leader.
     """
 
     trial_id: str
@@ -42,11 +48,11 @@ class Leader:
 
     @property
     def optimism(self) -> float | None:
-        """searched - mean: what selection and luck made of the value that the search has shown."""
+        """searched - mean: how much luck and selection improved the value in the search."""
         return None if self.mean is None else self.searched - self.mean.mean
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain values: what `confirm --json` says of it."""
+        """As plain values, for `confirm --json`."""
         return {
             "trial_id": self.trial_id,
             "config": dict(self.config),
@@ -69,13 +75,13 @@ class Leader:
 class Confirmation:
     """The retrained leaders of a search, best first; `results` are those of their experiment.
 
-    Raises NoUsableTrialError where no retrained trial has completed, SpecError for an experiment
-    that is none of this kind.
+    Raises NoUsableTrialError if no retrained trial has completed, SpecError for a spec that this
+    version cannot read.
     """
 
     def __init__(self, results: Results) -> None:
         self.results = results
-        spec = build_spec(results.spec, str(results.folder))
+        spec = results.spec
         assert isinstance(spec.search, GridSettings)
         assert spec.confirms is not None
         self.confirms = spec.confirms
@@ -89,13 +95,13 @@ class Confirmation:
                 zip(self.confirms.trials, self.confirms.values, spec.search.configs, strict=True)
             )
         ]
-        self.leaders = _compared(found, 1 if results.mode == "min" else -1)
+        self.leaders = _compared(found, results.objective)
         if self.chosen.mean is None:
             raise NoUsableTrialError(f"{results.name}: none of the retrained trials completed")
 
     @property
     def chosen(self) -> Leader:
-        """The confirmed leader: of those that completed with most seeds, the best mean."""
+        """The confirmed leader: the best mean among those that completed with the most seeds."""
         return self.leaders[0]
 
     @property
@@ -109,7 +115,7 @@ class Confirmation:
         return next(one for one in self.leaders if one.trial_id == self.confirms.trials[0])
 
     def best_json(self, leader: Leader | None = None) -> dict[str, Any]:
-        """What `best --json` says of a leader (None: the chosen one) that has a mean.
+        """What `best --json` shows of a leader (None: the chosen one) that has a mean.
 
         `trial_id` and `config` are the search's; epoch, metrics and checkpoint are those of the
         leader's retrained model that validates best, which `confirmed` names.
@@ -134,7 +140,7 @@ class Confirmation:
         }
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain values: what `confirm --json` says, but for the test split."""
+        """As plain values, for `confirm --json`, without the test split."""
         return {
             "name": self.confirms.name,
             "experiment": self.results.name,
@@ -155,7 +161,7 @@ class Confirmation:
 
     def _model(self, leader: Leader) -> TrialRecord:
         done = [trial for trial in leader.trials if trial.status == COMPLETED]
-        best = ranked(done, self.results.metric, mode=self.results.mode, scope="best")
+        best = ranked(done, self.results.objective)
         return best[0][1]
 
 
@@ -168,19 +174,18 @@ def _leader(
 ) -> Leader:
     values: dict[int, float] = {}
     for trial in trials:
-        reported = [value for _, value in trial.values(results.metric)]
-        value = score(reported, mode=results.mode, scope="best")
+        value = score_of(trial, results.objective)
         if trial.status == COMPLETED and value is not None and trial.seed is not None:
             values[trial.seed] = value
     mean = mean_of(list(values.values())) if values else None
     return Leader(trial_id, config, searched, tuple(trials), values, mean)
 
 
-def _compared(found: Sequence[Leader], sign: int) -> tuple[Leader, ...]:
-    """Best first, each with its difference to the first; those that failed with a seed last."""
+def _compared(found: Sequence[Leader], objective: Objective) -> tuple[Leader, ...]:
+    """Best first, each with its difference from the first; those that failed with a seed last."""
 
     def rank(leader: Leader) -> tuple[int, float]:
-        return -len(leader.values), sign * leader.mean.mean if leader.mean else 0
+        return -len(leader.values), objective.key(leader.mean.mean) if leader.mean else 0
 
     first, *others = sorted(found, key=rank)
     return (
@@ -191,3 +196,66 @@ def _compared(found: Sequence[Leader], sign: int) -> tuple[Leader, ...]:
 
 def _interval(mean: Mean | None) -> list[float] | None:
     return None if mean is None or mean.low is None or mean.high is None else [mean.low, mean.high]
+
+
+def confirmation_of(results: Results) -> Confirmation | None:
+    """The newest finished confirmation of the search `results`, if it still holds; else None.
+
+    An experiment that confirms another one is its own confirmation. It no longer holds if the
+    search has gone on and has a leader that was not among those retrained.
+    """
+    if results.is_confirmation:
+        return _finished(results)
+    leader = leaders(results, 1)
+    for folder in reversed(linked(results)):
+        try:
+            confirmation = _finished(Results(folder))
+        except TunerError:  # gone, renamed, or damaged: it confirms nothing
+            continue
+        if confirmation is None or confirmation.confirms.name != results.files.name:
+            continue
+        holds = leader and leader[0].trial_id in confirmation.confirms.trials
+        return confirmation if holds else None
+    return None
+
+
+def leaders(results: Results, k: int) -> list[TrialRecord]:
+    """The `k` best usable trials of different configs, best first; a seed is no part of these."""
+    by_config: dict[str, TrialRecord] = {}
+    for trial in results.top():
+        by_config.setdefault(json.dumps(without_seed(trial.config), sort_keys=True), trial)
+        if len(by_config) == k:
+            break
+    return list(by_config.values())
+
+
+def without_seed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A config or a space without `seed`, which a confirmation sets itself."""
+    return {name: value for name, value in values.items() if name != "seed"}
+
+
+def linked(results: Results) -> list[Path]:
+    """The folders, beside that of the search, that it names as its confirmations; oldest first."""
+    try:
+        names = results.files.read(CONFIRMED)["experiments"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    folder = results.folder
+    beside = folder.parent if folder.name not in ("", "..") else folder.resolve().parent
+    plain = [n for n in names if isinstance(n, str)] if isinstance(names, list) else []
+    return [beside / name for name in plain if Path(name).name == name != ".."]
+
+
+def link(results: Results, name: str) -> None:
+    """Name the experiment `name`, beside the search, as its newest confirmation.
+
+    Raises UsageError as `ExperimentFolder.check` does.
+    """
+    names = [folder.name for folder in linked(results) if folder.name != name]
+    results.files.write(CONFIRMED, {"experiments": [*names, name]})
+
+
+def _finished(results: Results) -> Confirmation | None:
+    if not results.is_confirmation or results.status != COMPLETED:
+        return None
+    return Confirmation(results)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import TunerError
-from tuner.places import shown
-from tuner.record.folder import experiment_folders
+from tuner.record.folder import ExperimentFolder
+from tuner.record.storage import experiment_folders
 from tuner.results.results import COUNTED, Results
 from tuner.results.selection import ranked
 
@@ -32,7 +32,7 @@ class Listed:
 
     def as_dict(self) -> dict[str, Any]:
         """As plain values: what `ls --json` says of it."""
-        return asdict(self) | {"folder": shown(self.folder)}
+        return asdict(self) | {"folder": ExperimentFolder(self.folder).location}
 
 
 def list_experiments(storage: Path | str | None = None) -> list[Listed]:
@@ -47,7 +47,7 @@ def _listed(folder: Path) -> Listed:
     except TunerError as error:
         counts = dict.fromkeys(COUNTED, 0)
         return Listed(folder.name, folder, "damaged", counts, problem=str(error))
-    scored = ranked(results.trials.values(), results.metric, mode=results.mode, scope="best")
+    scored = ranked(results.trials.values(), results.objective)
     return Listed(
         name=folder.name,
         folder=folder,

@@ -10,16 +10,16 @@ from pathlib import Path
 import yaml
 
 from tuner.errors import UsageError
-from tuner.places import local, storage_of
+from tuner.places import default_storage, local
 from tuner.record.history import TrialRecord
 from tuner.results.results import Results
-from tuner.results.selection import score
+from tuner.results.selection import score_of
 from tuner.settings_base import FaultsError
 from tuner.space.constraints import Constraints
 from tuner.space.domains import Choice, Domain, Normal, Numeric, Space, Value
 from tuner.space.encoding import Encoding
 from tuner.space.spaces import Place, names_of, space_text, transform
-from tuner.spec.experiment import ExperimentSpec, build_spec, default_storage
+from tuner.spec.experiment import ExperimentSpec
 
 _SHARE = 5  # one trial in so many leads
 _FEWEST, _MOST = 3, 10  # leading trials
@@ -56,7 +56,7 @@ def refine(results: Results, *, points: int) -> Refinement:
     NoUsableTrialError where no trial leads, UsageError for a confirmation, where a leader's config
     is not of the space, or where the old `forbid` leaves nothing of the region.
     """
-    search = build_spec(results.spec, str(results.folder))
+    search = results.spec
     if search.confirms:
         raise UsageError(f"{results.name} confirms {search.confirms.name}: name that")
     best = results.get_best_trial()  # raises where there is none
@@ -69,9 +69,9 @@ def refine(results: Results, *, points: int) -> Refinement:
         raise UsageError(
             f"{results.name}: a leader's config is not of its space: {error}"
         ) from error
-    storage = storage_of(results.folder)
+    storage = results.files.storage
     usual = local(default_storage()).resolve() == local(storage)
-    values = [_value(results, trial) for trial in (best, leading[-1])]
+    values = [score_of(trial, results.objective) for trial in (best, leading[-1])]
     spec = search.replace(
         name=f"{results.name[:90]}-refined",
         storage=default_storage() if usual else storage,
@@ -193,10 +193,3 @@ def _still_known(forbid: Sequence[str], space: Space) -> list[str]:
     """The constraints over what is left of the space."""
     names = names_of(space)
     return [text for text in forbid if not Constraints([text]).check_names(names)]
-
-
-def _value(results: Results, trial: TrialRecord) -> float:
-    values = [value for _, value in trial.values(results.metric)]
-    found = score(values, mode=results.mode, scope="best")
-    assert found is not None  # it is usable
-    return found

@@ -1,6 +1,6 @@
 """A read-only view of an experiment's folder: status, best trial, checkpoints, data frames.
 
-Reads experiment.json as plain JSON and the journal, and runs nothing that it finds there.
+It reads experiment.json as plain JSON and the journal, and runs nothing that it finds there.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ import os
 from collections import Counter
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
-from tuner.places import shown, url_of
-from tuner.record.checkpoints import Checkpoint, inside, verified
-from tuner.record.events import FAILED, INTERRUPTED, RUNNING, TRIAL_STATUSES
-from tuner.record.folder import EXPERIMENT, find_experiment, read_document
+from tuner.record.checkpoints import Checkpoint, inside
+from tuner.record.events import FAILED, RUNNING, TRIAL_STATUSES
+from tuner.record.folder import ExperimentFolder
 from tuner.record.history import TrialRecord, fold
-from tuner.record.journal import is_driven, read, renew
-from tuner.record.remote import mirror
+from tuner.record.storage import find_experiment
 from tuner.results.selection import MODES, best_epoch, check, mode_of, ranked
+from tuner.spec.experiment import ExperimentSpec, build_spec
+from tuner.spec.sections import Objective
 from tuner.wording import amount_of
 
 if TYPE_CHECKING:
@@ -29,48 +29,75 @@ if TYPE_CHECKING:
 
 COUNTED = ("completed", "stopped", "failed", "running", "interrupted")
 assert set(COUNTED) == {*TRIAL_STATUSES, RUNNING}
+_SHOWN_IN_NOTEBOOK = 10  # trials
 
 
 class Results:
-    """An experiment as its folder tells it, at the time of construction.
+    """An experiment as its folder shows it, at the time of construction.
 
-    `metric` and `mode` are the experiment's objective; wherever a method takes them, None means
-    these. For another metric, mode None means what its name says (`selection.mode_of`). A trial
-    or experiment that has not ended is "running" while a live driver holds the journal, else
-    "interrupted".
+    `objective` is the experiment's, and so are `metric` and `mode`; wherever a method takes a
+    metric and a mode, None means these. For another metric, the mode None means what the metric's
+    name implies (`selection.mode_of`). A trial or experiment that has not ended is "running" while
+    a live driver holds the journal, else "interrupted".
 
     Raises UsageError for a folder that is no experiment, JournalError for a damaged journal.
     """
 
     def __init__(self, folder: Path | str) -> None:
-        self.folder = Path(folder)
-        # Looked up first: a driver that ends meanwhile has then journaled its end.
-        live = is_driven(self.folder)
-        renew(self.folder)
-        self.document = read_document(self.folder / EXPERIMENT)
-        self.spec: dict[str, Any] = self.document["spec"]
-        self.metric: str = self.spec["objective"]["metric"]
-        self.mode: str = self.spec["objective"]["mode"]
-        self.name = str(self.spec.get("name", self.folder.resolve().name))
-        history = fold(read(self.folder))
-        if not live:
-            ended = {
-                trial_id: replace(trial, status=INTERRUPTED)
-                for trial_id, trial in history.trials.items()
-                if trial.status == RUNNING
-            }
-            status = INTERRUPTED if history.status == RUNNING else history.status
-            history = replace(history, status=status, trials=history.trials | ended)
-        self.history = history
+        self.files = ExperimentFolder(folder)
+        # Asked first: a driver that ends meanwhile has then journaled its end
+        is_live = self.files.is_driven
+        self.files.refresh()
+        self.document = self.files.document()
+        objective = self.document["spec"]["objective"]
+        self.objective = Objective(metric=objective["metric"], mode=objective["mode"])
+        self.name = str(self.document["spec"].get("name", self.files.name))
+        self.history = fold(self.files.events(), self.objective)
+        if not is_live:
+            self.history.interrupt()
 
     def __repr__(self) -> str:
         return f"<Results of {self.name}: {self.status}, {amount_of(len(self.trials), 'trial')}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        from tuner.results.notebook import results_html
+        """What a notebook shows: how it stands, and its best trials as a table."""
+        from tuner.results.tables import summary_html
 
-        return results_html(self)
+        counts = ", ".join(f"{count} {status}" for status, count in self.counts.items() if count)
+        trials = amount_of(len(self.trials), "trial")
+        standing = f"{self.status}, {trials}: {counts or 'none has started'}"
+        best = [trial.trial_id for trial in self.top(_SHOWN_IN_NOTEBOOK)]
+        frame = self.dataframe().set_index("trial_id", drop=False).loc[best]
+        return summary_html(self.name, standing, frame, self.metric, trials=len(self.trials))
+
+    @property
+    def is_confirmation(self) -> bool:
+        """Whether this experiment retrains the leaders of another one."""
+        return bool(self.document["spec"].get("confirms"))
+
+    @cached_property
+    def spec(self) -> ExperimentSpec:
+        """The experiment's spec, with the name and storage that its folder has now.
+
+        Raises SpecError if this version cannot read it.
+        """
+        moved = {"name": self.folder.resolve().name, "storage": self.files.storage}
+        return build_spec({**self.document["spec"], **moved}, str(self.folder))
+
+    @property
+    def folder(self) -> Path:
+        """The experiment's folder on this machine."""
+        return self.files.path
+
+    @property
+    def metric(self) -> str:
+        """The objective's metric."""
+        return self.objective.metric
+
+    @property
+    def mode(self) -> str:
+        """The objective's mode: "min" or "max"."""
+        return self.objective.mode
 
     @property
     def status(self) -> str:
@@ -79,11 +106,12 @@ class Results:
 
     @property
     def seed(self) -> int | None:
-        """What the trials trained with that have no seed of their own."""
-        training = self.spec.get("training")
+        """The seed of the trials that have none of their own."""
+        spec = self.document["spec"]
+        training = spec.get("training")
         own = training.get("seed") if isinstance(training, dict) else None
-        found: int | None = self.spec.get("seed") if own is None else own
-        return found
+        seed: int | None = spec.get("seed") if own is None else own
+        return seed
 
     @property
     def trials(self) -> dict[str, TrialRecord]:
@@ -93,8 +121,7 @@ class Results:
     @property
     def counts(self) -> dict[str, int]:
         """How many trials are completed, stopped, failed, running and interrupted."""
-        found = Counter(trial.status for trial in self.trials.values())
-        return {status: found[status] for status in COUNTED}
+        return {status: self.history.counts[status] for status in COUNTED}
 
     @property
     def metrics(self) -> list[str]:
@@ -103,7 +130,7 @@ class Results:
         return sorted({name for report in reports for name in report.metrics})
 
     def trial(self, trial_id: str) -> TrialRecord:
-        """The trial of this id, leading zeros optional; UsageError where there is none."""
+        """The trial of this id, leading zeros optional; UsageError if there is none."""
         found = self.trials.get(trial_id)
         if found is None and trial_id.isascii() and trial_id.isdecimal():
             same = (t for t in self.trials.values() if int(t.trial_id) == int(trial_id))
@@ -115,11 +142,11 @@ class Results:
         return found
 
     def log_path(self, trial: TrialRecord) -> Path:
-        """Where the trial's own output is kept; it may be missing."""
-        path = self.folder / "trials" / trial.trial_id / "log.txt"
+        """The file with the trial's own output; it may be missing."""
+        name = f"trials/{trial.trial_id}/log.txt"
         with suppress(OSError):  # as good as missing
-            mirror.bring(path)
-        return path
+            self.files.fetch(name)
+        return self.folder / name
 
     def top(
         self,
@@ -128,20 +155,20 @@ class Results:
         mode: str | None = None,
         scope: str = "best",
     ) -> list[TrialRecord]:
-        """The `k` best usable trials (None: all of them), best first; see `tuner.results.selection`.
+        """The `k` best usable trials (None: all of them), best first; see `selection`.
 
         Raises UsageError for a metric that no trial reported, or an unknown mode or scope.
         """
-        metric, mode = self._objective(metric, mode)
-        return [t for _, t in ranked(self.trials.values(), metric, mode=mode, scope=scope)][:k]
+        objective = self._objective(metric, mode)
+        return [trial for _, trial in ranked(self.trials.values(), objective, scope=scope)][:k]
 
     def get_best_trial(
         self, metric: str | None = None, mode: str | None = None, scope: str = "best"
     ) -> TrialRecord:
         """The best usable trial: not failed, with a finite value; of equals the lower trial_id.
 
-        `scope` is one of `tuner.results.selection.SCOPES`. Raises as `top` does, and NoUsableTrialError
-        where no trial qualifies.
+        `scope` is one of `selection.SCOPES`. Raises as `top` does, and NoUsableTrialError if no
+        trial qualifies.
         """
         best = self.top(1, metric, mode, scope)
         if not best:
@@ -159,13 +186,13 @@ class Results:
     ) -> int:
         """The first epoch at which `trial` (None: the best one) had its best value of the metric.
 
-        Raises NoUsableTrialError where the trial has no value of it.
+        Raises NoUsableTrialError if the trial has no value of it.
         """
-        metric, mode = self._objective(metric, mode)
-        trial = trial or self.get_best_trial(metric, mode)
-        epoch = best_epoch(trial.values(metric), mode=mode)
+        objective = self._objective(metric, mode)
+        trial = trial or self.get_best_trial(objective.metric, objective.mode)
+        epoch = best_epoch(trial.values(objective.metric), objective)
         if epoch is None:
-            raise NoUsableTrialError(f"trial {trial.trial_id} never reported {metric!r}")
+            raise NoUsableTrialError(f"trial {trial.trial_id} never reported {objective.metric!r}")
         return epoch
 
     def best_checkpoint(
@@ -177,19 +204,19 @@ class Results:
     ) -> Checkpoint:
         """The checkpoint of `trial` (None: the best one) at the best epoch that has one.
 
-        Its bytes are read once, to compare their digest. Raises NoUsableTrialError where the
-        trial kept no checkpoint, CheckpointError where the chosen one is missing, does not match
-        its digest, or lies outside the experiment's folder.
+        Its bytes are read once, to compare their digest. Raises NoUsableTrialError if the trial
+        kept no checkpoint, CheckpointError if the chosen one is missing, does not match its digest,
+        or lies outside the experiment's folder.
         """
-        metric, mode = self._objective(metric, mode)
-        trial = trial or self.get_best_trial(metric, mode)
+        objective = self._objective(metric, mode)
+        trial = trial or self.get_best_trial(objective.metric, objective.mode)
         kept = {record.epoch: record for record in trial.checkpoints}
         if not kept:
             raise NoUsableTrialError(f"trial {trial.trial_id} of {self.name} kept no checkpoint")
-        values = ((epoch, value) for epoch, value in trial.values(metric) if epoch in kept)
-        epoch = best_epoch(values, mode=mode)
+        values = ((epoch, v) for epoch, v in trial.values(objective.metric) if epoch in kept)
+        epoch = best_epoch(values, objective)
         record = kept[max(kept) if epoch is None else epoch]
-        return verified(self.folder, record, trial.trial_id)
+        return self.files.checkpoint(record, trial.trial_id)
 
     def best_json(
         self,
@@ -198,11 +225,10 @@ class Results:
         metric: str | None = None,
         mode: str | None = None,
     ) -> dict[str, Any]:
-        """What `best --json` says of `trial` (None: the best one), at its best epoch.
+        """What `best --json` shows of `trial` (None: the best one), at its best epoch.
 
-        `checkpoint` is the path of that epoch's checkpoint, None where there is none.
+        `checkpoint` is the path of that epoch's checkpoint, None if there is none.
         """
-        metric, mode = self._objective(metric, mode)
         trial = trial or self.get_best_trial(metric, mode)
         epoch = self.best_epoch(trial, metric=metric, mode=mode)
         report = trial.report_at(epoch)
@@ -211,34 +237,33 @@ class Results:
             "config": trial.config,
             "epoch": epoch,
             "metrics": report.metrics if report else {},
-            "checkpoint": self._path_at(trial, epoch),
+            "checkpoint": self._checkpoint_at(trial, epoch),
             "shown": "searched",
         }
 
     def show(self) -> dict[str, Any]:
-        """What `show --json` says: name, status, counts, and the best trial or None."""
-        best = self.best_json() if self._has_best() else None
+        """What `show --json` shows: name, status, counts, and the best trial or None."""
+        usable = ranked(self.trials.values(), self.objective)
+        best = self.best_json(usable[0][1]) if usable else None
         return {"name": self.name, "status": self.status, "counts": self.counts, "best": best}
 
     def dataframe(self, *, reports: bool = False) -> pd.DataFrame:
         """One row a trial; with `reports` one row a report, as `reports()` gives them.
 
-        Columns: trial_id, status, seed (which it trained with), config/NAME (nested names joined
-        by /), last/METRIC, and at the trial's best epoch by the objective best_epoch and
-        best/METRIC; then epochs (the last one), started (UTC), duration_s (seconds it ran), error
-        (the failure's kind).
+        Columns: trial_id, status, seed (that it trained with), config/NAME (nested names joined by
+        /), last/METRIC, and at the trial's best epoch by the objective best_epoch and best/METRIC;
+        then epochs (the last one), started (UTC), duration_s (seconds that it ran), error (the
+        failure's kind).
         """
         if reports:
             return self.reports()
-        from tuner.results.frames import trials_frame
+        from tuner.results.tables import trials_frame
 
-        return trials_frame(
-            self.trials.values(), metric=self.metric, mode=self.mode, seed=self.seed
-        )
+        return trials_frame(self.trials.values(), self.objective, seed=self.seed)
 
     def reports(self) -> pd.DataFrame:
         """One row a report: trial_id, epoch, time (UTC) and every metric."""
-        from tuner.results.frames import reports_frame
+        from tuner.results.tables import reports_frame
 
         return reports_frame(self.trials.values())
 
@@ -246,23 +271,20 @@ class Results:
         self, to: Path | str, *, trial_id: str | None = None, formats: Collection[str] = ()
     ) -> Path:
         """Hand over a trial's best checkpoint (None: the best trial's); see `tuner.export`."""
-        import tuner  # its face: the room that writes exports stands above this one
+        import tuner  # its face, since the room that writes exports stands above this one
 
         folder: Path = tuner.export_model(self, to, trial_id=trial_id, formats=formats)
         return folder
 
-    def _objective(self, metric: str | None, mode: str | None) -> tuple[str, str]:
-        """Metric and mode, with the objective's where they are None; UsageError if not served."""
+    def _objective(self, metric: str | None, mode: str | None) -> Objective:
+        """The objective asked for, with the experiment's own where they are None."""
         if mode is not None:
             check("mode", mode, MODES)
         if metric is None or metric == self.metric:
-            return self.metric, mode or self.mode
+            return Objective(metric=self.metric, mode=mode or self.mode)
         if self.metrics:
             check("metric", metric, self.metrics)
-        return metric, mode or mode_of(metric)
-
-    def _has_best(self) -> bool:
-        return bool(ranked(self.trials.values(), self.metric, mode=self.mode, scope="best"))
+        return Objective(metric=metric, mode=mode or mode_of(metric))
 
     def _why_unusable(self, metric: str) -> str:
         if not self.trials:
@@ -272,17 +294,18 @@ class Results:
         silent = sum(t.status != FAILED and not t.values(metric) for t in self.trials.values())
         if silent:
             reasons.append(f"{silent} without a value of {metric!r}")
-        told = "" if metric in self.metrics else f"; metrics reported: {', '.join(self.metrics)}"
-        return ", ".join(reasons) + (told if self.metrics else "")
+        known = "" if metric in self.metrics else f"; metrics reported: {', '.join(self.metrics)}"
+        return ", ".join(reasons) + (known if self.metrics else "")
 
-    def _path_at(self, trial: TrialRecord, epoch: int) -> str | None:
+    def _checkpoint_at(self, trial: TrialRecord, epoch: int) -> str | None:
         for record in reversed(trial.checkpoints):
             if record.epoch == epoch:
                 try:
                     path = inside(self.folder, record.path)
                 except CheckpointError:
                     return None
-                return shown(path) if os.path.exists(path) or url_of(path) else None
+                is_there = self.files.is_remote or os.path.exists(path)
+                return self.files.locate(record.path) if is_there else None
         return None
 
 
@@ -290,6 +313,6 @@ def load_results(name: str | Path, storage: Path | str | None = None) -> Results
     """The results of the experiment `name` under `storage`, or of a folder of that path.
 
     `storage` defaults to $TUNER_STORAGE, else ./results. Raises UsageError, with the nearest
-    names that there are, for one that is not there.
+    names that there are, for one that does not exist.
     """
     return Results(find_experiment(name, storage))

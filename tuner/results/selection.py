@@ -5,21 +5,23 @@ that ended well:
 
     last                       the last reported value
     avg                        the mean of all reported values
-    last-5-avg, last-10-avg    the mean of the last 5 or 10, of fewer where there are fewer
+    last-5-avg, last-10-avg    the mean of the last 5 or 10 values, or of all if there are fewer
     best, all                  the best value at any epoch; two names for one scope
 
-Failed trials are left out whatever they reported: what they reported last, and their checkpoint,
-is what led to the failure. Ray keeps them, and takes an only trial for the best even at NaN.
+Failed trials are left out whatever they reported: their last value, and their checkpoint, are what
+led to the failure. Ray keeps them, and takes a single trial for the best even if it is at NaN.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import fsum, isfinite
+from typing import Literal
 
 from tuner.errors import UsageError, unknown
 from tuner.record.events import FAILED
 from tuner.record.history import TrialRecord
+from tuner.spec.sections import Objective
 
 SCOPES = ("best", "all", "last", "avg", "last-5-avg", "last-10-avg")
 MODES = ("min", "max")
@@ -27,52 +29,53 @@ MODES = ("min", "max")
 _LAST_N = {"last": 1, "last-5-avg": 5, "last-10-avg": 10}
 
 
-def score(values: Sequence[float], *, mode: str, scope: str) -> float | None:
-    """The number that `values`, oldest first, are compared by; None where none is finite."""
+def score(values: Iterable[float], objective: Objective, *, scope: str = "best") -> float | None:
+    """The number that `values`, oldest first, are compared by; None if none of them is finite."""
     finite = [value for value in values if isfinite(value)]
     if not finite:
         return None
     if scope in ("best", "all"):
-        return min(finite) if mode == "min" else max(finite)
+        return objective.best(finite)
     recent = finite[-_LAST_N[scope] :] if scope in _LAST_N else finite
     return fsum(recent) / len(recent)
 
 
-def best_epoch(values: Iterable[tuple[int, float]], *, mode: str) -> int | None:
-    """The first epoch of the best finite value among (epoch, value); None where there is none."""
-    sign = 1 if mode == "min" else -1
-    finite = [(sign * value, epoch) for epoch, value in values if isfinite(value)]
+def score_of(trial: TrialRecord, objective: Objective, *, scope: str = "best") -> float | None:
+    """The number that the trial is compared by; None if it reported no finite value."""
+    values = (value for _, value in trial.values(objective.metric))
+    return score(values, objective, scope=scope)
+
+
+def best_epoch(values: Iterable[tuple[int, float]], objective: Objective) -> int | None:
+    """The first epoch of the best finite value among (epoch, value); None if there is none."""
+    finite = [(objective.key(value), epoch) for epoch, value in values if isfinite(value)]
     return min(finite)[1] if finite else None
 
 
 def ranked(
-    trials: Iterable[TrialRecord], metric: str, *, mode: str, scope: str
+    trials: Iterable[TrialRecord], objective: Objective, *, scope: str = "best"
 ) -> list[tuple[float, TrialRecord]]:
     """(score, trial) of every usable trial, best first; of equals the lower trial_id first.
 
-    Raises UsageError for a mode or scope that there is not.
+    Raises UsageError for an unknown scope.
     """
-    check("mode", mode, MODES)
     check("scope", scope, SCOPES)
-    scored: list[tuple[float, TrialRecord]] = []
-    for trial in trials:
-        values = [value for _, value in trial.values(metric)]
-        found = score(values, mode=mode, scope=scope) if trial.status != FAILED else None
-        if found is not None:
-            scored.append((found, trial))
-    sign = 1 if mode == "min" else -1
-    return sorted(scored, key=lambda pair: (sign * pair[0], int(pair[1].trial_id)))
+    usable = [trial for trial in trials if trial.status != FAILED]
+    scores = ((score_of(trial, objective, scope=scope), trial) for trial in usable)
+    scored = [(value, trial) for value, trial in scores if value is not None]
+    return sorted(scored, key=lambda pair: (objective.key(pair[0]), int(pair[1].trial_id)))
 
 
-def mode_of(metric: str) -> str:
+def mode_of(metric: str) -> Literal["min", "max"]:
     """The mode that a metric's name implies: losses and errors go down, accuracies up.
 
-    Raises UsageError for a name that does not say.
+    Raises UsageError for a name that implies neither.
     """
     name = metric.lower()
-    for mode, parts in (("min", ("loss", "error")), ("max", ("acc",))):
-        if any(part in name for part in parts):
-            return mode
+    if "loss" in name or "error" in name:
+        return "min"
+    if "acc" in name:
+        return "max"
     raise UsageError(f"mode: say min or max for {metric!r}, which is not the objective")
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from tuner.cluster import connect as cluster
 from tuner.errors import TunerError, UsageError
-from tuner.places import storage_of
 from tuner.planning.validation import Machine, validate
 from tuner.record.events import COMPLETED, RUNNING
-from tuner.record.folder import free_name
-from tuner.results.confirmation import Confirmation
-from tuner.results.confirmations import leaders, link, linked, without_seed
+from tuner.record.storage import free_name
+from tuner.results.confirmation import Confirmation, leaders, link, linked, without_seed
 from tuner.results.results import Results
-from tuner.results.selection import score
+from tuner.results.selection import score_of
 from tuner.search.run import resume_experiment, run_experiment
-from tuner.spec.experiment import ExperimentSpec, build_spec
+from tuner.spec.experiment import ExperimentSpec
 
 _ENDING = "confirm"  # of the experiment's name
 _LONGEST = 90  # characters of the search's name that go into it
@@ -22,17 +20,16 @@ _LONGEST = 90  # characters of the search's name that go into it
 def confirm(results: Results, *, top: int, seeds: int, address: str = "local") -> Confirmation:
     """Retrain the `top` leaders of the search with `seeds` fresh seeds each; what it has shown.
 
-    The experiment is named in the search's folder. Where the same leaders were retrained with the
-    same seeds before, that is read, or gone on with. Uses the Ray at `address`. Raises UsageError
-    for a search that still runs or is itself a confirmation, NoUsableTrialError where it has no
-    leader, or none that could be retrained, and what `run_experiment` does.
+    The search's folder names the experiment. If the same leaders were retrained with the same seeds
+    before, that one is read, or resumed. Uses the Ray at `address`. Raises UsageError for a search
+    that still runs or is itself a confirmation, NoUsableTrialError if it has no leader, or if no
+    leader could be retrained, and what `run_experiment` does.
     """
-    spec = confirming_spec(results, top=top, seeds=seeds)
+    machine = Machine.here() if address == "local" else None
+    spec = validate(confirming_spec(results, top=top, seeds=seeds), machine=machine)
     before = _same(results, spec)
     if before is not None and before.status == COMPLETED:
         return Confirmation(before)
-    machine = Machine.here() if address == "local" else None
-    validate(spec.model_dump(mode="json"), machine=machine)  # told before Ray starts
     with cluster.connect(address, spec=spec):
         if before is not None:
             return Confirmation(resume_experiment(before.folder))
@@ -46,44 +43,38 @@ def confirming_spec(results: Results, *, top: int, seeds: int) -> ExperimentSpec
     Every trial trains to its full length: nothing is stopped early. The seeds are those that
     follow the search's own. Raises as `confirm` does.
     """
-    search = build_spec(results.spec, str(results.folder))
+    search = results.spec
     if search.confirms:
         raise UsageError(f"{results.name} confirms {search.confirms.name}: name that")
     if results.status == RUNNING:
         raise UsageError(f"{results.name} still runs: its leaders are known when it has ended")
-    results.get_best_trial()  # raises where there is none
-    found = leaders(results, top)
-    space = without_seed(search.model_dump(mode="json")["search"]["space"])
+    results.get_best_trial()  # raises if there is none
+    trials = leaders(results, top)
+    space = without_seed(search.search.model_dump(mode="json")["space"])
     if not space:
         raise UsageError(f"{results.name} searched nothing but seeds")
-    whole = search.scheduler and search.scheduler.without_stopping().model_dump(mode="json")
-    values = (
-        score([v for _, v in trial.values(results.metric)], mode=results.mode, scope="best")
-        for trial in found
-    )
-    storage = storage_of(results.folder)
+    scheduler = search.scheduler and search.scheduler.without_stopping().model_dump(mode="json")
     return search.replace(
-        name=free_name(f"{results.name[:_LONGEST]}-{_ENDING}", storage),
-        storage=storage,
+        name=free_name(f"{results.name[:_LONGEST]}-{_ENDING}", results.files.storage),
         search={
             "strategy": "grid",
             "space": space,
-            "configs": [without_seed(trial.config) for trial in found],
-            "seeds": _fresh(results, search, seeds),
+            "configs": [without_seed(trial.config) for trial in trials],
+            "seeds": _fresh_seeds(results, search, seeds),
         },
-        scheduler=whole or "none",
+        scheduler=scheduler or "none",
         num_samples=None,
         time_budget_s=None,
         warm_start=None,
         confirms={
-            "name": results.folder.resolve().name,
-            "trials": [trial.trial_id for trial in found],
-            "values": list(values),
+            "name": results.files.name,
+            "trials": [trial.trial_id for trial in trials],
+            "values": [score_of(trial, results.objective) for trial in trials],
         },
     )
 
 
-def _fresh(results: Results, search: ExperimentSpec, count: int) -> list[int]:
+def _fresh_seeds(results: Results, search: ExperimentSpec, count: int) -> list[int]:
     """The first `count` seeds after the search's own that none of its trials had."""
     own = search.constants["seed"]
     used = {own, *(trial.config.get("seed", trial.seed) for trial in results.trials.values())}
@@ -101,9 +92,8 @@ def _same(results: Results, spec: ExperimentSpec) -> Results | None:
     for folder in reversed(linked(results)):
         try:
             before = Results(folder)
-            made = build_spec(before.spec)
-        except TunerError:
+            if before.spec.confirms == spec.confirms and before.spec.search == spec.search:
+                return before
+        except TunerError:  # gone, or damaged
             continue
-        if made.confirms == spec.confirms and made.search == spec.search:
-            return before
     return None

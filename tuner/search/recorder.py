@@ -1,10 +1,11 @@
-"""Turns what Ray Tune tells its callbacks into events: first the journal, then the observers."""
+"""Turns Ray Tune's callbacks into events: first the journal, then the observers."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,14 @@ from tuner.record.events import (
     FAILED,
     INTERRUPTED,
     RESULT,
+    RUNNING,
     STOPPED,
     TRIAL_ENDED,
     TRIAL_STARTED,
     Event,
 )
+from tuner.record.history import History
 from tuner.record.journal import Journal
-from tuner.search.retries import Retries
 from tuner.trial.failures import STORAGE, Failure
 from tuner.trial.recycling import is_recycled
 from tuner.trial.trainable import REPORT
@@ -34,43 +36,43 @@ from tuner.trial.worker_death import death_of
 
 Observer = Callable[[Event], object]
 
+_MOST_RETRIES = 2  # after crashes
+
 
 class Recorder(Callback):
-    """Writes each event of each trial, once.
+    """Writes each event of each trial once: to the journal, then to `history`, then to observers.
 
-    `error` is set where the journal, or a trial's files, could not be written: the driver then ends
-    the search, since a decision must not act on what is not recorded, and no trial is to blame.
-    An epoch that is run again after a resume, because its checkpoint was not yet written, is not
-    journaled twice: `epochs` has the last one of each trial. `stopped` is filled by the scheduler.
-    A trial that dies after `report_timeout_s` seconds of silence has hung.
-    `settle(trial_id, kind, again)` is told of each failed trial what it failed of, and whether it
-    is tried again.
+    `error` is set if the journal, or a trial's files, could not be written: the driver then ends
+    the search, since no decision may act on what is not recorded, and no trial is to blame. An
+    epoch that is run again after a resume, because its checkpoint was not yet written, is not
+    journaled twice. is_stopped: whether the scheduler has stopped a trial. settle(trial_id, kind,
+    again): called for each failed trial, with the kind of failure and whether it is tried again. A
+    trial that dies after `report_timeout_s` seconds of silence has hung.
     """
 
     def __init__(
         self,
         journal: Journal,
+        history: History,
         observers: Sequence[Observer],
         *,
-        stopped: set[str],
-        epochs: Mapping[str, int],
+        is_stopped: Callable[[str], bool],
         settle: Callable[[str, str, bool], None],
         report_timeout_s: float = math.inf,
     ) -> None:
+        self.is_stopped = is_stopped
+        self.error: ExperimentError | None = None
         self._journal = journal
+        self._history = history
         self._observers = observers
-        self._stopped = stopped
-        self._epochs = dict(epochs)
         self._settle = settle
         self._retries = Retries()
         self._failures: dict[str, Failure] = {}
-        self._live: set[str] = set()
         self._report_timeout_s = report_timeout_s
-        self._heard: dict[str, float] = {}  # trial_id -> when it last said something
-        self.error: ExperimentError | None = None
+        self._heard: dict[str, float] = {}  # trial_id -> when it last reported anything
 
     def emit(self, event: str, **fields: Any) -> None:
-        """Journal one event, then show it to the observers."""
+        """Journal one event, then notify the observers."""
         if self.error is not None:
             return
         try:
@@ -78,13 +80,21 @@ class Recorder(Callback):
         except JournalError as error:
             self.error = error
             return
+        self._history.apply(record)
         for observer in self._observers:
             observer(record)
 
-    def interrupt_live(self) -> None:
-        """End the trials that are still live as interrupted."""
-        for trial_id in sorted(self._live):
-            self.end(trial_id, INTERRUPTED)
+    def end(self, trial_id: str, status: str, failure: Failure | None = None) -> None:
+        """Journal the end of a trial."""
+        fields = {}
+        if failure:
+            fields["error"] = {"kind": failure.kind, "message": failure.message}
+        self.emit(TRIAL_ENDED, trial_id=trial_id, status=status, **fields)
+
+    def interrupt_running(self) -> None:
+        """End the trials that still run as interrupted."""
+        for trial in sorted(self._history.of_status(RUNNING), key=lambda t: t.trial_id):
+            self.end(trial.trial_id, INTERRUPTED)
 
     def on_trial_start(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
@@ -106,8 +116,7 @@ class Recorder(Callback):
             self._failures[trial_id] = Failure(**report["failure"])
             return
         epoch = result["training_iteration"]
-        if epoch > self._epochs.get(trial_id, 0):
-            self._epochs[trial_id] = epoch
+        if epoch > self._last_epoch(trial_id):
             self.emit(RESULT, trial_id=trial_id, epoch=epoch, metrics=report["metrics"])
         if report["checkpoint"]:
             self.emit(CHECKPOINT, trial_id=trial_id, **report["checkpoint"])
@@ -120,7 +129,7 @@ class Recorder(Callback):
         if trial_id in self._failures:
             self._fail(trial_id, self._failures.pop(trial_id))
         else:
-            self.end(trial_id, STOPPED if trial_id in self._stopped else COMPLETED)
+            self.end(trial_id, STOPPED if self.is_stopped(trial_id) else COMPLETED)
 
     def on_trial_error(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
@@ -145,7 +154,7 @@ class Recorder(Callback):
         if failure.kind == STORAGE:
             self.error = self.error or StorageError(failure.message)
             return
-        again = self._retries.grants(trial_id, self._epochs.get(trial_id, 0), failure)
+        again = self._retries.grants(trial_id, self._last_epoch(trial_id), failure)
         if not again:
             self.end(trial_id, FAILED, failure)
         self._settle(trial_id, failure.kind, again)
@@ -153,19 +162,45 @@ class Recorder(Callback):
     def _start(self, trial: Trial) -> None:
         trial_id = _id(trial)
         self._heard[trial_id] = time.monotonic()
-        if trial_id not in self._live:
-            self._live.add(trial_id)
+        known_trial = self._history.trials.get(trial_id)
+        if known_trial is None or known_trial.status != RUNNING:
             known = ((name, trial.config.get(name)) for name in ("origin", "seed"))
             fields = {name: value for name, value in known if value is not None}
             self.emit(TRIAL_STARTED, trial_id=trial_id, config=trial.config["config"], **fields)
 
-    def end(self, trial_id: str, status: str, failure: Failure | None = None) -> None:
-        """Journal the end of a trial."""
-        self._live.discard(trial_id)
-        fields = {}
-        if failure:
-            fields["error"] = {"kind": failure.kind, "message": failure.message}
-        self.emit(TRIAL_ENDED, trial_id=trial_id, status=status, **fields)
+    def _last_epoch(self, trial_id: str) -> int:
+        trial = self._history.trials.get(trial_id)
+        return trial.last_epoch if trial else 0
+
+
+class Retries:
+    """Decides which failed trials are tried again, from their newest checkpoint.
+
+    A lost node is never the trial's fault and is not counted. A process that dies gets `most` more
+    tries, unless it has died twice in the same epoch, as it would do so a third time. One whose
+    device is no longer usable gets one more try, in a new process. Any other failure comes from the
+    trial's code or config, and trying again would end the same.
+    """
+
+    def __init__(self, most: int = _MOST_RETRIES) -> None:
+        self._most = most
+        self._crashes: Counter[str] = Counter()
+        self._epochs: set[tuple[str, int]] = set()
+        self._poisoned: set[str] = set()
+
+    def grants(self, trial_id: str, epoch: int, failure: Failure) -> bool:
+        """Whether the trial, which had reported `epoch` epochs, goes on after `failure`."""
+        if failure.kind == "node_lost":
+            return True
+        if failure.poisoned:
+            first = trial_id not in self._poisoned
+            self._poisoned.add(trial_id)
+            return first
+        if failure.kind != "crash" or (trial_id, epoch) in self._epochs:
+            return False
+        self._epochs.add((trial_id, epoch))
+        self._crashes[trial_id] += 1
+        return self._crashes[trial_id] <= self._most
 
 
 def _error_of(trial: Trial) -> BaseException | None:

@@ -1,16 +1,16 @@
-"""What a resumed experiment goes on from, told by its journal alone."""
+"""What a resume adds to an experiment, and from which checkpoint each trial goes on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from tuner.errors import CheckpointError, JournalError, UsageError
-from tuner.record.checkpoints import Checkpoint, verified
+from tuner.record.checkpoints import Checkpoint
 from tuner.record.events import FAILED, INTERRUPTED, RESULT, RUNNING, Event
-from tuner.record.history import History, TrialRecord, fold
+from tuner.record.folder import ExperimentFolder
+from tuner.record.history import History, TrialRecord
 from tuner.trial.context import Assignment
 
 
@@ -28,11 +28,11 @@ class Extension:
 
     @property
     def changes_the_spec(self) -> bool:
-        """Whether the experiment is another one from now on."""
+        """Whether the experiment has another spec from now on."""
         return bool(self.add_samples or self.time_budget_s)
 
     def applied_to(self, raw: Mapping[str, Any]) -> dict[str, Any]:
-        """The spec's plain values, extended. Raises UsageError where it has no number to add to."""
+        """The spec's plain values, extended. Raises UsageError if it has no number to add to."""
         changed = dict(raw)
         if self.add_samples:
             if not isinstance(changed.get("num_samples"), int):
@@ -43,69 +43,67 @@ class Extension:
         return changed
 
 
-@dataclass(frozen=True, slots=True)
-class Past:
-    """What was before: every event in order, and the history that they fold into."""
+class Scheduler(Protocol):
+    """What a resume needs of a scheduler."""
 
-    events: tuple[Event, ...] = ()
-    history: History = field(default_factory=lambda: fold(()))
-    resumed: bool = False
-    retry_failed: bool = False
+    def record(self, trial_id: str, epoch: int, metrics: dict[str, float]) -> bool:
+        """Take in a report; whether the trial goes on."""
+        ...
 
-    @classmethod
-    def of(cls, events: Iterable[Event], *, metric: str, retry_failed: bool = False) -> Past:
-        """The past of an experiment that is resumed, whose objective is `metric`.
 
-        Raises JournalError for a report without it: no search writes one, none could go on from it.
-        """
-        told = tuple(events)
-        for event in told:
-            if event["event"] == RESULT and metric not in event["metrics"]:
-                report = f"the report of trial {event['trial_id']}, epoch {event['epoch']}"
+def restored(
+    events: Iterable[Event], history: History, scheduler: Scheduler | None, metric: str
+) -> Iterator[Event]:
+    """The events of the runs before, each once `history` and `scheduler` have taken it in.
+
+    Raises JournalError for a report without the objective's `metric`: no search writes one, and
+    none could go on from it.
+    """
+    for event in events:
+        if event["event"] == RESULT:
+            trial_id, epoch = event["trial_id"], event["epoch"]
+            if metric not in event["metrics"]:
+                report = f"the report of trial {trial_id}, epoch {epoch}"
                 raise JournalError(f"{report}, lacks the objective {metric!r}")
-        return cls(told, fold(told), resumed=True, retry_failed=retry_failed)
-
-    def reports(self) -> Iterator[tuple[str, int, dict[str, float]]]:
-        """(trial_id, epoch, metrics) of every report, in the order of the journal."""
-        for event in self.events:
-            if event["event"] == RESULT:
-                yield event["trial_id"], event["epoch"], event["metrics"]
-
-    def last_epochs(self) -> dict[str, int]:
-        """The last journaled epoch of each trial."""
-        return {trial_id: trial.last_epoch for trial_id, trial in self.history.trials.items()}
-
-    def unfinished(self) -> list[TrialRecord]:
-        """The trials that go on, in order of creation: those that had not ended, or had failed."""
-        going_on = {RUNNING, INTERRUPTED, *([FAILED] if self.retry_failed else [])}
-        return [t for t in self.history.trials.values() if t.status in going_on]
+            if scheduler is not None:
+                scheduler.record(trial_id, epoch, event["metrics"])
+        history.apply(event)
+        yield event
 
 
-def newest_checkpoint(folder: Path, trial: TrialRecord) -> tuple[Checkpoint | None, list[str]]:
-    """The newest checkpoint of `trial` that is whole, and what was wrong with newer ones.
+def unfinished(history: History, *, retry_failed: bool = False) -> list[TrialRecord]:
+    """The trials that go on, by their ids: those that had not ended, or, if asked, had failed."""
+    statuses = [RUNNING, INTERRUPTED, *([FAILED] if retry_failed else [])]
+    return sorted(history.of_status(*statuses), key=lambda trial: int(trial.trial_id))
+
+
+def newest_checkpoint(
+    folder: ExperimentFolder, trial: TrialRecord
+) -> tuple[Checkpoint | None, list[str]]:
+    """The newest whole checkpoint of `trial`, and what was wrong with newer ones.
 
     One of an epoch whose report is not journaled is passed over: the epoch is run again.
     """
-    wrong: list[str] = []
+    faults: list[str] = []
     records = {record.epoch: record for record in trial.checkpoints}  # the last one of an epoch
     for epoch in sorted(records, reverse=True):
         if epoch > trial.last_epoch:
             continue
         try:
-            return verified(folder, records[epoch], trial.trial_id), wrong
+            return folder.checkpoint(records[epoch], trial.trial_id), faults
         except CheckpointError as error:
-            wrong.append(str(error))
-    return None, wrong
+            faults.append(str(error))
+    return None, faults
 
 
-def assignment_of(folder: Path, trial: TrialRecord) -> tuple[Assignment, list[str]]:
-    """Where `trial` goes on, and warnings to be told."""
-    checkpoint, wrong = newest_checkpoint(folder, trial)
+def assignment_of(folder: ExperimentFolder, trial: TrialRecord) -> tuple[Assignment, list[str]]:
+    """Where `trial` goes on, and warnings to show."""
+    checkpoint, faults = newest_checkpoint(folder, trial)
     if checkpoint is None:
-        return Assignment(trial.trial_id, trial.config, seed=trial.seed), wrong
+        return Assignment(trial.trial_id, trial.config, seed=trial.seed), faults
     place = {
-        "path": checkpoint.path.relative_to(folder).as_posix(),
+        "path": checkpoint.path.relative_to(folder.path).as_posix(),
         "sha256": checkpoint.sha256,
     }
     assignment = Assignment(trial.trial_id, trial.config, checkpoint.epoch, place, seed=trial.seed)
-    return assignment, wrong
+    return assignment, faults

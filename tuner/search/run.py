@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import shutil
 import signal
 import tempfile
+from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tuner import ray_compat
 from tuner.cluster import connect as cluster
 from tuner.cluster import daemons
 from tuner.errors import ExperimentError, InterruptedSearchError
 from tuner.owner import this_owner
-from tuner.places import storage_of, url_of
-from tuner.planning.validation import Machine, validate
+from tuner.planning.validation import Machine, ValidatedSpec, validate
 from tuner.record.events import (
     COMPLETED,
     EXPERIMENT_ENDED,
@@ -28,253 +27,314 @@ from tuner.record.events import (
     INTERRUPTED,
     STOPPED,
 )
-from tuner.record.folder import EXPERIMENT, claim, read_document, write_document
-from tuner.record.history import TrialRecord, fold
-from tuner.record.journal import JOURNAL, Journal, read
-from tuner.record.remote.sync import InPlace, InStore, held
+from tuner.record.files import EXPERIMENT, JOURNAL
+from tuner.record.folder import ExperimentFolder, Sync
+from tuner.record.history import History, TrialRecord
+from tuner.record.journal import Journal
 from tuner.reporting.experiment_text import folder_name
 from tuner.reporting.plan_text import reserves
-from tuner.reporting.tally import Tally
 from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.terminal import Progress
+from tuner.reporting.time_left import TimeLeft
 from tuner.reporting.trackers import Tracker
 from tuner.results.results import Results
 from tuner.search import silence
 from tuner.search.provenance import describe
-from tuner.search.resuming import Extension, Past, assignment_of
+from tuner.search.resuming import Extension, assignment_of, restored, unfinished
 from tuner.search.retention import Retention
-from tuner.search.stopping import Ending
+from tuner.search.stopping import StopRequest
 from tuner.search.warm_start import load_warm_start, warm_start_of
 from tuner.spec.experiment import ExperimentSpec
 from tuner.trial.context import Assignment
 from tuner.wording import program
 
 if TYPE_CHECKING:
-    from tuner.search.recorder import Observer, Recorder
+    from tuner.search.recorder import Observer
 
 _log = logging.getLogger(__name__)
 
 _UNBOUNDED = 1_000_000
-_RAYS = ".tune-"  # what the folder that Ray Tune wants is called
+_RAY_FILES = ".tune-"  # the prefix of the folder that Ray Tune insists on
 
 
 def run_experiment(spec: ExperimentSpec) -> Results:
     """Search as `spec` says and return the results; progress goes to stderr.
 
-    Uses the Ray that this process is connected to, else starts one on this machine for the time of
-    the run. Trials that fail do not end it. Raises SpecError for a spec that cannot work,
-    UsageError where the experiment exists, InterruptedSearchError after SIGINT, SIGTERM or SIGHUP,
-    and ExperimentError for the experiment's own faults; what was reported is in the journal.
+    Uses the Ray that this process is connected to, or else starts one on this machine for the time
+    of the run. Trials that fail do not end it. Raises SpecError for a spec that cannot work,
+    UsageError if the experiment exists, InterruptedSearchError after SIGINT, SIGTERM or SIGHUP, and
+    ExperimentError for the experiment's own faults; what was reported is in the journal.
     """
-    spec = validate(spec.model_dump(mode="json"), machine=_machine())
+    spec = _validated(spec)
     if cluster.is_connected():
-        cluster.admit(spec)  # refuses what it cannot run before there is a folder
-    warm_start = warm_start_of(spec)  # refuses what cannot be given before there is a folder
-    claim(spec.folder, describe(spec), empty=[JOURNAL])
+        cluster.admit(spec)  # refuses what the cluster cannot run before there is a folder
+    warm_start = warm_start_of(spec)  # refuses what does not match before there is a folder
+    folder = ExperimentFolder(spec.folder)
+    folder.create(describe(spec), empty=[JOURNAL])
     if warm_start:
         warm_start.save(spec.folder)
-    with _held(spec.folder) as (journal, upkeep):
-        return _run(spec, journal, Past(), upkeep)
+    with _opened(spec, folder) as run:
+        return run.search()
 
 
 def resume_experiment(folder: Path, *, more: Extension | None = None) -> Results:
     """Go on with the experiment in `folder` as if it had not been interrupted.
 
     Finished trials stay as they are; the others continue from their newest whole checkpoint, and
-    the trials that had not started yet follow. `more` extends it. Raises as `run_experiment`
-    does, and SpecError for an experiment.json that cannot be run here.
+    the trials that had not started yet follow. `more` extends it. Raises as `run_experiment` does,
+    and SpecError for an experiment.json that cannot run here.
     """
     more = more or Extension()
-    document = read_document(folder / EXPERIMENT)
-    place = {"name": folder.resolve().name, "storage": storage_of(folder)}
-    raw = more.applied_to({**document["spec"], **place})
-    source = str(folder / EXPERIMENT)
-    spec = validate(raw, source=source, machine=_machine())
+    files = ExperimentFolder(folder)
+    document = files.document()
+    moved = {"name": files.name, "storage": files.storage}
+    raw = more.applied_to({**document["spec"], **moved})
+    spec = validate(raw, source=str(folder / EXPERIMENT), machine=_machine())
     if cluster.is_connected():
         cluster.admit(spec)
-    with _held(folder) as (journal, upkeep):
+    with _opened(spec, files, resumed=True, retry_failed=more.retry_failed) as run:
         if more.changes_the_spec:
-            write_document(folder / EXPERIMENT, {**document, "spec": spec.model_dump(mode="json")})
-        past = Past.of(read(folder), metric=spec.objective.metric, retry_failed=more.retry_failed)
-        return _run(spec, journal, past, upkeep)
+            files.write(EXPERIMENT, {**document, "spec": spec.model_dump(mode="json")})
+        return run.search()
+
+
+def _validated(spec: ExperimentSpec) -> ValidatedSpec:
+    return spec if isinstance(spec, ValidatedSpec) else validate(spec, machine=_machine())
+
+
+def _machine() -> Machine | None:
+    """This machine, unless the search runs on a cluster that is connected already."""
+    return None if cluster.is_joined() else Machine.here()
 
 
 @contextmanager
-def _held(folder: Path) -> Iterator[tuple[Journal, InPlace | InStore]]:
-    """The journal and the upkeep of an experiment that no other driver has."""
-    with held(folder, say=_log.warning) as upkeep, Journal.open(folder) as journal:
-        yield journal, upkeep
+def _opened(spec: ValidatedSpec, folder: ExperimentFolder, **how: bool) -> Iterator[SearchRun]:
+    """A run of an experiment that no other driver has."""
+    with folder.held(_log.warning) as sync, Journal.open(folder.path) as journal:
+        yield SearchRun(spec, folder, journal, sync, **how)
 
 
-def _run(spec: ExperimentSpec, journal: Journal, past: Past, upkeep: InPlace | InStore) -> Results:
-    """Set up what watches the search, search, and tell how it ended."""
-    silence.without_widgets()
-    metric, mode = spec.objective.metric, spec.objective.mode
-    trials = past.history.trials
-    tensorboard = TensorBoardWriter(spec, earlier=trials)
-    retention = Retention(
-        spec.folder, metric=metric, mode=mode, earlier=trials, remove=upkeep.remove
-    )
-    trackers = [Tracker(name, spec, earlier=past.history) for name in spec.log]
-    ending = Ending(spec.time_budget_s)
-    try:
-        with ending, upkeep.during(ending.because), cluster.connect(spec=spec):
-            slots = cluster.slots(spec.resources)
-            slots = min(slots, spec.max_concurrent or slots)
-            tally = Tally.of(spec, slots=slots)
-            progress = Progress(
-                tally, each=reserves(spec.resources), earlier=past.events, clock=journal.clock
-            )
+class SearchRun:
+    """One driver's run of an experiment, from its start or its resume to its end.
 
-            def advice_at_exit() -> str:
-                progress.close()
-                return _go_on(spec)
+    Events go one way: from Ray to the recorder, into the journal, into `history`, and then to the
+    observers, which all read that one history.
+    """
 
-            observers: list[Observer] = [tensorboard, retention, progress, *trackers]
-            with contextlib.ExitStack() as at_the_end:
-                at_the_end.callback(progress.close)
-                for tracker in trackers:
-                    at_the_end.callback(tracker.close)
-                at_the_end.enter_context(daemons.exit_advice(advice_at_exit))
-                _search(spec, journal, past, ending, observers, slots)
-    except KeyboardInterrupt:  # the second one
-        if ending.signal is None:
-            raise
-    if ending.error is not None:
-        raise type(ending.error)(f"{ending.error}; then {_go_on(spec)}") from ending.error
-    if ending.signal is not None:
-        name = signal.Signals(ending.signal).name
-        raise InterruptedSearchError(f"{name} ended the search; {_go_on(spec)}", ending.signal)
-    return Results(spec.folder)
+    def __init__(
+        self,
+        spec: ValidatedSpec,
+        folder: ExperimentFolder,
+        journal: Journal,
+        sync: Sync,
+        *,
+        resumed: bool = False,
+        retry_failed: bool = False,
+    ) -> None:
+        self.spec = spec
+        self.history = History(spec.objective, metrics=[spec.objective.metric])
+        self.stop = StopRequest(spec.time_budget_s)
+        self._folder = folder
+        self._journal = journal
+        self._sync = sync
+        self._resumed = resumed
+        self._retry_failed = retry_failed
 
+    def search(self) -> Results:
+        """Run the search to its end. Raises as `run_experiment` does."""
+        silence.without_widgets()
+        trackers = [Tracker(name, self.spec, self.history) for name in self.spec.log]
+        try:
+            with (
+                self.stop,
+                self._sync.running(self.stop.fail),
+                cluster.connect(spec=self.spec),
+                self._observers(trackers) as observers,
+            ):
+                self._tune(observers)
+        except KeyboardInterrupt:  # the second one
+            if self.stop.signal is None:
+                raise
+        if self.stop.error is not None:
+            error = self.stop.error
+            raise type(error)(f"{error}; then {self._how_to_resume()}") from error
+        if self.stop.signal is not None:
+            name = signal.Signals(self.stop.signal).name
+            message = f"{name} ended the search; {self._how_to_resume()}"
+            raise InterruptedSearchError(message, self.stop.signal)
+        return Results(self.spec.folder)
 
-def _go_on(spec: ExperimentSpec) -> str:
-    return f"go on with: {program()} resume {folder_name(spec.folder)}"
+    def _how_to_resume(self) -> str:
+        return f"go on with: {program()} resume {folder_name(self.spec.folder)}"
 
+    @property
+    def _slots(self) -> int:
+        """How many trials may run at a time."""
+        slots = cluster.slots(self.spec.resources)
+        return min(slots, self.spec.max_concurrent or slots)
 
-def _search(
-    spec: ExperimentSpec,
-    journal: Journal,
-    past: Past,
-    ending: Ending,
-    observers: list[Observer],
-    slots: int,
-) -> None:
-    """The one call of `tune.run`, and the events around it."""
-    from ray import tune
+    @contextmanager
+    def _observers(self, trackers: list[Tracker]) -> Iterator[list[Observer]]:
+        """Whoever is notified of every event; closed at the end, however that comes."""
+        spec, history = self.spec, self.history
+        progress = Progress(
+            history,
+            TimeLeft.of(spec, slots=self._slots),
+            metric=spec.objective.metric,
+            each=reserves(spec.resources),
+            clock=self._journal.clock,
+        )
 
-    from tuner.search.recorder import Recorder
-    from tuner.search.schedulers._stopping import InOrder, StopAll
-    from tuner.search.trainable import tune_trainable
-    from tuner.search.trial_source import TrialSource, replay
+        def advice_at_exit() -> str:
+            progress.close()
+            return self._how_to_resume()
 
-    def settle(trial_id: str, kind: str, again: bool) -> None:
-        if again:
-            source.retry(_continued(spec, fold(read(spec.folder)).trials[trial_id]))
-        else:
-            source.give_up(trial_id, kind)
+        with ExitStack() as at_the_end:
+            at_the_end.callback(progress.close)
+            for tracker in trackers:
+                at_the_end.callback(tracker.close)
+            at_the_end.enter_context(daemons.exit_advice(advice_at_exit))
+            yield [
+                TensorBoardWriter(spec, history),
+                Retention(spec.folder, history, spec.objective, remove=self._sync.remove),
+                progress,
+                *trackers,
+            ]
 
-    scheduler = None
-    if spec.scheduler:
-        scheduler = spec.scheduler.build(spec.objective, brackets=spec.brackets)
-    stopped = scheduler.stopped if scheduler else set()
-    recorder = Recorder(
-        journal,
-        observers,
-        stopped=stopped,
-        epochs=past.last_epochs(),
-        settle=settle,
-        report_timeout_s=spec.timeouts.report_s,
-    )
-    recorder.emit(EXPERIMENT_STARTED, resumed=past.resumed, owner=this_owner())
-    if scheduler:
-        for trial_id, epoch, metrics in past.reports():
-            scheduler.record(trial_id, epoch, metrics)
-    # Not one more than can run: Tune would reserve a place for it, and fill it with a new worker.
-    # Of a cluster, whose nodes come and go, the source alone knows how many that is.
-    there = cluster.is_joined()
-    os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(_UNBOUNDED if there else slots)
-    strategy = spec.search.build(
-        spec.seed, objective=spec.objective, max_t=spec.epochs, slots=slots
-    )
-    if warm_start := load_warm_start(spec):
-        warm_start.add_to(strategy)
-    replay(strategy, past.events)
-    source = TrialSource(
-        strategy,
-        total=spec.trials,
-        limit=cluster.room(spec) if there else lambda: slots,
-        taken=past.history.trials,
-        unfinished=_unfinished(spec, past, recorder, stopped),
-    )
-    status = FAILED
-    try:
+    def _tune(self, observers: list[Observer]) -> None:
+        """The one call of `tune.run`."""
+        from ray import tune
+
+        from tuner.search.recorder import Recorder
+        from tuner.search.schedulers._stopping import InOrder, StopAll
+        from tuner.search.trainable import tune_trainable
+
+        spec, elsewhere = self.spec, cluster.is_joined()
+        scheduler = self._scheduler()
+        searcher = self._searcher(scheduler)
+        self._recorder = recorder = Recorder(
+            self._journal,
+            self.history,
+            observers,
+            is_stopped=scheduler.stopped.__contains__ if scheduler else lambda trial_id: False,
+            settle=self._settle,
+            report_timeout_s=spec.timeouts.report_s,
+        )
+        recorder.emit(EXPERIMENT_STARTED, resumed=self._resumed, owner=this_owner())
+        self._source = self._trial_source(searcher)
         with (
-            tempfile.TemporaryDirectory(dir=_files_of_ray(spec), prefix=_RAYS) as ray_files,
-            ray_compat.keep_workers(here=not there),
+            self._end_journaled(),
+            self._ray_files() as files,
+            ray_compat.keep_workers(here=not elsewhere),
         ):
             tune.run(
                 tune_trainable(spec),
                 name="tune",
                 metric=spec.objective.metric,
                 mode=spec.objective.mode,
-                num_samples=-1,  # the source knows when it is at its end
-                search_alg=source,
+                num_samples=-1,  # the source decides when there are no more
+                search_alg=self._source,
                 scheduler=scheduler or InOrder(),
-                stop=StopAll(lambda: ending.has_come() or recorder.error is not None),
+                stop=StopAll(lambda: self.stop.requested or recorder.error is not None),
                 callbacks=[recorder],
                 progress_reporter=silence.reporter(),
-                storage_path=ray_files,
+                storage_path=files,
                 reuse_actors=True,
                 raise_on_failed_trial=False,
                 verbose=0,
             )
-        status = COMPLETED if ending.error is None else FAILED
-    except tune.TuneError as error:
-        raise ExperimentError(f"Ray Tune failed: {error}") from error
-    finally:
-        recorder.interrupt_live()
-        if ending.signal is not None:
-            status = INTERRUPTED
-        recorder.emit(EXPERIMENT_ENDED, status=status)
-    if recorder.error is not None:
-        raise type(recorder.error)(f"{recorder.error}; then {_go_on(spec)}") from recorder.error
 
+    def _scheduler(self) -> Any:
+        """What stops trials; None if nothing does."""
+        settings = self.spec.scheduler
+        return settings and settings.build(self.spec.objective, brackets=self.spec.brackets)
 
-def _files_of_ray(spec: ExperimentSpec) -> str:
-    """Where Ray Tune may write: of a cluster whose nodes share a folder, each must see it; what a
-    kill has left there is removed.
-    """
-    if not cluster.is_joined() or url_of(spec.folder):
-        return cluster.scratch_folder()
-    for left in spec.folder.glob(f"{_RAYS}*"):
-        shutil.rmtree(left, ignore_errors=True)
-    return str(spec.folder.resolve())
+    def _searcher(self, scheduler: Any) -> Any:
+        """What suggests configs; it and `scheduler` have seen the runs before this one."""
+        from tuner.search.trial_source import replay
 
+        spec = self.spec
+        searcher = spec.search.build(
+            spec.seed, objective=spec.objective, max_t=spec.epochs, slots=self._slots
+        )
+        if warm_start := load_warm_start(spec):
+            warm_start.add_to(searcher)
+        earlier = restored(self._folder.events(), self.history, scheduler, spec.objective.metric)
+        replay(searcher, earlier)
+        deque(earlier, maxlen=0)  # a searcher that does not learn has not read them
+        return searcher
 
-def _unfinished(
-    spec: ExperimentSpec, past: Past, recorder: Recorder, stopped: set[str]
-) -> list[Assignment]:
-    """Where the trials that had not ended go on; ends those that had come to their end."""
-    assignments = []
-    for trial in past.unfinished():
-        if spec.epochs is not None and trial.last_epoch >= spec.epochs:
-            recorder.end(trial.trial_id, COMPLETED)
-        elif trial.trial_id in stopped:
-            recorder.end(trial.trial_id, STOPPED)
+    def _trial_source(self, searcher: Any) -> Any:
+        """What gives Tune its trials: the unfinished ones first, then the searcher's."""
+        from tuner.search.trial_source import TrialSource
+
+        slots, limit = self._slots, None
+        if cluster.is_joined():  # whose nodes come and go: only the source knows how many fit
+            slots, limit = _UNBOUNDED, cluster.room(self.spec)
+        # No more than can run: Tune would reserve a place for more, and start new workers there
+        os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(slots)
+        return TrialSource(
+            searcher,
+            total=self.spec.trials,
+            limit=limit or (lambda: slots),
+            taken=self.history.trials,
+            unfinished=self._unfinished(),
+        )
+
+    def _unfinished(self) -> list[Assignment]:
+        """Where the unfinished trials go on; ends those that had come to their end."""
+        assignments = []
+        for trial in unfinished(self.history, retry_failed=self._retry_failed):
+            if self.spec.epochs is not None and trial.last_epoch >= self.spec.epochs:
+                self._recorder.end(trial.trial_id, COMPLETED)
+            elif self._recorder.is_stopped(trial.trial_id):
+                self._recorder.end(trial.trial_id, STOPPED)
+            else:
+                assignments.append(self._continued(trial))
+        return assignments
+
+    def _settle(self, trial_id: str, kind: str, again: bool) -> None:
+        """Try a failed trial again, or let the searcher know that its config fails."""
+        if again:
+            self._source.retry(self._continued(self.history.trials[trial_id]))
         else:
-            assignments.append(_continued(spec, trial))
-    return assignments
+            self._source.give_up(trial_id, kind)
 
+    def _continued(self, trial: TrialRecord) -> Assignment:
+        """Where `trial` goes on; warns if its newest checkpoint cannot be used."""
+        assignment, warnings = assignment_of(self._folder, trial)
+        for warning in warnings:
+            _log.warning("%s; going back to the one before", warning)
+        return assignment
 
-def _continued(spec: ExperimentSpec, trial: TrialRecord) -> Assignment:
-    """Where `trial` goes on; what is wrong with its newest checkpoint is told."""
-    assignment, warnings = assignment_of(spec.folder, trial)
-    for warning in warnings:
-        _log.warning("%s; going back to the one before", warning)
-    return assignment
+    @contextmanager
+    def _end_journaled(self) -> Iterator[None]:
+        """However `tune.run` ends, the journal says so. Raises ExperimentError if it failed."""
+        from ray.tune import TuneError
 
+        recorder, status = self._recorder, FAILED
+        try:
+            yield
+            status = COMPLETED if self.stop.error is None else FAILED
+        except TuneError as error:
+            raise ExperimentError(f"Ray Tune failed: {error}") from error
+        finally:
+            recorder.interrupt_running()
+            status = status if self.stop.signal is None else INTERRUPTED
+            recorder.emit(EXPERIMENT_ENDED, status=status)
+        if (cause := recorder.error) is not None:
+            raise type(cause)(f"{cause}; then {self._how_to_resume()}") from cause
 
-def _machine() -> Machine | None:
-    """This machine, unless the search runs on a cluster that is connected already."""
-    return None if cluster.is_joined() else Machine.here()
+    @contextmanager
+    def _ray_files(self) -> Iterator[str]:
+        """Where Ray Tune may write; what a kill has left there is removed.
+
+        On a cluster whose nodes share the experiment's folder each node must see it.
+        """
+        folder = cluster.scratch_folder()
+        if cluster.is_joined() and not self._folder.is_remote:
+            for stale in self._folder.path.glob(f"{_RAY_FILES}*"):
+                shutil.rmtree(stale, ignore_errors=True)
+            folder = str(self._folder.path.resolve())
+        with tempfile.TemporaryDirectory(dir=folder, prefix=_RAY_FILES) as path:
+            yield path

@@ -1,4 +1,4 @@
-"""What ends a search before its trials do: a signal, a budget that is spent, or an error."""
+"""What ends a search before its trials do: a signal, a time budget that is spent, or an error."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, Self
 from tuner.errors import TunerError
 
 
-class Ending:
-    """Knows when the search is to end before its trials do: a signal, no time left, or an `error`.
+class StopRequest:
+    """Whether the search is to end before its trials do, and why: a `signal`, or an `error`.
 
-    As a context it takes over SIGINT, SIGTERM and SIGHUP; a second one is not held back.
+    As a context it takes over SIGINT, SIGTERM and SIGHUP; a second signal is not held back.
     """
 
     _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -24,12 +24,14 @@ class Ending:
         self._deadline = None if time_budget_s is None else time.monotonic() + time_budget_s
         self._handlers: dict[int, Any] = {}
 
-    def has_come(self) -> bool:
+    @property
+    def requested(self) -> bool:
+        """Whether the search is to end now."""
         late = self._deadline is not None and time.monotonic() >= self._deadline
         return late or self.signal is not None or self.error is not None
 
-    def because(self, error: TunerError) -> None:
-        """End the search for `error`; from any thread."""
+    def fail(self, error: TunerError) -> None:
+        """End the search because of `error`; callable from any thread."""
         self.error = error
 
     def __enter__(self) -> Self:

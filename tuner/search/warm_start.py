@@ -17,15 +17,16 @@ from typing import Any
 
 from tuner.errors import Fault, SpecError, UsageError
 from tuner.record.events import COMPLETED, FAILED, STOPPED
-from tuner.record.folder import find_experiment, read_json, write_document
+from tuner.record.files import WARM_START, read_json
+from tuner.record.folder import ExperimentFolder
 from tuner.record.history import TrialRecord
-from tuner.record.remote.mirror import WARM_START
+from tuner.record.storage import find_experiment
 from tuner.results.results import Results
 from tuner.settings_base import FaultsError
 from tuner.space.domains import Domain, Value
 from tuner.space.encoding import Encoding
 from tuner.space.spaces import walk
-from tuner.spec.experiment import ExperimentSpec, build_spec
+from tuner.spec.experiment import ExperimentSpec
 
 _MAX_EPOCHS = 1_000_000  # of a trial: later reports are left out
 
@@ -63,7 +64,7 @@ class WarmStart:
 
     def save(self, folder: Path) -> None:
         """Write it into an experiment's folder."""
-        write_document(folder / WARM_START, asdict(self))
+        ExperimentFolder(folder).write(WARM_START, asdict(self))
 
     def add_to(self, strategy: Any) -> None:
         """Add the trials to a strategy that learns, before its first suggestion."""
@@ -90,7 +91,7 @@ def warm_start_of(spec: ExperimentSpec) -> WarmStart | None:
     if spec.warm_start is None:
         return None
     earlier = Results(find_experiment(spec.warm_start, spec.storage))
-    match = _Match(spec, build_spec(earlier.spec, str(earlier.folder)))
+    match = _Match(spec, earlier.spec)
     finished = [trial for trial in earlier.trials.values() if _is_finished(trial)]
     trials = tuple(trial for trial in map(match.translated, finished) if trial is not None)
     notes = tuple(match.notes())

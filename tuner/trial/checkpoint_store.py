@@ -14,8 +14,8 @@ from typing import Any
 
 from tuner.errors import CheckpointError, StorageError
 from tuner.places import shown
-from tuner.record.digest import sha256_of
-from tuner.record.remote import mirror
+from tuner.record.checkpoints import sha256_of
+from tuner.record.folder import ExperimentFolder
 from tuner.trial.state import fault_of_state
 
 STATE_FILE = "state.pt"
@@ -42,7 +42,7 @@ class CheckpointStore:
     """
 
     def __init__(self, experiment: Path, trial_id: str) -> None:
-        self._experiment = experiment
+        self._experiment = ExperimentFolder(experiment)
         self._folder = experiment / "trials" / trial_id / "checkpoints"
         self._fetched: list[Path] = []
 
@@ -76,25 +76,24 @@ class CheckpointStore:
 
         Raises CheckpointError where it lies in an object store that fails.
         """
-        local = self._experiment / path
-        self._fetched.append(local)
+        self._fetched.append(self._experiment.path / path)
         try:
-            mirror.bring(local)
+            return self._experiment.fetch(path)
         except OSError as error:
-            raise CheckpointError(f"cannot fetch {shown(local)}: {error.strerror}") from error
-        return local
+            location = self._experiment.locate(path)
+            raise CheckpointError(f"cannot fetch {location}: {error.strerror}") from error
 
     def release(self) -> None:
         """The fetched checkpoints are not needed any more."""
         while self._fetched:
-            mirror.give_up(self._fetched.pop())
+            self._experiment.drop_copy(self._fetched.pop())
 
     def _publish(self, epoch: int, partial: Path, path: Path) -> SavedCheckpoint:
         digest = sha256_of(partial)
         os.replace(partial, path)
-        mirror.hand_over(path)
-        mirror.give_up(path)
-        return SavedCheckpoint(epoch, path.relative_to(self._experiment).as_posix(), digest)
+        self._experiment.upload(path)
+        self._experiment.drop_copy(path)
+        return SavedCheckpoint(epoch, path.relative_to(self._experiment.path).as_posix(), digest)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tuner.places import experiment_here
+from tuner.places import local_experiment
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class TrialContext:
     @property
     def folder(self) -> Path:
         """The experiment's folder on this machine."""
-        return experiment_here(self.place)
+        return local_experiment(self.place)
 
     def prepare_process(self) -> None:
         """Let this process find the user's modules, and files by their relative paths."""

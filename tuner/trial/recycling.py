@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Callable
 
 from tuner import ray_compat
@@ -70,9 +71,22 @@ class Leftovers:
     def __init__(self, held: Callable[[], float] = held_mib) -> None:
         self._held = held
         self._first_mib: float | None = None
+        self._put_back: Callable[[], None] | None = None
+
+    def begin(self) -> None:
+        """Note how torch computes once the trial's modules are imported, before it begins."""
+        if "torch" in sys.modules:
+            from tuner.trial.torch_compat import remember_numerics
+
+            self._put_back = remember_numerics()
 
     def clear(self) -> float:
-        """Release what the trial that has ended held; MiB, 0 or more, that stay all the same."""
+        """Put back what the trial that has ended has set for all of torch, and release its memory.
+
+        Returns the MiB, 0 or more, that stay all the same.
+        """
+        if self._put_back is not None:
+            self._put_back()
         release()
         now = self._held()
         if self._first_mib is None:

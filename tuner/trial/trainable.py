@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import faulthandler
 import shutil
-import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from ray.tune.trainable.function_trainable import FunctionTrainable
 
 from tuner import ray_compat
 from tuner.errors import StorageError
-from tuner.places import url_of
+from tuner.record.folder import ExperimentFolder
 from tuner.trial.checkpoint_store import CheckpointStore, SavedCheckpoint
 from tuner.trial.context import Assignment, TrialContext, with_trial_seed
 from tuner.trial.failures import Failure, WorkerSpentError, check_report, failure_of
@@ -87,10 +86,6 @@ class _Trial(Trainable):
     def _patience_s(self) -> float:
         return self._context.report_timeout_s * (1 if self._context.ranks == 1 else 1.5)
 
-    def _hung(self) -> Failure:
-        message = f"did not start in {self._patience_s:g} s; its log shows where it hung"
-        return Failure("timeout", message)
-
     def _report(self) -> dict[str, Any]:
         """Train one epoch; the result for Ray. Raises whatever the trainable raises."""
         raise NotImplementedError
@@ -115,7 +110,9 @@ class _Trial(Trainable):
             self._failure = failure_of(error)
             return
         self._live = True
-        with self._in_time(), noted_unless_done(self._hung(), self._patience_s):
+        message = f"did not start in {self._patience_s:g} s; its log shows where it hung"
+        hung = Failure("timeout", message)
+        with self._in_time(), noted_unless_done(hung, self._patience_s):
             try:
                 self._prepare(assignment)
             except (Exception, SystemExit, KeyboardInterrupt) as error:
@@ -151,23 +148,25 @@ class _Trial(Trainable):
             raise WorkerSpentError(*astuple(self._failure))
         return {"done": True, REPORT: {"failure": asdict(self._failure)}}
 
-    def _result(self, raw: object) -> tuple[dict[str, float], bool]:
-        """The metrics of a report as they will be journaled, and whether they are usable."""
-        metrics, left_out, self._failure = check_report(raw, self._context.metric)
+    def _recorded(
+        self,
+        report: object,
+        save: Callable[[int], SavedCheckpoint | None],
+        memory: Mapping[str, float],
+    ) -> dict[str, Any]:
+        """The result for Ray of an epoch's report, with the checkpoint that `save` writes."""
+        metrics, left_out, self._failure = check_report(report, self._context.metric)
         if left_out:
             print(f"epoch {self._epoch + 1}: no finite numbers, not recorded: {left_out}")
         if self._failure:
             print(f"epoch {self._epoch + 1}: {self._failure.message}")
-            return {}, False
+            return self._failed()
         self._epoch += 1
-        return metrics, True
-
-    def _success(
-        self, metrics: Mapping[str, float], saved: SavedCheckpoint | None
-    ) -> dict[str, Any]:
+        metrics = {**memory, **metrics}
+        saved = save(self._epoch)
         done = self._context.epochs is not None and self._epoch >= self._context.epochs
-        report = {"metrics": metrics, "checkpoint": saved.as_dict() if saved else None}
-        return {**metrics, "training_iteration": self._epoch, "done": done, REPORT: report}
+        journaled = {"metrics": metrics, "checkpoint": saved.as_dict() if saved else None}
+        return {**metrics, "training_iteration": self._epoch, "done": done, REPORT: journaled}
 
 
 class LearnerTrial(_Trial):
@@ -187,10 +186,7 @@ class LearnerTrial(_Trial):
     def _report(self) -> dict[str, Any]:
         assert self._workers is not None
         report, memory = self._workers.step()
-        metrics, usable = self._result(report)
-        if not usable:
-            return self._failed()
-        return self._success({**memory, **metrics}, self._workers.save(self._epoch))
+        return self._recorded(report, self._workers.save, memory)
 
     def _release(self) -> float:
         return self._workers.end() if self._workers is not None else 0.0
@@ -211,7 +207,6 @@ class FunctionTrial(_Trial, FunctionTrainable):
     """
 
     _leftovers: Leftovers | None = None
-    _put_back: Callable[[], None] | None = None
 
     def _prepare(self, assignment: Assignment) -> None:
         self._leftovers = self._leftovers or Leftovers()
@@ -221,12 +216,9 @@ class FunctionTrial(_Trial, FunctionTrainable):
         elif not FunctionTrainable.reset_config(self, self.config):
             raise RuntimeError("the trial before did not end its thread")
         self._function = load_trainable(self._context.trainable)
-        if "torch" in sys.modules:
-            from tuner.trial.torch_compat import remember_numerics
-
-            self._put_back = remember_numerics()
+        self._leftovers.begin()
         session = ray_compat.function_session()
-        if url_of(self._context.folder):
+        if ExperimentFolder(self._context.folder).is_remote:
             ray_compat.admit_storage(session.storage)
         if assignment.checkpoint is not None:
             path = self._store.fetch(assignment.checkpoint["path"])
@@ -249,19 +241,19 @@ class FunctionTrial(_Trial, FunctionTrainable):
                 self._failure = Failure("bad_report", "returned without a report")
                 return self._failed()
             return dict(raw)
-        metrics, usable = self._result(reported)
-        if not usable:
-            return self._failed()
+        return self._recorded(reported, self._save, {})
+
+    def _save(self, epoch: int) -> SavedCheckpoint | None:
         folder = ray_compat.saved_by_function(self)
-        saved = self._store.adopt(self._epoch, folder) if folder else None
-        if folder and url_of(self._context.folder):
+        if folder is None:
+            return None
+        saved = self._store.adopt(epoch, folder)
+        if ExperimentFolder(self._context.folder).is_remote:
             shutil.rmtree(folder, ignore_errors=True)  # Ray's copy, of this machine alone
-        return self._success(metrics, saved)
+        return saved
 
     def _release(self) -> float:
         self._store.release()
-        if self._put_back is not None:
-            self._put_back()
         return self._leftovers.clear() if self._leftovers else 0.0
 
     def _fail(self, error: BaseException) -> None:

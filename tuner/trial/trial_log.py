@@ -16,7 +16,7 @@ from typing import Self, TextIO
 
 from tuner.errors import StorageError
 from tuner.places import shown
-from tuner.record.remote import mirror
+from tuner.record.folder import ExperimentFolder
 from tuner.trial import log_writer
 
 _PATIENCE_S = 60.0  # with the log writer, which answers in milliseconds
@@ -33,6 +33,7 @@ class TrialLog:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._files = ExperimentFolder(path.parent)
 
     def fileno(self) -> int:
         """A descriptor that leads to the file, until the context ends."""
@@ -46,7 +47,7 @@ class TrialLog:
 
     def __enter__(self) -> Self:
         try:
-            mirror.bring(self._path)  # what was written before, on whichever machine
+            self._files.fetch(self._path.name)  # what was written before, on whichever machine
             self._path.parent.mkdir(parents=True, exist_ok=True)
             file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
@@ -81,7 +82,7 @@ class TrialLog:
 
     def _upload(self) -> None:
         try:
-            mirror.hand_over(self._path)
+            self._files.upload(self._path)
         except OSError as error:  # a trial does not fail for want of its log
             print(f"this log stays in {self._path}: {error.strerror}")
 

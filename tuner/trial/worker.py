@@ -18,8 +18,6 @@ from tuner.trial.memory import MemoryWatch
 from tuner.trial.recycling import Leftovers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import torch
 
 
@@ -32,7 +30,6 @@ class Worker:
         self._context = context
         self._rank = rank
         self._learner: Learner | None = None
-        self._put_back: Callable[[], None] | None = None
         self._rendezvous: Any = None
         self._leftovers = Leftovers()
         torch.set_num_threads(max(1, int(context.cpus)))
@@ -44,11 +41,9 @@ class Worker:
 
         A seed of the trial's own replaces the experiment's among the constants.
         """
-        from tuner.trial.torch_compat import remember_numerics
-
         context = self._context
         build = load_trainable(context.trainable)
-        self._put_back = remember_numerics()  # what its module has set, it has set for all trials
+        self._leftovers.begin()  # what a module sets as it is imported stays for all trials
         self._watch = MemoryWatch(self._device())
         self._store = CheckpointStore(context.folder, assignment.trial_id)
         self._learner = build(
@@ -78,13 +73,8 @@ class Worker:
         return self._store.save(epoch, state) if self._rank == 0 else None
 
     def end(self) -> float:
-        """Drop the Learner; MiB that the process keeps of its trials, as `Leftovers` counts it.
-
-        What the trial has set for the whole process, of how torch computes, is put back.
-        """
+        """Drop the Learner; MiB that the process keeps of its trials, as `Leftovers` counts it."""
         self._learner = None
-        if self._put_back is not None:
-            self._put_back()
         return self._leftovers.clear()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A mirror is what the store has; what is written in it is handed over; other folders are left."""
+"""A copy is what the store has; what is written in it is uploaded; other folders are left alone."""
 
 from uuid import uuid4
 
@@ -10,17 +10,12 @@ from tuner.export.evaluate import record_test, recorded_test
 from tuner.places import ROOT, local, url_of
 from tuner.record.checkpoints import verified
 from tuner.record.events import COMPLETED, TRIAL_ENDED
-from tuner.record.folder import (
-    claim,
-    experiment_folders,
-    find_experiment,
-    free_name,
-    write_document,
-)
+from tuner.record.folder import ExperimentFolder
 from tuner.record.remote import mirror
-from tuner.record.remote.lease import take
+from tuner.record.remote.lease import acquire
 from tuner.record.remote.objects import Objects
 from tuner.record.remote.segments import Uploader
+from tuner.record.storage import experiment_folders, find_experiment, free_name
 from tuner.results.results import Results, load_results
 
 
@@ -42,11 +37,11 @@ def elsewhere(tmp_path, monkeypatch):
 
 
 def upload(folder, generation=1):
-    """Bring a made experiment to the store, as its driver does."""
+    """Upload a made experiment to the store, as its driver does."""
     objects = Objects(url_of(folder))
     objects.upload(folder / "experiment.json", "experiment.json")
-    mine = take(objects, lambda: 0, say=print)
-    Uploader(objects, folder / "journal.jsonl", mine.generation).bring()
+    mine = acquire(objects, lambda: 0, warn=print)
+    Uploader(objects, folder / "journal.jsonl", mine.generation).upload()
     for path in sorted(folder.glob("trials/**/*")):
         if path.is_file():
             objects.upload(path, path.relative_to(folder).as_posix())
@@ -75,7 +70,7 @@ def test_an_experiment_is_found_by_name_or_url(experiment, url):
     assert results.get_best_trial().trial_id == "00000"
 
 
-def test_one_that_is_not_there_is_told_with_those_that_are(experiment, url):
+def test_a_missing_one_is_reported_with_those_that_exist(experiment, url):
     with pytest.raises(UsageError, match=rf"no experiment 'digit' in {url}.*available: digits"):
         find_experiment("digit", url)
     assert list(experiment_folders(url)) == [experiment]
@@ -139,17 +134,17 @@ def test_best_names_the_url(experiment, url):
 def test_names_are_taken_in_the_store(experiment, url):
     assert free_name("digits", url) == "digits-2"
     with pytest.raises(NameTakenError, match=rf"exists in {url}.*resume {url}/digits"):
-        claim(experiment, {})
+        ExperimentFolder(experiment).create({})
 
 
 def test_of_two_that_take_a_name_at_once_one_does(url, elsewhere, monkeypatch):
     folder = local(url) / "new"
-    monkeypatch.setattr("tuner.record.folder.is_taken", lambda folder: False)
-    claim(folder, {"by": 1}, empty=["journal.jsonl"])
+    monkeypatch.setattr(mirror, "is_taken", lambda folder: False)
+    ExperimentFolder(folder).create({"by": 1}, empty=["journal.jsonl"])
     assert (folder / "journal.jsonl").exists()
     elsewhere()
     with pytest.raises(NameTakenError):
-        claim(local(url) / "new", {"by": 2})
+        ExperimentFolder(local(url) / "new").create({"by": 2})
     assert list(local(url).iterdir()) == []
     assert b'"by": 1' in Objects(f"{url}/new").read("experiment.json")
 
@@ -158,11 +153,11 @@ def test_what_is_left_of_one_that_the_store_lost_goes(url):
     folder = local(url) / "new"
     folder.mkdir(parents=True)
     (folder / "journal.jsonl").write_text("old\n")
-    claim(folder, {}, empty=["journal.jsonl"])
+    ExperimentFolder(folder).create({}, empty=["journal.jsonl"])
     assert (folder / "journal.jsonl").read_text() == ""
 
 
-def test_a_document_is_handed_over_as_it_is_written(experiment, elsewhere, url):
+def test_a_document_is_uploaded_as_it_is_written(experiment, elsewhere, url):
     trial = Results(experiment).trials["00000"]
     checkpoint = verified(experiment, trial.checkpoints[-1], "00000")
     record_test(experiment, "00000", {"checkpoint_sha256": checkpoint.sha256, "test_loss": 1.0})
@@ -170,15 +165,15 @@ def test_a_document_is_handed_over_as_it_is_written(experiment, elsewhere, url):
     assert recorded_test(local(url) / "digits", "00000", checkpoint)["test_loss"] == 1.0
 
 
-def test_curves_come_once_and_again_when_they_have_changed(experiment):
+def test_event_files_are_fetched_once_and_again_when_they_have_changed(experiment):
     objects = Objects(url_of(experiment))
     for name in ("events.a", "log.txt", "checkpoints/1/events.b"):
         objects.write(f"trials/00000/{name}", b"1")
-    mirror.bring_curves(experiment)
+    mirror.fetch_event_files(experiment)
     assert (experiment / "trials/00000/events.a").read_bytes() == b"1"
     assert not (experiment / "trials/00000/log.txt").exists()
     objects.write("trials/00000/events.a", b"22")
-    with mirror.curves_followed(experiment):
+    with mirror.event_files_synced(experiment):
         assert (experiment / "trials/00000/events.a").read_bytes() == b"22"
 
 
@@ -187,28 +182,28 @@ def test_folders_go_and_come_whole(experiment, elsewhere, url):
     (made / "a").mkdir(parents=True)
     (made / "a" / "b").write_text("b")
     (made / "c").write_text("c")
-    mirror.hand_over(made)
-    mirror.give_up(made)
+    mirror.upload(made)
+    mirror.drop_copy(made)
     assert not made.exists()
     elsewhere()
     again = local(url) / "digits" / "trials" / "00003" / "checkpoints" / "4"
-    mirror.bring(again)
+    mirror.fetch(again)
     assert (again / "a" / "b").read_text() == "b"
     assert (again / "c").read_text() == "c"
 
 
-def test_an_object_that_would_leave_the_mirror_is_not_brought(experiment, monkeypatch):
+def test_an_object_that_would_leave_the_copy_is_not_fetched(experiment, monkeypatch):
     monkeypatch.setattr(Objects, "names", lambda self, prefix="": ["../../out", "in"])
-    brought = []
+    fetched = []
 
     def download(self, name, path):
-        brought.append(name)
+        fetched.append(name)
         path.parent.mkdir(parents=True)
         path.touch()
 
     monkeypatch.setattr(Objects, "download", download)
-    mirror.bring(experiment / "trials" / "00000" / "checkpoints" / "9")
-    assert brought == ["in"]
+    mirror.fetch(experiment / "trials" / "00000" / "checkpoints" / "9")
+    assert fetched == ["in"]
 
 
 def test_a_folder_of_its_own_is_left_alone(tmp_path):
@@ -216,10 +211,10 @@ def test_a_folder_of_its_own_is_left_alone(tmp_path):
     Writer(folder).end()
     before = sorted(p.name for p in folder.rglob("*"))
     mirror.refresh(folder)
-    mirror.bring(folder / "missing")
-    mirror.hand_over(folder / "journal.jsonl")
-    mirror.give_up(folder / "journal.jsonl")
-    mirror.bring_curves(folder)
+    mirror.fetch(folder / "missing")
+    mirror.upload(folder / "journal.jsonl")
+    mirror.drop_copy(folder / "journal.jsonl")
+    mirror.fetch_event_files(folder)
     assert not mirror.is_held_elsewhere(folder)
     assert mirror.names_in(folder.parent) is None
     assert sorted(p.name for p in folder.rglob("*")) == before
@@ -236,7 +231,7 @@ def test_a_store_that_cannot_be_reached_is_the_users_to_mend(experiment, monkeyp
     monkeypatch.setattr(mirror, "patiently", lambda ask: ask())
     experiment.mkdir(parents=True, exist_ok=True)
     with pytest.raises(OSError, match="no route"):
-        write_document(experiment / "x.json", {})
+        ExperimentFolder(experiment).write("x.json", {})
 
 
 def test_a_folder_that_came_in_part_is_not_there(experiment, monkeypatch):
@@ -253,7 +248,7 @@ def test_a_folder_that_came_in_part_is_not_there(experiment, monkeypatch):
     with monkeypatch.context() as broken:
         broken.setattr(Objects, "download", break_off)
         with pytest.raises(PermissionError):
-            mirror.bring(path)
+            mirror.fetch(path)
     assert list(path.parent.iterdir()) == []
-    mirror.bring(path)
+    mirror.fetch(path)
     assert sorted(p.name for p in path.iterdir()) == ["a", "b"]

@@ -115,7 +115,7 @@ def test_a_scheme_whose_package_is_missing_is_refused_with_what_to_install(monke
         raise ImportError("Please install gcsfs to access Google Storage")
 
     monkeypatch.setattr(fsspec.core, "url_to_fs", missing)
-    with pytest.raises(UsageError, match=r"not installed: pip install 'gcsfs'"):
+    with pytest.raises(UsageError, match=r"gs:// needs a package: pip install 'gcsfs'"):
         Objects(f"gs://{uuid4().hex}")
 
 

@@ -37,12 +37,12 @@ def hold(store, generation, at=0):
 
 def test_what_is_appended_follows(store, journal):
     up = Uploader(store, journal, 1)
-    assert up.bring() == 0
+    assert up.upload() == 0
     append(journal, b"one\n")
-    assert up.bring() == 4
+    assert up.upload() == 4
     append(journal, b"two\n", b"three\n")
-    assert up.bring() == 10
-    assert up.bring() == 0
+    assert up.upload() == 10
+    assert up.upload() == 0
     assert fetch(store).data == b"one\ntwo\nthree\n"
     assert [s[1:] for s in chain(segments.listed(store))] == [(0, 4), (4, 14)]
 
@@ -50,17 +50,17 @@ def test_what_is_appended_follows(store, journal):
 def test_a_line_that_is_not_whole_waits(store, journal):
     append(journal, b"one\n", b"tw")
     up = Uploader(store, journal, 1)
-    assert up.bring() == 4
-    assert up.bring() == 0
+    assert up.upload() == 4
+    assert up.upload() == 0
     append(journal, b"o\n")
-    assert up.bring() == 4
+    assert up.upload() == 4
     assert fetch(store).data == b"one\ntwo\n"
 
 
 def test_a_try_whose_answer_was_lost_is_made_again(store, journal):
     append(journal, b"one\n")
-    Uploader(store, journal, 1).bring()
-    assert Uploader(store, journal, 1).bring() == 4
+    Uploader(store, journal, 1).upload()
+    assert Uploader(store, journal, 1).upload() == 4
     assert fetch(store).data == b"one\n"
 
 
@@ -68,7 +68,7 @@ def test_many_segments_become_one(store, journal):
     up = Uploader(store, journal, 1)
     for number in range(100):
         append(journal, b"%d\n" % number)
-        up.bring()
+        up.upload()
         assert fetch(store).data == journal.read_bytes()
     assert len(segments.listed(store)) <= segments._MOST + 1
 
@@ -77,14 +77,14 @@ def test_a_reader_that_meets_them_as_they_become_one_reads_again(store, journal,
     up = Uploader(store, journal, 1)
     for number in range(segments._MOST):
         append(journal, b"%d\n" % number)
-        up.bring()
+        up.upload()
     append(journal, b"last\n")
     read, met = Objects.read, []
 
     def meet(self, name):
         if name.startswith("journal/") and not met:
             met.append(name)
-            up.bring()
+            up.upload()
         return read(self, name)
 
     monkeypatch.setattr(Objects, "read", meet)
@@ -95,9 +95,9 @@ def test_a_reader_that_meets_them_as_they_become_one_reads_again(store, journal,
 def test_a_reader_that_has_the_most_is_given_the_rest(store, journal):
     up = Uploader(store, journal, 3)
     append(journal, b"one\n")
-    up.bring()
+    up.upload()
     append(journal, b"two\n")
-    up.bring()
+    up.upload()
     assert fetch(store, known=(3, 4)) == (3, 4, b"two\n")
     assert fetch(store, known=(3, 6)) == (3, 6, b"o\n")
     assert fetch(store, known=(3, 8)) == (3, 8, b"")
@@ -109,19 +109,19 @@ def test_what_a_driver_writes_that_was_followed_counts_for_nothing(store, journa
     hold(store, 1)
     old = Uploader(store, journal, 1)
     append(journal, b"one\n")
-    old.bring()
+    old.upload()
     hold(store, 2, at=fetch(store).end)
     append(journal, b"late\n")
-    old.bring()
+    old.upload()
     assert fetch(store).data == b"one\n"  # the next one has only just begun
 
-    theirs = tmp_path / "theirs.jsonl"
-    append(theirs, fetch(store).data, b"two\n")
-    new = Uploader(store, theirs, 2)
-    new.bring()
+    newer = tmp_path / "newer.jsonl"
+    append(newer, fetch(store).data, b"two\n")
+    new = Uploader(store, newer, 2)
+    new.upload()
     assert fetch(store).data == b"one\ntwo\n"
     append(journal, b"later\n")
-    old.bring()
+    old.upload()
     assert fetch(store).data == b"one\ntwo\n"
     new.remove_older()
     assert {s.generation for s in segments.listed(store)} == {2}
@@ -131,7 +131,7 @@ def test_what_a_driver_writes_that_was_followed_counts_for_nothing(store, journa
 
 def test_foreign_objects_are_passed_over(store, journal):
     append(journal, b"one\n")
-    Uploader(store, journal, 1).bring()
+    Uploader(store, journal, 1).upload()
     for name in ("journal/x", "journal/1-2-3.jsonl", "journal/../x", "journal/000001-0-4.jsonl"):
         store.write(name, b"?")
     assert fetch(store).data == b"one\n"
@@ -139,7 +139,7 @@ def test_foreign_objects_are_passed_over(store, journal):
 
 def test_a_segment_of_another_length_is_named(store, journal):
     append(journal, b"one\n")
-    Uploader(store, journal, 1).bring()
+    Uploader(store, journal, 1).upload()
     store.write(Segment(1, 0, 4).name, b"on")
     with pytest.raises(JournalError, match=r"journal/000001-.*jsonl has 2 bytes"):
         fetch(store)
@@ -166,20 +166,20 @@ def test_readers_see_a_prefix_of_the_newest_drivers_journal(data):
         drivers = []  # (uploader, path)
         seen = b""
         for step in range(data.draw(st.integers(1, 25))):
-            act = data.draw(st.sampled_from(["write", "bring", "bring", "follow", "look"]))
+            act = data.draw(st.sampled_from(["write", "upload", "upload", "follow", "look"]))
             if act == "follow" or not drivers:
-                there = fetch(store).data
+                start = fetch(store).data
                 path = Path(folder, str(len(drivers)))
-                path.write_bytes(there)
-                hold(store, len(drivers) + 1, at=len(there))
+                path.write_bytes(start)
+                hold(store, len(drivers) + 1, at=len(start))
                 drivers.append((Uploader(store, path, len(drivers) + 1), path))
-                seen = there
+                seen = start
                 continue
             up, path = data.draw(st.sampled_from(drivers))
             if act == "write":
                 append(path, b"%d of %s\n" % (step, path.name.encode()))
-            elif act == "bring":
-                up.bring()
+            elif act == "upload":
+                up.upload()
                 if up is drivers[-1][0]:
                     up.remove_older()
             found = fetch(store).data
@@ -189,7 +189,7 @@ def test_readers_see_a_prefix_of_the_newest_drivers_journal(data):
 
 
 def test_a_lock_beside_a_journal_is_no_segment(store, journal):
-    mine = lease.take(store, lambda: 0, say=print)
+    mine = lease.acquire(store, lambda: 0, warn=print)
     append(journal, b"one\n")
-    Uploader(store, journal, mine.generation).bring()
+    Uploader(store, journal, mine.generation).upload()
     assert fetch(store) == (1, 0, b"one\n")

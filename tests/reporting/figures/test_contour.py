@@ -5,6 +5,7 @@ from stories import odd, search
 from tuner.reporting.figures import contour
 from tuner.reporting.figures._figure import draw_section
 from tuner.reporting.report import Report
+from tuner.spec.sections import Objective
 
 
 def contours(results):
@@ -22,7 +23,7 @@ def test_there_is_one_for_each_pair_of_the_leading_hyperparameters(tmp_path):
 def test_a_contour_is_darker_where_it_is_better(tmp_path):
     report = Report(search(tmp_path / "x", 60))
     for mode, is_reversed in (("max", True), ("min", False)):  # the least is dark in Cividis
-        report.ranked = replace(report.ranked, mode=mode)
+        report.ranked = replace(report.ranked, objective=Objective(mode=mode))
         caption, plot = contour.draw(report, ("lr", "momentum"))
         assert plot.data[0].reversescale == is_reversed
         assert caption.startswith("The darker, the better lr and momentum work together.")

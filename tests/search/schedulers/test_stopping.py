@@ -12,8 +12,9 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from synthetic import Writer, make_folder
 
 from tuner.record.events import RESULT
+from tuner.record.history import History
 from tuner.record.journal import read
-from tuner.search.resuming import Past
+from tuner.search.resuming import restored
 from tuner.search.schedulers._stopping import InOrder, StopAll
 from tuner.search.schedulers.asha import AshaSettings, Brackets
 from tuner.spec.sections import Objective
@@ -86,8 +87,8 @@ def test_a_journal_cut_anywhere_leads_to_the_same_decisions(tmp_path, brackets):
             writer.add(RESULT, trial_id=f"{n:05}", epoch=epoch, metrics={"val_loss": loss})
         writer.kill()
         resumed = asha()
-        for trial_id, epoch, metrics in Past.of(read(writer.folder), metric="val_loss").reports():
-            resumed.record(trial_id, epoch, metrics)
+        for _ in restored(read(writer.folder), History(), resumed, "val_loss"):
+            pass
         after = [resumed.record(f"{n:05}", e, {"val_loss": loss}) for n, e, loss in reports[cut:]]
         assert after == decisions[cut:]
         assert resumed.stopped == whole.stopped

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,6 +110,8 @@ class Archive:
             partial.unlink(missing_ok=True)
 
     def _downloaded(self) -> Iterator[bytes]:
+        from urllib.request import urlopen
+
         from rich.console import Console
         from rich.progress import Progress
 
@@ -118,7 +119,7 @@ class Archive:
         bar = Progress(
             *Progress.get_default_columns(), console=console, disable=not console.is_terminal
         )
-        with urllib.request.urlopen(self.url, timeout=TIMEOUT_S) as response, bar:
+        with urlopen(self.url, timeout=TIMEOUT_S) as response, bar:
             length = response.headers.get("Content-Length")
             task = bar.add_task(f"Downloading {self.name}", total=int(length) if length else None)
             while chunk := response.read(CHUNK_BYTES):

@@ -16,27 +16,30 @@ import os
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from tuner.classifier.datasets._archive import Archive
-from tuner.classifier.datasets._dataset import DatasetInfo, data_folder
+from tuner.classifier.datasets._dataset import (
+    DatasetInfo,
+    ImageArrays,
+    data_folder,
+    stratified_sample,
+)
 from tuner.errors import DataError
 
 if TYPE_CHECKING:
     import numpy as np
-    import numpy.typing as npt
-
-    from tuner.classifier.datasets._arrays import ImageArrays
+    from numpy.typing import NDArray
 
 ARCHIVE = "cifar-10-binary.tar.gz"
 EXTRACTED = "cifar-10-batches-bin"
 DECODED = "cifar10-uint8"
 TRAIN_FILES = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
 TEST_FILE = "test_batch.bin"
+FILES = (*TRAIN_FILES, TEST_FILE)
 SHAPE_CHW = (3, 32, 32)
 # One record is a label byte and the red, green and blue planes, row by row
 RECORD_BYTES = 1 + 3 * 32 * 32
@@ -70,8 +73,6 @@ def load(folder: Path, *, split_seed: int, source: Source = OFFICIAL) -> ImageAr
     """
     import numpy as np
 
-    from tuner.classifier.datasets._arrays import ImageArrays, stratified_sample
-
     try:
         decoded = _decoded(folder, source)
         images_NHWC = np.load(decoded / "images.npy", mmap_mode="r", allow_pickle=False)
@@ -96,7 +97,10 @@ def _decoded(folder: Path, source: Source) -> Path:
         return folder / DECODED
     from filelock import FileLock
 
-    store = _store(folder)
+    store = folder
+    if folder.exists() and not os.access(folder, os.W_OK):  # a place of its own in the cache
+        key = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]
+        store = data_folder(None) / f"cifar10-{key}"
     decoded = store / DECODED
     if not decoded.is_dir():
         store.mkdir(parents=True, exist_ok=True)
@@ -106,72 +110,52 @@ def _decoded(folder: Path, source: Source) -> Path:
     return decoded
 
 
-def _store(folder: Path) -> Path:
-    """Where to decode to: `folder`, or a place of its own in the cache if that is read-only."""
-    if not folder.exists() or os.access(folder, os.W_OK):
-        return folder
-    key = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]
-    return data_folder(None) / f"cifar10-{key}"
-
-
 def _decode(folder: Path, decoded: Path, source: Source) -> None:
     """Write images.npy and labels.npy to `decoded`, which appears only when both are complete."""
+    import numpy as np
+
     partial = Path(tempfile.mkdtemp(dir=decoded.parent, prefix=f".{DECODED}."))
+    count, (channels, height, width) = source.images_a_file, SHAPE_CHW
+    shape_NHWC = len(FILES) * count, height, width, channels
     try:
-        with _opener(folder, source) as open_file:
-            _write_arrays(open_file, partial, source)
+        images_NHWC = np.lib.format.open_memmap(
+            partial / "images.npy", mode="w+", dtype=np.uint8, shape=shape_NHWC
+        )
+        labels_N = np.empty(len(images_NHWC), np.uint8)
+        for number, (name, data) in enumerate(_contents(folder, source)):
+            records = _records(data, name, count)
+            rows = slice(number * count, (number + 1) * count)
+            labels_N[rows] = records[:, 0]
+            images_NHWC[rows] = records[:, 1:].reshape(-1, *SHAPE_CHW).transpose(0, 2, 3, 1)
+        images_NHWC.flush()
+        np.save(partial / "labels.npy", labels_N)
         partial.chmod(0o755)  # mkdtemp's 0700 would shut out the other users of a shared folder
         partial.rename(decoded)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-@contextmanager
-def _opener(folder: Path, source: Source) -> Iterator[Callable[[str], IO[bytes]]]:
-    """A function that opens one of the archive's files by its name."""
+def _contents(folder: Path, source: Source) -> Iterator[tuple[str, bytes]]:
+    """(name, bytes) of each of FILES, from the extracted folder or from the archive."""
     extracted = folder / EXTRACTED
     if extracted.is_dir():
-        yield lambda name: (extracted / name).open("rb")
+        yield from ((name, (extracted / name).read_bytes()) for name in FILES)
         return
     archive = source.verified(folder)
     with tarfile.open(archive, "r:gz") as tar:
-        yield lambda name: _member(tar, archive, name)
+        for name in FILES:
+            member = f"{EXTRACTED}/{name}"
+            try:
+                is_file = tar.getmember(member).isreg()
+            except KeyError as error:
+                raise DataError(f"{archive} holds no {member}") from error
+            file = tar.extractfile(member) if is_file else None
+            if file is None:
+                raise DataError(f"{archive}: {member} is not a regular file")
+            yield name, file.read()
 
 
-def _member(tar: tarfile.TarFile, archive: Path, name: str) -> IO[bytes]:
-    try:
-        member = tar.getmember(f"{EXTRACTED}/{name}")
-    except KeyError as error:
-        raise DataError(f"{archive} holds no {EXTRACTED}/{name}") from error
-    file = tar.extractfile(member) if member.isreg() else None
-    if file is None:
-        raise DataError(f"{archive}: {EXTRACTED}/{name} is not a regular file")
-    return file
-
-
-def _write_arrays(open_file: Callable[[str], IO[bytes]], to: Path, source: Source) -> None:
-    import numpy as np
-
-    names, count = (*TRAIN_FILES, TEST_FILE), source.images_a_file
-    channels, height, width = SHAPE_CHW
-    images_NHWC = np.lib.format.open_memmap(
-        to / "images.npy",
-        mode="w+",
-        dtype=np.uint8,
-        shape=(len(names) * count, height, width, channels),
-    )
-    labels_N = np.empty(len(names) * count, np.uint8)
-    for number, name in enumerate(names):
-        with open_file(name) as file:
-            records = _records(file.read(), name, count)
-        rows = slice(number * count, (number + 1) * count)
-        labels_N[rows] = records[:, 0]
-        images_NHWC[rows] = records[:, 1:].reshape(-1, *SHAPE_CHW).transpose(0, 2, 3, 1)
-    images_NHWC.flush()
-    np.save(to / "labels.npy", labels_N)
-
-
-def _records(data: bytes, name: str, count: int) -> npt.NDArray[np.uint8]:
+def _records(data: bytes, name: str, count: int) -> NDArray[np.uint8]:
     import numpy as np
 
     if len(data) != count * RECORD_BYTES:

@@ -7,13 +7,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.classifier.datasets._dataset import DatasetInfo
+from tuner.classifier.datasets._dataset import (
+    DatasetInfo,
+    ImageArrays,
+    split_train_validation_test,
+)
 
 if TYPE_CHECKING:
     import numpy as np
-    import numpy.typing as npt
-
-    from tuner.classifier.datasets._arrays import ImageArrays
+    from numpy.typing import NDArray
 
 # The pixels are 0 to 16; as a multiple of 15 they fill uint8 and lose nothing
 PIXEL_SCALE = 15
@@ -24,8 +26,6 @@ def load(folder: Path, *, split_seed: int) -> ImageArrays:
     """Images 1797x8x8x1, split 1077 / 360 / 360. `folder` is not used: the data is installed."""
     import numpy as np
 
-    from tuner.classifier.datasets._arrays import ImageArrays, split_train_validation_test
-
     table = _read_table()
     images_NHWC = (table[:, :-1] * PIXEL_SCALE).astype(np.uint8).reshape(-1, 8, 8, 1)
     labels_N = table[:, -1].astype(np.int64)
@@ -35,7 +35,7 @@ def load(folder: Path, *, split_seed: int) -> ImageArrays:
     return ImageArrays(images_NHWC, labels_N, splits)
 
 
-def _read_table() -> npt.NDArray[np.float64]:
+def _read_table() -> NDArray[np.float64]:
     """64 pixels and the label of each image.
 
     Read from scikit-learn's own file where it lies as expected: importing scikit-learn costs a

@@ -6,31 +6,23 @@ written to the storage here, which a task on each node must find and answer with
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from importlib.util import find_spec
-from pathlib import Path
-from uuid import uuid4
 
 from tuner.cluster.joined.nodes import Node
 from tuner.cluster.joined.run_on_nodes import RunOnEach, run_on_each
-from tuner.errors import UsageError, translate_error
+from tuner.errors import UsageError
 from tuner.places import is_url
-from tuner.record.remote.objects import Objects
+from tuner.record.sharing import marker_in, why_not_shared
 from tuner.wording import amount_of, program
 
 _MOST_SHOWN = 5  # nodes, in a message
-_BY_DRIVER = "driver"  # the file that is written here
 
 _FOR_FOLDER = (
     "Give --storage a folder that each node and this machine mount (NFS, EFS, Lustre, Filestore), "
     "or an object store (s3://bucket/folder)"
 )
 _FOR_URL = "Give each node what it needs to read and write there (a role, a key, tuner[s3])"
-
-MISSING = "does not see what is written there from here"
-NOT_WRITABLE = "cannot write there"
 
 
 def refuse_unfit(
@@ -84,68 +76,12 @@ def _listed(problems: dict[str, str]) -> str:
     return f"{amount_of(len(problems), 'node')}, {'; '.join(listed)}"
 
 
-@contextmanager
-def marker_in(storage: str | Path) -> Iterator[str]:
-    """A new folder in the storage, or above it where it is yet to be made, with a file in it.
-
-    Raises UsageError where it cannot be written.
-    """
-    name = f".tuner-shared-{uuid4().hex}"
-    if is_url(storage):
-        place = Objects(str(storage)).url
-    else:
-        folder = Path(storage).expanduser().resolve()
-        while not folder.exists():
-            folder = folder.parent
-        place = str(folder)
-    marker = f"{place}/{name}"
-    with translate_error(UsageError, f"cannot write to {place}", of=OSError):
-        if not is_url(marker):
-            Path(marker).mkdir()
-        _write(marker, _BY_DRIVER, name.encode())
-    try:
-        yield marker
-    finally:
-        if is_url(marker):
-            with suppress(OSError):
-                Objects(place).remove(name)
-        else:
-            shutil.rmtree(marker, ignore_errors=True)
-
-
-def _read(marker: str, name: str) -> bytes:
-    return Objects(marker).read(name) if is_url(marker) else Path(marker, name).read_bytes()
-
-
-def _write(marker: str, name: str, data: bytes) -> None:
-    if is_url(marker):
-        Objects(marker).write(name, data)
-    else:
-        Path(marker, name).write_bytes(data)
-
-
 def check_node(marker: str, module: str) -> tuple[str, bool]:
     """On a node: why it does not share the marker's storage ("" if it does), and has it the module.
 
     The module is looked for, not run; the packages that it lies in are.
     """
     return why_not_shared(marker), _is_found(module)
-
-
-def why_not_shared(marker: str) -> str:
-    """On a node: why it does not share the storage of the marker; "" if it does."""
-    try:
-        if _read(marker, _BY_DRIVER).decode(errors="replace") != marker.rpartition("/")[2]:
-            return MISSING
-    except UsageError as error:  # a package that stores of this kind need is not installed
-        return str(error)
-    except OSError as error:
-        return f"{MISSING}: {error.strerror}" if is_url(marker) else MISSING
-    try:
-        _write(marker, uuid4().hex, b"")
-    except OSError as error:
-        return f"{NOT_WRITABLE}: {error.strerror}"
-    return ""
 
 
 def _is_found(module: str) -> bool:

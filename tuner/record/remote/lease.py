@@ -1,11 +1,12 @@
-"""Who drives an experiment in an object store: one driver, told by objects that nobody overwrites.
+"""Which driver has an experiment in an object store: one at a time, by objects nobody overwrites.
 
-Each driver is a generation: the object lock/GENERATION.json, created where there is none yet. The
-highest is the driver's; it renews a beat beside it. A driver whose beat stands still is taken for
-dead, and the next generation begins. One that was only held up sees that and ends; what it still
-writes of the journal is of an older generation, which no reader counts (see `segments`).
+Each driver is a generation: it creates the object lock/GENERATION.json, which must not exist yet.
+The highest generation is the driver's; it renews a beat beside it. A driver whose beat stands still
+is taken for dead, and the next generation begins. A driver that was only held up notices that and
+ends; what it still writes to the journal is of an older generation, which readers ignore (see
+`segments`).
 
-The time for which a beat stands still is measured by who watches it, so that clocks need not agree.
+Whoever watches a beat measures how long it stands still, so that clocks need not agree.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _RELEASED = "released"
 
 
 class LeaseLostError(ExperimentError):
-    """Another driver has taken the experiment over."""
+    """Another driver has taken over the experiment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Lease:
         self.generation = generation
 
     def renew(self) -> None:
-        """Say that this driver lives. Raises LeaseLostError where another has taken over."""
+        """Show that this driver is alive. Raises LeaseLostError if another has taken over."""
         if self.objects.has(_lock(self.generation + 1)):
             raise LeaseLostError(
                 f"{self.objects.url} was taken over by another driver, for this one had not been "
@@ -79,20 +80,20 @@ def newest(objects: Objects) -> Holder | None:
     generation = max((number for number in numbers if number is not None), default=None)
     if generation is None:
         return None
-    told = _document(objects.read(_lock(generation)))
-    owner, at = told.get("owner"), told.get("at")
+    lock = _document(objects.read(_lock(generation)))
+    owner, at = lock.get("owner"), lock.get("at")
     return Holder(
         generation,
         owner if is_owner(owner) else None,
         at if type(at) is int else 0,
-        str(told.get("processes", "")),
+        str(lock.get("processes", "")),
     )
 
 
 def is_held(objects: Objects) -> bool:
-    """Whether a driver that lives holds the experiment, by one look and the clock of this machine.
+    """Whether a live driver holds the experiment, judged at once by this machine's clock.
 
-    A clock that is off by more than a minute makes it wrong.
+    The answer is wrong if the clock is off by more than a minute.
     """
     holder = newest(objects)
     if holder is None or holder.is_gone:
@@ -104,25 +105,25 @@ def is_held(objects: Objects) -> bool:
         return False
 
 
-def take(
+def acquire(
     objects: Objects,
     at: Callable[[], int],
     *,
-    say: Callable[[str], object],
+    warn: Callable[[str], object],
     sleep: Callable[[float], object] = time.sleep,
     patience_s: float = PATIENCE_S,
 ) -> Lease:
-    """Become the driver of the experiment. Raises UsageError where another one is.
+    """Become the driver of the experiment. Raises UsageError if there is another one.
 
-    at: asked, once nobody else drives, how many bytes of the journal there are. say: told where it
-    takes until a silent driver counts as dead. sleep, patience_s: for tests.
+    at: called once nobody else drives; returns how many bytes the journal has. warn: called if it
+    takes a while until a silent driver counts as dead. sleep, patience_s: for tests.
     """
     holder = newest(objects)
     if holder is not None:
-        _await_end(objects, holder, say, sleep, patience_s)
+        _await_end(objects, holder, warn, sleep, patience_s)
     generation = holder.generation + 1 if holder else 1
-    told = {"owner": this_owner(), "processes": processes_here(), "at": at()}
-    data = json.dumps(told).encode()
+    lock = {"owner": this_owner(), "processes": processes_here(), "at": at()}
+    data = json.dumps(lock).encode()
     # Where one is there that is ours, the answer to an earlier try was lost
     if not objects.create(_lock(generation), data) and objects.read(_lock(generation)) != data:
         raise UsageError(f"{objects.url} was just taken by another driver; let it end first")
@@ -134,16 +135,16 @@ def take(
 def _await_end(
     objects: Objects,
     holder: Holder,
-    say: Callable[[str], object],
+    warn: Callable[[str], object],
     sleep: Callable[[float], object],
     patience_s: float,
 ) -> None:
-    """Return when the holder has let go, or has not been heard of for `patience_s`."""
+    """Return when the holder has let go, or has been silent for `patience_s`."""
     first = _last_beat(objects, holder.generation)
     if first == _RELEASED or holder.is_gone:
         return
     who = owner_in_words(holder.owner)
-    say(f"{objects.url} is held by {who}; looking for {patience_s:g} s whether it lives")
+    warn(f"{objects.url} is held by {who}; waiting {patience_s:g} s to see whether it is alive")
     waited = 0.0
     while waited < patience_s:
         sleep(BEAT_S / 2)
@@ -156,12 +157,12 @@ def _await_end(
 
 
 def _document(data: bytes) -> dict[str, Any]:
-    """A lock's object; empty where it is damaged: it counts all the same."""
+    """A lock's object; empty if it is damaged, since a damaged lock counts as well."""
     try:
-        told = json.loads(data)
+        document = json.loads(data)
     except (ValueError, RecursionError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def _last_beat(objects: Objects, generation: int) -> str:

@@ -1,7 +1,7 @@
 """The objects below one URL, by fsspec: S3, Google Cloud Storage, Azure and whatever else it knows.
 
-An object appears whole or not at all, and `create` lets one of several writers win. Whatever goes
-wrong is an OSError that says what the store said.
+An object appears whole or not at all, and `create` lets one of several writers win. Every failure
+is an OSError with the store's own message.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ T = TypeVar("T")
 
 PATIENCE_S = 60.0  # with a store that fails
 _PAUSE_S = 0.5  # before the next try; doubled each time
-_FOLDERS = ("file", "local")  # of which fsspec cannot create a file atomically
+_FOLDERS = ("file", "local")  # fsspec cannot create a file there atomically
 _INSTALL = {"s3": "tuner[s3]", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs"}
 
 
 class Objects:
     """What lies below `url`, named by POSIX paths relative to it.
 
-    Raises UsageError where nothing that is installed knows such URLs.
+    Raises UsageError if nothing that is installed knows such URLs.
     """
 
     def __init__(self, url: str) -> None:
@@ -36,27 +36,27 @@ class Objects:
         self._system, self._base = _opened(self.url)
 
     def read(self, name: str) -> bytes:
-        """The bytes of an object; FileNotFoundError where there is none."""
-        with _told():
+        """The bytes of an object; FileNotFoundError if there is none."""
+        with _os_errors():
             data: bytes = self._system.cat_file(self._path(name))
         return data
 
     def write(self, name: str, data: bytes) -> None:
-        """Put an object in the place of what is there."""
-        with _told():
+        """Write an object, in place of an older one."""
+        with _os_errors():
             self._system.pipe_file(self._path(name), data)
 
     def create(self, name: str, data: bytes) -> bool:
-        """Put an object where there is none; False, and nothing changed, where there is one.
+        """Write a new object; False, with nothing changed, if there is one of this name.
 
-        The store decides (S3: a conditional put), so of several that ask at once one gets True.
+        The store decides (S3: a conditional put), so if several ask at once, one gets True.
         """
-        with _told():
+        with _os_errors():
             try:
                 self._system.pipe_file(self._path(name), data, mode="create")
             except FileExistsError:
                 return False
-            except OSError:  # not each store says of a failed condition that it was one
+            except OSError:  # not every store says that a condition failed
                 if self._is_there(name):
                     return False
                 raise
@@ -64,7 +64,7 @@ class Objects:
 
     def has(self, name: str) -> bool:
         """Whether there is an object of this name."""
-        with _told():
+        with _os_errors():
             return self._is_there(name)
 
     def names(self, prefix: str = "") -> list[str]:
@@ -73,7 +73,7 @@ class Objects:
 
     def sizes(self, prefix: str = "") -> dict[str, int]:
         """The size in bytes of each object below the folder `prefix`, by name."""
-        with _told():
+        with _os_errors():
             try:
                 found = self._system.find(self._path(prefix), detail=True)
             except FileNotFoundError:
@@ -83,7 +83,7 @@ class Objects:
 
     def folders(self) -> list[str]:
         """The names of the folders right below the URL, in order."""
-        with _told():
+        with _os_errors():
             try:
                 found = self._system.ls(self._path(""), detail=True)
             except FileNotFoundError:
@@ -93,42 +93,42 @@ class Objects:
         return sorted(entry["name"].rstrip("/").rpartition("/")[2] for entry in kinds)
 
     def check_bucket(self) -> None:
-        """Raise FileNotFoundError where what the URL begins with, a bucket, is not there at all."""
+        """Raise FileNotFoundError if the bucket that the URL begins with does not exist."""
         bucket = self._base.partition("/")[0]
-        with _told():
+        with _os_errors():
             try:
                 self._system.ls(bucket)
-            except PermissionError:  # who may see a folder of it need not see all
+            except PermissionError:  # a user may be allowed to list a folder of it only
                 return
             except FileNotFoundError:
                 raise FileNotFoundError(0, f"there is no bucket {bucket!r}") from None
 
     def upload(self, path: Path, name: str) -> None:
-        """Put the file at `path` in the place of what is there."""
-        with _told():
+        """Write the file at `path` as an object, in place of an older one."""
+        with _os_errors():
             self._system.put_file(str(path), self._path(name))
 
     def download(self, name: str, path: Path) -> None:
-        """Bring an object to `path`, whole or not at all; FileNotFoundError where there is none."""
+        """Write an object to `path`, whole or not at all; FileNotFoundError if there is none."""
         partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with _told():
+            with _os_errors():
                 self._system.get_file(self._path(name), str(partial))
             os.replace(partial, path)
         finally:
             partial.unlink(missing_ok=True)
 
     def remove(self, name: str) -> None:
-        """Remove an object, or all below a folder of that name; none there is no error."""
-        with _told():
+        """Remove an object, or all below a folder of that name; it may be missing."""
+        with _os_errors():
             try:
                 self._system.rm(self._path(name), recursive=True)
             except FileNotFoundError:
                 return
 
     def _is_there(self, name: str) -> bool:
-        try:  # fsspec's own `isfile` is False where the store fails, too
+        try:  # fsspec's own `isfile` is False if the store fails, too
             return bool(self._system.info(self._path(name))["type"] == "file")
         except FileNotFoundError:
             return False
@@ -143,9 +143,9 @@ def patiently(
     patience_s: float = PATIENCE_S,
     sleep: Callable[[float], object] = time.sleep,
 ) -> T:
-    """What `ask` returns, asked again for `patience_s` where the store fails; the last OSError.
+    """What `ask` returns; it is asked again for `patience_s` if the store fails.
 
-    That something is missing or not allowed does not pass, and is raised at once.
+    Raises the last OSError; what is missing or not allowed is raised at once.
     """
     pause, deadline = _PAUSE_S, time.monotonic() + patience_s
     while True:
@@ -172,7 +172,7 @@ def _opened(url: str) -> tuple[Any, str]:
     except ImportError as error:
         package = _INSTALL.get(scheme)
         do = f"pip install '{package}'" if package else str(error)
-        raise UsageError(f"for a storage of {scheme}:// something is not installed: {do}") from None
+        raise UsageError(f"a storage of {scheme}:// needs a package: {do}") from None
     except ValueError as error:
         known = "a folder, s3://bucket/folder, gs://..., az://..."
         raise UsageError(f"no storage {url!r}: {error}; known: {known}") from None
@@ -180,8 +180,8 @@ def _opened(url: str) -> tuple[Any, str]:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """Every error as an OSError with a `strerror`: a store's own errors are of many kinds."""
+def _os_errors() -> Iterator[None]:
+    """Turn every error into an OSError with a `strerror`: stores have errors of many kinds."""
     try:
         yield
     except OSError as error:

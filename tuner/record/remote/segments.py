@@ -1,12 +1,12 @@
-"""A journal in an object store: segments of it, each an object, and which of them count.
+"""A journal in an object store: its segments, each an object, and which of them count.
 
-    journal/GENERATION-START-END.jsonl      the bytes from START to END of the journal
+    journal/GENERATION-START-END.jsonl      the journal's bytes from START to END
 
-Each generation (see `lease`) begins with the whole journal as it found it, from 0, and goes on in
-segments that follow one another. The newest generation that has a first segment tells the journal;
-what an older one has written since counts for nothing. Of one that has just begun, and has no
-segment yet, its lock says how much of the older one's journal it goes on from. A large segment
-takes the place of many small ones; as long as both are there, either tells the same.
+Each generation (see `lease`) begins by writing the whole journal as it found it, from byte 0, and
+continues in segments that follow one another. The newest generation that has a first segment holds
+the journal; whatever an older one has written since is ignored. If a generation has only just begun
+and has no segment yet, its lock says how much of the older one's journal it goes on from. A large
+segment replaces many small ones; while both exist, either gives the same journal.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from tuner.record.remote.objects import Objects
 
 _FOLDER = "journal"
 _NAME = re.compile(r"journal/(\d{6,12})-(\d{12,18})-(\d{12,18})\.jsonl")
-_MOST = 32  # segments of a generation before they are made one
-_TRIES = 5  # to read segments that a driver is making one of
+_MOST = 32  # segments of a generation before they are merged
+_TRIES = 5  # to read segments while a driver merges them
 
 
 class Segment(NamedTuple):
-    """The bytes from `start` to `end` of the journal, as `generation` has written them."""
+    """The journal's bytes from `start` to `end`, as `generation` wrote them."""
 
     generation: int
     start: int
@@ -41,7 +41,7 @@ class Segment(NamedTuple):
 
 
 def chain(segments: Iterable[Segment]) -> list[Segment]:
-    """Those that tell the journal, in order and without a gap: of the newest generation that began.
+    """The segments that make up the journal, in order: those of the newest generation that began.
 
     >>> [s.end for s in chain([Segment(1, 0, 9), Segment(2, 0, 4), Segment(2, 4, 6)])]
     [4, 6]
@@ -50,7 +50,7 @@ def chain(segments: Iterable[Segment]) -> list[Segment]:
     begun = [segment.generation for segment in known if segment.start == 0]
     if not begun:
         return []
-    longest: dict[int, Segment] = {}  # by where it starts; sorted, so that the last is the longest
+    longest: dict[int, Segment] = {}  # by its start; sorted, so the last is the longest
     for segment in known:
         if segment.generation == begun[-1] and segment.end > segment.start:
             longest[segment.start] = segment
@@ -63,7 +63,7 @@ def chain(segments: Iterable[Segment]) -> list[Segment]:
 
 
 def listed(objects: Objects) -> list[Segment]:
-    """All segments of the experiment, in no order."""
+    """All segments of the experiment, in no particular order."""
     matches = (_NAME.fullmatch(name) for name in objects.names(_FOLDER))
     return [Segment(*map(int, match.groups())) for match in matches if match]
 
@@ -82,9 +82,10 @@ class Remote(NamedTuple):
 
 
 def fetch(objects: Objects, *, known: tuple[int, int] = (0, 0)) -> Remote:
-    """The journal; where it is still of the generation `known`, only what is past its bytes.
+    """The journal; if its generation is still the one in `known`, only the bytes after those.
 
-    Raises JournalError where a segment does not have the bytes that its name says.
+    known: a generation, and how many of its bytes the caller has. Raises JournalError if a segment
+    does not have as many bytes as its name says.
     """
     for _ in range(_TRIES):
         found = chain(listed(objects))
@@ -97,7 +98,7 @@ def fetch(objects: Objects, *, known: tuple[int, int] = (0, 0)) -> Remote:
         start = known[1] if known[0] == generation and known[1] <= end else 0
         try:
             data = [_piece(objects, segment, start) for segment in found if segment.end > start]
-        except FileNotFoundError:  # made one with others, a moment ago
+        except FileNotFoundError:  # a moment ago it was merged with others
             continue
         return Remote(generation, start, b"".join(data)[: end - start])
     raise JournalError(f"the journal in {objects.url} changes faster than it can be read")
@@ -106,14 +107,16 @@ def fetch(objects: Objects, *, known: tuple[int, int] = (0, 0)) -> Remote:
 def _piece(objects: Objects, segment: Segment, start: int) -> bytes:
     data = objects.read(segment.name)
     if len(data) != segment.end - segment.start:
-        raise JournalError(f"{objects.url}/{segment.name} has {len(data)} bytes, not those it says")
+        raise JournalError(
+            f"{objects.url}/{segment.name} has {len(data)} bytes, not as many as its name says"
+        )
     return data[max(0, start - segment.start) :]
 
 
 class Uploader:
-    """Brings what is appended to the journal at `path` to the store, as `generation`.
+    """Uploads what is appended to the journal at `path`, as `generation`.
 
-    What was brought is what readers elsewhere see; lines that are not whole yet are not.
+    Readers elsewhere see what was uploaded; incomplete lines are not.
     """
 
     def __init__(self, objects: Objects, path: Path, generation: int) -> None:
@@ -123,8 +126,8 @@ class Uploader:
         self._done = 0  # bytes
         self._segments: list[Segment] = []
 
-    def bring(self) -> int:
-        """Bring what is new; how many bytes that were. Raises OSError where the store fails."""
+    def upload(self) -> int:
+        """Upload what is new and return how many bytes. Raises OSError if the store fails."""
         size = os.path.getsize(self._path)
         merged = len(self._segments) >= _MOST
         if size <= self._done and self._segments:
@@ -137,13 +140,13 @@ class Uploader:
         segment = Segment(self._generation, start, start + len(data))
         if segment.end <= self._done:
             return 0
-        # Where it exists, an earlier try has made it: the name is of these bytes of this generation
+        # If it exists, an earlier try has made it: only this driver writes this name
         self._objects.create(segment.name, data)
         old, new = (self._segments, [segment]) if merged else ([], [*self._segments, segment])
-        brought, self._segments, self._done = segment.end - self._done, new, segment.end
+        uploaded, self._segments, self._done = segment.end - self._done, new, segment.end
         for one in old:
             self._objects.remove(one.name)
-        return brought
+        return uploaded
 
     def remove_older(self) -> None:
         """Remove the segments of generations before this one, which has begun."""

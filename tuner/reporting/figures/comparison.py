@@ -8,9 +8,10 @@ import plotly.graph_objects as go
 from plotly.colors import hex_to_rgb
 
 from tuner.reporting.figures._figure import COLOURS, DASHES, Drawing, Variant, figure, time_axis
-from tuner.reporting.ranked_trials import escaped, fence_of, sign_of
+from tuner.reporting.ranked_trials import escaped, fence_of
 from tuner.results.best_so_far import AXES, Curve
 from tuner.results.comparison import Comparison, Side
+from tuner.spec.sections import Objective
 from tuner.wording import amount_of
 
 _TITLES = {
@@ -46,7 +47,10 @@ def draw(comparison: Comparison, axis: str) -> Drawing:
         _add(plot, side, axis, unit_s, number)
     plot.update_layout(
         xaxis={"title": unit, "rangemode": "tozero"},
-        yaxis={"title": escaped(comparison.metric), "range": _range(curves, comparison.mode)},
+        yaxis={
+            "title": escaped(comparison.objective.metric),
+            "range": _range(curves, comparison.objective),
+        },
         showlegend=True,
         height=420,
     )
@@ -76,14 +80,14 @@ def _add(plot: go.Figure, side: Side, axis: str, unit_s: float, number: int) -> 
     )
 
 
-def _range(curves: Sequence[Curve], mode: str) -> list[float] | None:
+def _range(curves: Sequence[Curve], objective: Objective) -> list[float] | None:
     """What the axis spans where a few values, as the first ones, lie far out; None elsewhere."""
     times = [(curve, curve.total * i / _SAMPLES) for curve in curves for i in range(_SAMPLES + 1)]
     values = [value for curve, at in times if (value := curve.at(at)) is not None]
-    fence = fence_of(values, mode=mode)
+    fence = fence_of(values, objective)
     if fence is None:
         return None
-    best = min(values, key=lambda value: sign_of(mode) * value)
+    best = objective.best(values)
     margin = 0.05 * abs(fence - best)
     return [min(fence, best) - margin, max(fence, best) + margin]
 

@@ -8,7 +8,7 @@ from optuna import visualization
 from optuna.trial import TrialState
 
 from tuner.reporting.figures._figure import BLACK, GREY, STATUS_COLOURS, Drawing, figure
-from tuner.reporting.ranked_trials import escaped, fence_of, leading, sign_of
+from tuner.reporting.ranked_trials import escaped, fence_of, leading
 from tuner.reporting.report import Report
 from tuner.wording import number
 
@@ -67,9 +67,9 @@ def draw(report: Report) -> Drawing:
             "of the others."
         )
     values = [value for trial in reported.values() for _, value in trial.values(metric)]
-    fence = fence_of(values, mode=report.results.mode)
+    fence = fence_of(values, report.results.objective)
     if fence is not None:
-        _zoom(plot, values, fence, sign_of(report.results.mode))
+        _zoom(plot, values, fence, report.results.objective.sign)
         caption.append(
             f"Values beyond {number(fence)} lie outside the picture; zoom out to see them."
         )

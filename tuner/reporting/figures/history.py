@@ -16,7 +16,7 @@ def draw(report: Report) -> Drawing:
     if not ranked.trials:
         return NO_TRIALS, None
     plot = visualization.plot_optimization_history(
-        ranked.study(), target_name=escaped(ranked.metric)
+        ranked.study(), target_name=escaped(ranked.objective.metric)
     )
     plot.data[0].update(marker={"color": GREY, "size": 5, "opacity": 0.7}, name="a trial's best")
     if len(plot.data) > 1:

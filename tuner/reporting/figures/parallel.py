@@ -20,7 +20,9 @@ def draw(report: Report) -> Drawing:
         return ranked.why_nothing(), None
     names = order[:_MOST_AXES]
     study = ranked.study(_MOST_LINES)
-    plot = visualization.plot_parallel_coordinate(study, names, target_name=escaped(ranked.metric))
+    plot = visualization.plot_parallel_coordinate(
+        study, names, target_name=escaped(ranked.objective.metric)
+    )
     caption = [
         "Each line is a trial, the darker the better: where the dark lines run together on an "
         "axis, that hyperparameter matters.",

@@ -14,6 +14,8 @@ def draw(report: Report) -> Drawing:
     savings = report.savings
     if savings is None or not savings.stops:
         return report.why_no_stop, None
+    if not savings.rungs:
+        return "Nothing to show: the scheduler has no rungs.", None
     rungs = savings.rungs
     names = [str(rung.epoch) for rung in rungs]
     went_on = [rung.reached - rung.stopped for rung in rungs]

@@ -27,7 +27,7 @@ def draw(report: Report, name: str) -> Drawing:
     """A point for each trial; the caption says where the best ones lie."""
     ranked = report.ranked
     study = ranked.study(_MOST_POINTS)
-    plot = visualization.plot_slice(study, [name], target_name=escaped(ranked.metric))
+    plot = visualization.plot_slice(study, [name], target_name=escaped(ranked.objective.metric))
     plot.update_traces(
         marker={"color": BLUE, "showscale": False, "size": 7, "opacity": 0.7, "line": {"width": 0}}
     )

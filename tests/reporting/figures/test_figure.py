@@ -47,7 +47,7 @@ def test_a_figure_has_our_look_and_no_title_of_its_own():
         return f"Read {subject}.", go.Figure(layout={"title": "Optuna's", "height": 500})
 
     (drawn,) = draw_section("best", "this")
-    assert (drawn.name, drawn.title, drawn.caption) == ("test__figure", "Ours", "Read this.")
+    assert (drawn.name, drawn.title, drawn.caption) == ("test_figure", "Ours", "Read this.")
     assert drawn.plot.layout.title.text == ""
     assert drawn.plot.layout.height == 500
     assert drawn.plot.layout.colorway == COLOURS

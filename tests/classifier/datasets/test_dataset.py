@@ -1,8 +1,17 @@
+"""Splits of a data set, and the folder that it lies in."""
+
+from pathlib import Path
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.classifier.datasets._arrays import split_train_validation_test, stratified_sample
+from tuner.classifier.datasets._dataset import (
+    data_folder,
+    split_train_validation_test,
+    stratified_sample,
+)
 
 LABELS = st.lists(st.integers(0, 5), min_size=1, max_size=80).map(np.array)
 
@@ -34,3 +43,18 @@ def test_seeds_differ():
     first = stratified_sample(labels, 40, rng=np.random.default_rng(0))
     second = stratified_sample(labels, 40, rng=np.random.default_rng(1))
     assert not np.array_equal(first, second)
+
+
+@pytest.mark.parametrize(
+    ("data_dir", "variable", "expected"),
+    [
+        ("/given", "/variable", "/given"),
+        (None, "/variable", "/variable"),
+        (None, "", "/home/me/.cache/tuner"),
+        ("~/mine", None, "/home/me/mine"),
+    ],
+)
+def test_data_folder(data_dir, variable, expected, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setenv("TUNER_DATA", variable or "")
+    assert data_folder(data_dir) == Path(expected)

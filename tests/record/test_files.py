@@ -1,18 +1,31 @@
-"""Links, pipes and devices in an experiment's folder: neither followed nor waited for."""
+"""Only plain files are opened: links, pipes and devices are neither followed nor waited for."""
 
+import json
 import os
 import shutil
 import socket
+from contextlib import chdir
 
 import pytest
 from synthetic import Writer, make_folder
 
 from tuner.errors import JournalError, UsageError
 from tuner.export.evaluate import record_test
-from tuner.record.folder import EXPERIMENT, write_document
-from tuner.record.journal import JOURNAL, Journal, Tail, is_locked, read
-from tuner.record.plain_files import LARGEST, check_folder, open_plain, read_plain
-from tuner.results.confirmations import linked
+from tuner.record.files import (
+    EXPERIMENT,
+    JOURNAL,
+    LARGEST,
+    check_folder,
+    encode,
+    open_plain,
+    read_json,
+    read_object,
+    read_plain,
+    replace_file,
+    write_file,
+)
+from tuner.record.journal import Journal, Tail, is_locked, read
+from tuner.results.confirmation import linked
 from tuner.results.results import Results
 
 
@@ -27,13 +40,13 @@ def folder(tmp_path):
 
 def link(path):
     target = path.parents[1] / "target"
-    target.write_text("theirs")
+    target.write_text("other")
     path.symlink_to(target)
 
 
 def sock(path):
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(path))
+    with chdir(path.parent), socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path.name)  # a whole path may be too long for a socket
 
 
 def device(path):
@@ -77,7 +90,7 @@ def test_no_reader_follows_or_waits(folder, make, name):
 
 
 @pytest.mark.parametrize("make", ODD[:-1])
-def test_what_stands_beside_is_passed_over(folder, make):
+def test_confirmed_json_that_is_no_plain_file_is_passed_over(folder, make):
     make(folder / "confirmed.json")
     assert linked(Results(folder)) == []
 
@@ -134,15 +147,77 @@ def test_the_folder_itself_may_be_a_link(folder, tmp_path):
     assert Results(tmp_path / "shortcut").counts["interrupted"] == 1
 
 
-def test_a_folder_that_may_not_be_looked_through_is_told(folder):
+def test_a_folder_that_may_not_be_looked_through_is_reported(folder):
     with pytest.raises(UsageError, match=r"cannot look through .*json: Not a directory"):
         check_folder(folder / EXPERIMENT)
 
 
-def test_a_document_is_written_over_no_link(tmp_path):
-    (tmp_path / "theirs").write_text("theirs")
+def write_text(text):
+    return lambda partial: partial.write_text(text)
+
+
+def test_a_file_is_written_over_no_link(tmp_path):
+    (tmp_path / "other").write_text("other")
     for name in ("a.json", f".a.json.{os.getpid()}.partial"):
-        (tmp_path / name).symlink_to("theirs")
-    write_document(tmp_path / "a.json", {"a": 1})
+        (tmp_path / name).symlink_to("other")
+    replace_file(tmp_path / "a.json", lambda partial: partial.write_bytes(encode({"a": 1})))
+    assert not (tmp_path / "a.json").is_symlink()
     assert (tmp_path / "a.json").read_text() == '{\n  "a": 1\n}\n'
-    assert (tmp_path / "theirs").read_text() == "theirs"
+    assert (tmp_path / "other").read_text() == "other"
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "a"
+
+    def break_off(partial):
+        partial.write_text("half")
+        raise OSError(28, "No space left on device")
+
+    for write in (replace_file, write_file):
+        write(path, write_text("whole"))
+        with pytest.raises((OSError, UsageError), match="No space left on device"):
+            write(path, break_off)
+        assert path.read_text() == "whole"
+        assert os.listdir(tmp_path) == ["a"]
+
+
+def test_a_path_of_the_users_that_cannot_be_written_is_the_users_fault(tmp_path):
+    path = tmp_path / "none" / "a"
+    with pytest.raises(UsageError, match=f"cannot write {path}: No such file"):
+        write_file(path, write_text("a"))
+    with pytest.raises(FileNotFoundError):
+        replace_file(path, write_text("a"))
+
+
+def test_a_document_is_read_as_it_was_encoded(tmp_path):
+    document = {"a": [1, 2.5, None, True], "b": {"c": "ß"}}
+    (tmp_path / "a.json").write_bytes(encode(document))
+    assert read_json(tmp_path / "a.json") == read_object(tmp_path / "a.json") == document
+    with pytest.raises(FileNotFoundError):
+        read_object(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"{", b"", b"[" * 100_000, b"9" * 10_000])
+def test_what_is_not_json_is_named(tmp_path, content):
+    path = tmp_path / "a.json"
+    path.write_bytes(content)
+    with pytest.raises(ValueError):  # noqa: PT011 - of the decoder, in its own words
+        read_json(path)
+    with pytest.raises(UsageError, match=f"{path} is damaged: not JSON"):
+        read_object(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ([], "it must hold one object"),
+        ("a", "it must hold one object"),
+        ({"a": 10**400}, "a number beyond"),
+        ({"a": [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]}, "nested deeper"),
+    ],
+)
+def test_an_object_holds_plain_values(tmp_path, content, fault):
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(UsageError, match=f"{path} is damaged: .*{fault}"):
+        read_object(path)

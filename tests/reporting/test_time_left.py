@@ -1,0 +1,217 @@
+import math
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from synthetic import OWNER, START
+
+from tuner.record.history import History
+from tuner.reporting.time_left import TimeLeft, done, elapsed_s, latest
+from tuner.spec.experiment import build_spec
+
+
+class Search:
+    """A history, what is known before it runs, and a clock that the test sets."""
+
+    def __init__(self, **settings):
+        self.history = History()
+        self.time_left = TimeLeft(**{"total": 4, "max_t": 10} | settings)
+        self.now = START
+
+    def apply(self, event, number=None, **fields):
+        whose = {} if number is None else {"trial_id": f"{number:05}"}
+        self.history.apply({"event": event, "time": self.now} | whose | fields)
+
+    def begin(self, resumed=False):
+        self.apply("experiment_started", resumed=resumed, owner=OWNER)
+
+    def start(self, number):
+        self.apply("trial_started", number, config={})
+
+    def report(self, number, epoch):
+        self.apply("result", number, epoch=epoch, metrics={})
+
+    def end(self, number, status):
+        error = {"error": {"kind": "oom", "message": "m"}} if status == "failed" else {}
+        self.apply("trial_ended", number, status=status, **error)
+
+    def left_s(self, now=None):
+        return self.time_left.seconds(self.history, self.now if now is None else now)
+
+
+def test_what_is_over_is_done():
+    search = Search()
+    search.begin()
+    assert done(search.history) == 0
+    for number, status in enumerate(("completed", "stopped", "failed", "interrupted"), start=1):
+        search.start(number)
+        search.end(number, status)
+    search.start(5)
+    assert done(search.history) == 3
+
+
+def test_time_passes_since_the_last_start_whatever_the_clock_says():
+    search = Search()
+    assert (elapsed_s(search.history, START), latest(search.history, START)) == (0, START)
+    search.begin()
+    assert elapsed_s(search.history, START + 60) == 60
+    search.now += 30
+    search.start(1)
+    assert latest(search.history, START + 20) == START + 30  # a clock that is behind the events'
+    assert elapsed_s(search.history, START + 20) == 30
+
+
+def test_nothing_is_estimated_from_nothing():
+    search = Search()
+    assert search.left_s() is None
+    search.begin()
+    search.start(1)
+    assert search.left_s(START + 60) is None
+    assert elapsed_s(search.history, START + 60) == 60
+
+
+@pytest.mark.parametrize("unknown", [{"total": None}, {"max_t": None}])
+def test_unknown_totals_give_no_estimate(unknown):
+    search = Search(**unknown)
+    search.begin()
+    search.start(1)
+    search.report(1, 1)
+    assert search.left_s(START + 10) is None
+
+
+def test_the_time_left_at_a_steady_pace_is_exact():
+    """4 trials of 10 epochs, two at a time, 1 s an epoch: 20 s in all."""
+    search = Search()
+    search.begin()
+    for first in (1, 3):
+        for number in (first, first + 1):
+            search.start(number)
+        for epoch in range(1, 11):
+            search.now += 1
+            for number in (first, first + 1):
+                search.report(number, epoch)
+            expected = 20 - (search.now - START)
+            assert search.left_s() == pytest.approx(expected)
+        for number in (first, first + 1):
+            search.end(number, "completed")
+    assert search.left_s() == 0
+
+
+def test_the_last_trial_alone_does_not_go_at_the_pace_of_all():
+    search = Search(total=2)
+    search.begin()
+    for number in (1, 2):
+        search.start(number)
+    for epoch in range(1, 11):
+        search.now += 1
+        search.report(1, epoch)
+    search.end(1, "completed")
+    search.report(2, 1)  # slow: 9 epochs to go, of which both slots did 11 in 10 s
+    assert search.left_s() == pytest.approx(9 * 2 * 10 / 11)
+
+
+def test_a_resume_counts_time_anew_and_keeps_the_trials():
+    search = Search()
+    search.begin()
+    search.start(1)
+    search.report(1, 5)
+    search.now += 1000
+    search.begin(resumed=True)
+    assert search.history.counts["interrupted"] == 1
+    assert elapsed_s(search.history, search.now) == 0
+    assert search.left_s() is None
+    search.start(1)
+    search.now += 1
+    search.report(1, 6)
+    assert search.left_s() == pytest.approx(4 + 3 * 10)
+
+
+def test_an_end_leaves_nothing_to_estimate():
+    search = Search()
+    search.begin()
+    search.start(1)
+    search.report(1, 1)
+    search.apply("experiment_ended", status="interrupted")
+    assert search.left_s(START + 5) is None
+
+
+def test_what_the_rungs_say_counts_beside_what_was_seen():
+    search = Search(total=10, depth=4, slots=1)
+    search.begin()
+    search.start(1)
+    search.now += 2
+    search.report(1, 1)
+    assert search.left_s() == pytest.approx(2 * (3 + 9 * 4))
+    search.end(1, "stopped")
+    depth = (4 * 4 + 1) / 5  # as if four trials had lasted as the rungs say
+    assert search.left_s() == pytest.approx(2 * 9 * depth)
+
+
+def test_the_spec_says_what_its_rungs_are():
+    spec = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 10}
+    for scheduler, epochs in (
+        ({"max_t": 9, "reduction_factor": 3}, 1 + 2 / 3 + 6 / 9),
+        ("none", 9),
+    ):
+        training = {"epochs": 9, "model": "cnn", "dataset": "digits"}
+        search = Search()
+        search.time_left = TimeLeft.of(
+            build_spec(spec | {"scheduler": scheduler, "training": training}), slots=1
+        )
+        search.start(1)
+        search.report(1, 1)
+        assert search.left_s(START + 1) == pytest.approx(epochs - 1 + 9 * epochs)
+
+
+def test_a_view_may_ask_from_a_thread_of_its_own():
+    search, over, estimates = Search(total=2000), threading.Event(), []
+
+    def ask():
+        while not over.is_set():
+            estimates.append(search.left_s(START + 1))
+
+    thread = threading.Thread(target=ask)
+    search.begin()
+    search.start(0)
+    search.report(0, 1)
+    thread.start()
+    for number in range(1, 2000):
+        search.start(number)
+    over.set()
+    thread.join()
+    assert estimates
+    assert None not in estimates
+
+
+STATUSES = ("completed", "stopped", "failed", "interrupted")
+
+
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from(["begin", "start", "report", "end"]),
+            st.integers(1, 5),
+            st.integers(1, 12),
+            st.sampled_from(STATUSES),
+        )
+    ),
+    total=st.none() | st.integers(1, 8),
+    max_t=st.none() | st.integers(1, 10),
+)
+def test_whatever_happens_the_estimate_is_a_time_or_none(steps, total, max_t):
+    search = Search(total=total, max_t=max_t)
+    for what, number, epoch, status in steps:
+        search.now += 1
+        if what == "begin":
+            search.begin(resumed=True)
+        elif what == "start":
+            search.start(number)
+        elif what == "report":
+            search.report(number, epoch)
+        else:
+            search.end(number, status)
+        left = search.left_s()
+        assert left is None or (math.isfinite(left) and left >= 0)
+        assert 0 <= done(search.history) <= len(search.history.trials)
+        assert elapsed_s(search.history, search.now) >= 0

@@ -1,0 +1,129 @@
+"""The files of an experiment's folder: only plain ones are opened, and documents change whole.
+
+The folder may be someone else's. A link could lead a writer to any file of the user's; a pipe, a
+device, or a file that claims to be huge could hold a reader for ever. So only plain files are
+opened, and before anything is written into a folder that exists already, all of it is checked.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from tuner.errors import UsageError
+from tuner.plain_values import fault_of_values
+
+EXPERIMENT = "experiment.json"
+JOURNAL = "journal.jsonl"
+CONFIRMED = "confirmed.json"  # the experiments that confirm this one
+WARM_START = "warm_start.json"  # the earlier trials that the searcher learned from
+DOCUMENTS = (EXPERIMENT, CONFIRMED, WARM_START)
+
+LARGEST = 64 << 20  # bytes of a document
+
+
+def open_plain(path: Path, flags: int = os.O_RDONLY) -> int:
+    """A descriptor of the file at `path`. Raises OSError, also for what is not a plain file."""
+    try:
+        fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "it is a symbolic link", str(path)) from None
+        raise
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "it is not a plain file", str(path))
+    return fd
+
+
+def read_plain(path: Path) -> bytes:
+    """The bytes of a document. Raises OSError, also for what is no plain file or too large."""
+    with os.fdopen(open_plain(path), "rb") as file:
+        data = file.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise OSError(errno.EFBIG, f"it has more than {LARGEST >> 20} MiB", str(path))
+    return data
+
+
+def check_folder(folder: Path) -> None:
+    """Raise UsageError if anything within `folder` is neither a plain file nor a folder.
+
+    `folder` itself may be reached through links. Call it before writing into a folder that may be
+    someone else's.
+    """
+    todo = [folder]
+    while todo:
+        try:
+            with os.scandir(todo.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        todo.append(Path(entry.path))
+                    elif not entry.is_file(follow_symlinks=False):
+                        what = "a symbolic link" if entry.is_symlink() else "no plain file"
+                        raise UsageError(
+                            f"{entry.path} is {what}: in an experiment's folder only plain files "
+                            f"and folders are written to; nothing was changed"
+                        )
+        except FileNotFoundError:
+            continue  # a running driver has removed it meanwhile
+        except OSError as error:
+            raise UsageError(f"cannot look through {error.filename}: {error.strerror}") from error
+
+
+def read_json(path: Path) -> Any:
+    """What a JSON document holds.
+
+    Raises OSError if it cannot be read or is no plain file, ValueError if it is not JSON.
+    """
+    try:
+        return json.loads(read_plain(path))
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The object that a JSON document holds.
+
+    Raises OSError if it cannot be read or is no plain file, UsageError if it is damaged.
+    """
+    try:
+        value = read_json(path)
+    except ValueError as error:
+        raise UsageError(f"{path} is damaged: not JSON") from error
+    if not isinstance(value, dict):
+        raise UsageError(f"{path} is damaged: it must hold one object")
+    if fault := fault_of_values(value):
+        raise UsageError(f"{path} is damaged: it {fault}")
+    return value
+
+
+def encode(document: dict[str, Any]) -> bytes:
+    """A JSON document as it is written."""
+    return (json.dumps(document, indent=2) + "\n").encode()
+
+
+def replace_file(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` fill a new file, and put that in place of `path`: whole or not at all.
+
+    Raises what `write` does, and OSError.
+    """
+    partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")  # a name that nobody knows
+    try:
+        write(partial)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_file(path: Path, write: Callable[[Path], object]) -> None:
+    """As `replace_file`, for a path of the user's: raises UsageError if it cannot be written."""
+    try:
+        replace_file(path, write)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from error
