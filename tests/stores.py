@@ -2,6 +2,7 @@
 
 import importlib.util
 import logging
+import threading
 
 import pytest
 
@@ -14,12 +15,26 @@ needs_s3 = pytest.mark.skipif(
 
 
 def serve(host="127.0.0.1"):
-    """A server of S3 without anything in it, on a free port; `stop()` ends it."""
+    """A server of S3 without anything in it, on a free port; `stop()` ends it.
+
+    It answers one request at a time: moto looks whether an object exists and then writes it, so
+    that of two requests to create one at the same time both could succeed, as they cannot in S3.
+    """
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication
     from moto.server import ThreadedMotoServer
+
+    class OneAtATime(DomainDispatcherApplication):
+        lock = threading.Lock()
+
+        def __call__(self, *request):
+            with self.lock:
+                return super().__call__(*request)
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer(ip_address=host, port=0, verbose=False)
-    server.start()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("moto.server.DomainDispatcherApplication", OneAtATime)
+        server.start()
     return server
 
 

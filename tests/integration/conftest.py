@@ -28,7 +28,12 @@ class OurRay:
         self._connection.close()
 
     def heal(self):
-        """Return when nothing is missing that nobody holds."""
+        """Return when nothing is missing that nobody holds; connect again if a test has left."""
+        import ray
+
+        if not ray.is_initialized():
+            self.close()
+            self.connect()
         deadline = time.monotonic() + SETTLE_S
         while _is_short() and not _is_in_use():
             if time.monotonic() > deadline:

@@ -5,7 +5,6 @@ import sys
 from types import SimpleNamespace
 
 import numpy as np
-import psutil
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,12 +41,21 @@ def test_the_peak_is_the_epochs_own():
     assert set(large) == {"memory_mib", "peak_memory_mib"}
 
 
+KEPT = """
+import torch
+from tuner.trial.memory import MemoryWatch
+
+watch = MemoryWatch("cpu")
+watch.begin()
+before = watch.end()["memory_mib"]
+watch.begin()
+kept = torch.ones(64 << 20, dtype=torch.uint8)
+print(watch.end()["memory_mib"] - before)
+"""
+
+
 def test_memory_that_is_kept_shows():
-    watch = MemoryWatch("cpu")
-    before, _ = watched(watch, lambda: None)
-    after, kept = watched(watch, lambda: torch.ones(64 * MIB, dtype=torch.uint8))
-    assert after["memory_mib"] >= before["memory_mib"] + 60
-    del kept
+    assert float(output_of(KEPT)) >= 60
 
 
 def test_where_linux_has_no_answer_the_peak_of_the_process_stands_in(monkeypatch, tmp_path):
@@ -73,21 +81,21 @@ print("warned" if watch.warned else "quiet")
 """
 
 
-def output_of(what):
+def output_of(code, *arguments):
     """What a process of its own says: in this one, earlier tests have left memory to fill first."""
-    command = [sys.executable, "-c", LEAKY, what]
+    command = [sys.executable, "-c", code, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def test_a_running_loss_that_keeps_its_graph_is_warned_of_once():
-    out = output_of("keep")
+    out = output_of(LEAKY, "keep")
     assert out.endswith("warned\n")
     assert out.count("warning") == 1
     assert "running loss" in out
 
 
 def test_one_that_does_not_is_not_warned_of():
-    assert output_of("detach") == "quiet\n"
+    assert output_of(LEAKY, "detach") == "quiet\n"
 
 
 def test_growth_needs_every_one_of_the_last_epochs():
@@ -121,17 +129,30 @@ def test_growth_that_ended_is_still_known():
     assert first_growth([]) is None
 
 
+HELD = """
+import sys
+import numpy as np
+import psutil
+from tuner.trial.memory import held_mib
+
+before = held_mib()
+taken = np.ones(64 << 20, np.uint8)
+print(held_mib() - before)
+np.save(sys.argv[1], taken)
+del taken
+mapped = np.load(sys.argv[1], mmap_mode="r")
+resident = psutil.Process().memory_info().rss
+mapped.sum()
+print((psutil.Process().memory_info().rss - resident) / (1 << 20))
+print(held_mib() - before)
+"""
+
+
 def test_held_memory_is_what_was_taken_and_not_what_is_mapped_from_files(tmp_path):
-    before = held_mib()
-    taken = np.ones(64 * MIB, np.uint8)
-    assert 60 < held_mib() - before < 80
-    np.save(tmp_path / "mapped.npy", taken)
-    del taken
-    mapped = np.load(tmp_path / "mapped.npy", mmap_mode="r")
-    resident = psutil.Process().memory_info().rss
-    assert mapped.sum() == 64 * MIB
-    assert psutil.Process().memory_info().rss - resident > 60 * MIB
-    assert held_mib() - before < 20
+    taken, mapped, held = map(float, output_of(HELD, tmp_path / "mapped.npy").split())
+    assert 60 < taken < 80
+    assert mapped > 60
+    assert held < 20
 
 
 def test_tensors_on_cuda_count_and_its_cache_is_emptied(monkeypatch):
@@ -154,8 +175,7 @@ def test_a_process_that_is_gone_holds_nothing():
     assert held_bytes(gone.pid) == 0
 
 
-def test_small_pieces_that_were_freed_go_back_to_the_system():
-    code = """
+FREED = """
 from tuner.trial.memory import held_mib, release
 pieces = [bytes(1000) for _ in range(200_000)]
 pieces = pieces[-1:]  # the last one holds on to the heap's end
@@ -163,12 +183,12 @@ before = held_mib()
 release()
 print(before - held_mib())
 """
-    run = [sys.executable, "-c", code]
-    freed = float(subprocess.run(run, capture_output=True, text=True, check=True).stdout)
-    assert freed > 20
+
+
+def test_small_pieces_that_were_freed_go_back_to_the_system():
+    assert float(output_of(FREED)) > 20
 
 
 def test_it_does_not_import_torch():
     code = "import sys, tuner.trial.memory; print('torch' in sys.modules)"
-    run = [sys.executable, "-c", code]
-    assert subprocess.run(run, capture_output=True, text=True, check=True).stdout == "False\n"
+    assert output_of(code) == "False\n"
