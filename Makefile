@@ -4,11 +4,10 @@
 # make docs:        every command that the README and the docs show
 # make faults:      searches that are killed come to the same as one that is not
 #
-# On 2 cores, once installed          minutes   CPU minutes
-#   make test                         TEST
-#   make integration                  INTEGRATION
-#   make docs                         DOCS
-#   make faults                       FAULTS
+# On 2 cores, once installed, in minutes of CPU time and of a clock that other work slowed down:
+#   make test           8 and 7: types 1, tests without Ray 4, tests with Ray 3 at the same time
+#   make integration   10 and 14 without `make nodes`, which takes another ten
+#   make docs           four
 
 PYTHON ?= $(shell command -v python3.11 || echo python3)
 VENV := .venv
