@@ -4,10 +4,10 @@
 # make docs:        every command that the README and the docs show
 # make faults:      searches that are killed come to the same as one that is not
 #
-# On 2 cores, once installed, in minutes of CPU time and of a clock that other work slowed down:
-#   make test           8 and 7: types 1, tests without Ray 4, tests with Ray 3 at the same time
-#   make integration   10 and 14 without `make nodes`, which takes another ten
-#   make docs           four
+# Once installed, on 2 cores that other work kept busy, too:
+#   make test           7.5 minutes of CPU time in 7.3 minutes
+#   make integration   10.5 minutes of CPU time in 14.5 minutes, without `make nodes`
+# On 2 quiet cores, measured earlier: make nodes 10 minutes, make docs 4
 
 PYTHON ?= $(shell command -v python3.11 || echo python3)
 VENV := .venv
