@@ -136,7 +136,7 @@ class Cluster:
     @property
     def foreign(self):
         """This process's environment without what belongs to a Ray that it has started."""
-        of_ours = ("RAY_", "TUNER_", "TUNE_", "PL_")
+        of_ours = ("RAY_", "TUNER_", "TUNE_", "PL_", "GLOO_", "NCCL_")
         return {k: v for k, v in os.environ.items() if not k.startswith(of_ours)}
 
     @property

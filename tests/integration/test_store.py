@@ -185,7 +185,7 @@ def test_a_driver_that_was_held_up_for_long_ends_when_it_finds_another_in_its_pl
         said = tuner("resume", "far", "--storage", s3).stderr
     finally:
         driver.send_signal(signal.SIGCONT)
-    assert "looking for 15 s whether it lives" in said
+    assert "waiting 15 s to see whether it is alive" in said
     assert driver.wait(timeout=PATIENCE_S) == 1
     told = [(e["trial_id"], e["epoch"]) for e in reports_in(f"{s3}/far")]
     assert sorted(told) == [(t, epoch) for t in TRIALS for epoch in range(1, 41)]
