@@ -2,7 +2,8 @@
 
 Each piece says what it does, for which Ray it was tried, why it is needed and until when; `lost`
 says what happens without it. A piece that another Ray lacks is left out with one warning, and the
-search goes on. What changes Ray's behaviour is left out of every Ray that was not tried.
+search goes on. What changes Ray's behaviour is left out of every Ray that was not tried. What runs
+within a trial is no registered piece: another Ray that lacks it fails the trial, with Ray's error.
 """
 
 from __future__ import annotations
