@@ -19,7 +19,8 @@ from tuner.cluster import connect as cluster
 from tuner.cluster.joined.nodes import Node
 from tuner.cluster.joined.run_on_nodes import Reply
 from tuner.errors import ExperimentError, UsageError
-from tuner.spec.experiment import Resources, build_spec
+from tuner.spec.experiment import build_spec
+from tuner.spec.sections import Resources
 
 GRPC = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # the first frame of a head
 

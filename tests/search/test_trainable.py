@@ -3,7 +3,7 @@
 import pytest
 
 from tuner.search.trainable import placement
-from tuner.spec.experiment import Resources
+from tuner.spec.sections import Resources
 
 
 @pytest.mark.parametrize(

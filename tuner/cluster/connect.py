@@ -25,7 +25,8 @@ from tuner.cluster.joined.runtime_env import runtime_env
 from tuner.cluster.local_ray import local_ray
 from tuner.errors import UsageError, translate_error
 from tuner.places import local
-from tuner.spec.experiment import ExperimentSpec, Resources
+from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.sections import Resources
 
 LOCAL = "local"
 

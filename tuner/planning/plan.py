@@ -8,7 +8,8 @@ from tuner.classifier.catalog import MODELS
 from tuner.classifier.settings import ClassifierSettings
 from tuner.planning.validation import Machine
 from tuner.space.domains import Domain
-from tuner.spec.experiment import ExperimentSpec, Resources
+from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.sections import Resources
 from tuner.wording import duration
 
 _BATCH_NORM = (

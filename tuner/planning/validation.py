@@ -16,8 +16,9 @@ from tuner.classifier.settings import ClassifierSettings, check_settings
 from tuner.errors import Fault, SpecError, unknown
 from tuner.settings_base import parse
 from tuner.space.domains import Domain
-from tuner.spec.experiment import ExperimentSpec, Objective, Resources
+from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.registry import IMPORTING
+from tuner.spec.sections import Objective, Resources
 from tuner.trial.loading import (
     declared_metrics,
     is_learner,
@@ -54,8 +55,13 @@ class Machine:
 class ValidatedSpec(ExperimentSpec):
     """A spec that is known to work here: only `validate` makes one, and a search takes it as it is.
 
-    What is derived from it by `replace` is an ExperimentSpec again.
+    It equals the same spec as it was before. What is derived from it by `replace` is an
+    ExperimentSpec again.
     """
+
+    def __eq__(self, other: object) -> bool:
+        # pydantic's own is False wherever the types differ
+        return isinstance(other, ExperimentSpec) and dict(self) == dict(other)
 
 
 def validate(

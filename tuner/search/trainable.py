@@ -8,7 +8,8 @@ from typing import Any
 
 from ray import tune
 
-from tuner.spec.experiment import ExperimentSpec, Resources
+from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.sections import Resources
 from tuner.trial.context import TrialContext
 from tuner.trial.loading import is_learner, load_trainable
 from tuner.trial.trainable import FunctionTrial, LearnerTrial

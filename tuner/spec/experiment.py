@@ -1,4 +1,4 @@
-"""The frozen, validated description of an experiment, and its parts.
+"""The spec of an experiment: its frozen description, checked as a whole.
 
 An `ExperimentSpec` says everything about a run but where Ray is. It is built from Python, from a
 mapping, or from YAML or JSON text, and goes back to each without loss. What can be told without
@@ -7,7 +7,6 @@ importing the trainable or looking at the machine is checked here; `tuner.planni
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,39 +23,21 @@ from pydantic import (
 )
 
 from tuner.errors import Fault, SpecError
-from tuner.places import local, url_of
+from tuner.places import default_storage, local, url_of
 from tuner.settings_base import MAX_COUNT, FaultsError, Settings, parse
 from tuner.spec.schedulers import Scheduler, default_scheduler
 from tuner.spec.sections import Confirms, Objective, Resources, Timeouts, read_logs
 from tuner.spec.strategies import GridSettings, Search, learning_strategies
-from tuner.spec.text import override, read_mapping, read_value, with_strategy
-
-__all__ = [
-    "IMAGE_CLASSIFIER",
-    "Confirms",
-    "ExperimentSpec",
-    "GridSettings",
-    "Objective",
-    "Resources",
-    "Timeouts",
-    "build_spec",
-    "check_name",
-    "default_storage",
-    "override",
-    "read_mapping",
-    "read_value",
-    "with_strategy",
-]
+from tuner.spec.text import read_mapping
 
 IMAGE_CLASSIFIER = "tuner.classifier.image_classifier:ImageClassifier"
 _CLASSIFIER_BEFORE = "tuner.training.classifier:ImageClassifier"  # in experiments of version 0.1
 
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-def check_name(name: str) -> str:
-    """`name`, where it can be an experiment's folder. Raises FaultsError otherwise."""
+def _folder_name(raw: object) -> str:
+    name = str(raw)
     if not _NAME.fullmatch(name) or ".." in name or len(name) > 100:
         rule = "must be letters, digits, '-', '_' and single '.', at most 100, no path"
         raise FaultsError(Fault("", rule, name))
@@ -67,11 +48,6 @@ def _path(text: str) -> str:
     if not text or "\0" in text or not text.isprintable():
         raise FaultsError(Fault("", "must be a path of printable characters", text))
     return text
-
-
-def default_storage() -> str:
-    """The folder that holds experiments: $TUNER_STORAGE, else `results` where you stand."""
-    return os.environ.get("TUNER_STORAGE") or "./results"
 
 
 def _dotted(raw: object) -> object:
@@ -104,7 +80,7 @@ class ExperimentSpec(Settings):
     experiment, by name or folder, whose finished trials the searcher is given.
     """
 
-    name: Annotated[str, BeforeValidator(lambda raw: check_name(str(raw)))] = "experiment"
+    name: Annotated[str, BeforeValidator(_folder_name)] = "experiment"
     trainable: Annotated[str, BeforeValidator(_dotted)] = IMAGE_CLASSIFIER
     training: dict[str, JsonValue] = Field(default_factory=dict)
     search: Search

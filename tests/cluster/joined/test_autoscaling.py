@@ -13,7 +13,7 @@ from tuner.cluster.joined import autoscaling
 from tuner.cluster.joined.autoscaling import Room, await_room, has_autoscaler
 from tuner.cluster.joined.nodes import Node
 from tuner.errors import UsageError
-from tuner.spec.experiment import Resources
+from tuner.spec.sections import Resources
 
 SMALL, LARGE = Node("a", "a", 2.0, is_head=True), Node("b", "b", 8.0)
 ASKED = Resources(cpus=4)

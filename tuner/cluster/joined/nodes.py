@@ -16,7 +16,8 @@ from typing import Any
 from tuner import ray_compat
 from tuner.planning.plan import fit
 from tuner.planning.validation import Machine
-from tuner.spec.experiment import ExperimentSpec, Resources
+from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.sections import Resources
 from tuner.wording import amount_of, duration
 
 
