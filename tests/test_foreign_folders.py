@@ -32,7 +32,7 @@ from tuner.reporting import tensorboard_server
 from tuner.reporting.follow import standing
 from tuner.results.results import Results
 from tuner.search import run as driver
-from tuner.search import trainable as trials
+from tuner.search import tune_arguments
 from tuner.spec.experiment import IMAGE_CLASSIFIER
 from tuner.trial.checkpoint_store import CheckpointStore
 
@@ -87,7 +87,7 @@ def made(tmp_path_factory):
         patch.setattr(cluster, "connect", lambda *args, **kwargs: contextlib.nullcontext())
         patch.setattr(cluster, "slots", lambda resources: 2)
         patch.setattr(driver, "_machine", lambda: None)
-        patch.setattr(trials, "tune_trainable", lambda spec: None)
+        patch.setattr(tune_arguments, "tune_trainable", lambda spec: None)
         patch.setattr("ray.tune.run", lambda *args, search_alg, **kwargs: search_alg.suggest("a"))
         yield storage
 

@@ -11,7 +11,7 @@ import ray
 import torch
 
 from tuner.results.results import Results
-from tuner.search.trainable import placement
+from tuner.search.tune_arguments import placement
 from tuner.spec.experiment import build_spec
 from tuner.trial.checkpoint_store import load_state
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import signal
-import tempfile
+import warnings
 from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -38,7 +37,6 @@ from tuner.reporting.terminal import Progress
 from tuner.reporting.time_left import TimeLeft
 from tuner.reporting.trackers import Tracker
 from tuner.results.results import Results
-from tuner.search import silence
 from tuner.search.provenance import describe
 from tuner.search.resuming import Extension, assignment_of, restored, unfinished
 from tuner.search.retention import Retention
@@ -54,7 +52,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _UNBOUNDED = 1_000_000
-_RAY_FILES = ".tune-"  # the prefix of the folder that Ray Tune insists on
 
 
 def run_experiment(spec: ExperimentSpec) -> Results:
@@ -114,6 +111,12 @@ def _opened(spec: ValidatedSpec, folder: ExperimentFolder, **how: bool) -> Itera
         yield SearchRun(spec, folder, journal, sync, **how)
 
 
+def _without_widgets() -> None:
+    """Let Ray not ask for ipywidgets, which nothing here uses; to be called before it starts."""
+    warnings.filterwarnings("ignore", message="IProgress not found")
+    logging.getLogger(ray_compat.WIDGETS_LOGGER).setLevel(logging.WARNING)
+
+
 class SearchRun:
     """One driver's run of an experiment, from its start or its resume to its end.
 
@@ -142,7 +145,7 @@ class SearchRun:
 
     def search(self) -> Results:
         """Run the search to its end. Raises as `run_experiment` does."""
-        silence.without_widgets()
+        _without_widgets()
         trackers = [Tracker(name, self.spec, self.history) for name in self.spec.log]
         try:
             with (
@@ -205,9 +208,9 @@ class SearchRun:
         """The one call of `tune.run`."""
         from ray import tune
 
+        from tuner.search import tune_arguments
         from tuner.search.recorder import Recorder
-        from tuner.search.schedulers._stopping import InOrder, StopAll
-        from tuner.search.trainable import tune_trainable
+        from tuner.search.schedulers._stopping import InOrder
 
         spec, elsewhere = self.spec, cluster.is_joined()
         scheduler = self._scheduler()
@@ -224,20 +227,22 @@ class SearchRun:
         self._source = self._trial_source(searcher)
         with (
             self._end_journaled(),
-            self._ray_files() as files,
+            tune_arguments.ray_files(self._folder) as files,
             ray_compat.keep_workers(here=not elsewhere),
         ):
             tune.run(
-                tune_trainable(spec),
+                tune_arguments.tune_trainable(spec),
                 name="tune",
                 metric=spec.objective.metric,
                 mode=spec.objective.mode,
                 num_samples=-1,  # the source decides when there are no more
                 search_alg=self._source,
                 scheduler=scheduler or InOrder(),
-                stop=StopAll(lambda: self.stop.requested or recorder.error is not None),
+                stop=tune_arguments.StopAll(
+                    lambda: self.stop.requested or recorder.error is not None
+                ),
                 callbacks=[recorder],
-                progress_reporter=silence.reporter(),
+                progress_reporter=tune_arguments.progress_reporter(),
                 storage_path=files,
                 reuse_actors=True,
                 raise_on_failed_trial=False,
@@ -324,17 +329,3 @@ class SearchRun:
             recorder.emit(EXPERIMENT_ENDED, status=status)
         if (cause := recorder.error) is not None:
             raise type(cause)(f"{cause}; then {self._how_to_resume()}") from cause
-
-    @contextmanager
-    def _ray_files(self) -> Iterator[str]:
-        """Where Ray Tune may write; what a kill has left there is removed.
-
-        On a cluster whose nodes share the experiment's folder each node must see it.
-        """
-        folder = cluster.scratch_folder()
-        if cluster.is_joined() and not self._folder.is_remote:
-            for stale in self._folder.path.glob(f"{_RAY_FILES}*"):
-                shutil.rmtree(stale, ignore_errors=True)
-            folder = str(self._folder.path.resolve())
-        with tempfile.TemporaryDirectory(dir=folder, prefix=_RAY_FILES) as path:
-            yield path
