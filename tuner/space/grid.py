@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from itertools import accumulate
 from typing import Any
 
 from tuner.space.constraints import Constraints
 from tuner.space.domains import Choice, Domain, Numeric, Space, Value
+from tuner.space.spaces import config_key, domains_of
 
 Points = Callable[[str], int]  # dotted path of a domain -> the number of its values
 
@@ -80,6 +81,18 @@ def allowed_cells(
     """Every config of the grid that `constraints` allow, in order."""
     grid = _Grid(space, points)
     return filter(constraints.allow, map(grid.cell, range(grid.cells)))
+
+
+def space_size(space: Space) -> int | None:
+    """The number of different configs; None where a domain is continuous."""
+    finite = all(domain.size is not None for _, domain in domains_of(space))
+    return count_cells(space, every_value) if finite else None
+
+
+def configs_left(space: Space, constraints: Constraints, tried: Set[str]) -> list[dict[str, Any]]:
+    """Every config of a finite space that is allowed, and whose key is not among `tried`."""
+    allowed = allowed_cells(space, every_value, constraints)
+    return [config for config in allowed if config_key(config) not in tried]
 
 
 class _Grid:

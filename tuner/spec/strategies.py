@@ -22,8 +22,14 @@ from pydantic import (
 from tuner.errors import Fault, unknown
 from tuner.settings_base import MAX_COUNT, FaultsError, Settings, parse
 from tuner.space.constraints import Constraints
-from tuner.space.domains import space_size
-from tuner.space.grid import MAX_LISTED, Points, allowed_cells, count_cells, every_value
+from tuner.space.grid import (
+    MAX_LISTED,
+    Points,
+    allowed_cells,
+    count_cells,
+    every_value,
+    space_size,
+)
 from tuner.space.parsing import parse_space
 from tuner.space.spaces import domains_of, names_of, space_text
 from tuner.spec.registry import Registry

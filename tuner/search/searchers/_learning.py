@@ -71,10 +71,9 @@ class LearningSearch(StatefulSearcher):
 
     space: name -> domain, as Ray's or hyperopt's objects, as text or as ours; else
     `set_search_properties` gives it. seed: None draws one. points_to_evaluate: configs to begin
-    with; what they leave out is sampled. evaluated_rewards: their values where these are known, so
-    that they are not run. max_t: epochs of a whole trial; else the most that any trial has
-    reported. forbid: expressions that no config may fulfil. startup: trials that must have
-    reported before the model is asked; until then points come from a Sobol sequence. Raises
+    with; what they leave out is sampled. max_t: epochs of a whole trial; else the most that any
+    trial has reported. forbid: expressions that no config may fulfil. startup: trials that must
+    have reported before the model is asked; until then points come from a Sobol sequence. Raises
     SpecError for what cannot work.
     """
 
@@ -86,10 +85,8 @@ class LearningSearch(StatefulSearcher):
         mode: Literal["min", "max"] | None = None,
         seed: int | None = None,
         points_to_evaluate: Sequence[Mapping[str, Value]] | None = None,
-        evaluated_rewards: Sequence[float] | None = None,
-        time_attr: str = "training_iteration",
-        max_t: int | None = None,
         *,
+        max_t: int | None = None,
         forbid: Sequence[str] = (),
         startup: int = 10,
     ) -> None:
@@ -98,15 +95,10 @@ class LearningSearch(StatefulSearcher):
         super().__init__(metric, mode)
         self.seed = int.from_bytes(os.urandom(4), "little") if seed is None else int(seed)
         self._model = model
-        self._time_attr = time_attr
         self._max_t = max_t
         self._startup = startup
         self._observations = Observations()
         self._points = [dict(point) for point in points_to_evaluate or ()]
-        self._rewards = None if evaluated_rewards is None else list(evaluated_rewards)
-        if self._rewards is not None and len(self._rewards) != len(self._points):
-            rule = f"must be as many as points_to_evaluate, {len(self._points)}"
-            raise _refused([Fault("evaluated_rewards", rule, len(self._rewards))])
         with _refusing("forbid"):
             self._constraints = Constraints(forbid)
         self._encoding: Encoding | None = None
@@ -145,7 +137,7 @@ class LearningSearch(StatefulSearcher):
         """Record the value of one epoch; a report of no trial that runs changes nothing."""
         trial = self._observations.running(trial_id)
         if trial is not None and self._metric is not None and self._metric in result:
-            trial.report(result[self._metric], result.get(self._time_attr))
+            trial.report(result[self._metric], result.get("training_iteration"))
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
@@ -183,13 +175,6 @@ class LearningSearch(StatefulSearcher):
         trial.end(error=error)
         self._observations.warm.append(trial)
 
-    def add_evaluated_points(
-        self, points: Sequence[Mapping[str, Value]], values: Sequence[float]
-    ) -> None:
-        """Learn from whole trials of another run."""
-        for point, value in zip(points, values, strict=True):
-            self.add_evaluated_point(point, value)
-
     def take_trial(self, trial_id: str, config: Mapping[str, Value]) -> None:
         """Know of a trial that runs and was suggested elsewhere, as before a resume."""
         config = self._checked(config, "config")
@@ -209,7 +194,6 @@ class LearningSearch(StatefulSearcher):
             "mode": self._mode,
             "seed": self.seed,
             "points": self._points,
-            "rewards": self._rewards,
             **self._observations.state(),
         }
 
@@ -218,10 +202,9 @@ class LearningSearch(StatefulSearcher):
         if not isinstance(state, Mapping) or state.get("format") != _FORMAT:
             raise ValueError(f"{type(self).__name__}: not a state of format {_FORMAT}")
         self._metric, self._mode, self.seed = state["metric"], state["mode"], state["seed"]
-        self._points, self._rewards = state["points"], None  # whose values are among the warm ones
+        self._points = state["points"]
         if state["space"] is not None:
             self._set_space(state["space"])
-        self._rewards = state["rewards"]
         self._observations = Observations.of_state(state)
 
     # The rest
@@ -265,14 +248,8 @@ class LearningSearch(StatefulSearcher):
         for index, point in enumerate(self._points):
             with _refusing(f"points_to_evaluate.{index}"):
                 config = encoding.complete(point, sobol_point(encoding, self.seed, index))
-            if self._rewards is None:
-                if self._constraints.allow(config):
-                    self._initial.append(config)
-            else:
-                trial = Observation(config, "warm")
-                trial.add(self._rewards[index])
-                trial.end()
-                self._observations.warm.append(trial)
+            if self._constraints.allow(config):
+                self._initial.append(config)
 
     def _checked(self, config: Mapping[str, Value], name: str) -> dict[str, Value]:
         """A copy of `config`, where it is of the space."""

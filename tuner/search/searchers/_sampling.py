@@ -12,9 +12,9 @@ from scipy.stats import qmc
 from tuner.errors import Fault
 from tuner.settings_base import FaultsError
 from tuner.space.constraints import Constraints
-from tuner.space.domains import Value, space_size
+from tuner.space.domains import Value
 from tuner.space.encoding import Array, Encoding
-from tuner.space.grid import MAX_LISTED, allowed_cells, every_value
+from tuner.space.grid import MAX_LISTED, configs_left, space_size
 from tuner.space.spaces import config_key
 
 _DRAWS = 1000  # that may be forbidden or tried before the configs that are left are listed
@@ -53,6 +53,5 @@ def random_config(
     if size is None or size > MAX_LISTED:
         rule = f"leaves nothing that {_DRAWS} random draws could find"
         raise FaultsError(Fault("forbid", rule))
-    allowed = allowed_cells(encoding.space, every_value, constraints)
-    left = [config for config in allowed if config_key(config) not in tried]
+    left = configs_left(encoding.space, constraints, tried)
     return left[int(rng.integers(len(left)))] if left else None

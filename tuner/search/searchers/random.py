@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 from tuner.errors import Fault, SpecError
 from tuner.search.searchers import numbered_searcher
 from tuner.space.constraints import Constraints
-from tuner.space.domains import space_size
-from tuner.space.grid import MAX_LISTED, allowed_cells, every_value
+from tuner.space.grid import MAX_LISTED, configs_left, space_size
 from tuner.space.spaces import config_at, config_key
 from tuner.spec.strategies import SearchSettings
 
@@ -84,8 +83,7 @@ class RandomConfigs:
     def _list_left(self, number: int) -> list[dict[str, Any]]:
         import numpy as np
 
-        allowed = allowed_cells(self._space, every_value, self._constraints)
-        left = [config for config in allowed if config_key(config) not in self._keys]
+        left = configs_left(self._space, self._constraints, self._keys)
         order = np.random.default_rng((self._seed, number)).permutation(len(left))
         return [left[i] for i in order]
 
