@@ -213,7 +213,8 @@ class SearchRun:
         from tuner.search.schedulers._stopping import InOrder
 
         spec, elsewhere = self.spec, cluster.is_joined()
-        scheduler = self._scheduler()
+        stops = spec.scheduler
+        scheduler = stops and stops.build(spec.objective, brackets=spec.brackets)
         searcher = self._searcher(scheduler)
         self._recorder = recorder = Recorder(
             self._journal,
@@ -248,11 +249,6 @@ class SearchRun:
                 raise_on_failed_trial=False,
                 verbose=0,
             )
-
-    def _scheduler(self) -> Any:
-        """What stops trials; None if nothing does."""
-        settings = self.spec.scheduler
-        return settings and settings.build(self.spec.objective, brackets=self.spec.brackets)
 
     def _searcher(self, scheduler: Any) -> Any:
         """What suggests configs; it and `scheduler` have seen the runs before this one."""

@@ -13,14 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 import yaml
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    JsonValue,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, model_validator
 
 from tuner.errors import Fault, SpecError
 from tuner.places import default_storage, local, url_of
@@ -82,7 +75,9 @@ class ExperimentSpec(Settings):
 
     name: Annotated[str, BeforeValidator(_folder_name)] = "experiment"
     trainable: Annotated[str, BeforeValidator(_dotted)] = IMAGE_CLASSIFIER
-    training: dict[str, JsonValue] = Field(default_factory=dict)
+    training: Annotated[
+        dict[str, JsonValue], BeforeValidator(lambda raw: {} if raw is None else raw)
+    ] = Field(default_factory=dict)
     search: Search
     objective: Objective = Objective()
     scheduler: Scheduler = Field(default_factory=default_scheduler)
@@ -96,11 +91,6 @@ class ExperimentSpec(Settings):
     log: Annotated[tuple[str, ...], BeforeValidator(read_logs)] = ()
     confirms: Confirms | None = None
     warm_start: Annotated[str, AfterValidator(_path)] | None = None
-
-    @field_validator("training", mode="before")
-    @classmethod
-    def _named_constants(cls, raw: object) -> object:
-        return {} if raw is None else raw
 
     @model_validator(mode="after")
     def _ends(self) -> Self:
