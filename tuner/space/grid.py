@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from tuner.space.constraints import Constraints
 from tuner.space.domains import Choice, Domain, Numeric, Space, Value
-from tuner.space.spaces import config_key, domains_of
+from tuner.space.spaces import domains_of
 
 Points = Callable[[str], int]  # dotted path of a domain -> the number of its values
 
@@ -75,24 +74,16 @@ def cell(space: Space, points: Points, index: int) -> dict[str, Any]:
     return _Grid(space, points).cell(index)
 
 
-def allowed_cells(
-    space: Space, points: Points, constraints: Constraints
-) -> Iterator[dict[str, Any]]:
-    """Every config of the grid that `constraints` allow, in order."""
+def cells(space: Space, points: Points) -> Iterator[dict[str, Any]]:
+    """Every config of the grid, in order."""
     grid = _Grid(space, points)
-    return filter(constraints.allow, map(grid.cell, range(grid.cells)))
+    return map(grid.cell, range(grid.cells))
 
 
 def space_size(space: Space) -> int | None:
     """The number of different configs; None where a domain is continuous."""
     finite = all(domain.size is not None for _, domain in domains_of(space))
     return count_cells(space, every_value) if finite else None
-
-
-def configs_left(space: Space, constraints: Constraints, tried: Set[str]) -> list[dict[str, Any]]:
-    """Every config of a finite space that is allowed, and whose key is not among `tried`."""
-    allowed = allowed_cells(space, every_value, constraints)
-    return [config for config in allowed if config_key(config) not in tried]
 
 
 class _Grid:

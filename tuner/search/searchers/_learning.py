@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from ray.tune.search import Searcher
+from scipy.stats import qmc
 
 from tuner.errors import Fault, SpecError
 from tuner.search.searchers._observations import (
@@ -25,16 +26,17 @@ from tuner.search.searchers._observations import (
     Observations,
     model_input,
 )
-from tuner.search.searchers._sampling import random_config, sobol_point, untried_config
 from tuner.settings_base import FaultsError
 from tuner.space.constraints import Constraints
 from tuner.space.domains import Value
 from tuner.space.encoding import Array, Encoding
+from tuner.space.grid import MAX_LISTED, cells, every_value, space_size
 from tuner.space.parsing import parse_space
-from tuner.space.spaces import config_key, names_of, space_text
+from tuner.space.spaces import names_of, space_text
 from tuner.spec.sections import Objective
 
 _FORMAT = 1
+_DRAWS = 1000  # that may be forbidden or tried before the configs that are left are listed
 
 
 class Model(Protocol):
@@ -48,12 +50,6 @@ class Model(Protocol):
 
 class StatefulSearcher(Searcher):
     """A searcher whose state is JSON values."""
-
-    def get_state(self) -> dict[str, Any]:
-        raise NotImplementedError
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        raise NotImplementedError
 
     def save(self, checkpoint_path: str) -> None:
         """Write the state to a file, as JSON."""
@@ -213,22 +209,35 @@ class LearningSearch(StatefulSearcher):
         """A config and its origin; None where none is left."""
         assert self._encoding is not None
         tried = self._observations.tried()
-        for config in self._initial:
-            if config_key(config) not in tried:
-                return config, "initial"
+        for config in self._constraints.untried(self._initial, tried):
+            return config, "initial"
         objective = Objective.model_validate({"metric": self._metric, "mode": self._mode})
         data = model_input(self._observations, self._encoding, objective, self._max_t)
         if len(data.curves) >= self._startup:
             points, origin = self._model.propose(data, self._encoding, rng), self._model_origin()
         else:
             points, origin = iter([sobol_point(self._encoding, self.seed, number)]), "random"
-        for u_D in points:
-            untried = untried_config(u_D, self._encoding, self._constraints, tried)
-            if untried is not None:
-                return untried, origin
-        with _refusing():
-            drawn = random_config(self._encoding, self._constraints, tried, rng)
+        for config in self._constraints.untried(map(self._encoding.decode, points), tried):
+            return config, origin
+        drawn = self._random(self._encoding, tried, rng)
         return None if drawn is None else (drawn, "random")
+
+    def _random(
+        self, encoding: Encoding, tried: Set[str], rng: np.random.Generator
+    ) -> dict[str, Value] | None:
+        """An untried config drawn at random; None where none is left.
+
+        Raises SpecError where what is allowed is too little to be found.
+        """
+        draws = (encoding.decode(rng.random(len(encoding))) for _ in range(_DRAWS))
+        for config in self._constraints.untried(draws, tried):
+            return config
+        size = space_size(encoding.space)
+        if size is None or size > MAX_LISTED:
+            rule = f"leaves nothing that {_DRAWS} random draws could find"
+            raise _refused([Fault("forbid", rule)])
+        left = list(self._constraints.untried(cells(encoding.space, every_value), tried))
+        return left[int(rng.integers(len(left)))] if left else None
 
     def _model_origin(self) -> str:
         """model; or warm, where without the trials of another run it were not asked yet."""
@@ -266,9 +275,19 @@ class LearningSearch(StatefulSearcher):
             raise _refused([Fault(name, rule) for name in missing])
 
 
+def sobol_point(encoding: Encoding, seed: int, number: int) -> Array:
+    """Point `number` of the seed's own Sobol sequence."""
+    if len(encoding) == 0:
+        return np.empty(0)
+    sequence = qmc.Sobol(len(encoding), rng=np.random.default_rng((seed, 0)))
+    if number:  # it cannot go forward by nothing
+        sequence.fast_forward(number)
+    return np.asarray(sequence.random(1)[0])
+
+
 @contextmanager
-def _refusing(name: str = "") -> Iterator[None]:
-    """Turn what is wrong with a value into a SpecError, about the argument `name` where given."""
+def _refusing(name: str) -> Iterator[None]:
+    """Turn what is wrong with a value into a SpecError about the argument `name`."""
     try:
         yield
     except FaultsError as error:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 from tuner.errors import Fault, SpecError
 from tuner.search.searchers import numbered_searcher
 from tuner.space.constraints import Constraints
-from tuner.space.grid import MAX_LISTED, configs_left, space_size
+from tuner.space.grid import MAX_LISTED, cells, every_value, space_size
 from tuner.space.spaces import config_at, config_key
 from tuner.spec.strategies import SearchSettings
 
@@ -68,11 +68,8 @@ class RandomConfigs:
 
     def _draw_new(self, number: int, draws: int) -> dict[str, Any] | None:
         """The first of so many draws that is allowed and was not drawn before."""
-        for attempt in range(draws):
-            config = self._draw(number, attempt)
-            if config_key(config) not in self._keys and self._constraints.allow(config):
-                return config
-        return None
+        drawn = (self._draw(number, attempt) for attempt in range(draws))
+        return next(self._constraints.untried(drawn, self._keys), None)
 
     def _draw(self, number: int, attempt: int) -> dict[str, Any]:
         import numpy as np  # a spec imports this module and needs no arrays
@@ -83,7 +80,7 @@ class RandomConfigs:
     def _list_left(self, number: int) -> list[dict[str, Any]]:
         import numpy as np
 
-        left = configs_left(self._space, self._constraints, self._keys)
+        left = list(self._constraints.untried(cells(self._space, every_value), self._keys))
         order = np.random.default_rng((self._seed, number)).permutation(len(left))
         return [left[i] for i in order]
 
