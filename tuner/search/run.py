@@ -62,7 +62,8 @@ def run_experiment(spec: ExperimentSpec) -> Results:
     UsageError if the experiment exists, InterruptedSearchError after SIGINT, SIGTERM or SIGHUP, and
     ExperimentError for the experiment's own faults; what was reported is in the journal.
     """
-    spec = _validated(spec)
+    if not isinstance(spec, ValidatedSpec):
+        spec = validate(spec, machine=_machine())
     if cluster.is_connected():
         cluster.admit(spec)  # refuses what the cluster cannot run before there is a folder
     warm_start = warm_start_of(spec)  # refuses what does not match before there is a folder
@@ -93,10 +94,6 @@ def resume_experiment(folder: Path, *, more: Extension | None = None) -> Results
         if more.changes_the_spec:
             files.write(EXPERIMENT, {**document, "spec": spec.model_dump(mode="json")})
         return run.search()
-
-
-def _validated(spec: ExperimentSpec) -> ValidatedSpec:
-    return spec if isinstance(spec, ValidatedSpec) else validate(spec, machine=_machine())
 
 
 def _machine() -> Machine | None:
