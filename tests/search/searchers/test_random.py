@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from ray.tune.search import Searcher
 
 from tuner.errors import SpecError
 from tuner.search.searchers.random import RandomSettings
+from tuner.testing import searcher_contract
+from tuner.testing.searcher_contract import SearcherContract
 
 SPACE = {"lr": "loguniform(1e-4, 1)", "b": "choice([1, {'x': uniform(0, 1)}])", "k": 3}
 
 
 def random_search(space: dict[str, object], seed: int = 0, forbid: Sequence[str] = ()) -> Searcher:
     return RandomSettings(space=space, forbid=forbid).build(seed)
+
+
+class TestRandom(SearcherContract):
+    def make(
+        self, space: Any = searcher_contract.SPACE, *, seed: int = 0, **settings: Any
+    ) -> Searcher:
+        return RandomSettings(space=space, **settings).build(seed)
 
 
 def test_a_random_config_does_not_depend_on_what_came_before() -> None:
@@ -27,22 +35,6 @@ def test_a_random_config_does_not_depend_on_what_came_before() -> None:
     first = {n: forwards.suggest(n) for n in numbers}
     assert {n: backwards.suggest(n) for n in reversed(numbers)} == first
     assert len({json.dumps(c) for c in first.values()}) == 20
-
-
-def test_another_seed_gives_other_configs() -> None:
-    assert random_search(SPACE, 0).suggest("00000") != random_search(SPACE, 1).suggest("00000")
-
-
-def test_another_process_gives_the_same_configs() -> None:
-    code = (
-        "import json, sys\n"
-        "from tuner.search.searchers.random import RandomSettings, build\n"
-        "search = build(RandomSettings(space=json.loads(sys.argv[1])), 7)\n"
-        "print(json.dumps([search.suggest(str(i)) for i in range(5)]))\n"
-    )
-    command = [sys.executable, "-c", code, json.dumps(SPACE)]
-    other = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert json.loads(other.stdout) == [random_search(SPACE, 7).suggest(str(i)) for i in range(5)]
 
 
 @pytest.mark.parametrize("backwards", [False, True])
