@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from tuner.errors import UsageError
+from tuner.errors import UsageError, translate_error
 from tuner.plain_values import fault_of_values
 
 EXPERIMENT = "experiment.json"
@@ -123,7 +123,5 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
 
 def write_file(path: Path, write: Callable[[Path], object]) -> None:
     """As `replace_file`, for a path of the user's: raises UsageError if it cannot be written."""
-    try:
+    with translate_error(UsageError, f"cannot write {path}", of=OSError):
         replace_file(path, write)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from error

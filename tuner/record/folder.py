@@ -168,13 +168,9 @@ class ExperimentFolder:
         mirror.fetch(path)
         return path
 
-    def upload(self, path: Path) -> None:
-        """Upload a file or folder that was written here. Raises OSError if the store fails."""
-        mirror.upload(path)
-
-    def drop_copy(self, path: Path) -> None:
-        """Remove a file or folder from this machine if it is only a copy of the store's."""
-        mirror.drop_copy(path)
+    # Of a path of this machine below the folder
+    upload = staticmethod(mirror.upload)
+    drop_copy = staticmethod(mirror.drop_copy)
 
     def checkpoint(self, record: CheckpointRecord, trial_id: str) -> Checkpoint:
         """The checkpoint that the journal records; raises CheckpointError as `verified` does."""

@@ -12,6 +12,7 @@ Whoever watches a beat measures how long it stands still, so that clocks need no
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ PATIENCE_S = 15.0  # with a beat that stands still
 _SKEW_S = 60.0  # that a clock may be off, where one look must do
 
 _FOLDER = "lock"
+_NAME = re.compile(r"lock/(\d+)\.json")
 _RELEASED = "released"
 
 
@@ -76,8 +78,8 @@ class Lease:
 
 def newest(objects: Objects) -> Holder | None:
     """The newest generation of the experiment; None before the first."""
-    numbers = [_number(name) for name in objects.names(_FOLDER) if name.endswith(".json")]
-    generation = max((number for number in numbers if number is not None), default=None)
+    matches = (_NAME.fullmatch(name) for name in objects.names(_FOLDER))
+    generation = max((int(match[1]) for match in matches if match), default=None)
     if generation is None:
         return None
     lock = _document(objects.read(_lock(generation)))
@@ -178,8 +180,3 @@ def _lock(generation: int) -> str:
 
 def _beat(generation: int) -> str:
     return f"{_FOLDER}/{generation:06}.beat"
-
-
-def _number(name: str) -> int | None:
-    digits = name.rpartition("/")[2].removesuffix(".json")
-    return int(digits) if digits.isdecimal() else None

@@ -10,16 +10,16 @@ import logging
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
 from threading import Event
 from uuid import uuid4
 
 from tuner import background
-from tuner.errors import JournalError, UsageError
+from tuner.errors import UsageError, translate_error
 from tuner.places import url_of
-from tuner.record.files import DOCUMENTS, EXPERIMENT, JOURNAL
+from tuner.record.files import DOCUMENTS, EXPERIMENT, JOURNAL, replace_file
 from tuner.record.remote import lease, segments
 from tuner.record.remote.objects import Objects, patiently
 
@@ -92,17 +92,21 @@ def refresh(folder: Path) -> None:
     it uploaded the rest. Do not call it while a driver of this machine writes the journal. Raises
     UsageError if the store cannot be read.
     """
+    from filelock import FileLock
+
     objects = objects_of(folder)
     if objects is None:
         return
-    with store_errors(objects), _one_at_a_time(folder):
-        for name in DOCUMENTS:
-            try:
-                objects.download(name, folder / name)
-            except FileNotFoundError:
-                (folder / name).unlink(missing_ok=True)
-        if (folder / EXPERIMENT).exists():
-            _refresh_journal(objects, folder)
+    with store_errors(objects):
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / ".refreshing"):  # one process at a time
+            for name in DOCUMENTS:
+                try:
+                    objects.download(name, folder / name)
+                except FileNotFoundError:
+                    (folder / name).unlink(missing_ok=True)
+            if (folder / EXPERIMENT).exists():
+                _refresh_journal(objects, folder)
 
 
 def _refresh_journal(objects: Objects, folder: Path) -> None:
@@ -112,9 +116,7 @@ def _refresh_journal(objects: Objects, folder: Path) -> None:
     remote = segments.fetch(objects, known=known if known[1] == len(local) else (0, 0))
     whole = local[: remote.start] + remote.data
     if not local.startswith(whole):
-        partial = path.with_suffix(".partial")
-        partial.write_bytes(whole)
-        partial.replace(path)
+        replace_file(path, lambda partial: partial.write_bytes(whole))
     elif not path.exists():
         path.touch()
     note.write_text(f"{remote.generation} {len(whole)}")
@@ -206,22 +208,6 @@ def fetch_event_files(folder: Path) -> None:
                 objects.download(name, path)
 
 
-@contextmanager
-def store_errors(objects: Objects) -> Iterator[None]:
+def store_errors(objects: Objects) -> AbstractContextManager[None]:
     """Turn what the store refuses into a UsageError."""
-    try:
-        yield
-    except JournalError:
-        raise
-    except OSError as error:
-        raise UsageError(f"cannot reach {objects.url}: {error.strerror}") from error
-
-
-@contextmanager
-def _one_at_a_time(folder: Path) -> Iterator[None]:
-    """Let only one process at a time refresh the copy."""
-    from filelock import FileLock
-
-    folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / ".refreshing"):
-        yield
+    return translate_error(UsageError, f"cannot reach {objects.url}", of=OSError)
