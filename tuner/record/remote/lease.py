@@ -113,16 +113,15 @@ def acquire(
     *,
     warn: Callable[[str], object],
     sleep: Callable[[float], object] = time.sleep,
-    patience_s: float = PATIENCE_S,
 ) -> Lease:
     """Become the driver of the experiment. Raises UsageError if there is another one.
 
     at: called once nobody else drives; returns how many bytes the journal has. warn: called if it
-    takes a while until a silent driver counts as dead. sleep, patience_s: for tests.
+    takes a while until a silent driver counts as dead.
     """
     holder = newest(objects)
     if holder is not None:
-        _await_end(objects, holder, warn, sleep, patience_s)
+        _await_end(objects, holder, warn, sleep)
     generation = holder.generation + 1 if holder else 1
     lock = {"owner": this_owner(), "processes": processes_here(), "at": at()}
     data = json.dumps(lock).encode()
@@ -139,16 +138,15 @@ def _await_end(
     holder: Holder,
     warn: Callable[[str], object],
     sleep: Callable[[float], object],
-    patience_s: float,
 ) -> None:
-    """Return when the holder has let go, or has been silent for `patience_s`."""
+    """Return when the holder has let go, or has been silent for PATIENCE_S."""
     first = _last_beat(objects, holder.generation)
     if first == _RELEASED or holder.is_gone:
         return
     who = owner_in_words(holder.owner)
-    warn(f"{objects.url} is held by {who}; waiting {patience_s:g} s to see whether it is alive")
+    warn(f"{objects.url} is held by {who}; waiting {PATIENCE_S:g} s to see whether it is alive")
     waited = 0.0
-    while waited < patience_s:
+    while waited < PATIENCE_S:
         sleep(BEAT_S / 2)
         waited += BEAT_S / 2
         beat = _last_beat(objects, holder.generation)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -115,11 +115,8 @@ class Objects:
 
     def remove(self, name: str) -> None:
         """Remove an object, or all below a folder of that name; it may be missing."""
-        with _os_errors():
-            try:
-                self._system.rm(self._path(name), recursive=True)
-            except FileNotFoundError:
-                return
+        with _os_errors(), suppress(FileNotFoundError):
+            self._system.rm(self._path(name), recursive=True)
 
     def _is_there(self, name: str) -> bool:
         try:  # fsspec's own `isfile` is False if the store fails, too
