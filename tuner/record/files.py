@@ -77,10 +77,7 @@ def check_folder(folder: Path) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """What a JSON document holds.
-
-    Raises OSError if it cannot be read or is no plain file, ValueError if it is not JSON.
-    """
+    """What a JSON document holds. Raises as `read_plain`, and ValueError if it is not JSON."""
     try:
         return json.loads(read_plain(path))
     except RecursionError as error:
@@ -88,10 +85,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The object that a JSON document holds.
-
-    Raises OSError if it cannot be read or is no plain file, UsageError if it is damaged.
-    """
+    """The object that a JSON document holds. Raises as `read_plain`, and UsageError if damaged."""
     try:
         value = read_json(path)
     except ValueError as error:

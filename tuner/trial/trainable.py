@@ -196,7 +196,7 @@ class LearnerTrial(_Trial):
         try:
             super().cleanup()
         finally:
-            if self._workers is not None:
+            if isinstance(self._workers, RankGroup):
                 self._workers.close()
 
 

@@ -78,10 +78,6 @@ class Worker:
         self._learner = None
         return self._leftovers.clear()
 
-    def close(self) -> None:
-        """End the worker: nothing of it stays."""
-        self.end()
-
     def open_rendezvous(self, host: str) -> int:
         """Rank 0: the port on `host` at which the ranks meet; the system chooses a free one."""
         from torch.distributed import TCPStore  # type: ignore[attr-defined]
