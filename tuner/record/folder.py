@@ -141,10 +141,9 @@ class ExperimentFolder:
                 raise UsageError(f"{path} is damaged: its spec has no objective of metric and mode")
 
     def read(self, name: str) -> Any:
-        """What the JSON document `name` holds.
+        """What the JSON document `name` holds; raises as `files.read_json` does.
 
-        Fetch it first, unless it is one that `refresh` fetches. Raises OSError if it is missing or
-        cannot be read, ValueError if it is not JSON.
+        Fetch it first, unless it is one that `refresh` fetches.
         """
         return files.read_json(self.path / name)
 

@@ -105,9 +105,10 @@ def _writer() -> socket.socket:
 
 
 def _ask_writer(request: bytes, *fds: int) -> None:
-    """Return when it has done it. Raises ConnectionError where it is gone; the next is a new one.
+    """Return when the log writer has done what is requested.
 
-    So does one that does not answer: a trial must not hang with its storage.
+    Raises ConnectionError where it is gone, or does not answer: a trial must not hang with its
+    storage. The next request is then a new writer's.
     """
     try:
         socket.send_fds(_writer(), [request], fds)

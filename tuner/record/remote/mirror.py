@@ -1,7 +1,8 @@
 """The copies that this machine keeps of experiments in an object store.
 
 What is read is fetched when it is asked for; what is written is uploaded by whoever wrote it. None
-of this does anything for an experiment that lies in a folder of its own.
+of this does anything for an experiment that lies in a folder of its own. A store that cannot be
+read or written raises UsageError; of `fetch` and `upload`, which try for a minute, OSError.
 """
 
 from __future__ import annotations
@@ -36,10 +37,7 @@ def objects_of(folder: Path) -> Objects | None:
 
 
 def names_in(root: Path) -> list[str] | None:
-    """The experiments of the store that `root` is a copy of; None if it is no copy.
-
-    Raises UsageError if the store cannot be read.
-    """
+    """The experiments of the store that `root` is a copy of; None if it is no copy."""
     objects = objects_of(root)
     if objects is None:
         return None
@@ -72,8 +70,7 @@ def is_held_elsewhere(folder: Path) -> bool:
 def create(folder: Path, document: bytes) -> bool:
     """Create a new experiment in the store; False if its name is taken.
 
-    Removes what an earlier experiment of that name has left in the copy. Raises UsageError if the
-    store cannot be written.
+    Removes what an earlier experiment of that name has left in the copy.
     """
     objects = objects_of(folder)
     if objects is None:
@@ -89,8 +86,7 @@ def refresh(folder: Path) -> None:
     """Fetch the experiment's documents and its journal into the copy `folder`.
 
     If the journal here is ahead of the store's it stays: a driver was killed on this machine before
-    it uploaded the rest. Do not call it while a driver of this machine writes the journal. Raises
-    UsageError if the store cannot be read.
+    it uploaded the rest. Do not call it while a driver of this machine writes the journal.
     """
     from filelock import FileLock
 
@@ -131,10 +127,7 @@ def _known(note: Path) -> tuple[int, int]:
 
 
 def fetch(path: Path) -> None:
-    """Fetch the file or folder at `path` if it is missing here and the store has it.
-
-    It appears whole or not at all. Raises OSError if the store fails for a minute.
-    """
+    """Fetch the file or folder at `path`, whole, if it is missing here and the store has it."""
     if os.path.exists(path) or (objects := objects_of(path)) is None:
         return
     base, _, name = objects.url.rpartition("/")
@@ -154,7 +147,7 @@ def fetch(path: Path) -> None:
 
 
 def upload(path: Path) -> None:
-    """Upload the file or folder at `path`. Raises OSError if the store fails for a minute."""
+    """Upload the file or folder at `path`."""
     objects = objects_of(path.parent)
     if objects is None:
         return
@@ -177,7 +170,7 @@ def drop_copy(path: Path) -> None:
 def event_files_synced(folder: Path) -> Iterator[None]:
     """Within it TensorBoard's event files are fetched, at once and every half a minute.
 
-    Raises UsageError if the store cannot be read at the beginning.
+    Only the first time raises, where the store cannot be read.
     """
     fetch_event_files(folder)
 
@@ -193,10 +186,7 @@ def event_files_synced(folder: Path) -> Iterator[None]:
 
 
 def fetch_event_files(folder: Path) -> None:
-    """Fetch the event files of TensorBoard that have changed.
-
-    Raises UsageError if the store cannot be read.
-    """
+    """Fetch the event files of TensorBoard that have changed."""
     objects = objects_of(folder)
     if objects is None:
         return
