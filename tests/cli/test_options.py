@@ -5,6 +5,8 @@ import pytest
 from click.testing import CliRunner
 
 from tuner.cli import options
+from tuner.cli.run import run
+from tuner.spec.strategies import SEARCHERS
 
 
 @pytest.mark.parametrize(
@@ -48,3 +50,8 @@ def test_every_flag_of_a_spec_has_its_place():
     texts = ("name", "storage", "data-dir", "from")
     flags = [part for name in (*numbers, *texts) for part in (f"--{name}", "1")]
     assert len(assignments(*flags)) == len(numbers) + len(texts)
+
+
+def test_the_help_names_every_strategy_that_ships():
+    shown = CliRunner().invoke(run, ["--help"]).stdout
+    assert f"{', '.join(SEARCHERS.names())}." in " ".join(shown.split())

@@ -42,6 +42,16 @@ class Duration(click.ParamType[float]):
         return sum(float(number) * _UNITS[unit or "s"] for number, unit in parts)
 
 
+class _Strategy(click.Option):
+    """--search: its help names the strategies that ship, for which it loads their settings."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        from tuner.spec.strategies import SEARCHERS
+
+        self.help = f"{', '.join(SEARCHERS.names())}."
+        return super().get_help_record(ctx)
+
+
 def _all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def apply(function: Any) -> Any:
         for option in reversed(options):
@@ -69,9 +79,7 @@ evaluate = click.option(
 )
 _search = _all_of(
     click.argument("assignments", nargs=-1, metavar="[KEY=VALUE ...]"),
-    click.option(
-        "--search", "strategy", metavar="NAME", help="random, grid, hyperopt, bayesopt or bohb."
-    ),
+    click.option("--search", "strategy", cls=_Strategy, metavar="NAME"),
     click.option("--num-samples", type=int, metavar="N", help="Trials to run."),
     click.option("--max-concurrent", type=int, metavar="N", help="Trials at a time."),
     click.option("--time-budget", type=Duration(), help="End the search after this time: 10m, 2h."),
