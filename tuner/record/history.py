@@ -142,8 +142,9 @@ class History:
     given, only these are remembered of each report, which saves a driver most of its memory.
 
     A trial whose end is not journaled is "running" while the driver that ran it may be alive, and
-    "interrupted" once a later `experiment_started` shows that it is not. `runs` are the times in
-    which a driver ran, up to its last event: one, and another for each resume.
+    "interrupted" once a later `experiment_started` shows that it is not. Of several ends that are
+    journaled for one trial the last one counts. `runs` are the times in which a driver ran, up to
+    its last event: one, and another for each resume.
     """
 
     def __init__(
@@ -223,8 +224,6 @@ class History:
         trial.runs.append(Run(time, time))
         trial.error, trial.ended = None, None
         self._set_status(trial, RUNNING)
-        if trial.best is not None:  # it had failed, and counts again
-            self.best = self._better(self.best, trial.best)
         if is_new:
             origin = event.get("origin")
             trial.config = event["config"]
@@ -254,11 +253,6 @@ class History:
         trial.ended, trial.error = event["time"], None
         if trial.status == FAILED:
             trial.error = TrialError(event["error"]["kind"], event["error"]["message"])
-            if self.best is not None and self.best.trial_id == trial.trial_id:
-                self.best = None
-                for other in self.trials.values():
-                    if other.best is not None and other.status != FAILED:
-                        self.best = self._better(self.best, other.best)
 
     def _better(self, old: Best | None, new: Best) -> Best:
         assert self._objective is not None
@@ -267,7 +261,14 @@ class History:
     def _set_status(self, trial: TrialRecord, status: str) -> None:
         self.counts[trial.status] -= 1
         self.counts[status] += 1
-        trial.status = status
+        had_failed, trial.status = trial.status == FAILED, status
+        if status == FAILED and self.best is not None and self.best.trial_id == trial.trial_id:
+            self.best = None
+            for other in self.trials.values():
+                if other.best is not None and other.status != FAILED:
+                    self.best = self._better(self.best, other.best)
+        elif had_failed and status != FAILED and trial.best is not None:  # it counts again
+            self.best = self._better(self.best, trial.best)
 
 
 _OF_TRIALS = frozenset((TRIAL_STARTED, RESULT, CHECKPOINT, TRIAL_ENDED))
