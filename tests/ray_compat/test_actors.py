@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import ray
-from ray._private.state import GlobalState, state
+from ray._private.state import GlobalState
 from ray.core.generated.common_pb2 import ActorDeathCause, ActorDiedErrorContext
 from ray.core.generated.gcs_pb2 import ActorTableData
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError
@@ -27,7 +27,6 @@ def test_actor_of(monkeypatch, reason):
     actor.address.node_id = b"\xaa"
     accessor = SimpleNamespace(get_actor_info=lambda actor_id: actor.SerializeToString())
     monkeypatch.setattr(GlobalState, "_connect_and_get_accessor", lambda self: accessor)
-    monkeypatch.setattr(state, "_really_init_global_state", lambda *args: None, raising=False)
     error = RayActorError("ff" * 16, "gone")
     assert ray_compat.actor_of(error) == ("aa", reason == "WORKER_DIED")
     accessor.get_actor_info = lambda actor_id: None

@@ -1,6 +1,7 @@
 """A plain function in Ray's session; `test_NAME` fails when Ray moves what NAME relies on."""
 
 import sys
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -54,17 +55,19 @@ def test_begin_function(trial):
 
 
 def test_a_function_that_does_not_end_keeps_the_next_from_beginning(trial, monkeypatch):
+    let_end = threading.Event()
+
     def stubborn(config):
-        while True:
-            try:
-                tune.report({"loss": 1})
-            except SystemExit:
-                tune.report({"loss": 2})  # nobody fetches it
+        try:
+            two_epochs(config)
+        finally:
+            let_end.wait(60)
 
     monkeypatch.setenv("TUNE_FUNCTION_THREAD_TIMEOUT_S", "0")
     run(trial, stubborn)
     ray_compat.next_report(trial)
     assert not ray_compat.begin_function(trial, ray_compat.as_tune_calls(two_epochs))
+    let_end.set()
 
 
 @pytest.mark.parametrize(

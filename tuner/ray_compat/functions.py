@@ -48,6 +48,7 @@ def begin_function(trial: Any, call: Callable[[dict[str, Any]], Any]) -> bool:
     from ray.train._internal.session import get_session
     from ray.tune.trainable import FunctionTrainable
 
+    _ = FunctionTrainable._trainable_func
     trial._trainable_func = call
     if get_session() is None:
         FunctionTrainable.setup(trial, trial.config)

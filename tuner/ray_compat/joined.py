@@ -56,8 +56,8 @@ def has_node_here(head: str, timeout_s: float) -> bool:
 def draining_nodes() -> dict[str, int]:
     """Return by id when the nodes that are about to leave will be gone, in ms (0: not told).
 
-    None where the head does not answer: that a node is lost is noticed anyway. Until: `ray.nodes()`
-    tells it.
+    Empty where the head does not answer: that a node is lost is noticed anyway. Until:
+    `ray.nodes()` tells it.
     """
     from ray._private.worker import global_worker
     from ray.exceptions import RayError
