@@ -25,6 +25,7 @@ from tuner.record.events import (
     TRIAL_STARTED,
     Event,
 )
+from tuner.record.files import make_folder
 from tuner.record.history import History, TrialRecord
 from tuner.reporting import event_file
 from tuner.reporting.hparams import PLUGIN, Summaries, columns_of
@@ -111,7 +112,7 @@ class TensorBoardWriter:
 
     def _run(self, trial_id: str) -> Path:
         run = logdir(self._folder) / trial_id
-        run.mkdir(parents=True, exist_ok=True)
+        make_folder(run, below=self._folder)
         return run
 
 

@@ -152,12 +152,20 @@ class Recorder(Callback):
 
     def _fail(self, trial_id: str, failure: Failure) -> None:
         if failure.kind == STORAGE:
-            self.error = self.error or StorageError(failure.message)
+            self.error = self.error or self._why_lost() or StorageError(failure.message)
             return
         again = self._retries.grants(trial_id, self._last_epoch(trial_id), failure)
         if not again:
             self.end(trial_id, FAILED, failure)
         self._settle(trial_id, failure.kind, again)
+
+    def _why_lost(self) -> JournalError | None:
+        """Why the experiment's folder takes nothing more, if it has gone."""
+        try:
+            self._journal.check()
+        except JournalError as error:
+            return error
+        return None
 
     def _start(self, trial: Trial) -> None:
         trial_id = _id(trial)

@@ -37,8 +37,8 @@ class CheckpointStore:
     """The folder trials/TRIAL_ID/checkpoints of an experiment.
 
     A Learner's state is one file, EPOCH/state.pt; what a plain function saved is the directory
-    EPOCH. Neither is synced to the disk: one that a power cut tears does not match its sha256.
-    Checkpoints of an experiment in an object store are uploaded at once, and then removed here.
+    EPOCH. The driver forces them to the disk: one that a power cut tears before does not match its
+    sha256. Those of an experiment in an object store are uploaded at once, and then removed here.
     """
 
     def __init__(self, experiment: Path, trial_id: str) -> None:
@@ -56,7 +56,7 @@ class CheckpointStore:
         path = self._folder / str(epoch) / STATE_FILE
         partial = path.with_suffix(".partial")
         with _storing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            self._experiment.make_folder(path.parent)
             with partial.open("wb") as file:
                 save(state, file)
             return self._publish(epoch, partial, path)
@@ -68,6 +68,7 @@ class CheckpointStore:
         for stale in (partial, path):
             shutil.rmtree(stale, ignore_errors=True)
         with _storing(path):
+            self._experiment.make_folder(path.parent)
             shutil.copytree(directory, partial)
             return self._publish(epoch, partial, path)
 
