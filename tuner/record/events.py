@@ -136,6 +136,11 @@ _RULES: dict[str, tuple[_FieldRule, ...]] = {
             lambda value: isinstance(value, str) and _HEX_64.fullmatch(value) is not None,
             "64 lower-case hexadecimal digits",
         ),
+        (
+            "metrics",  # of an epoch that was run again, whose report is journaled already
+            lambda value: value is None or _is_metrics(value),
+            "an object of finite numbers",
+        ),
     ),
     TRIAL_ENDED: (
         _TRIAL,

@@ -190,6 +190,8 @@ class History:
             elif kind == CHECKPOINT:
                 record = CheckpointRecord(event["epoch"], event["path"], event["sha256"])
                 trial.checkpoints.append(record)
+                if event.get("metrics") is not None:
+                    self._correct(trial, event)
             elif kind == TRIAL_ENDED:
                 self._end(trial, event)
         elif kind == EXPERIMENT_STARTED:
@@ -234,12 +236,36 @@ class History:
             self.pace.first_trial = time
         self.pace.side_by_side = max(self.pace.side_by_side, self.counts[RUNNING])
 
-    def _report(self, trial: TrialRecord, event: Event) -> None:
+    def _remembered(self, event: Event) -> dict[str, float]:
+        """The metrics of an event that are asked for."""
         reported = event["metrics"]
         if self._metrics is not None:
             reported = {name: reported[name] for name in self._metrics if name in reported}
         # The names are the same in every report: keep one copy of each
-        metrics = {intern(name): value for name, value in reported.items()}
+        return {intern(name): value for name, value in reported.items()}
+
+    def _correct(self, trial: TrialRecord, event: Event) -> None:
+        """Let the report of an epoch that was run again say what belongs to its weights."""
+        metrics = self._remembered(event)
+        for index, report in enumerate(trial.results):
+            if report.epoch == event["epoch"] and report.metrics != metrics:
+                trial.results[index] = report._replace(metrics=metrics)
+                self._find_best(trial)
+
+    def _find_best(self, trial: TrialRecord) -> None:
+        """Find the best of `trial` anew, and that of all."""
+        if self._objective is None:
+            return
+        trial.best = None
+        for epoch, value in trial.values(self._objective.metric):
+            trial.best = self._better(trial.best, Best(value, trial.trial_id, epoch))
+        self.best = None
+        for other in self.trials.values():
+            if other.best is not None and other.status != FAILED:
+                self.best = self._better(self.best, other.best)
+
+    def _report(self, trial: TrialRecord, event: Event) -> None:
+        metrics = self._remembered(event)
         trial.results.append(Report(event["epoch"], event["time"], metrics))
         self.pace.epochs += 1
         if self._objective is not None and self._objective.metric in metrics:
@@ -255,10 +281,7 @@ class History:
         if trial.status == FAILED:
             trial.error = TrialError(event["error"]["kind"], event["error"]["message"])
             if self.best is not None and self.best.trial_id == trial.trial_id:
-                self.best = None
-                for other in self.trials.values():
-                    if other.best is not None and other.status != FAILED:
-                        self.best = self._better(self.best, other.best)
+                self._find_best(trial)
 
     def _better(self, old: Best | None, new: Best) -> Best:
         assert self._objective is not None

@@ -116,10 +116,13 @@ class Recorder(Callback):
             self._failures[trial_id] = Failure(**report["failure"])
             return
         epoch = result["training_iteration"]
-        if epoch > self._last_epoch(trial_id):
-            self.emit(RESULT, trial_id=trial_id, epoch=epoch, metrics=report["metrics"])
+        metrics, again = {"metrics": report["metrics"]}, epoch <= self._last_epoch(trial_id)
+        if not again:
+            self.emit(RESULT, trial_id=trial_id, epoch=epoch, **metrics)
         if report["checkpoint"]:
-            self.emit(CHECKPOINT, trial_id=trial_id, **report["checkpoint"])
+            # Weights that were trained again may have other metrics than the report before the kill
+            own = metrics if again else {}
+            self.emit(CHECKPOINT, trial_id=trial_id, **report["checkpoint"], **own)
 
     def on_trial_complete(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any

@@ -16,7 +16,7 @@ from tuner.errors import CheckpointError, StorageError
 from tuner.places import shown
 from tuner.record.checkpoints import sha256_of
 from tuner.record.folder import ExperimentFolder
-from tuner.trial.state import fault_of_state
+from tuner.trial.state import fault_of_state, foreign_value
 
 STATE_FILE = "state.pt"
 
@@ -45,11 +45,14 @@ class CheckpointStore:
         self._experiment = ExperimentFolder(experiment)
         self._folder = experiment / "trials" / trial_id / "checkpoints"
         self._fetched: list[Path] = []
+        self._has_loaded = False  # a state that this process has saved
 
     def save(self, epoch: int, state: dict[str, Any]) -> SavedCheckpoint:
         """Write a Learner's `state`; it appears under its name only when it is whole.
 
-        Raises StorageError where the disk does not take it.
+        The first one is loaded again at once, since a kill would be too late to learn that it
+        cannot be. Raises CheckpointError where it cannot, and StorageError where the disk does not
+        take it.
         """
         from tuner.trial.torch_compat import save
 
@@ -59,6 +62,9 @@ class CheckpointStore:
             self._experiment.make_folder(path.parent)
             with partial.open("wb") as file:
                 save(state, file)
+            if not self._has_loaded:
+                _check_loadable(partial, state)
+                self._has_loaded = True
             return self._publish(epoch, partial, path)
 
     def adopt(self, epoch: int, directory: Path) -> SavedCheckpoint:
@@ -95,6 +101,21 @@ class CheckpointStore:
         self._experiment.upload(path)
         self._experiment.drop_copy(path)
         return SavedCheckpoint(epoch, path.relative_to(self._experiment.path).as_posix(), digest)
+
+
+def _check_loadable(path: Path, state: dict[str, Any]) -> None:
+    try:
+        load_state(path, None)
+    except CheckpointError as error:
+        path.unlink()
+        if (foreign := foreign_value(state)) is None:
+            raise
+        name, value = foreign
+        kind = type(value)
+        raise CheckpointError(
+            f"what state_dict() returns cannot be loaded again: {name} is a {kind.__module__}."
+            f"{kind.__qualname__}; it may hold tensors, numbers, text, None, lists and dicts"
+        ) from error
 
 
 @contextmanager
