@@ -14,9 +14,9 @@ from tuner.errors import SpecError
 from tuner.planning.plan import plan_of
 from tuner.planning.validation import Machine, validate
 from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.strategies import SEARCHERS
 from tuner.spec.text import override, read_mapping
 
-STRATEGIES = ("random", "grid", "hyperopt", "bayesopt", "bohb")
 SPEC: dict[str, Any] = {
     "name": "x",
     "training": {"model": "cnn", "dataset": "digits", "width": 4},
@@ -40,7 +40,7 @@ SPEC: dict[str, Any] = {
 
 @settings(max_examples=300)
 @given(
-    raw=st.sampled_from(STRATEGIES).flatmap(
+    raw=st.sampled_from(SEARCHERS.names()).flatmap(
         lambda name: hostile.mutated({**SPEC, "search": {**SPEC["search"], "strategy": name}})
     )
 )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.plain_values import DEEPEST, MOST, fault_of_values
+from tuner.plain_values import DEEPEST, MOST, fault_of_values, flat, is_number
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -51,3 +51,13 @@ def shared(times):
 )
 def test_each_limit(value, fault):
     assert fault_of_values(value) == fault
+
+
+def test_nested_configs_are_flattened():
+    config = {"a": {"b": {"c": 1}, "e": {}}, "d": [1, 2]}
+    assert flat(config) == {"a/b/c": 1, "d": [1, 2]}
+    assert flat(config, ".") == {"a.b.c": 1, "d": [1, 2]}
+
+
+def test_true_is_no_number():
+    assert [is_number(value) for value in (1, 0.5, True, "1", None)] == [True, True, *[False] * 3]

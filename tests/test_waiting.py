@@ -4,8 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.waiting import Timed, waited
+from tuner.search.searchers._distinct import DistinctConfigs
 from tuner.search.searchers._numbered import NumberedSearch
-from tuner.search.searchers.random import RandomConfigs, RandomSettings
+from tuner.search.searchers.random import RandomSettings
 
 NOTES = [
     (0.0, "given"),
@@ -50,7 +51,7 @@ def test_a_timed_strategy_notes_what_it_said():
         def suggest(self, trial_id):
             return None if trial_id == "00001" else super().suggest(trial_id)
 
-    configs = RandomConfigs(RandomSettings(space={"x": "uniform(0, 1)"}), seed=0)
+    configs = DistinctConfigs(RandomSettings(space={"x": "uniform(0, 1)"}), seed=0)
     timed = Timed(Unready("random", configs))
     assert isinstance(timed.suggest("00000"), dict)
     assert timed.suggest("00001") is None

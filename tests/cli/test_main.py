@@ -3,6 +3,7 @@
 import os
 import pkgutil
 import re
+import signal
 import subprocess
 import sys
 from typing import get_args
@@ -16,6 +17,7 @@ import tuner.cli as cli_package
 from tuner.cli import main as command_line
 from tuner.cli.main import cli
 from tuner.cli.options import Section
+from tuner.results import listing
 
 COMMANDS = list(cli.commands)
 
@@ -95,6 +97,25 @@ def test_a_reader_that_leaves_is_no_fault_of_ours(digits):
     assert (process.returncode, process.stderr) == (141, b"")
 
 
+@pytest.fixture
+def handlers_restored():
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.usefixtures("handlers_restored")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_outside_of_a_search_is_its_exit_code(number, monkeypatch, capsys):
+    monkeypatch.setattr(listing, "list_experiments", lambda _: os.kill(os.getpid(), number))
+    monkeypatch.setattr(sys, "argv", ["tuner", "ls"])
+    with pytest.raises(SystemExit) as ended:
+        command_line.main()
+    assert ended.value.code == 128 + number
+    assert capsys.readouterr().err.strip() == "aborted"
+
+
+@pytest.mark.usefixtures("handlers_restored")
 @pytest.mark.parametrize("error", [KeyboardInterrupt, click.Abort])
 def test_an_interrupt_outside_of_a_search_is_exit_code_130(error, monkeypatch, capsys):
     def interrupted(**options):

@@ -1,6 +1,7 @@
 """The test split, measured once, with a Learner that is as good as its state says."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -49,6 +50,16 @@ class Untested(Tested):
 class Choosy(Tested):
     def load_state_dict(self, state):
         state["width"]
+
+
+class Opener(Tested):
+    def __init__(self, config, constants, **where):
+        Path("no/such/file").read_text()
+
+
+class Narrow(Tested):
+    def load_state_dict(self, state):
+        raise RuntimeError("size\n\tof bias")
 
 
 def train(config):
@@ -134,6 +145,10 @@ def test_what_cannot_be_imported_or_does_not_fit_is_told(folder):
         evaluate(naming(folder, "no_such_module:Learner"))
     with pytest.raises(CheckpointError, match=rf"does not fit {__name__}:Choosy: 'width' is m"):
         evaluate(naming(folder, f"{__name__}:Choosy"))
+    with pytest.raises(UsageError, match=r"Opener cannot be built: .* 'no/such/file'$"):
+        evaluate(naming(folder, f"{__name__}:Opener"))
+    with pytest.raises(CheckpointError, match=rf"does not fit {__name__}:Narrow: size\n\tof bias"):
+        evaluate(naming(folder, f"{__name__}:Narrow"))
 
 
 def test_without_a_usable_trial_there_is_nothing_to_measure(tmp_path):

@@ -220,6 +220,17 @@ def test_a_failed_trial_that_goes_on_may_be_the_best_again():
     assert applied(*stories, start(2)).best == Best(0.9, "00002", 1)
 
 
+def test_of_two_ends_of_a_trial_the_last_one_counts():
+    stories = [report(1, 1, acc=0.5), report(2, 1, acc=0.9), end(2, "failed", error=OOM)]
+    history = applied(*stories, end(2, "completed"))
+    trial = history.trials["00002"]
+    assert (trial.status, trial.error, trial.ended) == ("completed", None, START + 4)
+    assert history.best == Best(0.9, "00002", 1)
+    history = applied(*stories, end(2, "completed"), end(2, "failed", error=OOM))
+    assert history.trials["00002"].error == TrialError("oom", "out of memory")
+    assert history.best == Best(0.5, "00001", 1)
+
+
 def test_trials_are_found_by_status():
     stories = [start(1), start(2), report(2, 2, acc=0.5), end(2, "failed", error=OOM), start(3)]
     history = applied(*stories)
@@ -328,10 +339,7 @@ def test_applying_one_event_at_a_time_gives_what_folding_every_prefix_gives(stor
 def test_the_best_is_what_a_look_at_all_reports_finds(stories):
     history = History(ACC)
     for event in events(*stories):
-        trial = history.trials.get(event.get("trial_id"))
-        has_failed = trial is not None and trial.status == "failed"
-        if not (has_failed and event["event"] == "trial_ended"):  # it ends once
-            history.apply(event)
+        history.apply(event)
     usable = [t for t in history.trials.values() if t.status != "failed"]
     values = [value for trial in usable for _, value in trial.values("acc")]
     assert (history.best and history.best.value) == (max(values) if values else None)

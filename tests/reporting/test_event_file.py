@@ -2,7 +2,6 @@ import os
 import socket
 
 from tuner.reporting import event_file
-from tuner.reporting.event_file import Records
 
 
 def test_files_are_read_in_the_order_they_were_begun():
@@ -27,9 +26,8 @@ def test_a_file_is_replaced_whole_and_leaves_nothing_behind(tmp_path):
 
 
 def test_what_a_plugin_is_told_is_read_back():
-    records = Records()
-    data = records.version(time=1.0)
-    data += records.plugin_data("hparams", {"a": b"1", "b": b"2"}, time=2.0)
-    data += records.plugin_data("other", {"c": b"3"}, time=2.0)
-    data += records.scalars({"loss": 0.5}, step=1, time=3.0)
+    data = event_file.version_record(time=1.0)
+    data += event_file.plugin_record("hparams", {"a": b"1", "b": b"2"}, time=2.0)
+    data += event_file.plugin_record("other", {"c": b"3"}, time=2.0)
+    data += event_file.scalars_record({"loss": 0.5}, step=1, time=3.0)
     assert event_file.plugin_data(data, "hparams") == {"a": b"1", "b": b"2"}

@@ -2,7 +2,7 @@ import pytest
 from confirmed import retrained, searched
 from synthetic import Clock, Writer, make_folder
 
-from tuner.reporting.experiment_text import best_text, command_name, summary
+from tuner.reporting.experiment_text import best_text, folder_name, summary
 from tuner.results.best import best_json
 from tuner.results.results import Results
 
@@ -97,8 +97,8 @@ def test_a_folder_out_of_the_storage_is_named_by_its_path(storage, tmp_path):
     inside.end()
     outside = Writer(make_folder(tmp_path / "my own" / "digits"))
     outside.end()
-    assert command_name(Results(inside.folder)) == "digits"
-    assert command_name(Results(outside.folder)) == f"'{tmp_path}/my own/digits'"
+    assert folder_name(inside.folder) == "digits"
+    assert folder_name(outside.folder) == f"'{tmp_path}/my own/digits'"
 
 
 def test_memory_that_kept_growing_is_told_with_what_to_suspect(storage):

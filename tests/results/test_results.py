@@ -43,6 +43,20 @@ def test_status_counts_and_names(folder):
     }
 
 
+def test_failures_are_told_by_kind_the_most_frequent_first(tmp_path):
+    writer = Writer(make_folder(tmp_path / "digits"))
+    for number, kind in enumerate(["oom", "nan", "crash", "nan"]):
+        writer.trial(number, [0.5], error=(kind, f"{kind} {number}"))
+    writer.trial(4, [0.5])
+    failures = Results(writer.folder).failures
+    told = {kind: [(t.trial_id, said) for t, said in some] for kind, some in failures.items()}
+    assert list(told.items()) == [
+        ("nan", [("00001", "nan 1"), ("00003", "nan 3")]),
+        ("oom", [("00000", "oom 0")]),
+        ("crash", [("00002", "crash 2")]),
+    ]
+
+
 @pytest.mark.parametrize(
     ("scope", "best"), [("best", 2), ("all", 2), ("last", 4), ("avg", 2), ("last-5-avg", 2)]
 )

@@ -11,7 +11,7 @@ from synthetic import Writer, make_folder
 from tuner.errors import UsageError
 from tuner.record.history import Report, TrialRecord
 from tuner.results.results import Results
-from tuner.results.tables import flat, reports_frame, summary_html, trials_frame, write_table
+from tuner.results.tables import reports_frame, summary_html, trials_frame, write_table
 from tuner.spec.sections import Objective
 
 LOSS = Objective(metric="loss", mode="min")
@@ -21,10 +21,6 @@ SHOWN = 10  # trials in a notebook
 def trial(config, *reports):
     results = [Report(e, float(e), metrics) for e, metrics in enumerate(reports, start=1)]
     return TrialRecord("00001", 0.0, config, "completed", results)
-
-
-def test_nested_configs_are_flattened():
-    assert flat({"a": {"b": {"c": 1}}, "d": [1, 2]}) == {"a/b/c": 1, "d": [1, 2]}
 
 
 def test_lists_and_none_in_a_config_keep_their_place():

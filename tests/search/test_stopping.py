@@ -29,6 +29,17 @@ def test_handlers_are_given_back():
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+def test_a_search_under_nohup_outlives_its_terminal():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with StopRequest(None) as ends:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not ends.requested
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_in_another_thread_signals_are_left_alone():
     before = signal.getsignal(signal.SIGTERM)
     seen = []

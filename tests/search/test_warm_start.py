@@ -13,6 +13,7 @@ from tuner.errors import SpecError, UsageError
 from tuner.search.searchers._background import BackgroundSearch
 from tuner.search.warm_start import load_warm_start, warm_start_of
 from tuner.spec.experiment import ExperimentSpec, build_spec
+from tuner.spec.strategies import learning_strategies
 
 SPACE = {"lr": "loguniform(0.001, 1)", "momentum": "uniform(0, 1)"}
 
@@ -115,7 +116,7 @@ def test_a_search_that_learns_nothing_is_refused(earlier: Path) -> None:
             build_spec({**raw, "search": {"strategy": strategy, "space": SPACE}})
         assert [str(fault) for fault in refused.value.faults] == [
             f"warm_start: (--from) needs a search that learns from trials, not {strategy}; "
-            "available: bayesopt, bohb, hyperopt"
+            f"available: {', '.join(learning_strategies())}"
         ]
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from tuner.errors import SpecError
 from tuner.spec.experiment import build_spec
+from tuner.spec.schedulers import SCHEDULERS
 
 MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}
 
@@ -24,9 +25,8 @@ def test_there_may_be_none(none: object) -> None:
 
 
 def test_one_that_is_not_known_is_refused_with_the_choices() -> None:
-    with pytest.raises(
-        SpecError, match="scheduler: unknown scheduler 'pbt'; available: asha, none"
-    ):
+    known = ", ".join(sorted([*SCHEDULERS.names(), "none"]))
+    with pytest.raises(SpecError, match=f"scheduler: unknown scheduler 'pbt'; available: {known}"):
         build_spec({**MINIMAL, "scheduler": {"name": "pbt", "interval": 3}})
 
 

@@ -22,7 +22,9 @@ MIB = 1 << 20
 
 @pytest.fixture
 def path(tmp_path):
-    return tmp_path / "trials" / "0" / "log.txt"
+    made = tmp_path / "trials" / "0" / "log.txt"
+    made.parent.mkdir(parents=True)
+    return made
 
 
 @pytest.fixture(autouse=True)
@@ -130,7 +132,7 @@ def test_a_process_that_dies_leaves_what_it_wrote_and_its_traceback(path, end, s
 def test_without_its_writer_the_trial_goes_on_and_the_next_gets_another(tmp_path):
     with TrialLog(tmp_path, "0"):
         print("one")
-        trial_log._writer()._socket.shutdown(socket.SHUT_RDWR)
+        trial_log._writer().shutdown(socket.SHUT_RDWR)
     with TrialLog(tmp_path, "1"):
         print("two")
         for writer in writers():

@@ -195,12 +195,6 @@ class ImageClassifier:
             new = start_from(self._model, load_weights(source), source=source)
             print(f"started from {source}; new: {', '.join(new) or 'nothing'}")
 
-    def _freeze(self) -> None:
-        """Freeze what is frozen in the epoch that begins, and no more."""
-        until = self._settings.unfreeze_epoch
-        still = until is None or self._epoch < until
-        freeze(self._model, self._frozen if still else ())
-
     def _train_epoch(self) -> tuple[float, float]:
         """(sum of the loss over all images and ranks, lr of the last batch)."""
         epoch = plan_epoch(
@@ -212,7 +206,9 @@ class ImageClassifier:
             device=self._device,
             home=self._data.rows_NP.device,
         )
-        self._freeze()
+        until = self._settings.unfreeze_epoch
+        still_frozen = until is None or self._epoch < until
+        freeze(self._model, self._frozen if still_frozen else ())
         self._part.train()
         lr = 0.0
         # Summed on the device: to read it at every batch would wait for the device every time

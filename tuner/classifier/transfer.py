@@ -90,16 +90,13 @@ def matching(model: nn.Module, patterns: Sequence[str]) -> frozenset[str]:
     return frozen
 
 
-def freeze(model: nn.Module, frozen: Collection[str]) -> bool:
-    """Let all parameters of `model` train but the `frozen`; returns whether that changed any."""
-    changed = False
+def freeze(model: nn.Module, frozen: Collection[str]) -> None:
+    """Let all parameters of `model` train but the `frozen`."""
     for name, parameter in model.named_parameters():
         trains = name not in frozen
-        changed |= parameter.requires_grad != trains
         parameter.requires_grad_(trains)
         if not trains:
             parameter.grad = None
-    return changed
 
 
 def rest_frozen_norms(model: nn.Module) -> None:

@@ -6,7 +6,7 @@ import click
 
 import tuner
 from tuner.cli import options
-from tuner.cli.printing import print_json
+from tuner.cli.printing import json_text
 
 
 @click.command(cls=options.Command, section="Look", place=3)
@@ -32,8 +32,6 @@ def best(
     from tuner.results.best import best_json
 
     leaders = best_json(tuner.load_results(name, storage), top=top or 1, metric=metric, mode=mode)
-    if as_json:
-        print_json(leaders if top else leaders[0])
-    else:
-        click.echo("\n\n".join(map(best_text, leaders)))
+    shown = leaders if top else leaders[0]
+    click.echo(json_text(shown) if as_json else "\n\n".join(map(best_text, leaders)))
     return 0

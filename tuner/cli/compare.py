@@ -8,7 +8,7 @@ import click
 
 import tuner
 from tuner.cli import options
-from tuner.cli.printing import print_json
+from tuner.cli.printing import json_text
 
 
 @click.command(cls=options.Command, section="Explain", place=2)
@@ -30,8 +30,5 @@ def compare(names: tuple[str, ...], html: str | None, storage: str | None, as_js
 
         write_page(Path(html).expanduser(), comparison_page(comparison))
         click.echo(html, err=True)
-    if as_json:
-        print_json(comparison.as_dict())
-    else:
-        click.echo(comparison_text(comparison))
+    click.echo(json_text(comparison.as_dict()) if as_json else comparison_text(comparison))
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from tuner.cli import options
-from tuner.cli.printing import print_json
+from tuner.cli.printing import json_text
 
 
 @click.command(cls=options.Command, section="Search", place=4)
@@ -19,7 +19,8 @@ def doctor(storage: str | None, address: str | None, as_json: bool) -> int:
     findings = examine(storage, address)
     broken = is_broken(findings)
     if as_json:
-        print_json({"ok": not broken, "findings": [finding.as_dict() for finding in findings]})
+        told = [finding.as_dict() for finding in findings]
+        click.echo(json_text({"ok": not broken, "findings": told}))
     else:
         from rich.console import Console
 

@@ -9,7 +9,7 @@ import click
 
 import tuner
 from tuner.cli import options
-from tuner.cli.printing import announce_code, announce_import, print_json
+from tuner.cli.printing import announce_code, announce_import, json_text
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def evaluate(
     else:
         measured = _evaluate_export(export, data_dir)
     if as_json:
-        print_json(measured)
+        click.echo(json_text(measured))
     else:
         where = measured.pop("confirmed", {})
         for key, value in {**measured, **where}.items():

@@ -7,7 +7,7 @@ import time
 import click
 
 from tuner.cli import options
-from tuner.cli.printing import print_json
+from tuner.cli.printing import json_text
 
 
 @click.command(cls=options.Command, section="Cluster", place=2)
@@ -20,8 +20,6 @@ def jobs(address: str, as_json: bool) -> int:
 
     with connected(address) as cluster:
         listed = cluster.all()
-    if as_json:
-        print_json([job.as_dict() for job in listed])
-    else:
-        click.echo(jobs_table(listed, now=time.time()))
+    shown = [job.as_dict() for job in listed]
+    click.echo(json_text(shown) if as_json else jobs_table(listed, now=time.time()))
     return 0

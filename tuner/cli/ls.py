@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from tuner.cli import options
-from tuner.cli.printing import print_json
+from tuner.cli.printing import json_text
 
 
 @click.command(cls=options.Command, section="Look", place=1)
@@ -17,8 +17,6 @@ def ls(storage: str | None, as_json: bool) -> int:
     from tuner.results.listing import list_experiments
 
     listed = list_experiments(storage)
-    if as_json:
-        print_json([entry.as_dict() for entry in listed])
-    else:
-        click.echo(experiments_table(listed))
+    shown = [entry.as_dict() for entry in listed]
+    click.echo(json_text(shown) if as_json else experiments_table(listed))
     return 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import pkgutil
+import signal
 import sys
 from importlib import import_module
 from typing import NoReturn, get_args
@@ -62,13 +63,23 @@ for command in _commands():
     cli.add_command(command)
 
 
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM outside of a search: it ends a command as Ctrl-C does, and cleans up as that does."""
+
+
+def _terminate(number: int, frame: object) -> NoReturn:
+    raise _Terminated
+
+
 def main() -> NoReturn:
     """Run the command line and exit with its code; the one place where errors become codes."""
+    signal.signal(signal.SIGTERM, _terminate)  # a running search takes it over
     try:
         code = cli.main(standalone_mode=False)
-    except (click.exceptions.Abort, KeyboardInterrupt, EOFError):
+    except (click.exceptions.Abort, KeyboardInterrupt, EOFError) as error:
         click.echo("aborted", err=True)
-        code = 130
+        cause = error.__cause__ or error  # click turns every interrupt into an Abort
+        code = 128 + (signal.SIGTERM if isinstance(cause, _Terminated) else signal.SIGINT)
     except click.ClickException as error:
         error.show()
         code = error.exit_code

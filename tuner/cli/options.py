@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import pkgutil
 import re
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any, Literal
 
 import click
@@ -51,6 +53,12 @@ def _all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return apply
 
 
+def _searchers() -> str:
+    """The strategies that ship; not asked of `tuner.spec`, whose import would slow the help."""
+    modules = pkgutil.iter_modules(import_module("tuner.search.searchers").__path__)
+    return ", ".join(sorted(module.name for module in modules if module.name[0] != "_"))
+
+
 storage = click.option(
     "--storage",
     metavar="DIR",
@@ -70,7 +78,7 @@ evaluate = click.option(
 _search = _all_of(
     click.argument("assignments", nargs=-1, metavar="[KEY=VALUE ...]"),
     click.option(
-        "--search", "strategy", metavar="NAME", help="random, grid, hyperopt, bayesopt or bohb."
+        "--search", "strategy", metavar="NAME", help=f"{_searchers()}; or a module of your own."
     ),
     click.option("--num-samples", type=int, metavar="N", help="Trials to run."),
     click.option("--max-concurrent", type=int, metavar="N", help="Trials at a time."),

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 SOME_FAILED = 3  # the exit code of a search that is done, but for some trials
 
 
-def print_json(document: object) -> None:
+def json_text(document: object) -> str:
     """The one document that --json promises on stdout."""
-    click.echo(json.dumps(document, indent=2))
+    return json.dumps(document, indent=2)
 
 
 def announce_code(results: Results) -> None:
@@ -57,10 +57,7 @@ def print_outcome(results: Results, *, evaluate: bool, as_json: bool) -> int:
     except NoUsableTrialError as error:
         click.echo(f"error: {error}", err=True)
         test, code = None, error.exit_code
-    if as_json:
-        print_json({**results.show(), "test": test})
-    else:
-        click.echo(summary(results, test))
+    click.echo(json_text({**results.show(), "test": test}) if as_json else summary(results, test))
     return code
 
 
@@ -71,7 +68,7 @@ def print_confirmation(confirmation: Confirmation, *, evaluate: bool, as_json: b
     results = confirmation.results
     test = _test_metrics(results, confirmation.trial.trial_id, evaluate=evaluate)
     if as_json:
-        print_json({**confirmation.as_dict(), "test": test})
+        click.echo(json_text({**confirmation.as_dict(), "test": test}))
     else:
         click.echo(confirmation_text(confirmation, test))
     return _exit_code(results)

@@ -8,7 +8,7 @@ import click
 
 import tuner
 from tuner.cli import options
-from tuner.cli.printing import print_json
+from tuner.cli.printing import json_text
 
 
 @click.command(cls=options.Command, section="Explain", place=4)
@@ -36,7 +36,7 @@ def refine(name: str, points: int, to: str | None, storage: str | None, as_json:
     refined = refinement.refine(results, points=points)
     path = refinement.write_refined(refined, Path(to) if to else None)
     if as_json:
-        print_json(refinement_json(refined, path))
+        click.echo(json_text(refinement_json(refined, path)))
     else:
         click.echo(refinement_text(refined, path, results.document["spec"]["search"]["space"]))
     return 0

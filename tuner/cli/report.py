@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 import tuner
 from tuner.cli import options
-from tuner.cli.printing import print_json
+from tuner.cli.printing import json_text
 from tuner.errors import UsageError
 
 
@@ -60,8 +59,8 @@ def report(name: str, kind: str, to: str | None, storage: str | None) -> int:
         write_page(path, report_page(content))
         click.echo(str(path))
     elif to is None:
-        print_json(content.as_dict())
+        click.echo(json_text(content.as_dict()))
     else:
-        write_page(Path(to).expanduser(), json.dumps(content.as_dict(), indent=2) + "\n")
+        write_page(Path(to).expanduser(), json_text(content.as_dict()) + "\n")
         click.echo(to)
     return 0

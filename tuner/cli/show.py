@@ -8,7 +8,7 @@ import click
 
 import tuner
 from tuner.cli import options
-from tuner.cli.printing import print_json
+from tuner.cli.printing import json_text
 
 
 @click.command(cls=options.Command, section="Look", place=2)
@@ -29,7 +29,7 @@ def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
         results = tuner.load_results(name, storage)
     shown = show_json(results)
     if as_json:
-        print_json(shown)
+        click.echo(json_text(shown))
     elif results.status == RUNNING:
         click.echo(following.standing(results, now=time.time()))
     else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.cli import options
-from tuner.cli.printing import print_json
+from tuner.cli.printing import json_text
 from tuner.wording import printable
 
 if TYPE_CHECKING:
@@ -60,7 +60,5 @@ def print_plan(spec: ExperimentSpec, source: str, address: str, as_json: bool) -
     if not here:
         with cluster.connect(address, spec=spec):
             plan |= cluster.plan(spec)
-    if as_json:
-        print_json({"spec": spec.model_dump(mode="json"), **plan})
-    else:
-        click.echo(plan_text(spec, plan, source))
+    shown = {"spec": spec.model_dump(mode="json"), **plan}
+    click.echo(json_text(shown) if as_json else plan_text(spec, plan, source))

@@ -17,7 +17,7 @@ from typing import Any
 
 from tuner import ray_compat
 from tuner.cluster import access
-from tuner.cluster.joined import autoscaling, head, preflight
+from tuner.cluster.joined import autoscaling, datasets, head, preflight
 from tuner.cluster.joined.driver_node import driver_node
 from tuner.cluster.joined.nodes import Node, capacity, list_nodes, plan_on, too_large
 from tuner.cluster.joined.run_on_nodes import run_on_each
@@ -81,8 +81,6 @@ class Cluster:
         nodes = self.nodes()
         self._refuse_unfit(spec, nodes)
         if self._is_spread(nodes):
-            from tuner.cluster.joined import datasets
-
             for data in datasets.needed_data(spec):
                 datasets.distribute(nodes, data, driver=self.driver(), notify=_notify, run=self.run)
 
@@ -100,8 +98,6 @@ class Cluster:
 
     def room(self, spec: ExperimentSpec) -> autoscaling.Room:
         """How many trials of `spec` may be live as nodes come and go; new ones get the data set."""
-        from tuner.cluster.joined import datasets
-
         needed = datasets.needed_data(spec)
 
         def on_join(new: list[Node], others: list[Node]) -> None:

@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import NoReturn
 
 import psutil
@@ -24,15 +24,13 @@ _GRACE_S = 1.0  # for an error that says more, of a Ray that does not start
 _advice: list[Callable[[], str]] = []
 
 
-@contextmanager
-def watched() -> Iterator[None]:
+def watched() -> AbstractContextManager[None]:
     """Within it, the death of one of Ray's daemons is told on stderr and ends this process.
 
     It ends as by a kill, with the exit code of an ExperimentError: nothing that asks Ray would
     return. To be left before Ray is shut down.
     """
-    with background.running(_watch):
-        yield
+    return background.running(_watch)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ _LEAST_FREE = GIB // 2
 _SLOW_FOLDER_MS = 100
 _SLOW_STORE_MS = 1000
 _BYTES = 4096  # that are written and read
+_FOLDER_TIMES, _STORE_TIMES = 5, 3  # whose median counts
 
 
 def check(place: str | Path) -> Iterator[Finding]:
@@ -54,14 +55,14 @@ def of_latency(wrote_ms: float, read_ms: float) -> Finding:
     return Finding("storage", "latency", found, *slow)
 
 
-def _latencies_ms(folder: Path, times: int = 5) -> tuple[float, float]:
+def _latencies_ms(folder: Path) -> tuple[float, float]:
     """The medians of writing and syncing 4 KiB, and of reading them: not from memory if possible.
 
     What an NFS server has is read from it; a disk of this machine may answer from its own memory.
     """
     wrote, read = [], []
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".tuner-doctor-", buffering=0) as file:
-        for _ in range(times):
+        for _ in range(_FOLDER_TIMES):
             begin = time.perf_counter()
             file.write(os.urandom(_BYTES))
             os.fsync(file.fileno())
@@ -81,10 +82,10 @@ def free_space(topic: str, name: str, folder: Path, advice: str) -> Finding:
     return Finding(topic, name, f"{size(free)} are free in {folder}", *broken)
 
 
-def check_store(url: str, times: int = 3, *, slow_ms: float = _SLOW_STORE_MS) -> Iterator[Finding]:
+def check_store(url: str, *, slow_ms: float = _SLOW_STORE_MS) -> Iterator[Finding]:
     """Whether objects can be written, read and removed below `url`, and how fast."""
     try:
-        took = round_trips_ms(url, times)
+        took = round_trips_ms(url, _STORE_TIMES)
     except UsageError as error:
         yield Finding("storage", "writable", str(error), "broken", "install what it names")
         return

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from inspect import isclass
 from pathlib import Path
 from typing import Any
 
 from tuner.classifier.transfer import EXPORTED
-from tuner.errors import CheckpointError, TunerError, UsageError
+from tuner.errors import CheckpointError, UsageError, translate_error
 from tuner.export.read import Export
 from tuner.record.checkpoints import Checkpoint
 from tuner.record.folder import ExperimentFolder
@@ -41,7 +41,7 @@ def evaluate(
     constants = with_trial_seed(spec.constants, trial.seed)
     learner = _learner(spec.trainable, trial.config, constants, data_dir)
     state = load_state(checkpoint.path, None)  # `best_checkpoint` has compared its digest
-    with _translate_error(CheckpointError, f"{checkpoint.path} does not fit {spec.trainable}"):
+    with _translated(CheckpointError, f"{checkpoint.path} does not fit {spec.trainable}"):
         learner.load_state_dict(state)
     measured = _measure(learner, trial.trial_id, checkpoint.epoch, checkpoint.sha256)
     record_test(results.folder, trial.trial_id, measured)
@@ -61,7 +61,7 @@ def evaluate_export(export: Export, *, data_dir: str | None = None) -> dict[str,
     learner = _learner(config.trainable, config.config, config.training, data_dir)
     weights = export.weights()
     what = f"{export.folder / EXPORTED} does not fit {config.trainable}"
-    with _translate_error(CheckpointError, what):
+    with _translated(CheckpointError, what):
         learner.load_state_dict(with_weights(learner.state_dict(), weights))
     return _measure(learner, config.trial_id, config.epoch, config.checkpoint_sha256)
 
@@ -103,7 +103,7 @@ def _has_test(trainable: Any) -> bool:
 
 
 def _import(path: str) -> Any:
-    with _translate_error(UsageError, f"cannot import {path}"):
+    with _translated(UsageError, f"cannot import {path}"):
         return load_trainable(path)
 
 
@@ -120,7 +120,7 @@ def _learner(
     if data_dir is not None:
         constants = {**constants, "data_dir": data_dir}
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    with _translate_error(UsageError, f"{path} cannot be built"):
+    with _translated(UsageError, f"{path} cannot be built"):
         learner: Learner = trainable(config, dict(constants), device=device, rank=0, world_size=1)
     if not callable(getattr(learner, "test", None)):  # a function's Learner shows only now
         raise cannot
@@ -132,13 +132,10 @@ def _measure(learner: Any, trial_id: str, epoch: int, sha256: str) -> dict[str, 
     return {"trial_id": trial_id, "epoch": epoch, "checkpoint_sha256": sha256, **metrics}
 
 
-@contextmanager
-def _translate_error(kind: type[TunerError], what: str) -> Iterator[None]:
-    """Raise whatever a Learner raises as an error of `kind` that says `what` failed and why."""
-    try:
-        yield
-    except TunerError:
-        raise
-    except Exception as error:
-        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise kind(f"{what}: {reason}") from error
+def _translated(to: type[CheckpointError | UsageError], what: str) -> AbstractContextManager[None]:
+    """Raise what a Learner raises as `to`: all of it, for it may name files or have many lines."""
+
+    def told(error: Exception) -> str:
+        return f"{what}: {f'{error} is missing' if isinstance(error, KeyError) else error}"
+
+    return translate_error(to, told)

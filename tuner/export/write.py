@@ -41,7 +41,6 @@ from tuner.record.history import TrialRecord
 from tuner.results.best import best_model
 from tuner.results.results import Results
 from tuner.settings_base import parse
-from tuner.spec.experiment import ExperimentSpec
 from tuner.trial.checkpoint_store import load_state
 from tuner.trial.context import with_trial_seed
 
@@ -66,7 +65,7 @@ def export_model(
         raise UsageError(f"cannot export to {to}: it exists and is not an empty folder")
     search, pick = results, best_model(results, trial_id)
     results = pick.results
-    spec = _spec_of(results)
+    spec = results.spec
     if formats and not spec.ships:
         raise UsageError(
             f"{', '.join(formats)} is written of the image classifier that ships; "
@@ -81,7 +80,7 @@ def export_model(
     try:
         partial.mkdir(parents=True)
         digest = _write_checkpoint(checkpoint.path, partial)
-        config = _config(results, spec, trial, checkpoint, digest, _search(search))
+        config = _config(results, trial, checkpoint, digest, search)
         metrics = _metrics(results, trial, checkpoint, pick.origin.get("confirmed"))
         _write_json(partial / CONFIG, config.model_dump(mode="json"))
         _write_json(partial / METRICS, metrics)
@@ -98,18 +97,14 @@ def export_model(
     return to
 
 
-def _spec_of(results: Results) -> ExperimentSpec:
-    return results.spec
-
-
 def _config(
     results: Results,
-    spec: ExperimentSpec,
     trial: TrialRecord,
     checkpoint: Checkpoint,
     weights_sha256: str | None,
-    search: dict[str, Any],
+    search: Results,
 ) -> ExportConfig:
+    spec = results.spec
     constants = with_trial_seed(spec.constants, trial.seed)
     values: dict[str, Any] = {
         "trainable": spec.trainable,
@@ -125,7 +120,7 @@ def _config(
         "trial_id": trial.trial_id,
         "epoch": checkpoint.epoch,
         "checkpoint_sha256": checkpoint.sha256,
-        "search": search,
+        "search": _search(search),
         "versions": results.document.get("versions", {}),
         "git_revision": results.document.get("git_revision"),
     }
@@ -163,7 +158,7 @@ def _classifier(constants: Mapping[str, Any], trial: TrialRecord) -> dict[str, A
 
 
 def _search(results: Results) -> dict[str, Any]:
-    spec = _spec_of(results).model_dump(mode="json")
+    spec = results.spec.model_dump(mode="json")
     return {
         "experiment": results.name,
         "strategy": spec["search"]["strategy"],

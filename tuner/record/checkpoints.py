@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from tuner.errors import CheckpointError
+from tuner.errors import CheckpointError, translate_error
 from tuner.record.history import CheckpointRecord
 from tuner.record.remote import mirror
 
@@ -28,10 +28,8 @@ def verified(folder: Path, record: CheckpointRecord, trial_id: str) -> Checkpoin
     """
     what = f"checkpoint of trial {trial_id}, epoch {record.epoch}"
     path = inside(folder, record.path)
-    try:
+    with translate_error(CheckpointError, f"{what} cannot be fetched", of=OSError):
         mirror.fetch(path)
-    except OSError as error:
-        raise CheckpointError(f"{what} cannot be fetched: {error.strerror}") from error
     if not os.path.exists(path):
         raise CheckpointError(f"{what} is missing: {path}")
     found = sha256_of(path)
@@ -67,7 +65,7 @@ def sha256_of(path: Path) -> str:
     folders inside a folder do not count. Raises CheckpointError for what is missing, unreadable,
     or neither a plain file nor a folder: a symbolic link could lead anywhere.
     """
-    try:
+    with translate_error(CheckpointError, f"cannot read {path}", of=OSError):
         if path.is_symlink():
             raise CheckpointError(f"{path} is a symbolic link; a checkpoint holds plain files only")
         if path.is_dir():
@@ -75,9 +73,8 @@ def sha256_of(path: Path) -> str:
         if path.exists() and not path.is_file():
             raise CheckpointError(f"{path} is neither a plain file nor a folder")
         with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from error
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return digest
 
 
 def _folder_digest(folder: Path) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from tuner.errors import UsageError
+from tuner.errors import UsageError, translate_error
 from tuner.plain_values import fault_of_values
 
 EXPERIMENT = "experiment.json"
@@ -77,10 +77,7 @@ def check_folder(folder: Path) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """What a JSON document holds.
-
-    Raises OSError if it cannot be read or is no plain file, ValueError if it is not JSON.
-    """
+    """What a JSON document holds. Raises as `read_plain`, and ValueError if it is not JSON."""
     try:
         return json.loads(read_plain(path))
     except RecursionError as error:
@@ -88,10 +85,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The object that a JSON document holds.
-
-    Raises OSError if it cannot be read or is no plain file, UsageError if it is damaged.
-    """
+    """The object that a JSON document holds. Raises as `read_plain`, and UsageError if damaged."""
     try:
         value = read_json(path)
     except ValueError as error:
@@ -166,7 +160,5 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
 
 def write_file(path: Path, write: Callable[[Path], object]) -> None:
     """As `replace_file`, for a path of the user's: raises UsageError if it cannot be written."""
-    try:
+    with translate_error(UsageError, f"cannot write {path}", of=OSError):
         replace_file(path, write)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from error

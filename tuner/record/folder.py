@@ -144,10 +144,9 @@ class ExperimentFolder:
                 raise UsageError(f"{path} is damaged: its spec has no objective of metric and mode")
 
     def read(self, name: str) -> Any:
-        """What the JSON document `name` holds.
+        """What the JSON document `name` holds; raises as `files.read_json` does.
 
-        Fetch it first, unless it is one that `refresh` fetches. Raises OSError if it is missing or
-        cannot be read, ValueError if it is not JSON.
+        Fetch it first, unless it is one that `refresh` fetches.
         """
         return files.read_json(self.path / name)
 
@@ -181,13 +180,9 @@ class ExperimentFolder:
         mirror.fetch(path)
         return path
 
-    def upload(self, path: Path) -> None:
-        """Upload a file or folder that was written here. Raises OSError if the store fails."""
-        mirror.upload(path)
-
-    def drop_copy(self, path: Path) -> None:
-        """Remove a file or folder from this machine if it is only a copy of the store's."""
-        mirror.drop_copy(path)
+    # Of a path of this machine below the folder
+    upload = staticmethod(mirror.upload)
+    drop_copy = staticmethod(mirror.drop_copy)
 
     def checkpoint(self, record: CheckpointRecord, trial_id: str) -> Checkpoint:
         """The checkpoint that the journal records; raises CheckpointError as `verified` does."""

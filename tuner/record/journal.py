@@ -19,6 +19,8 @@ from pathlib import Path
 from reprlib import repr as shown  # short, and safe on what is nested deep
 from typing import Any, BinaryIO, NoReturn
 
+from pydantic_core import from_json
+
 from tuner.clock import Clock, steady_clock
 from tuner.errors import JournalError, JournalLostError, UsageError
 from tuner.owner import owner_in_words
@@ -273,6 +275,10 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 def _decode(line: bytes) -> Any:
     """The JSON value of a line; raises ValueError, for hopelessly nested input too."""
+    try:
+        return from_json(line, allow_inf_nan=False)
+    except ValueError:  # for half surrogates, too, which a file's name may have
+        pass
     try:
         return _DECODER.decode(line.decode())
     except RecursionError as error:

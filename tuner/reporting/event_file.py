@@ -15,6 +15,12 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.plugins.hparams.metadata import NULL_TENSOR
+from tensorboard.summary.writer.record_writer import RecordWriter
+
 PREFIX = "events.out.tfevents."
 
 _VERSION = "brain.Event:2"
@@ -46,9 +52,6 @@ def plugin_data(data: bytes, plugin: str) -> dict[str, bytes]:
 
     Raises ValueError for data that is no event file.
     """
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-    from tensorboard.compat.proto.event_pb2 import Event
-
     contents = {}
     at = 0
     try:
@@ -63,46 +66,36 @@ def plugin_data(data: bytes, plugin: str) -> dict[str, bytes]:
     return contents
 
 
-class Records:
-    """Makes the records of an event file."""
+def version_record(*, time: float) -> bytes:
+    """What a file begins with."""
+    return _record(wall_time=time, file_version=_VERSION)
 
-    def __init__(self) -> None:
-        from tensorboard.compat.proto import event_pb2, summary_pb2
-        from tensorboard.plugins.hparams.metadata import NULL_TENSOR
-        from tensorboard.summary.writer.record_writer import RecordWriter
 
-        self._event = event_pb2
-        self._summary = summary_pb2.Summary
-        self._no_tensor = NULL_TENSOR  # what a value has that only carries metadata
-        self._writer = RecordWriter
+def restart_record(*, step: int, time: float) -> bytes:
+    """Makes readers drop what was written of `step` and later steps."""
+    return _record(wall_time=time, step=step, session_log=SessionLog(status=SessionLog.START))
 
-    def version(self, *, time: float) -> bytes:
-        """The record that a file begins with."""
-        return self._record(wall_time=time, file_version=_VERSION)
 
-    def restart(self, *, step: int, time: float) -> bytes:
-        """Makes readers drop what was written of `step` and later steps."""
-        start = self._event.SessionLog(status=self._event.SessionLog.START)
-        return self._record(wall_time=time, step=step, session_log=start)
+def scalars_record(scalars: Mapping[str, float], *, step: int, time: float) -> bytes:
+    """One report; a float beyond 32 bits becomes infinite, as in every event file."""
+    values = [Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
+    return _record(wall_time=time, step=step, summary=Summary(value=values))
 
-    def scalars(self, scalars: Mapping[str, float], *, step: int, time: float) -> bytes:
-        """One report; a float beyond 32 bits becomes infinite, as in every event file."""
-        values = [self._summary.Value(tag=t, simple_value=v) for t, v in scalars.items()]
-        return self._record(wall_time=time, step=step, summary=self._summary(value=values))
 
-    def plugin_data(self, plugin: str, contents: Mapping[str, bytes], *, time: float) -> bytes:
-        """What a plugin of TensorBoard reads of a run, by its tags."""
-        values = [
-            self._summary.Value(
-                tag=tag,
-                tensor=self._no_tensor,
-                metadata={"plugin_data": {"plugin_name": plugin, "content": content}},
-            )
-            for tag, content in contents.items()
-        ]
-        return self._record(wall_time=time, summary=self._summary(value=values))
+def plugin_record(plugin: str, contents: Mapping[str, bytes], *, time: float) -> bytes:
+    """What a plugin of TensorBoard reads of a run, by its tags."""
+    values = [
+        Summary.Value(
+            tag=tag,
+            tensor=NULL_TENSOR,  # what a value has that only carries metadata
+            metadata={"plugin_data": {"plugin_name": plugin, "content": content}},
+        )
+        for tag, content in contents.items()
+    ]
+    return _record(wall_time=time, summary=Summary(value=values))
 
-    def _record(self, **event: Any) -> bytes:
-        buffer = BytesIO()
-        self._writer(buffer).write(self._event.Event(**event).SerializeToString())
-        return buffer.getvalue()
+
+def _record(**event: Any) -> bytes:
+    buffer = BytesIO()
+    RecordWriter(buffer).write(Event(**event).SerializeToString())
+    return buffer.getvalue()

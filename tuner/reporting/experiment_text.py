@@ -11,7 +11,6 @@ from typing import Any
 from tuner.errors import NoUsableTrialError
 from tuner.places import shown
 from tuner.record.events import COMPLETED, INTERRUPTED
-from tuner.record.history import TrialRecord
 from tuner.record.storage import storage_folder
 from tuner.results.results import Results
 from tuner.trial.memory import SUSPECT, first_growth
@@ -79,13 +78,8 @@ def model_lines(
     return [*lines[: len(rows)], "Its config", *lines[len(rows) :]]
 
 
-def command_name(results: Results) -> str:
-    """A command's NAME for the experiment: its name, or its folder if that lies elsewhere."""
-    return folder_name(results.folder)
-
-
 def folder_name(folder: Path) -> str:
-    """A command's NAME for the experiment in `folder`."""
+    """A command's NAME for the experiment in `folder`: its name, or the path if it is elsewhere."""
     usual = storage_folder(None) / folder.name
     if folder.resolve() == usual.resolve():
         return shlex.quote(folder.name)
@@ -138,15 +132,10 @@ def _retrained(confirmed: Mapping[str, Any]) -> list[str]:
 
 
 def _failures(results: Results) -> list[str]:
-    kinds: dict[str, list[TrialRecord]] = {}
-    for trial in results.trials.values():
-        if trial.error is not None:
-            kinds.setdefault(trial.error.kind, []).append(trial)
-    lines = ["Failed trials"] if kinds else []
-    for kind, trials in sorted(kinds.items(), key=lambda pair: -len(pair[1])):
-        first = trials[0]
-        message = first.error.message if first.error else ""
-        head = f"  {len(trials)} {printable(kind)}, first trial {first.trial_id}: "
+    lines = ["Failed trials"] if results.failures else []
+    for kind, failed in results.failures.items():
+        first, message = failed[0]
+        head = f"  {len(failed)} {printable(kind)}, first trial {first.trial_id}: "
         lines.append(head + shorten(message, max(_WIDTH - len(head), 20)))
         log = results.log_path(first)
         if log.exists():
@@ -171,7 +160,7 @@ def _leaks(results: Results) -> list[str]:
 
 
 def _next_steps(results: Results) -> list[str]:
-    name = command_name(results)
+    name = folder_name(results.folder)
     lines = [
         f"Results      {printable(shown(results.folder))}",
         f"Report       {program()} report {name}",

@@ -16,6 +16,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tensorboard.plugins.hparams.api_pb2 import Experiment, HParamInfo
+from tensorboard.plugins.hparams.metadata import (
+    EXPERIMENT_TAG,
+    PLUGIN_DATA_VERSION,
+    SESSION_END_INFO_TAG,
+    SESSION_START_INFO_TAG,
+)
+from tensorboard.plugins.hparams.plugin_data_pb2 import (
+    HParamsPluginData,
+    SessionEndInfo,
+    SessionStartInfo,
+)
+
+from tuner.plain_values import flat
 from tuner.record.events import COMPLETED, FAILED, INTERRUPTED, RUNNING, STOPPED
 from tuner.space.domains import Choice, Domain, Numeric
 from tuner.space.grid import grid_values
@@ -24,9 +38,8 @@ from tuner.wording import printable
 
 PLUGIN = "hparams"
 
-_STATUSES = (RUNNING, COMPLETED, STOPPED, FAILED, INTERRUPTED)
 # In TensorBoard's Status unknown is 0, success 1, failure 2, running 3
-_SESSION = {COMPLETED: 1, STOPPED: 1, FAILED: 2, RUNNING: 3, INTERRUPTED: 0}
+_SESSION = {RUNNING: 3, COMPLETED: 1, STOPPED: 1, FAILED: 2, INTERRUPTED: 0}
 _MOST_CHECKBOXES = 9  # from ten values on, TensorBoard asks for a regular expression instead
 _SHOWN_AT_FIRST = 5  # columns; those that differ come first
 
@@ -70,11 +83,12 @@ def row_of(config: Mapping[str, Any], columns: Iterable[Column]) -> dict[str, st
     A column has none where its branch was not taken, or where it is one of numbers and a foreign
     journal has something else.
     """
+    values = flat(config, ".")
     return {
-        column.name: column.cell(value)
+        column.name: column.cell(values[column.name])
         for column in columns
-        for value in _values_at(config, column.name.split("."))
-        if column.kind != "number" or isinstance(value, int | float)
+        if column.name in values
+        and (column.kind != "number" or isinstance(values[column.name], int | float))
     }
 
 
@@ -85,17 +99,12 @@ class Summaries:
     """
 
     def __init__(self, name: str, columns: tuple[Column, ...], metrics: Iterable[str]) -> None:
-        from tensorboard.plugins.hparams import api_pb2, metadata, plugin_data_pb2
-
         self._columns = columns
         self._status = "trial_status" if any(c.name == "status" for c in columns) else "status"
-        self._api = api_pb2
-        self._data = plugin_data_pb2
-        self._tags = metadata
-        self._experiment = self._content(
-            experiment=api_pb2.Experiment(
+        self._experiment = _content(
+            experiment=Experiment(
                 name=name,
-                hparam_infos=[*map(self._info, self._with_status())],
+                hparam_infos=[*map(_info, self._with_status())],
                 metric_infos=[{"name": {"tag": tag}} for tag in metrics],
             )
         )
@@ -104,40 +113,42 @@ class Summaries:
         self, config: Mapping[str, Any], status: str, *, started: float, ended: float | None
     ) -> dict[str, bytes]:
         """The content of a trial's run; times in seconds since the epoch."""
-        start = self._data.SessionStartInfo(start_time_secs=started)
+        start = SessionStartInfo(start_time_secs=started)
         for name, value in {self._status: status, **row_of(config, self._columns)}.items():
             field = {bool: "bool_value", float: "number_value", str: "string_value"}[type(value)]
             setattr(start.hparams[name], field, value)
-        end = self._data.SessionEndInfo(status=_SESSION[status], end_time_secs=ended or 0)
+        end = SessionEndInfo(status=_SESSION[status], end_time_secs=ended or 0)
         return {
-            self._tags.EXPERIMENT_TAG: self._experiment,
-            self._tags.SESSION_START_INFO_TAG: self._content(session_start_info=start),
-            self._tags.SESSION_END_INFO_TAG: self._content(session_end_info=end),
+            EXPERIMENT_TAG: self._experiment,
+            SESSION_START_INFO_TAG: _content(session_start_info=start),
+            SESSION_END_INFO_TAG: _content(session_end_info=end),
         }
 
     def _with_status(self) -> Iterator[Column]:
         """All columns; of those that vary only as many as TensorBoard shows at first."""
-        yield Column(self._status, "text", _STATUSES)
+        yield Column(self._status, "text", tuple(_SESSION))
         left = _SHOWN_AT_FIRST - 1
         for column in self._columns:
             varies = column.varies and left > 0
             left -= varies
             yield replace(column, varies=varies)
 
-    def _info(self, column: Column) -> Any:
-        kinds = {"text": "STRING", "bool": "BOOL", "number": "FLOAT64"}
-        kind = f"DATA_TYPE_{kinds[column.kind]}"
-        info = self._api.HParamInfo(name=column.name, type=kind, differs=column.varies)
-        if column.values is not None:
-            info.domain_discrete.extend(column.values)
-        elif column.bounds is not None:
-            info.domain_interval.min_value, info.domain_interval.max_value = column.bounds
-        return info
 
-    def _content(self, **data: Any) -> bytes:
-        content = self._data.HParamsPluginData(version=self._tags.PLUGIN_DATA_VERSION, **data)
-        serialized: bytes = content.SerializeToString()
-        return serialized
+def _info(column: Column) -> HParamInfo:
+    kinds = {"text": "STRING", "bool": "BOOL", "number": "FLOAT64"}
+    kind = f"DATA_TYPE_{kinds[column.kind]}"
+    info = HParamInfo(name=column.name, type=kind, differs=column.varies)
+    if column.values is not None:
+        info.domain_discrete.extend(column.values)
+    elif column.bounds is not None:
+        info.domain_interval.min_value, info.domain_interval.max_value = column.bounds
+    return info
+
+
+def _content(**data: Any) -> bytes:
+    content = HParamsPluginData(version=PLUGIN_DATA_VERSION, **data)
+    serialized: bytes = content.SerializeToString()
+    return serialized
 
 
 def _leaves(space: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -198,14 +209,3 @@ def _text(value: Any, width: int = 0) -> str:
     if isinstance(value, list | tuple):
         text = json.dumps(value)
     return printable(text).rjust(width)
-
-
-def _values_at(config: Mapping[str, Any], path: list[str]) -> Iterator[Any]:
-    """The value at a dotted path, if there is one that is no branch."""
-    node: Any = config
-    for key in path:
-        if not isinstance(node, Mapping) or key not in node:
-            return
-        node = node[key]
-    if not isinstance(node, Mapping):
-        yield node

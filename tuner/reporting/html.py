@@ -18,12 +18,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
+from tuner.plain_values import flat
 from tuner.record.files import write_file
 from tuner.reporting.comparison_text import equal_table, headline, spent_table, verdict
 from tuner.reporting.figures._figure import draw_section
 from tuner.reporting.report import Report, utc
 from tuner.results.comparison import Comparison
-from tuner.results.tables import flat
 from tuner.wording import amount_of, duration, number, printable, with_error
 
 
@@ -130,7 +130,9 @@ def best_table(report: Report) -> list[list[str]]:
     confirmed, and the hyperparameters.
     """
     metric = report.results.metric
-    configs = [{printable(n): v for n, v in flat(one["config"]).items()} for one in report.best]
+    configs = [
+        {printable(n): v for n, v in flat(one["config"], ".").items()} for one in report.best
+    ]
     names = list(dict.fromkeys(name for config in configs for name in config))
     confirmed = any(one["shown"] == "confirmed" for one in report.best)
     head = ["trial", printable(metric), *(["confirmed mean"] if confirmed else []), "epoch"]
@@ -141,7 +143,7 @@ def best_table(report: Report) -> list[list[str]]:
         mean = [_mean(one)] if confirmed else []
         value = number(searched["metrics"][metric])
         rows.append([one["trial_id"], value, *mean, str(searched["epoch"]), *values])
-    return [[*head, *(name.replace("/", ".") for name in names)], *rows]
+    return [[*head, *names], *rows]
 
 
 def _searched(report: Report, best: Mapping[str, Any]) -> dict[str, Any]:

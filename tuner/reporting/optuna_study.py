@@ -26,10 +26,10 @@ from optuna.distributions import (
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.errors import UsageError
+from tuner.plain_values import flat, is_number
 from tuner.record.events import COMPLETED, FAILED, INTERRUPTED, RUNNING, STOPPED
 from tuner.results.results import Results
 from tuner.results.selection import score_of
-from tuner.results.tables import flat
 from tuner.space.domains import Choice, Domain, Numeric
 from tuner.space.spaces import domains_of
 from tuner.spec.sections import Objective
@@ -174,7 +174,8 @@ def _distribution(domain: Domain | None, values: Sequence[Any]) -> BaseDistribut
         options = [_plain_value(v) for v in domain.values if not isinstance(v, Mapping)]
         return _categories([*options, *values])
     few = len(set(map(repr, values))) <= _MOST_CATEGORIES
-    if not all(map(_is_number, values)) or (domain is None and few):
+    numeric = all(is_number(value) and isfinite(value) for value in values)
+    if not numeric or (domain is None and few):
         return _categories(values)
     ends = [domain.first, domain.last] if isinstance(domain, Numeric) else []
     low, high = min([*values, *ends]), max([*values, *ends])
@@ -201,14 +202,10 @@ def category(value: Any, distribution: BaseDistribution) -> Any:
 
 def plain(config: Mapping[str, Any]) -> dict[str, Any]:
     """A config made flat, by dotted names; its lists as text."""
-    return {n.replace("/", "."): _plain_value(v) for n, v in flat(config).items()}
+    return {name: _plain_value(value) for name, value in flat(config, ".").items()}
 
 
 def _plain_value(value: Any) -> Any:
     if isinstance(value, int) and abs(value) > _EXACT:
         return float(value)
     return json.dumps(value) if isinstance(value, list | tuple | Mapping) else value
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)

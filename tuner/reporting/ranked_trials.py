@@ -52,6 +52,11 @@ class RankedTrials:
     outside: int = 0
 
     @property
+    def label(self) -> str:
+        """The metric, safe in figures."""
+        return escaped(self.objective.metric)
+
+    @property
     def varying(self) -> list[str]:
         """The hyperparameters of at least two values, in the order in which trials have them."""
         names = dict.fromkeys(name for trial in self.trials for name in trial.params)
@@ -174,7 +179,7 @@ class Importance:
     high: float
 
 
-def importances(ranked: RankedTrials, *, seed: int = 0) -> list[Importance]:
+def importances(ranked: RankedTrials) -> list[Importance]:
     """Each varying hyperparameter's importance, the greatest first; [] for fewer than 10 trials.
 
     PED-ANOVA (Watanabe et al., IJCAI 2023; in Optuna): what distinguishes the best tenth of the
@@ -185,7 +190,7 @@ def importances(ranked: RankedTrials, *, seed: int = 0) -> list[Importance]:
     trials, names, objective = ranked.trials, ranked.varying, ranked.objective
     if len(trials) < FEWEST or not names:
         return []
-    chance = random.Random(seed)
+    chance = random.Random(0)
     with quiet_optuna():  # it warns of few trials; the spread shows what that means
         shares = _shares(trials, names, objective)
         resamples = [chance.choices(trials, k=len(trials)) for _ in range(_RESAMPLES)]

@@ -77,23 +77,22 @@ class Report:
     @property
     def failures(self) -> list[dict[str, Any]]:
         """Of each kind, the most frequent first: how many, the first one's message, all ids."""
-        kinds: dict[str, list[tuple[str, TrialRecord]]] = {}
-        for trial in self.results.trials.values():
-            if trial.error is not None:
-                kinds.setdefault(trial.error.kind, []).append((trial.error.message, trial))
-        return [
-            {
-                "kind": kind,
-                "count": len(failed),
-                "first": {
-                    "trial_id": failed[0][1].trial_id,
-                    "after_epoch": failed[0][1].last_epoch,
-                    "message": failed[0][0],
-                },
-                "trial_ids": [trial.trial_id for _, trial in failed],
-            }
-            for kind, failed in sorted(kinds.items(), key=lambda item: -len(item[1]))
-        ]
+        told = []
+        for kind, failed in self.results.failures.items():
+            first, message = failed[0]
+            told.append(
+                {
+                    "kind": kind,
+                    "count": len(failed),
+                    "first": {
+                        "trial_id": first.trial_id,
+                        "after_epoch": first.last_epoch,
+                        "message": message,
+                    },
+                    "trial_ids": [trial.trial_id for trial, _ in failed],
+                }
+            )
+        return told
 
     @property
     def provenance(self) -> dict[str, Any]:

@@ -18,13 +18,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tuner.record.events import (
-    EXPERIMENT_STARTED,
-    RESULT,
-    TRIAL_ENDED,
-    TRIAL_STARTED,
-    Event,
-)
+from tuner.record.events import EXPERIMENT_STARTED, RESULT, TRIAL_ENDED, TRIAL_STARTED, Event
 from tuner.record.files import make_folder
 from tuner.record.history import History, TrialRecord
 from tuner.reporting import event_file
@@ -50,7 +44,6 @@ class TensorBoardWriter:
         self._metric = spec.objective.metric
         self._history = history
         self._files: dict[str, Path] = {}
-        self._records = event_file.Records()
         self._seed = spec.constants["seed"]
         columns = columns_of(_space_with_seed(spec))
         self._summaries = Summaries(spec.name, columns, metric_columns(spec))
@@ -82,8 +75,8 @@ class TensorBoardWriter:
         contents = self._summaries.of_trial(
             config, trial.status, started=trial.started, ended=trial.ended
         )
-        data = self._records.version(time=trial.started)
-        data += self._records.plugin_data(PLUGIN, contents, time=trial.started)
+        data = event_file.version_record(time=trial.started)
+        data += event_file.plugin_record(PLUGIN, contents, time=trial.started)
         event_file.replace(self._run(trial.trial_id) / HPARAMS, data)
 
     def _report(self, event: Event) -> None:
@@ -95,7 +88,7 @@ class TensorBoardWriter:
         data = b""
         if trial_id not in self._files:
             data = self._begin(trial_id, epoch, event["time"])
-        data += self._records.scalars(scalars, step=epoch, time=event["time"])
+        data += event_file.scalars_record(scalars, step=epoch, time=event["time"])
         event_file.append(self._files[trial_id], data)
 
     def _begin(self, trial_id: str, epoch: int, time: float) -> bytes:
@@ -103,10 +96,10 @@ class TensorBoardWriter:
         run = self._run(trial_id)
         files = {path.name for path in run.iterdir() if path.name.startswith(event_file.PREFIX)}
         file = run / event_file.file_name(time)
-        data = b"" if file.exists() else self._records.version(time=time)
+        data = b"" if file.exists() else event_file.version_record(time=time)
         if files - {HPARAMS}:
             # Takes back points from this step on, had the run before got further than its journal.
-            data += self._records.restart(step=epoch, time=time)
+            data += event_file.restart_record(step=epoch, time=time)
         self._files[trial_id] = file
         return data
 

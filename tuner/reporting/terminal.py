@@ -30,11 +30,8 @@ if TYPE_CHECKING:
 
 _LINE_EVERY_S = 30.0
 _BEST_EVERY_S = 10.0  # in a fast search each of the first trials may be the best so far
-_RUNNING_LINES, _FAILURES, _WARNINGS = (
-    8,
-    2,
-    3,
-)  # lines at most, so that the view fits a small terminal
+# Lines at most, so that the view fits a small terminal
+_RUNNING_LINES, _FAILURES, _WARNINGS = 8, 2, 3
 _WIDTH = 80
 _SHOWN = (RUNNING, COMPLETED, STOPPED, FAILED, INTERRUPTED)
 

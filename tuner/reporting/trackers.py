@@ -17,14 +17,7 @@ from typing import Any
 
 from tuner import ray_compat
 from tuner.errors import UsageError
-from tuner.record.events import (
-    FAILED,
-    INTERRUPTED,
-    RESULT,
-    TRIAL_ENDED,
-    TRIAL_STARTED,
-    Event,
-)
+from tuner.record.events import FAILED, INTERRUPTED, RESULT, TRIAL_ENDED, TRIAL_STARTED, Event
 from tuner.record.history import History
 from tuner.spec.experiment import ExperimentSpec
 

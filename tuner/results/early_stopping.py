@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from tuner.record.events import STOPPED
@@ -78,9 +78,7 @@ class Savings:
             "saved_share": self.share,
             "saved_cpu_hours": self.cpu_hours,
             "saved_gpu_hours": self.gpu_hours,
-            "rungs": [
-                {"epoch": r.epoch, "reached": r.reached, "stopped": r.stopped} for r in self.rungs
-            ],
+            "rungs": [asdict(rung) for rung in self.rungs],
             "stopped": [
                 {"trial_id": s.trial_id, "epoch": s.epoch, "time": s.time} for s in self.stops
             ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from math import fsum
 from typing import NamedTuple
@@ -52,13 +51,9 @@ def occupancy_of(history: History) -> Occupancy:
     """The slots of a search: each run is put into the first one that is free when it starts."""
     free_at: list[float] = []
     stays = []
-    for trial_id, run in _by_start(history):
+    runs = [(trial.trial_id, run) for trial in history.trials.values() for run in trial.runs]
+    for trial_id, run in sorted(runs, key=lambda entry: (entry[1].started, int(entry[0]))):
         slot = next((s for s, time in enumerate(free_at) if time <= run.started), len(free_at))
         free_at[slot : slot + 1] = [run.ended]
         stays.append(Stay(slot, trial_id, run))
     return Occupancy(len(free_at), tuple(stays), fsum(run.duration_s for run in history.runs))
-
-
-def _by_start(history: History) -> Iterable[tuple[str, Run]]:
-    runs = [(trial.trial_id, run) for trial in history.trials.values() for run in trial.runs]
-    return sorted(runs, key=lambda entry: (entry[1].started, int(entry[0])))

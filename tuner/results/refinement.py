@@ -11,6 +11,7 @@ import yaml
 
 from tuner.errors import UsageError
 from tuner.places import default_storage, local
+from tuner.plain_values import flat
 from tuner.record.history import TrialRecord
 from tuner.results.results import Results
 from tuner.results.selection import score_of
@@ -122,7 +123,7 @@ def narrowed(space: Space, configs: Sequence[Mapping[str, Value]]) -> dict[str, 
             if not math.isnan(u_D[d])
         ]
         if not isinstance(domain, Choice):
-            return _region(domain, [_at(config, place.path) for config, _ in active])
+            return _region(domain, [flat(config, ".")[place.path] for config, _ in active])
         chosen = {domain.number_at(u) for _, u in active}
         options = (
             transform(option, narrow, place.branch(number))
@@ -134,13 +135,6 @@ def narrowed(space: Space, configs: Sequence[Mapping[str, Value]]) -> dict[str, 
         return replace(domain, values=tuple(options))
 
     return transform(space, narrow)
-
-
-def _at(config: Mapping[str, Value], path: str) -> Value:
-    value: Value = config
-    for name in path.split("."):
-        value = value[name]
-    return value
 
 
 def _region(domain: Domain, values: Sequence[float]) -> Numeric:

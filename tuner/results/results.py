@@ -6,7 +6,6 @@ It reads experiment.json as plain JSON and the journal, and runs nothing that it
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Collection
 from contextlib import suppress
 from functools import cached_property
@@ -128,6 +127,15 @@ class Results:
         """The names of all metrics that any trial reported, sorted."""
         reports = (report for trial in self.trials.values() for report in trial.results)
         return sorted({name for report in reports for name in report.metrics})
+
+    @property
+    def failures(self) -> dict[str, list[tuple[TrialRecord, str]]]:
+        """The failed trials, each with its message, by kind of failure; the most frequent first."""
+        kinds: dict[str, list[tuple[TrialRecord, str]]] = {}
+        for trial in self.trials.values():
+            if trial.error is not None:
+                kinds.setdefault(trial.error.kind, []).append((trial, trial.error.message))
+        return dict(sorted(kinds.items(), key=lambda pair: -len(pair[1])))
 
     def trial(self, trial_id: str) -> TrialRecord:
         """The trial of this id, leading zeros optional; UsageError if there is none."""
@@ -289,8 +297,7 @@ class Results:
     def _why_unusable(self, metric: str) -> str:
         if not self.trials:
             return "no trial has started"
-        kinds = Counter(t.error.kind for t in self.trials.values() if t.error)
-        reasons = [f"{count} failed ({kind})" for kind, count in kinds.most_common()]
+        reasons = [f"{len(failed)} failed ({kind})" for kind, failed in self.failures.items()]
         silent = sum(t.status != FAILED and not t.values(metric) for t in self.trials.values())
         if silent:
             reasons.append(f"{silent} without a value of {metric!r}")

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from tuner.errors import UsageError
+from tuner.plain_values import flat, is_number
 from tuner.record.files import write_file
 from tuner.record.history import TrialRecord
 from tuner.results.selection import best_epoch
@@ -70,21 +71,6 @@ def write_table(frame: pd.DataFrame, path: Path | str) -> Path:
     return path
 
 
-def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested mappings as one, names joined by /.
-
-    >>> flat({"lr": 0.1, "augment": {"shift": 2}})
-    {'lr': 0.1, 'augment/shift': 2}
-    """
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            found |= flat(value, f"{prefix}{name}/")
-        else:
-            found[f"{prefix}{name}"] = value
-    return found
-
-
 def _trial_row(trial: TrialRecord, objective: Objective, seed: int | None) -> dict[str, Any]:
     last: dict[str, float] = {}
     for report in trial.results:
@@ -95,7 +81,7 @@ def _trial_row(trial: TrialRecord, objective: Objective, seed: int | None) -> di
         "trial_id": trial.trial_id,
         "status": trial.status,
         "seed": trial.trained_with(seed),
-        **flat(trial.config, "config/"),
+        **{f"config/{name}": value for name, value in flat(trial.config).items()},
         **{f"last/{name}": value for name, value in last.items()},
         **({f"best/{name}": value for name, value in best.metrics.items()} if best else {}),
         "best_epoch": epoch,
@@ -115,14 +101,10 @@ def _columns(
 
 
 def _of_one_type(column: pd.Series[Any]) -> pd.Series[Any]:
-    kinds = {"number" if _is_number(v) else type(v).__name__ for v in column.dropna()}
+    kinds = {"number" if is_number(v) else type(v).__name__ for v in column.dropna()}
     if kinds <= {"number"} or kinds <= {"str"} or kinds <= {"bool"}:
         return column
     return column.map(json.dumps, na_action="ignore")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def summary_html(name: str, standing: str, frame: pd.DataFrame, metric: str, *, trials: int) -> str:

@@ -13,7 +13,8 @@ from tuner.errors import TunerError
 class StopRequest:
     """Whether the search is to end before its trials do, and why: a `signal`, or an `error`.
 
-    As a context it takes over SIGINT, SIGTERM and SIGHUP; a second signal is not held back.
+    As a context it takes over SIGINT, SIGTERM and SIGHUP; a second signal is not held back. A
+    SIGHUP that is ignored stays ignored, so that `nohup` works.
     """
 
     _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -36,7 +37,9 @@ class StopRequest:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self._handlers = {s: signal.signal(s, self._on_signal) for s in self._SIGNALS}
+            is_nohup = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+            taken = [s for s in self._SIGNALS if not (is_nohup and s == signal.SIGHUP)]
+            self._handlers = {s: signal.signal(s, self._on_signal) for s in taken}
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -7,7 +7,6 @@ importing the trainable or looking at the machine is checked here; `tuner.planni
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,7 +23,7 @@ from pydantic import (
 )
 
 from tuner.errors import Fault, SpecError
-from tuner.places import local, url_of
+from tuner.places import default_storage, local, url_of
 from tuner.settings_base import MAX_COUNT, FaultsError, Settings, parse
 from tuner.spec.schedulers import Scheduler, default_scheduler
 from tuner.spec.sections import Confirms, Objective, Resources, Timeouts, read_logs
@@ -41,7 +40,6 @@ __all__ = [
     "Timeouts",
     "build_spec",
     "check_name",
-    "default_storage",
     "override",
     "read_mapping",
     "read_value",
@@ -67,11 +65,6 @@ def _path(text: str) -> str:
     if not text or "\0" in text or not text.isprintable():
         raise FaultsError(Fault("", "must be a path of printable characters", text))
     return text
-
-
-def default_storage() -> str:
-    """The folder that holds experiments: $TUNER_STORAGE, else `results` where you stand."""
-    return os.environ.get("TUNER_STORAGE") or "./results"
 
 
 def _dotted(raw: object) -> object:

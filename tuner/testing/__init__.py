@@ -1,8 +1,10 @@
 """Contracts for what users bring: inherit one in a test, and its tests run on your class.
 
-LearnerContract         repeats with its seed, goes on from a checkpoint bit for bit
-StrictLearnerContract   and shares no state, so that several can train in one process
-SearcherContract        suggests within bounds, repeats with its seed, survives any report
+LearnerContract           repeats with its seed, goes on from a checkpoint bit for bit
+StrictLearnerContract     and shares no state, so that several can train in one process
+SearcherContract          suggests within bounds, repeats with its seed, survives any report
+LearningSearcherContract  and learns from results, and goes on the same from its state
+DatasetContract           has the shape, the splits and the pixel statistics that it declares
 
 They need pytest, and the searchers' Hypothesis: pip install 'tuner[testing]'.
 """
@@ -15,13 +17,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from tuner.testing.dataset_contract import DatasetContract
     from tuner.testing.learner_contract import LearnerContract, StrictLearnerContract
-    from tuner.testing.searcher_contract import SearcherContract
+    from tuner.testing.searcher_contract import LearningSearcherContract, SearcherContract
 
-__all__ = ["LearnerContract", "SearcherContract", "StrictLearnerContract"]
+__all__ = [
+    "DatasetContract",
+    "LearnerContract",
+    "LearningSearcherContract",
+    "SearcherContract",
+    "StrictLearnerContract",
+]
 
 _MODULES = {
+    "DatasetContract": "tuner.testing.dataset_contract",
     "LearnerContract": "tuner.testing.learner_contract",
+    "LearningSearcherContract": "tuner.testing.searcher_contract",
     "SearcherContract": "tuner.testing.searcher_contract",
     "StrictLearnerContract": "tuner.testing.learner_contract",
 }

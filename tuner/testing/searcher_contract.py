@@ -1,6 +1,6 @@
 """What every searcher must do: a searcher's test inherits it and says how one is made.
 
-class TestMySearch(SearcherContract):
+class TestMySearch(LearningSearcherContract):
     def make(self, space=SPACE, **settings):
         return MySearch(space, **{"metric": "loss", "mode": "min", **settings})
 """
@@ -78,10 +78,10 @@ def play(
 class SearcherContract:
     """Inherit, define `make`, and every test below runs on your searcher."""
 
-    trials = 16  # enough for the model to be asked
+    trials = 16  # enough for a model to be asked
 
     def make(self, space: dict[str, Any] | None = SPACE, **settings: Any) -> Any:
-        """A new searcher of "loss" and "min", unless `settings` differ."""
+        """A new searcher over `space`; settings: `seed`, and `forbid` as in a spec."""
         raise NotImplementedError
 
     def test_is_a_searcher(self) -> None:
@@ -107,22 +107,6 @@ class SearcherContract:
             value = math.nan if number % 5 == 4 else float(number % 7)
             search.on_trial_complete(str(number), {"loss": value, "training_iteration": 1})
 
-    def test_takes_space_and_objective_from_tune(self) -> None:
-        from ray import tune
-
-        search = self.make(None, metric=None, mode=None, seed=1)
-        space = {"lr": tune.loguniform(1e-4, 1), "layers": tune.randint(1, 9), "fixed": 3}
-        assert search.set_search_properties("loss", "min", space)
-        assert all(1e-4 <= c["lr"] <= 1 for c in play(search, 0, self.trials))
-        assert not search.set_search_properties("loss", "min", space)
-
-    def test_learns(self) -> None:
-        for sign, mode in ((1, "min"), (-1, "max")):
-            search = self.make(seed=2, mode=mode)
-            configs = play(search, 0, 40, loss=lambda c, s=sign: s * loss_of(c))
-            early, late = map(loss_of, configs[:10]), map(loss_of, configs[25:])
-            assert sum(early) / 10 > sum(late) / 15
-
     def test_same_seed_same_configs_in_another_process(self) -> None:
         file = inspect.getfile(type(self))
         code = (
@@ -137,25 +121,6 @@ class SearcherContract:
         mine = play(self.make(seed=7), 0, self.trials)
         assert json.loads(other.stdout.splitlines()[-1]) == mine
         assert play(self.make(seed=8), 0, self.trials) != mine
-
-    def test_goes_on_the_same_from_its_state(self, tmp_path: Any) -> None:
-        original = self.make(seed=3)
-        before = play(original, 0, self.trials)
-        original.save(str(tmp_path / "state"))
-        json.loads((tmp_path / "state").read_text())
-        restored = self.make(seed=99)
-        restored.restore(str(tmp_path / "state"))
-        pickled = pickle.loads(pickle.dumps(original))
-        other = self.make(None, metric=None, mode=None)
-        other.set_state(json.loads(json.dumps(original.get_state())))
-        replayed = self.make(seed=3)
-        for number, config in enumerate(before):
-            replayed.take_trial(f"{number:05d}", config)
-            result = {"loss": loss_of(config), "training_iteration": 1}
-            replayed.on_trial_complete(f"{number:05d}", result)
-        after = play(original, self.trials, 3)
-        for copy in (restored, pickled, other, replayed):
-            assert play(copy, self.trials, 3) == after
 
     def test_survives_what_trials_report(self) -> None:
         search = self.make(seed=4)
@@ -174,29 +139,10 @@ class SearcherContract:
             search.on_trial_complete("unknown", result)
         play(search, self.trials, 3)
 
-    def test_failed_trials_are_avoided(self) -> None:
-        search = self.make({"x": "uniform(0, 1)"}, seed=5)
-        tries = []
-        for number in range(60):
-            x = search.suggest(str(number))["x"]
-            tries.append(x)
-            bad = x > 0.5  # the best would lie there
-            result = None if bad else {"loss": -x, "training_iteration": 1}
-            search.on_trial_complete(str(number), result, error=bad)
-        late = tries[30:]
-        assert sum(x > 0.5 for x in late) < 0.6 * len(late)
-
-    def test_a_lost_trial_is_neither_waited_for_nor_held_against_its_config(self) -> None:
-        search = self.make({"x": "choice([1, 2])"}, seed=6)
-        first, _ = search.suggest("a"), search.suggest("b")
-        assert search.suggest("c") == Searcher.FINISHED
-        search.on_trial_complete("a", None)
-        assert search.suggest("d") == first
-
     def test_many_at_a_time_are_all_different(self) -> None:
         search = self.make(seed=7)
         play(search, 0, self.trials)
-        live = [json.dumps(search.suggest(f"live{i}"), sort_keys=True) for i in range(16)]
+        live = [json.dumps(search.suggest(str(100 + i)), sort_keys=True) for i in range(16)]
         assert len(set(live)) == 16
 
     def test_a_finite_space_is_given_out_once(self) -> None:
@@ -219,6 +165,68 @@ class SearcherContract:
         given_out = [search.suggest(str(i)) for i in range(5)]
         assert given_out[4] == Searcher.FINISHED
         assert all(config["a"] != 2 and config["b"] != "x" for config in given_out[:4])
+
+
+class LearningSearcherContract(SearcherContract):
+    """What a searcher that learns from results does beside.
+
+    Its `make` is given `metric`, `mode` and `points_to_evaluate`, too, and makes a searcher of
+    "loss" and "min" unless they differ.
+    """
+
+    def test_takes_space_and_objective_from_tune(self) -> None:
+        from ray import tune
+
+        search = self.make(None, metric=None, mode=None, seed=1)
+        space = {"lr": tune.loguniform(1e-4, 1), "layers": tune.randint(1, 9), "fixed": 3}
+        assert search.set_search_properties("loss", "min", space)
+        assert all(1e-4 <= c["lr"] <= 1 for c in play(search, 0, self.trials))
+        assert not search.set_search_properties("loss", "min", space)
+
+    def test_learns(self) -> None:
+        for sign, mode in ((1, "min"), (-1, "max")):
+            search = self.make(seed=2, mode=mode)
+            configs = play(search, 0, 40, loss=lambda c, s=sign: s * loss_of(c))
+            early, late = map(loss_of, configs[:10]), map(loss_of, configs[25:])
+            assert sum(early) / 10 > sum(late) / 15
+
+    def test_goes_on_the_same_from_its_state(self, tmp_path: Any) -> None:
+        original = self.make(seed=3)
+        before = play(original, 0, self.trials)
+        original.save(str(tmp_path / "state"))
+        json.loads((tmp_path / "state").read_text())
+        restored = self.make(seed=99)
+        restored.restore(str(tmp_path / "state"))
+        pickled = pickle.loads(pickle.dumps(original))
+        other = self.make(None, metric=None, mode=None)
+        other.set_state(json.loads(json.dumps(original.get_state())))
+        replayed = self.make(seed=3)
+        for number, config in enumerate(before):
+            replayed.take_trial(f"{number:05d}", config)
+            result = {"loss": loss_of(config), "training_iteration": 1}
+            replayed.on_trial_complete(f"{number:05d}", result)
+        after = play(original, self.trials, 3)
+        for copy in (restored, pickled, other, replayed):
+            assert play(copy, self.trials, 3) == after
+
+    def test_failed_trials_are_avoided(self) -> None:
+        search = self.make({"x": "uniform(0, 1)"}, seed=5)
+        tries = []
+        for number in range(60):
+            x = search.suggest(str(number))["x"]
+            tries.append(x)
+            bad = x > 0.5  # the best would lie there
+            result = None if bad else {"loss": -x, "training_iteration": 1}
+            search.on_trial_complete(str(number), result, error=bad)
+        late = tries[30:]
+        assert sum(x > 0.5 for x in late) < 0.6 * len(late)
+
+    def test_a_lost_trial_is_neither_waited_for_nor_held_against_its_config(self) -> None:
+        search = self.make({"x": "choice([1, 2])"}, seed=6)
+        first, _ = search.suggest("a"), search.suggest("b")
+        assert search.suggest("c") == Searcher.FINISHED
+        search.on_trial_complete("a", None)
+        assert search.suggest("d") == first
 
     def test_points_come_first_and_what_they_lack_is_drawn(self) -> None:
         adam = {"name": "adam", "beta": 0.85, "more": {"eps": 1e-8}}

@@ -8,7 +8,6 @@ import shutil
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +15,10 @@ from tuner.errors import CheckpointError, StorageError
 from tuner.places import shown
 from tuner.record.checkpoints import sha256_of
 from tuner.record.folder import ExperimentFolder
+from tuner.record.history import CheckpointRecord
 from tuner.trial.state import fault_of_state, foreign_value
 
 STATE_FILE = "state.pt"
-
-
-@dataclass(frozen=True, slots=True)
-class SavedCheckpoint:
-    """A checkpoint as the journal has it: `path` is relative to the experiment's folder."""
-
-    epoch: int
-    path: str
-    sha256: str
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 class CheckpointStore:
@@ -47,7 +35,7 @@ class CheckpointStore:
         self._fetched: list[Path] = []
         self._has_loaded = False  # a state that this process has saved
 
-    def save(self, epoch: int, state: dict[str, Any]) -> SavedCheckpoint:
+    def save(self, epoch: int, state: dict[str, Any]) -> CheckpointRecord:
         """Write a Learner's `state`; it appears under its name only when it is whole.
 
         The first one is loaded again at once, since a kill would be too late to learn that it
@@ -67,7 +55,7 @@ class CheckpointStore:
                 self._has_loaded = True
             return self._publish(epoch, partial, path)
 
-    def adopt(self, epoch: int, directory: Path) -> SavedCheckpoint:
+    def adopt(self, epoch: int, directory: Path) -> CheckpointRecord:
         """Copy the files of a `directory` that a plain function saved; raises as `save` does."""
         path = self._folder / str(epoch)
         partial = path.with_name(f"{epoch}.partial")
@@ -95,12 +83,12 @@ class CheckpointStore:
         while self._fetched:
             self._experiment.drop_copy(self._fetched.pop())
 
-    def _publish(self, epoch: int, partial: Path, path: Path) -> SavedCheckpoint:
+    def _publish(self, epoch: int, partial: Path, path: Path) -> CheckpointRecord:
         digest = sha256_of(partial)
         os.replace(partial, path)
         self._experiment.upload(path)
         self._experiment.drop_copy(path)
-        return SavedCheckpoint(epoch, path.relative_to(self._experiment.path).as_posix(), digest)
+        return CheckpointRecord(epoch, path.relative_to(self._experiment.path).as_posix(), digest)
 
 
 def _check_loadable(path: Path, state: dict[str, Any]) -> None:

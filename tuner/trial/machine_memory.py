@@ -11,8 +11,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -31,16 +31,14 @@ _GONE_S = 5.0
 _GROUP = Path("/sys/fs/cgroup")
 
 
-@contextmanager
 def watched(
     notes: Path, pids: Callable[[], Iterable[int]], memory: Memory | None = None
-) -> Iterator[None]:
+) -> AbstractContextManager[None]:
     """Within it, one of the workers among the processes `pids` is ended when memory gets short.
 
     `notes` is the folder of the notes; `memory` measures the machine, as `free_and_all` does.
     """
-    with background.running(partial(_watch, notes, pids, memory or free_and_all)):
-        yield
+    return background.running(partial(_watch, notes, pids, memory or free_and_all))
 
 
 def free_and_all() -> tuple[int, int]:

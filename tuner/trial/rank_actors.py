@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import psutil
 import ray
@@ -15,14 +15,11 @@ from ray.util.placement_group import get_current_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from tuner import ray_compat
-from tuner.trial.checkpoint_store import SavedCheckpoint
+from tuner.record.history import CheckpointRecord
 from tuner.trial.context import Assignment, TrialContext
 from tuner.trial.recycling import why_not_again
 from tuner.trial.trial_log import TrialLog
 from tuner.trial.worker import Worker
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 _SETTLE_S = 2.0  # how long the other ranks may take to report what they saw of a failure
 _END_S = 10.0  # how long a killed rank may take to be gone
@@ -48,17 +45,13 @@ def use_interface_of(address: str) -> None:
             return
 
 
-def _survives_exit(method: Callable[P, R]) -> Callable[P, R]:
+@contextmanager
+def _survives_exit() -> Iterator[None]:
     """Turn a SystemExit of the Learner, which would end the actor, into the trial's failure."""
-
-    @wraps(method)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return method(*args, **kwargs)
-        except SystemExit as error:
-            raise RuntimeError(f"SystemExit: {error.code}") from error
-
-    return wrapped
+    try:
+        yield
+    except SystemExit as error:
+        raise RuntimeError(f"SystemExit: {error.code}") from error
 
 
 class _Rank:
@@ -79,19 +72,19 @@ class _Rank:
         use_interface_of(ray.util.get_node_ip_address())
         self._worker.join(host, port)
 
-    @_survives_exit
+    @_survives_exit()
     def begin(self, assignment: Assignment) -> None:
         name = "log.txt" if self._rank == 0 else f"log.rank{self._rank}.txt"
         self._log = TrialLog(self._context.folder, f"trials/{assignment.trial_id}/{name}")
         self._log.__enter__()
         self._worker.begin(assignment)
 
-    @_survives_exit
+    @_survives_exit()
     def step(self) -> object:
         report = self._worker.step()
         return report if self._rank == 0 else None
 
-    def save(self, epoch: int) -> SavedCheckpoint | None:
+    def save(self, epoch: int) -> CheckpointRecord | None:
         return self._worker.save(epoch)
 
     def end(self) -> float:
@@ -128,9 +121,9 @@ class RankGroup:
         report = self._all("step", timeout_s=self._context.report_timeout_s)[0]
         return report
 
-    def save(self, epoch: int) -> SavedCheckpoint:
+    def save(self, epoch: int) -> CheckpointRecord:
         """Let rank 0 write the checkpoint; what is in it may come from all of them."""
-        saved: SavedCheckpoint = self._all("save", epoch)[0]
+        saved: CheckpointRecord = self._all("save", epoch)[0]
         return saved
 
     def end(self) -> float:

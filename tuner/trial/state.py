@@ -37,10 +37,7 @@ def weights_of(state: Mapping[str, Any]) -> list[tuple[str, Tensor]]:
 
 
 def with_weights(state: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Any]:
-    """`state` with the tensors that `weights_of` lists replaced; KeyError if one is missing.
-
-    Everything else is as in `state`.
-    """
+    """`state` with the tensors that `weights_of` lists replaced; KeyError if one is missing."""
     model = state.get("model")
     if isinstance(model, dict):
         return {**state, "model": _replaced(model, weights)}

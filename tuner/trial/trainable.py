@@ -22,7 +22,8 @@ from ray.tune.trainable.function_trainable import FunctionTrainable
 from tuner import ray_compat
 from tuner.errors import StorageError
 from tuner.record.folder import ExperimentFolder
-from tuner.trial.checkpoint_store import CheckpointStore, SavedCheckpoint
+from tuner.record.history import CheckpointRecord
+from tuner.trial.checkpoint_store import CheckpointStore
 from tuner.trial.context import Assignment, TrialContext, with_trial_seed
 from tuner.trial.failures import Failure, WorkerSpentError, check_report, failure_of
 from tuner.trial.loading import load_trainable
@@ -151,7 +152,7 @@ class _Trial(Trainable):
     def _recorded(
         self,
         report: object,
-        save: Callable[[int], SavedCheckpoint | None],
+        save: Callable[[int], CheckpointRecord | None],
         memory: Mapping[str, float],
     ) -> dict[str, Any]:
         """The result for Ray of an epoch's report, with the checkpoint that `save` writes."""
@@ -165,7 +166,7 @@ class _Trial(Trainable):
         metrics = {**memory, **metrics}
         saved = save(self._epoch)
         done = self._context.epochs is not None and self._epoch >= self._context.epochs
-        journaled = {"metrics": metrics, "checkpoint": saved.as_dict() if saved else None}
+        journaled = {"metrics": metrics, "checkpoint": saved._asdict() if saved else None}
         return {**metrics, "training_iteration": self._epoch, "done": done, REPORT: journaled}
 
 
@@ -195,7 +196,7 @@ class LearnerTrial(_Trial):
         try:
             super().cleanup()
         finally:
-            if self._workers is not None:
+            if isinstance(self._workers, RankGroup):
                 self._workers.close()
 
 
@@ -243,7 +244,7 @@ class FunctionTrial(_Trial, FunctionTrainable):
             return dict(raw)
         return self._recorded(reported, self._save, {})
 
-    def _save(self, epoch: int) -> SavedCheckpoint | None:
+    def _save(self, epoch: int) -> CheckpointRecord | None:
         folder = ray_compat.saved_by_function(self)
         if folder is None:
             return None

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Self, TextIO
 
-from tuner.errors import StorageError
+from tuner.errors import StorageError, translate_error
 from tuner.places import shown
 from tuner.record.folder import ExperimentFolder
 from tuner.trial import log_writer
@@ -47,12 +47,10 @@ class TrialLog:
         self._upload()
 
     def __enter__(self) -> Self:
-        try:
+        with translate_error(StorageError, f"cannot write {shown(self._path)}", of=OSError):
             self._experiment.fetch(self._name)  # what was written before, on whichever machine
             self._experiment.make_folder(self._path.parent)
             file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        except OSError as error:
-            raise StorageError(f"cannot write {shown(self._path)}: {error.strerror}") from error
         end, self._pipe = os.pipe()
         if hasattr(fcntl, "F_SETPIPE_SZ"):
             fcntl.fcntl(self._pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
@@ -88,61 +86,53 @@ class TrialLog:
             print(f"this log stays in {self._path}: {error.strerror}")
 
 
-class _Writer:
-    """The worker's end of the connection to its log writer."""
-
-    def __init__(self) -> None:
-        self._socket, other = socket.socketpair()
-        self._socket.settimeout(_PATIENCE_S)
-        command = [sys.executable, "-I", "-S", log_writer.__file__, str(other.fileno())]
-        with other:
-            starter = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                pass_fds=[other.fileno()],
-                start_new_session=True,
-            )
-        starter.wait()  # it leaves the writer behind, which is nobody's child
-
-    def open(self, pipe: int, file: int) -> None:
-        """Let it copy what comes out of `pipe` to `file`."""
-        socket.send_fds(self._socket, [log_writer.OPEN], [pipe, file])
-        self._wait()
-
-    def catch_up(self) -> None:
-        """Return when everything written so far is in its file."""
-        self._socket.sendall(log_writer.CATCH_UP)
-        self._wait()
-
-    def _wait(self) -> None:
-        try:
-            answer = self._socket.recv(1)
-        except TimeoutError:  # a trial must not hang with its storage
-            answer = b""
-        if not answer:
-            raise ConnectionError("the process that writes the trials' logs is gone")
-
-
 @cache
-def _writer() -> _Writer:
-    return _Writer()
+def _writer() -> socket.socket:
+    """The connection to this process's log writer, which is started for it."""
+    ours, other = socket.socketpair()
+    ours.settimeout(_PATIENCE_S)
+    command = [sys.executable, "-I", "-S", log_writer.__file__, str(other.fileno())]
+    with other:
+        starter = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=[other.fileno()],
+            start_new_session=True,
+        )
+    starter.wait()  # it leaves the writer behind, which is nobody's child
+    return ours
+
+
+def _ask_writer(request: bytes, *fds: int) -> None:
+    """Return when the log writer has done what is requested.
+
+    Raises ConnectionError where it is gone, or does not answer: a trial must not hang with its
+    storage. The next request is then a new writer's.
+    """
+    try:
+        socket.send_fds(_writer(), [request], fds)
+        answer = _writer().recv(1)
+    except (ConnectionError, TimeoutError):
+        answer = b""
+    if not answer:
+        _writer.cache_clear()
+        raise ConnectionError("the process that writes the trials' logs is gone")
 
 
 def _open_in_writer(pipe: int, file: int) -> None:
+    """Let it copy what comes out of `pipe` to `file`."""
     try:
-        _writer().open(pipe, file)
+        _ask_writer(log_writer.OPEN, pipe, file)
     except ConnectionError:  # it was killed
-        _writer.cache_clear()
-        _writer().open(pipe, file)
+        _ask_writer(log_writer.OPEN, pipe, file)
 
 
 def _catch_up() -> None:
-    try:
-        _writer().catch_up()
-    except ConnectionError:  # it was killed: what it had not written is lost
-        _writer.cache_clear()
+    """Return when everything written so far is in its file."""
+    with suppress(ConnectionError):  # it was killed: what it had not written is lost
+        _ask_writer(log_writer.CATCH_UP)
 
 
 def _stream(fd: int) -> TextIO:

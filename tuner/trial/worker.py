@@ -10,7 +10,8 @@ import socket
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from tuner.trial.checkpoint_store import CheckpointStore, SavedCheckpoint, load_state
+from tuner.record.history import CheckpointRecord
+from tuner.trial.checkpoint_store import CheckpointStore, load_state
 from tuner.trial.context import Assignment, TrialContext, with_trial_seed
 from tuner.trial.learner import Learner
 from tuner.trial.loading import load_trainable
@@ -66,7 +67,7 @@ class Worker:
         report = self._learner.step()
         return report, self._watch.end()
 
-    def save(self, epoch: int) -> SavedCheckpoint | None:
+    def save(self, epoch: int) -> CheckpointRecord | None:
         """Write the Learner's state as the checkpoint of `epoch`, on rank 0; None on the others."""
         assert self._learner is not None
         state = self._learner.state_dict()
@@ -76,10 +77,6 @@ class Worker:
         """Drop the Learner; MiB that the process keeps of its trials, as `Leftovers` counts it."""
         self._learner = None
         return self._leftovers.clear()
-
-    def close(self) -> None:
-        """End the worker: nothing of it stays."""
-        self.end()
 
     def open_rendezvous(self, host: str) -> int:
         """Rank 0: the port on `host` at which the ranks meet; the system chooses a free one."""

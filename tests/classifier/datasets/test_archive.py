@@ -1,6 +1,7 @@
 """A data set's file in a data folder. What CIFAR-10's is: test_cifar10."""
 
 import hashlib
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -96,6 +97,15 @@ def test_arrives_whole(archive, folder, capsys):
     assert (folder / archive.name).read_bytes() == CONTENT
     assert sorted(path.name for path in folder.iterdir()) == [".played.tar.lock", "played.tar"]
     assert capsys.readouterr().out == ""
+
+
+def test_all_users_of_a_folder_that_is_shared_can_read_it(archive, folder):
+    before = os.umask(0o022)
+    try:
+        archive.fetch(folder)
+    finally:
+        os.umask(before)
+    assert (folder / archive.name).stat().st_mode & 0o777 == 0o644
 
 
 def test_a_wrong_md5_leaves_nothing(archive, folder):

@@ -8,6 +8,11 @@ from sklearn.datasets import load_digits
 
 from tuner.classifier.catalog import DATASETS
 from tuner.classifier.datasets import digits
+from tuner.testing.dataset_contract import DatasetContract
+
+
+class TestDigits(DatasetContract):
+    info = DATASETS["digits"]
 
 
 @pytest.fixture(scope="module")
@@ -34,23 +39,3 @@ def test_loading_does_not_import_scikit_learn():
     )
     out = run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "False"
-
-
-def test_the_catalog_describes_it(arrays):
-    info = DATASETS["digits"]
-    size = info.image_size
-    assert arrays.images_NHWC.shape[1:] == (size, size, info.channels)
-    assert {name: len(rows) for name, rows in arrays.splits.items()} == {
-        "train": info.train,
-        "validation": info.validation,
-        "test": info.test,
-    }
-    assert len(np.unique(arrays.labels_N)) == info.num_classes
-    assert arrays.images_NHWC.mean() / 255 == pytest.approx(info.mean[0], abs=1e-4)
-    assert arrays.images_NHWC.std() / 255 == pytest.approx(info.std[0], abs=1e-4)
-
-
-def test_split_seed_changes_the_split_and_nothing_else(arrays):
-    other = digits.load(Path("unused"), split_seed=1)
-    assert not np.array_equal(other.splits["test"], arrays.splits["test"])
-    assert np.array_equal(other.images_NHWC, arrays.images_NHWC)

@@ -10,10 +10,10 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from tuner.search.searchers import _bayesopt as bayesopt
 from tuner.search.searchers._bayesopt import BayesOpt, informative_epochs
 from tuner.search.searchers._learning import LearningSearch
-from tuner.testing.searcher_contract import SPACE, SearcherContract, play
+from tuner.testing.searcher_contract import SPACE, LearningSearcherContract, play
 
 
-class TestBayesOpt(SearcherContract):
+class TestBayesOpt(LearningSearcherContract):
     def make(self, space: Any = SPACE, **settings: Any) -> LearningSearch:
         options = {"metric": "loss", "mode": "min", "startup": 8, **settings}
         return LearningSearch(BayesOpt(), space, **options)

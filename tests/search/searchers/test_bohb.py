@@ -7,7 +7,7 @@ import pytest
 
 from tuner.search.searchers._learning import LearningSearch
 from tuner.search.searchers.bohb import BOHB
-from tuner.testing.searcher_contract import SPACE, SearcherContract
+from tuner.testing.searcher_contract import SPACE, LearningSearcherContract
 
 
 def bohb(space: Any, *, random_share: float = 0.05, **settings: Any) -> LearningSearch:
@@ -15,7 +15,7 @@ def bohb(space: Any, *, random_share: float = 0.05, **settings: Any) -> Learning
     return LearningSearch(model, space, **{"metric": "loss", "mode": "min", **settings})
 
 
-class TestBOHB(SearcherContract):
+class TestBOHB(LearningSearcherContract):
     def make(self, space: Any = SPACE, **settings: Any) -> LearningSearch:
         return bohb(space, **settings)
 

@@ -6,10 +6,10 @@ import numpy as np
 
 from tuner.search.searchers._learning import LearningSearch
 from tuner.search.searchers.hyperopt import TPE
-from tuner.testing.searcher_contract import SPACE, SearcherContract
+from tuner.testing.searcher_contract import SPACE, LearningSearcherContract
 
 
-class TestHyperOpt(SearcherContract):
+class TestHyperOpt(LearningSearcherContract):
     def make(self, space: Any = SPACE, **settings: Any) -> LearningSearch:
         model = TPE(gamma=0.1, candidates=64)
         return LearningSearch(model, space, **{"metric": "loss", "mode": "min", **settings})

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import DataError
+from tuner.record.files import replace_file
 
 CHUNK_BYTES = 4 << 20
 TIMEOUT_S = 30.0
@@ -82,7 +82,7 @@ class Archive:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / f".{self.name}.lock"):
             if self.is_missing(folder):
-                self._write(folder / self.name, chunks(), origin)
+                replace_file(folder / self.name, lambda new: self._write(new, chunks(), origin))
 
     def chunks(self, folder: Path) -> Iterator[bytes]:
         """The file in `folder`, at most CHUNK_BYTES at a time. Raises OSError."""
@@ -91,23 +91,15 @@ class Archive:
                 yield chunk
 
     def _write(self, path: Path, chunks: Iterable[bytes], origin: str) -> None:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        partial = Path(name)
         digest = _md5()
-        try:
-            with os.fdopen(handle, "wb") as out:
-                for chunk in chunks:
-                    out.write(chunk)
-                    digest.update(chunk)
-                out.flush()
-                os.fsync(out.fileno())
-            if (md5 := digest.hexdigest()) != self.md5:
-                raise DataError(
-                    f"{origin} has MD5 {md5}, published is {self.md5}: nothing was kept"
-                )
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+        with path.open("wb") as out:
+            for chunk in chunks:
+                out.write(chunk)
+                digest.update(chunk)
+            out.flush()
+            os.fsync(out.fileno())
+        if (md5 := digest.hexdigest()) != self.md5:
+            raise DataError(f"{origin} has MD5 {md5}, published is {self.md5}: nothing was kept")
 
     def _downloaded(self) -> Iterator[bytes]:
         from urllib.request import urlopen

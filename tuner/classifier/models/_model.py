@@ -18,6 +18,12 @@ Norm = Literal["batch", "group"]
 Width = Annotated[int, Field(ge=1, le=4096, description="channels of the first layer")]
 
 
+class NormSettings(Settings):
+    """All that there is to choose of a residual network of fixed depth and widths."""
+
+    norm: Norm = "batch"
+
+
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
     """How a model is built, the hyperparameters that are its own, and the images it takes.

@@ -8,15 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tuner.classifier.models._model import ModelInfo, Norm
-from tuner.settings_base import Settings
+from tuner.classifier.models._model import ModelInfo, NormSettings
 
 if TYPE_CHECKING:
     from torch import nn
-
-
-class Hyperparameters(Settings):
-    norm: Norm = "batch"
 
 
 def build(*, in_channels: int, num_classes: int, norm: str) -> nn.Module:
@@ -33,4 +28,4 @@ def build(*, in_channels: int, num_classes: int, norm: str) -> nn.Module:
     )
 
 
-MODEL = ModelInfo(build, Hyperparameters, smallest=16, layers=13)
+MODEL = ModelInfo(build, NormSettings, smallest=16, layers=13)

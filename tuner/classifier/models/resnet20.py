@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tuner.classifier.models._model import ModelInfo, Norm
-from tuner.settings_base import Settings
+from tuner.classifier.models._model import ModelInfo, NormSettings
 
 if TYPE_CHECKING:
     from torch import nn
-
-
-class Hyperparameters(Settings):
-    norm: Norm = "batch"
 
 
 def build(*, in_channels: int, num_classes: int, norm: str) -> nn.Module:
@@ -29,4 +24,4 @@ def build(*, in_channels: int, num_classes: int, norm: str) -> nn.Module:
     )
 
 
-MODEL = ModelInfo(build, Hyperparameters, smallest=8, layers=14)
+MODEL = ModelInfo(build, NormSettings, smallest=8, layers=14)

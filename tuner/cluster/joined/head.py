@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -196,13 +196,10 @@ class Heartbeat:
         return now - self.missing_since >= (self.refused_s if refused else self.silent_s)
 
 
-@contextmanager
-def watched(head: str) -> Iterator[None]:
+def watched(head: str) -> AbstractContextManager[None]:
     """Within it, the loss of the head at HOST:PORT is told on stderr and ends this process."""
-    reason = f"the cluster's head at {head} is gone"
-    on_loss = partial(daemons.exit_process, reason)
-    with background.running(partial(watch, head, Heartbeat(), on_loss)):
-        yield
+    on_loss = partial(daemons.exit_process, f"the cluster's head at {head} is gone")
+    return background.running(partial(watch, head, Heartbeat(), on_loss))
 
 
 def watch(

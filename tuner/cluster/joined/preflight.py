@@ -1,8 +1,4 @@
-"""Asks every node of a cluster whether a search can run there, before there is a folder.
-
-Neither a path says whether its folder is shared, nor a URL whether a node may use it. So a file is
-written to the storage here, which a task on each node must find and answer with one of its own.
-"""
+"""Asks every node of a cluster whether a search can run there, before there is a folder."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ Whoever watches a beat measures how long it stands still, so that clocks need no
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ PATIENCE_S = 15.0  # with a beat that stands still
 _SKEW_S = 60.0  # that a clock may be off, where one look must do
 
 _FOLDER = "lock"
+_NAME = re.compile(r"lock/(\d+)\.json")
 _RELEASED = "released"
 
 
@@ -76,8 +78,8 @@ class Lease:
 
 def newest(objects: Objects) -> Holder | None:
     """The newest generation of the experiment; None before the first."""
-    numbers = [_number(name) for name in objects.names(_FOLDER) if name.endswith(".json")]
-    generation = max((number for number in numbers if number is not None), default=None)
+    matches = (_NAME.fullmatch(name) for name in objects.names(_FOLDER))
+    generation = max((int(match[1]) for match in matches if match), default=None)
     if generation is None:
         return None
     lock = _document(objects.read(_lock(generation)))
@@ -111,19 +113,18 @@ def acquire(
     *,
     warn: Callable[[str], object],
     sleep: Callable[[float], object] = time.sleep,
-    patience_s: float = PATIENCE_S,
 ) -> Lease:
     """Become the driver of the experiment.
 
     Raises UsageError if there is another one, and as `Objects.check_create` does.
 
     at: called once nobody else drives; returns how many bytes the journal has. warn: called if it
-    takes a while until a silent driver counts as dead. sleep, patience_s: for tests.
+    takes a while until a silent driver counts as dead.
     """
     objects.check_create()
     holder = newest(objects)
     if holder is not None:
-        _await_end(objects, holder, warn, sleep, patience_s)
+        _await_end(objects, holder, warn, sleep)
     generation = holder.generation + 1 if holder else 1
     lock = {"owner": this_owner(), "processes": processes_here(), "at": at()}
     data = json.dumps(lock).encode()
@@ -140,16 +141,15 @@ def _await_end(
     holder: Holder,
     warn: Callable[[str], object],
     sleep: Callable[[float], object],
-    patience_s: float,
 ) -> None:
-    """Return when the holder has let go, or has been silent for `patience_s`."""
+    """Return when the holder has let go, or has been silent for PATIENCE_S."""
     first = _last_beat(objects, holder.generation)
     if first == _RELEASED or holder.is_gone:
         return
     who = owner_in_words(holder.owner)
-    warn(f"{objects.url} is held by {who}; waiting {patience_s:g} s to see whether it is alive")
+    warn(f"{objects.url} is held by {who}; waiting {PATIENCE_S:g} s to see whether it is alive")
     waited = 0.0
-    while waited < patience_s:
+    while waited < PATIENCE_S:
         sleep(BEAT_S / 2)
         waited += BEAT_S / 2
         beat = _last_beat(objects, holder.generation)
@@ -181,8 +181,3 @@ def _lock(generation: int) -> str:
 
 def _beat(generation: int) -> str:
     return f"{_FOLDER}/{generation:06}.beat"
-
-
-def _number(name: str) -> int | None:
-    digits = name.rpartition("/")[2].removesuffix(".json")
-    return int(digits) if digits.isdecimal() else None

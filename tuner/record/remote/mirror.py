@@ -1,7 +1,8 @@
 """The copies that this machine keeps of experiments in an object store.
 
 What is read is fetched when it is asked for; what is written is uploaded by whoever wrote it. None
-of this does anything for an experiment that lies in a folder of its own.
+of this does anything for an experiment that lies in a folder of its own. A store that cannot be
+read or written raises UsageError; of `fetch` and `upload`, which try for a minute, OSError.
 """
 
 from __future__ import annotations
@@ -10,16 +11,16 @@ import logging
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
 from threading import Event
 from uuid import uuid4
 
 from tuner import background
-from tuner.errors import JournalError, UsageError
+from tuner.errors import UsageError, translate_error
 from tuner.places import url_of
-from tuner.record.files import DOCUMENTS, EXPERIMENT, JOURNAL
+from tuner.record.files import DOCUMENTS, EXPERIMENT, JOURNAL, replace_file
 from tuner.record.remote import lease, segments
 from tuner.record.remote.objects import Objects, patiently
 
@@ -36,10 +37,7 @@ def objects_of(folder: Path) -> Objects | None:
 
 
 def names_in(root: Path) -> list[str] | None:
-    """The experiments of the store that `root` is a copy of; None if it is no copy.
-
-    Raises UsageError if the store cannot be read.
-    """
+    """The experiments of the store that `root` is a copy of; None if it is no copy."""
     objects = objects_of(root)
     if objects is None:
         return None
@@ -72,8 +70,7 @@ def is_held_elsewhere(folder: Path) -> bool:
 def create(folder: Path, document: bytes) -> bool:
     """Create a new experiment in the store; False if its name is taken.
 
-    Removes what an earlier experiment of that name has left in the copy. Raises UsageError if the
-    store cannot be written.
+    Removes what an earlier experiment of that name has left in the copy.
     """
     objects = objects_of(folder)
     if objects is None:
@@ -90,20 +87,23 @@ def refresh(folder: Path) -> None:
     """Fetch the experiment's documents and its journal into the copy `folder`.
 
     If the journal here is ahead of the store's it stays: a driver was killed on this machine before
-    it uploaded the rest. Do not call it while a driver of this machine writes the journal. Raises
-    UsageError if the store cannot be read.
+    it uploaded the rest. Do not call it while a driver of this machine writes the journal.
     """
+    from filelock import FileLock
+
     objects = objects_of(folder)
     if objects is None:
         return
-    with store_errors(objects), _one_at_a_time(folder):
-        for name in DOCUMENTS:
-            try:
-                objects.download(name, folder / name)
-            except FileNotFoundError:
-                (folder / name).unlink(missing_ok=True)
-        if (folder / EXPERIMENT).exists():
-            _refresh_journal(objects, folder)
+    with store_errors(objects):
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / ".refreshing"):  # one process at a time
+            for name in DOCUMENTS:
+                try:
+                    objects.download(name, folder / name)
+                except FileNotFoundError:
+                    (folder / name).unlink(missing_ok=True)
+            if (folder / EXPERIMENT).exists():
+                _refresh_journal(objects, folder)
 
 
 def _refresh_journal(objects: Objects, folder: Path) -> None:
@@ -113,9 +113,7 @@ def _refresh_journal(objects: Objects, folder: Path) -> None:
     remote = segments.fetch(objects, known=known if known[1] == len(local) else (0, 0))
     whole = local[: remote.start] + remote.data
     if not local.startswith(whole):
-        partial = path.with_suffix(".partial")
-        partial.write_bytes(whole)
-        partial.replace(path)
+        replace_file(path, lambda partial: partial.write_bytes(whole))
     elif not path.exists():
         path.touch()
     note.write_text(f"{remote.generation} {len(whole)}")
@@ -130,10 +128,7 @@ def _known(note: Path) -> tuple[int, int]:
 
 
 def fetch(path: Path) -> None:
-    """Fetch the file or folder at `path` if it is missing here and the store has it.
-
-    It appears whole or not at all. Raises OSError if the store fails for a minute.
-    """
+    """Fetch the file or folder at `path`, whole, if it is missing here and the store has it."""
     if os.path.exists(path) or (objects := objects_of(path)) is None:
         return
     base, _, name = objects.url.rpartition("/")
@@ -153,7 +148,7 @@ def fetch(path: Path) -> None:
 
 
 def upload(path: Path) -> None:
-    """Upload the file or folder at `path`. Raises OSError if the store fails for a minute."""
+    """Upload the file or folder at `path`."""
     objects = objects_of(path.parent)
     if objects is None:
         return
@@ -176,7 +171,7 @@ def drop_copy(path: Path) -> None:
 def event_files_synced(folder: Path) -> Iterator[None]:
     """Within it TensorBoard's event files are fetched, at once and every half a minute.
 
-    Raises UsageError if the store cannot be read at the beginning.
+    Only the first time raises, where the store cannot be read.
     """
     fetch_event_files(folder)
 
@@ -192,10 +187,7 @@ def event_files_synced(folder: Path) -> Iterator[None]:
 
 
 def fetch_event_files(folder: Path) -> None:
-    """Fetch the event files of TensorBoard that have changed.
-
-    Raises UsageError if the store cannot be read.
-    """
+    """Fetch the event files of TensorBoard that have changed."""
     objects = objects_of(folder)
     if objects is None:
         return
@@ -207,22 +199,6 @@ def fetch_event_files(folder: Path) -> None:
                 objects.download(name, path)
 
 
-@contextmanager
-def store_errors(objects: Objects) -> Iterator[None]:
+def store_errors(objects: Objects) -> AbstractContextManager[None]:
     """Turn what the store refuses into a UsageError."""
-    try:
-        yield
-    except JournalError:
-        raise
-    except OSError as error:
-        raise UsageError(f"cannot reach {objects.url}: {error.strerror}") from error
-
-
-@contextmanager
-def _one_at_a_time(folder: Path) -> Iterator[None]:
-    """Let only one process at a time refresh the copy."""
-    from filelock import FileLock
-
-    folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / ".refreshing"):
-        yield
+    return translate_error(UsageError, f"cannot reach {objects.url}", of=OSError)

@@ -6,16 +6,16 @@ is an OSError with the store's own message.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from tuner.errors import UsageError
+from tuner.errors import UsageError, reason_of
+from tuner.record.files import replace_file
 
 T = TypeVar("T")
 
@@ -129,22 +129,14 @@ class Objects:
 
     def download(self, name: str, path: Path) -> None:
         """Write an object to `path`, whole or not at all; FileNotFoundError if there is none."""
-        partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with _os_errors():
-                self._system.get_file(self._path(name), str(partial))
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
+        with _os_errors():
+            replace_file(path, lambda new: self._system.get_file(self._path(name), str(new)))
 
     def remove(self, name: str) -> None:
         """Remove an object, or all below a folder of that name; it may be missing."""
-        with _os_errors():
-            try:
-                self._system.rm(self._path(name), recursive=True)
-            except FileNotFoundError:
-                return
+        with _os_errors(), suppress(FileNotFoundError):
+            self._system.rm(self._path(name), recursive=True)
 
     def _is_there(self, name: str) -> bool:
         try:  # fsspec's own `isfile` is False if the store fails, too
@@ -206,10 +198,6 @@ def _os_errors() -> Iterator[None]:
     except OSError as error:
         if error.strerror:
             raise
-        raise type(error)(error.errno or 0, _in_a_line(error)) from error
+        raise type(error)(error.errno or 0, reason_of(error)) from error
     except Exception as error:
-        raise OSError(0, _in_a_line(error)) from error
-
-
-def _in_a_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+        raise OSError(0, reason_of(error)) from error

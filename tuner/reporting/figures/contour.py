@@ -9,7 +9,6 @@ from itertools import combinations
 from optuna import visualization
 
 from tuner.reporting.figures._figure import BLACK, Drawing, Variant, figure
-from tuner.reporting.ranked_trials import escaped
 from tuner.reporting.report import Report
 
 _LEADING = 3  # hyperparameters, and so many pairs of them
@@ -32,7 +31,7 @@ def draw(report: Report, pair: tuple[str, str]) -> Drawing:
         return "Nothing to show: no trials have both, each with at least two values.", None
     ranked = replace(report.ranked, trials=together, fence=None, outside=0)
     study = ranked.study(_MOST_TRIALS)
-    plot = visualization.plot_contour(study, [x, y], target_name=escaped(ranked.objective.metric))
+    plot = visualization.plot_contour(study, [x, y], target_name=ranked.label)
     plot.update_traces(
         colorscale=_SCALE,
         reversescale=ranked.objective.sign < 0,  # its least value is the darkest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from optuna import visualization
 
 from tuner.reporting.figures._figure import BLUE, GREY, Drawing, figure
-from tuner.reporting.ranked_trials import NO_TRIALS, escaped
+from tuner.reporting.ranked_trials import NO_TRIALS
 from tuner.reporting.report import Report
 
 
@@ -15,9 +15,7 @@ def draw(report: Report) -> Drawing:
     ranked = report.ranked
     if not ranked.trials:
         return NO_TRIALS, None
-    plot = visualization.plot_optimization_history(
-        ranked.study(), target_name=escaped(ranked.objective.metric)
-    )
+    plot = visualization.plot_optimization_history(ranked.study(), target_name=ranked.label)
     plot.data[0].update(marker={"color": GREY, "size": 5, "opacity": 0.7}, name="a trial's best")
     if len(plot.data) > 1:
         plot.data[1].update(line={"color": BLUE, "width": 2.5, "shape": "hv"}, name="best so far")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from optuna import visualization
 
 from tuner.reporting.figures._figure import Drawing, figure
-from tuner.reporting.ranked_trials import escaped
 from tuner.reporting.report import Report
 
 _MOST_LINES = 150
@@ -20,9 +19,7 @@ def draw(report: Report) -> Drawing:
         return ranked.why_nothing(), None
     names = order[:_MOST_AXES]
     study = ranked.study(_MOST_LINES)
-    plot = visualization.plot_parallel_coordinate(
-        study, names, target_name=escaped(ranked.objective.metric)
-    )
+    plot = visualization.plot_parallel_coordinate(study, names, target_name=ranked.label)
     caption = [
         "Each line is a trial, the darker the better: where the dark lines run together on an "
         "axis, that hyperparameter matters.",

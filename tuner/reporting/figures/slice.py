@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from optuna import visualization
 
+from tuner.plain_values import is_number
 from tuner.reporting.figures._figure import BLUE, Drawing, Variant, figure
-from tuner.reporting.ranked_trials import RankedTrials, escaped
+from tuner.reporting.ranked_trials import RankedTrials
 from tuner.reporting.report import Report
 from tuner.wording import joined, number
 
@@ -27,7 +28,7 @@ def draw(report: Report, name: str) -> Drawing:
     """A point for each trial; the caption says where the best ones lie."""
     ranked = report.ranked
     study = ranked.study(_MOST_POINTS)
-    plot = visualization.plot_slice(study, [name], target_name=escaped(ranked.objective.metric))
+    plot = visualization.plot_slice(study, [name], target_name=ranked.label)
     plot.update_traces(
         marker={"color": BLUE, "showscale": False, "size": 7, "opacity": 0.7, "line": {"width": 0}}
     )
@@ -39,7 +40,7 @@ def _where_best(ranked: RankedTrials, name: str) -> str:
     """Where the best tenth of the trials lie, at least 3 of them."""
     values = ranked.values_of(name)
     best = values[: max(3, len(values) // _BEST)]
-    numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in best)
+    numeric = all(map(is_number, best))
     different = sorted(set(best)) if numeric else list(dict.fromkeys(best))
     if numeric and (len(different) == len(best) or len(different) > _MOST_LISTED):
         where = f"between {number(different[0])} and {number(different[-1])}"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from tuner.search.searchers._learning import Model
     from tuner.spec.sections import Objective
-    from tuner.spec.strategies import ModelSettings
+    from tuner.spec.strategies import ModelSettings, SearchSettings
 
 
 def numbered_searcher(
@@ -26,6 +26,15 @@ def numbered_searcher(
     from tuner.search.searchers._numbered import NumberedSearch
 
     return NumberedSearch(strategy, config_of, seeds)
+
+
+def distinct_searcher(
+    settings: SearchSettings, seed: int, first: Callable[[int], dict[str, Any]] | None = None
+) -> Searcher:
+    """The searcher that tries `first(k)` as config k, else draws; see `DistinctConfigs`."""
+    from tuner.search.searchers._distinct import DistinctConfigs
+
+    return numbered_searcher(settings.strategy, DistinctConfigs(settings, seed, first))
 
 
 def learning_searcher(

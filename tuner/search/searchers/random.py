@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal
 
-from tuner.errors import Fault, SpecError
-from tuner.search.searchers import numbered_searcher
-from tuner.space.constraints import Constraints
-from tuner.space.domains import space_size
-from tuner.space.grid import MAX_LISTED, allowed_cells, every_value
-from tuner.space.spaces import config_at, config_key
+from tuner.search.searchers import distinct_searcher
 from tuner.spec.strategies import SearchSettings
 
 if TYPE_CHECKING:
     from ray.tune.search import Searcher
-
-_MAX_DRAWS = 10_000  # that may be forbidden, of a space too large to be listed
-_DRAWS = 100  # that may repeat before the configs that are left are listed
 
 
 class RandomSettings(SearchSettings):
@@ -30,65 +22,4 @@ SETTINGS = RandomSettings
 
 def build(settings: RandomSettings, seed: int, **_: Any) -> Searcher:
     """The searcher of these settings; config k depends on k, the seed and the space alone."""
-    return numbered_searcher("random", RandomConfigs(settings, seed))
-
-
-class RandomConfigs:
-    """Config k of a random search; None behind the last one of a finite space."""
-
-    def __init__(self, settings: RandomSettings, seed: int) -> None:
-        self._space = settings.space
-        self._seed = seed
-        self._size = space_size(settings.space)
-        self._constraints = Constraints(settings.forbid)
-        self._drawn: list[dict[str, Any]] = []  # configs 0, 1, ... of a finite space
-        self._keys: set[str] = set()  # of the drawn ones
-        self._left: list[dict[str, Any]] | None = None  # the last few, shuffled, once listed
-
-    def __call__(self, number: int) -> dict[str, Any] | None:
-        if self._size is None:
-            return self._draw_new(number, _MAX_DRAWS) or self._nothing_left()
-        while len(self._drawn) <= number:
-            config = self._next(len(self._drawn))
-            if config is None:
-                return None
-            self._drawn.append(config)
-            self._keys.add(config_key(config))
-        return self._drawn[number]
-
-    def _next(self, number: int) -> dict[str, Any] | None:
-        """A config of a finite space that was not drawn yet; None where none is left."""
-        assert self._size is not None
-        if self._size > MAX_LISTED:
-            return self._draw_new(number, _MAX_DRAWS) or self._nothing_left()
-        if self._left is None:
-            if config := self._draw_new(number, _DRAWS):
-                return config
-            self._left = self._list_left(number)
-        return self._left.pop() if self._left else None
-
-    def _draw_new(self, number: int, draws: int) -> dict[str, Any] | None:
-        """The first of so many draws that is allowed and was not drawn before."""
-        for attempt in range(draws):
-            config = self._draw(number, attempt)
-            if config_key(config) not in self._keys and self._constraints.allow(config):
-                return config
-        return None
-
-    def _draw(self, number: int, attempt: int) -> dict[str, Any]:
-        import numpy as np  # a spec imports this module and needs no arrays
-
-        rng = np.random.default_rng((self._seed, number, attempt))
-        return config_at(self._space, lambda _: rng.random())
-
-    def _list_left(self, number: int) -> list[dict[str, Any]]:
-        import numpy as np
-
-        allowed = allowed_cells(self._space, every_value, self._constraints)
-        left = [config for config in allowed if config_key(config) not in self._keys]
-        order = np.random.default_rng((self._seed, number)).permutation(len(left))
-        return [left[i] for i in order]
-
-    def _nothing_left(self) -> NoReturn:
-        fault = Fault("forbid", f"leaves nothing that {_MAX_DRAWS} random draws could find")
-        raise SpecError([fault], "the search")
+    return distinct_searcher(settings, seed)

@@ -1,0 +1,60 @@
+"""The contract of data sets catches one that is not as it declares.
+
+Those that ship inherit it in tests/classifier/datasets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tuner.classifier.datasets._dataset import DatasetInfo, ImageArrays
+from tuner.classifier.datasets.digits import DATASET, load
+from tuner.testing import DatasetContract
+
+
+def overlapping(folder: Path, *, split_seed: int) -> ImageArrays:
+    arrays = load(folder, split_seed=split_seed)
+    return replace(arrays, splits={**arrays.splits, "validation": arrays.splits["test"]})
+
+
+def unseeded(folder: Path, *, split_seed: int) -> ImageArrays:
+    return load(folder, split_seed=0)
+
+
+def one_class_short(folder: Path, *, split_seed: int) -> ImageArrays:
+    arrays = load(folder, split_seed=split_seed)
+    return replace(arrays, labels_N=np.minimum(arrays.labels_N, 8))
+
+
+@pytest.mark.parametrize(
+    ("info", "check"),
+    [
+        (replace(DATASET, image_size=9), "test_images_and_labels_are_of_the_declared_shape"),
+        (replace(DATASET, load=one_class_short), "test_every_class_is_in_every_split"),
+        (replace(DATASET, load=overlapping), "test_splits_are_disjoint_and_of_the_declared_sizes"),
+        (replace(DATASET, std=(0.5,)), "test_the_statistics_are_those_of_the_pixels"),
+    ],
+)
+def test_what_is_not_as_declared_is_caught(info: DatasetInfo, check: str, tmp_path: Path) -> None:
+    contract = contract_of(info)
+    with pytest.raises(AssertionError):
+        getattr(contract, check)(contract.load(tmp_path, split_seed=0))
+
+
+def test_a_split_without_its_seed_is_caught(tmp_path: Path) -> None:
+    contract = contract_of(replace(DATASET, load=unseeded))
+    with pytest.raises(AssertionError):
+        contract.test_the_seed_decides_the_split_and_nothing_else(
+            contract.load(tmp_path, split_seed=0), tmp_path
+        )
+
+
+def contract_of(info: DatasetInfo) -> Any:
+    contract = DatasetContract()
+    contract.info = info
+    return contract
