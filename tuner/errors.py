@@ -8,6 +8,7 @@
     ├── InterruptedSearchError a signal ended the search, which can be resumed       exit 128 + n
     └── ExperimentError        the experiment's own failure, not a trial's           exit 1
         ├── JournalError       a journal that is damaged or cannot be written
+        │   └── JournalLostError   its folder has gone, or another driver writes to it
         ├── CheckpointError    a checkpoint that is missing, damaged or not loadable
         ├── StorageError       the experiment's folder cannot be written: full, or read-only
         ├── DataError          a data set that cannot be had
@@ -94,6 +95,10 @@ class ExperimentError(TunerError):
 
 class JournalError(ExperimentError, ValueError):
     """A journal that cannot be read or written; names the file and the line."""
+
+
+class JournalLostError(JournalError):
+    """The journal of a search that runs is no longer its own: nothing more may be written."""
 
 
 class CheckpointError(ExperimentError, ValueError):

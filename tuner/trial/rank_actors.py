@@ -58,7 +58,7 @@ class _Rank:
     @_survives_exit()
     def begin(self, assignment: Assignment) -> None:
         name = "log.txt" if self._rank == 0 else f"log.rank{self._rank}.txt"
-        self._log = TrialLog(self._context.folder / "trials" / assignment.trial_id / name)
+        self._log = TrialLog(self._context.folder, f"trials/{assignment.trial_id}/{name}")
         self._log.__enter__()
         self._worker.begin(assignment)
 

@@ -106,7 +106,7 @@ class _Trial(Trainable):
         assignment = Assignment(**config)
         self._failure: Failure | None = None
         self._epoch = assignment.epoch
-        self._log = TrialLog(self._context.folder / "trials" / assignment.trial_id / "log.txt")
+        self._log = TrialLog(self._context.folder, f"trials/{assignment.trial_id}/log.txt")
         try:
             self._log.__enter__()
         except StorageError as error:
