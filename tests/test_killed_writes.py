@@ -10,14 +10,12 @@ came to.
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
 import traceback
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -28,6 +26,7 @@ from tuner.record.events import CHECKPOINT, EXPERIMENT_STARTED, RESULT, TRIAL_ST
 from tuner.record.folder import ExperimentFolder
 from tuner.record.history import fold
 from tuner.record.journal import Journal, read
+from tuner.record.local_sync import LocalSync
 from tuner.search.resuming import newest_checkpoint
 from tuner.search.retention import Retention
 from tuner.spec.sections import Objective
@@ -96,15 +95,15 @@ def write_on(folder, kind, chance):
         _die_after(rng.randrange(5_000))
     with Journal.open(folder) as journal:
         history = fold(read(folder))
-        retention = Retention(
-            folder, history, LOSS, remove=partial(shutil.rmtree, ignore_errors=True)
-        )
+        sync = LocalSync(folder)
+        retention = Retention(folder, history, LOSS, sync=sync)
 
         def append(kind, **fields):
             """Journal one event, and notify as a driver does."""
             event = journal.append(kind, **fields)
             history.apply(event)
             retention(event)
+            sync.flush(journal)
 
         append(EXPERIMENT_STARTED, resumed=True, owner=OWNER)
         epochs = {trial_id: came_to(folder, history, trial_id) for trial_id in TRIALS}

@@ -8,9 +8,11 @@
     ├── InterruptedSearchError a signal ended the search, which can be resumed       exit 128 + n
     └── ExperimentError        the experiment's own failure, not a trial's           exit 1
         ├── JournalError       a journal that is damaged or cannot be written
+        │   └── JournalLostError   its folder has gone, or another driver writes to it
         ├── CheckpointError    a checkpoint that is missing, damaged or not loadable
-        ├── StorageError   the experiment's folder cannot be written: full, or read-only
-        └── DataError          a data set that cannot be had
+        ├── StorageError       the experiment's folder cannot be written: full, or read-only
+        ├── DataError          a data set that cannot be had
+        └── UnknownRayError    a Ray that lacks what cannot be done without
 
 SpecError, UsageError, JournalError and CheckpointError are ValueErrors too: what is wrong is a
 value that was given. The command line turns `exit_code` into the process's in one place.
@@ -95,6 +97,10 @@ class JournalError(ExperimentError, ValueError):
     """A journal that cannot be read or written; names the file and the line."""
 
 
+class JournalLostError(JournalError):
+    """The journal of a search that runs is no longer its own: nothing more may be written."""
+
+
 class CheckpointError(ExperimentError, ValueError):
     """A checkpoint that is missing, does not match its sha256, or cannot be loaded."""
 
@@ -105,6 +111,10 @@ class StorageError(ExperimentError):
 
 class DataError(ExperimentError):
     """A data set that is neither on disk nor to be downloaded; names URL and folder."""
+
+
+class UnknownRayError(ExperimentError):
+    """A Ray of another version than was tried, which lacks what cannot be done without."""
 
 
 @contextmanager

@@ -7,11 +7,12 @@ import pytest
 
 from tuner import ray_compat
 from tuner.cluster import access
+from tuner.trial import interfaces
 
 
 @pytest.fixture(autouse=True)
 def nothing_set(monkeypatch):
-    for name in (access.AUTH_MODE, access.TOKEN, access.TOKEN_PATH, *access.INTERFACES):
+    for name in (access.AUTH_MODE, access.TOKEN, access.TOKEN_PATH, *interfaces.VARIABLES):
         monkeypatch.delenv(name, raising=False)
 
 

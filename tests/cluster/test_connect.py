@@ -28,7 +28,7 @@ GRPC = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # the first frame of a head
 class FakeRay(SimpleNamespace):
     """Remembers what it was asked; a daemon of its own outlives its shutdown."""
 
-    __version__ = "2.60.0"
+    __version__ = "2.60.1"  # as of one that lacks what was there in the Ray that was tried
 
     def __init__(self, *, connected=False, error=None):
         self.calls = []

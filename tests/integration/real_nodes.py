@@ -136,7 +136,7 @@ class Cluster:
     @property
     def foreign(self):
         """This process's environment without what belongs to a Ray that it has started."""
-        of_ours = ("RAY_", "TUNER_", "TUNE_", "PL_", "GLOO_", "NCCL_")
+        of_ours = ("RAY_", "TUNER_", "GLOO_", "NCCL_")
         return {k: v for k, v in os.environ.items() if not k.startswith(of_ours)}
 
     @property
@@ -216,10 +216,12 @@ class Cluster:
             socket.create_connection((host, int(port)), 1).close()
         except OSError:
             return 0
-        from tuner.ray_compat import living_nodes
-
         with self._joining():
-            return len(living_nodes(self.head, 60))
+            from ray._raylet import GcsClient
+            from ray.core.generated.gcs_pb2 import GcsNodeInfo
+
+            nodes = GcsClient(self.head).get_all_node_info(timeout=PATIENCE_S).values()
+            return sum(node.state == GcsNodeInfo.GcsNodeState.ALIVE for node in nodes)
 
     def close(self):
         for node in self.nodes.values():

@@ -6,6 +6,8 @@ import pytest
 import real_nodes
 from far_search import ended, reported, tuner, working_folder
 
+from tuner import ray_compat
+
 
 @pytest.fixture
 def cluster():
@@ -15,7 +17,9 @@ def cluster():
         yield made
 
 
-def test_a_search_runs_as_a_job_that_is_followed_and_listed(cluster, tmp_path):
+def test_a_search_runs_as_a_job_that_is_followed_and_listed(cluster, tmp_path, monkeypatch):
+    for name in ray_compat.FOR_WORKERS:  # they go with the job, and again with its driver
+        monkeypatch.setenv(name, ray_compat.SETTINGS[name])
     working = working_folder(tmp_path)
     (working / "open").touch()
 

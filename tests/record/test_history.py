@@ -192,6 +192,28 @@ def test_a_trial_that_fails_is_no_longer_the_best():
     assert applied(*stories, report(1, 2, acc=0.8)).best is None
 
 
+def test_an_epoch_that_was_run_again_has_the_metrics_of_the_weights_that_are_there():
+    path = {"path": "trials/00001/checkpoints/2/state.pt", "sha256": "0" * 64}
+    history = fold(
+        events(
+            BEGIN,
+            start(1),
+            report(1, 1, acc=0.5),
+            report(1, 2, acc=0.9),
+            start(2),
+            report(2, 1, acc=0.7),
+            RESUME,
+            start(1),
+            ("checkpoint", 1, {"epoch": 2, **path, "metrics": {"acc": 0.6}}),
+        ),
+        ACC,
+    )
+    trial = history.trials["00001"]
+    assert trial.values("acc") == [(1, 0.5), (2, 0.6)]
+    assert trial.best == Best(0.6, "00001", 2)
+    assert history.best == Best(0.7, "00002", 1)
+
+
 def test_a_failed_trial_that_goes_on_may_be_the_best_again():
     stories = [report(1, 1, acc=0.5), report(2, 1, acc=0.9), end(2, "failed", error=OOM), RESUME]
     assert applied(*stories).best == Best(0.5, "00001", 1)

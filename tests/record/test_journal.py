@@ -1,6 +1,8 @@
+import fcntl
 import json
 import os
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import OWNER, Clock, Writer
 
-from tuner.errors import JournalError, UsageError
+from tuner.errors import JournalError, JournalLostError, UsageError
 from tuner.owner import this_owner
 from tuner.record.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, RESULT, TRIAL_STARTED
 from tuner.record.files import JOURNAL
@@ -301,20 +303,59 @@ def test_a_full_disk_is_reported_and_leaves_no_partial_line(tmp_path):
     assert [event["epoch"] for event in read(tmp_path)] == [1, 2]
 
 
-def test_the_disk_is_synced_in_batches_and_at_the_end(tmp_path, monkeypatch):
+def test_the_disk_is_asked_for_what_is_new_alone(tmp_path, monkeypatch):
     synced = []
-    now = [100.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     with Journal.open(tmp_path) as journal:
         monkeypatch.setattr(os, "fsync", synced.append)
-        for epoch in range(1, 101):
-            now[0] += 0.1
+        for epoch in (1, 2):
             journal.append(RESULT, trial_id="00001", epoch=epoch, metrics={})
-        assert 8 <= len(synced) <= 10
-        count = len(synced)
+        assert not synced
+        journal.sync()
+        journal.sync()
+        assert len(synced) == 1
         journal.append(EXPERIMENT_ENDED, status="completed")
-        assert len(synced) == count + 1
-    assert len(synced) == count + 2
+        assert len(synced) == 2
+    assert len(synced) == 2
+
+
+@pytest.mark.parametrize("vanish", [shutil.rmtree, lambda folder: folder.rename(f"{folder}-2")])
+def test_nothing_is_written_to_a_folder_that_has_gone(tmp_path, vanish):
+    folder = tmp_path / "digits"
+    folder.mkdir()
+    with Journal.open(folder) as journal:
+        journal.append(EXPERIMENT_STARTED, resumed=False, owner=OWNER)
+        vanish(folder)
+        with pytest.raises(JournalLostError, match=r"digits was moved or removed .*THE-NEW"):
+            journal.append(EXPERIMENT_ENDED, status="completed")
+    assert not folder.exists()
+
+
+def test_of_two_drivers_whose_locks_do_not_hold_the_first_stops(tmp_path, monkeypatch):
+    monkeypatch.setattr(fcntl, "flock", lambda fd, how: None)
+    with Journal.open(tmp_path) as first:
+        first.append(EXPERIMENT_STARTED, resumed=False, owner=OWNER)
+        with Journal.open(tmp_path) as second:
+            second.append(EXPERIMENT_STARTED, resumed=True, owner={**OWNER, "host": "other"})
+            with pytest.raises(JournalLostError, match=r"by another driver, too.* pid 1 on other"):
+                first.append(EXPERIMENT_ENDED, status="completed")
+            with pytest.raises(JournalLostError):
+                first.check()
+            second.append(EXPERIMENT_ENDED, status="completed")
+    assert [event["event"] for event in read(tmp_path)] == [
+        EXPERIMENT_STARTED,
+        EXPERIMENT_STARTED,
+        EXPERIMENT_ENDED,
+    ]
+
+
+def test_a_driver_that_opens_while_the_first_writes_writes_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(fcntl, "flock", lambda fd, how: None)
+    with Journal.open(tmp_path) as first, Journal.open(tmp_path) as second:
+        first.append(EXPERIMENT_STARTED, resumed=False, owner=OWNER)
+        with pytest.raises(JournalLostError):
+            second.append(EXPERIMENT_STARTED, resumed=True, owner=OWNER)
+        first.append(EXPERIMENT_ENDED, status="completed")
+    assert len(list(read(tmp_path))) == 2
 
 
 def test_many_reports_are_read_and_folded_in_time(tmp_path):

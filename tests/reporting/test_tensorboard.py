@@ -55,6 +55,7 @@ def ended(number, status):
 
 def writer_of(folder, *, metric="val_accuracy", mode="max", earlier=(), space=None, **fields):
     """A writer for the classifier that ships, notified as a driver notifies its observers."""
+    folder.mkdir(parents=True, exist_ok=True)
     spec = build_spec(
         {
             "name": folder.name,

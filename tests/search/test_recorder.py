@@ -39,8 +39,8 @@ class Trials:
     def start(self, number):
         self.recorder.on_trial_start(0, [], trial(number))
 
-    def result(self, number, epoch, checkpoint=None):
-        report = {"metrics": {"val_loss": 1 / epoch}, "checkpoint": checkpoint}
+    def result(self, number, epoch, checkpoint=None, val_loss=None):
+        report = {"metrics": {"val_loss": val_loss or 1 / epoch}, "checkpoint": checkpoint}
         result = {"training_iteration": epoch, REPORT: report}
         self.recorder.on_trial_result(0, [], trial(number), result)
 
@@ -139,10 +139,15 @@ def test_an_epoch_that_is_run_again_is_not_journaled_again_but_its_checkpoint_is
     before.journal.close()
     trials = Trials(folder)
     trials.start(0)
-    trials.result(0, 3, {"epoch": 3, "path": "trials/00000/checkpoints/3/s", "sha256": "0" * 64})
-    trials.result(0, 4)
-    assert [e[0] for e in trials.events()[5:]] == ["trial_started", "checkpoint", "result"]
-    assert trials.events()[-1] == ("result", "00000", 4)
+    saved = {"epoch": 3, "path": "trials/00000/checkpoints/3/s", "sha256": "0" * 64}
+    trials.result(0, 3, saved, val_loss=0.25)
+    trials.result(0, 4, {**saved, "epoch": 4})
+    kinds = ["trial_started", "checkpoint", "result", "checkpoint"]
+    assert [e[0] for e in trials.events()[5:]] == kinds
+    assert trials.events()[-2] == ("result", "00000", 4)
+    again, first = [e for e in read(folder) if e["event"] == "checkpoint"]
+    assert again["metrics"] == {"val_loss": 0.25}
+    assert "metrics" not in first
 
 
 def test_a_trial_that_dies_before_it_starts_is_started_tried_again_and_failed(trials):

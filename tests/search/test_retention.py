@@ -2,7 +2,6 @@
 
 import shutil
 import tempfile
-from functools import partial
 from pathlib import Path
 
 from hypothesis import given
@@ -20,10 +19,14 @@ class Disk:
         self.folder = folder
         objective = Objective(metric="m", mode=mode)
         self.history = fold(earlier, objective)
-        self.retention = Retention(
-            folder, self.history, objective, remove=partial(shutil.rmtree, ignore_errors=True)
-        )
+        self.retention = Retention(folder, self.history, objective, sync=self)
         self.events = []
+
+    def saved(self, checkpoint):
+        assert checkpoint.is_relative_to(self.folder)
+
+    def remove(self, folder):
+        shutil.rmtree(folder, ignore_errors=True)
 
     def epoch(self, epoch, value, trial_id="00001"):
         self.event("result", trial_id, epoch, metrics={"m": value})
@@ -46,31 +49,41 @@ class Disk:
         return sorted(int(path.name) for path in folder.glob("*"))
 
 
-def test_the_newest_and_the_best_stay(tmp_path):
+def test_the_newest_two_and_the_best_stay(tmp_path):
     disk = Disk(tmp_path)
-    for epoch, value in enumerate([0.5, 0.2, 0.4, 0.3], start=1):
+    for epoch, value in enumerate([0.5, 0.2, 0.6, 0.4, 0.3], start=1):
         disk.epoch(epoch, value)
-    assert disk.there() == [2, 4]
-    disk.epoch(5, 0.1)
-    assert disk.there() == [5]
+    assert disk.there() == [2, 4, 5]
+    disk.epoch(6, 0.1)
+    assert disk.there() == [5, 6]
+
+
+def test_each_checkpoint_is_saved_before_those_that_it_replaces_are_removed(tmp_path):
+    calls = []
+    disk = Disk(tmp_path)
+    disk.saved = lambda path: calls.append(("saved", path.relative_to(tmp_path).parts[3]))
+    disk.remove = lambda path: calls.append(("removed", path.name))
+    for epoch in (1, 2, 3):
+        disk.epoch(epoch, 1 / epoch)
+    assert calls == [("saved", "1"), ("saved", "2"), ("saved", "3"), ("removed", "1")]
 
 
 @given(st.lists(st.floats(-9, 9), min_size=1, max_size=12), st.sampled_from(["min", "max"]))
-def test_at_most_two_stay_and_they_are_the_right_ones(values, mode):
+def test_at_most_three_stay_and_they_are_the_right_ones(values, mode):
     with tempfile.TemporaryDirectory() as folder:
         disk = Disk(Path(folder), mode=mode)
         for epoch, value in enumerate(values, start=1):
             disk.epoch(epoch, value)
         best = values.index(min(values) if mode == "min" else max(values)) + 1
-        assert disk.there() == sorted({best, len(values)})
+        assert disk.there() == sorted({best, len(values), max(1, len(values) - 1)})
 
 
 def test_trials_are_apart(tmp_path):
     disk = Disk(tmp_path)
-    for epoch in (1, 2):
+    for epoch in (1, 2, 3):
         disk.epoch(epoch, 1 / epoch, "00001")
         disk.epoch(epoch, epoch, "00002")
-    assert (disk.there("00001"), disk.there("00002")) == ([2], [1, 2])
+    assert (disk.there("00001"), disk.there("00002")) == ([2, 3], [1, 2, 3])
 
 
 def test_a_report_without_its_checkpoint_takes_nothing_away(tmp_path):
@@ -86,7 +99,7 @@ def test_a_resume_goes_on_with_what_the_run_before_kept(tmp_path):
         before.epoch(epoch, value)
     after = Disk(tmp_path, earlier=before.events)
     after.epoch(4, 0.3)
-    assert after.there() == [2, 4]
+    assert after.there() == [2, 3, 4]
 
 
 def test_a_trial_that_goes_back_keeps_what_it_writes_now(tmp_path):
@@ -100,12 +113,12 @@ def test_a_trial_that_goes_back_keeps_what_it_writes_now(tmp_path):
 
 def test_folders_of_a_plain_function_go_whole(tmp_path):
     disk = Disk(tmp_path)
-    for epoch in (1, 2):
+    for epoch in (1, 2, 3):
         path = f"trials/00001/checkpoints/{epoch}"
         (tmp_path / path / "sub").mkdir(parents=True)
         disk.event("result", "00001", epoch, metrics={"m": 1 / epoch})
         disk.event("checkpoint", "00001", epoch, path=path, sha256="0" * 64)
-    assert disk.there() == [2]
+    assert disk.there() == [2, 3]
 
 
 def test_a_path_outside_of_the_folder_is_never_removed(tmp_path):
@@ -113,7 +126,7 @@ def test_a_path_outside_of_the_folder_is_never_removed(tmp_path):
     outside.parent.mkdir()
     outside.write_text("x")
     disk = Disk(tmp_path / "digits")
-    for epoch, value in ((1, 0.5), (2, 0.2)):
+    for epoch, value in ((1, 0.5), (2, 0.2), (3, 0.1)):
         disk.event("result", "00001", epoch, metrics={"m": value})
         disk.event("checkpoint", "00001", epoch, path="../mine/precious.txt", sha256="0" * 64)
     assert outside.exists()
@@ -129,6 +142,7 @@ def test_nothing_but_a_checkpoint_of_a_trial_is_removed(tmp_path):
     for epoch, name in enumerate([*names, "trials/00001/checkpoints/9"], start=1):
         disk.event("result", "00001", epoch, metrics={"m": 1 / epoch})
         disk.event("checkpoint", "00001", epoch, path=name, sha256="0" * 64)
-    disk.event("checkpoint", "00001", 6, path="x", sha256="0" * 64)
+    for epoch in (6, 7):
+        disk.event("checkpoint", "00001", epoch, path="x", sha256="0" * 64)
     assert all((disk.folder / name).exists() for name in names)
     assert (disk.folder / "trials" / "00001" / "checkpoints" / "9").exists()

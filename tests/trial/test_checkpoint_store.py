@@ -1,10 +1,13 @@
 """A trial's checkpoints on the disk: whole or not there, and read without running code."""
 
+import collections
 import os
 import pickle
 import resource
 import zipfile
+from pathlib import Path
 
+import numpy
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,9 +15,14 @@ from hypothesis import strategies as st
 
 from tuner.errors import CheckpointError, StorageError
 from tuner.record.checkpoints import sha256_of
+from tuner.trial import checkpoint_store
 from tuner.trial.checkpoint_store import CheckpointStore, load_state
 
 STATE = {"model": {"w": torch.arange(3.0)}, "epoch": 2}
+
+
+class Foreign:
+    """What a user might put into a state."""
 
 
 @pytest.fixture
@@ -31,6 +39,31 @@ def test_a_state_comes_back(store, tmp_path):
     }
     state = load_state(tmp_path / saved.path, saved.sha256)
     assert torch.equal(state["model"]["w"], STATE["model"]["w"])
+
+
+@pytest.mark.parametrize(
+    ("state", "named"),
+    [
+        ({"a": 1.0, "best": numpy.float64(0.5)}, r"best is a numpy\.float64"),
+        ({"where": [{"x": Path("x")}]}, r"where\.0\.x is a pathlib\.PosixPath"),
+        ({"last": collections.deque([1])}, r"last is a collections\.deque"),
+        ({"f": Foreign()}, r"f is a .*Foreign; it may hold tensors, numbers, text"),
+    ],
+)
+def test_a_state_that_could_not_be_loaded_is_refused_at_its_first_save(
+    store, tmp_path, state, named
+):
+    with pytest.raises(CheckpointError, match=f"cannot be loaded again: {named}"):
+        store.save(1, state)
+    assert not list(tmp_path.rglob("*.p*"))
+
+
+def test_only_the_first_state_of_a_trial_is_loaded_again(store, monkeypatch):
+    loaded = []
+    monkeypatch.setattr(checkpoint_store, "load_state", lambda path, sha: loaded.append(path))
+    for epoch in (1, 2):
+        store.save(epoch, {"epoch": epoch})
+    assert len(loaded) == 1
 
 
 def test_saving_an_epoch_again_replaces_it(store, tmp_path):

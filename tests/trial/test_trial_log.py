@@ -22,7 +22,9 @@ MIB = 1 << 20
 
 @pytest.fixture
 def path(tmp_path):
-    return tmp_path / "trials" / "0" / "log.txt"
+    made = tmp_path / "trials" / "0" / "log.txt"
+    made.parent.mkdir(parents=True)
+    return made
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +43,7 @@ def streams_come_back():
 
 
 def test_everything_that_is_written_is_in_it_in_order(path):
-    with TrialLog(path):
+    with TrialLog(path.parent, path.name):
         print("python")
         print("half a line,", end=" ")
         print("and half a surrogate \ud800", file=sys.stderr)
@@ -56,16 +58,16 @@ def test_everything_that_is_written_is_in_it_in_order(path):
 
 
 def test_the_streams_come_back_after_an_exception_and_when_they_were_closed(path):
-    with pytest.raises(ValueError, match="x"), TrialLog(path):
+    with pytest.raises(ValueError, match="x"), TrialLog(path.parent, path.name):
         raise ValueError("x")
-    with TrialLog(path):
+    with TrialLog(path.parent, path.name):
         sys.stdout.close()
         os.close(2)
 
 
 def test_each_trial_of_a_process_has_its_own_file_and_a_second_run_appends(tmp_path):
     for number, text in enumerate(("one", "two", "three")):
-        with TrialLog(tmp_path / str(number % 2)) as log:
+        with TrialLog(tmp_path, str(number % 2)) as log:
             print(text)
             os.write(log.fileno(), b".")
     assert (tmp_path / "0").read_text() == "one\n.three\n."
@@ -73,9 +75,9 @@ def test_each_trial_of_a_process_has_its_own_file_and_a_second_run_appends(tmp_p
 
 
 def test_a_child_that_outlives_its_trial_goes_on_in_the_trials_own_log(tmp_path):
-    with TrialLog(tmp_path / "0"):
+    with TrialLog(tmp_path, "0"):
         child = subprocess.Popen(["sh", "-c", "read line; echo late $line"], stdin=subprocess.PIPE)
-    with TrialLog(tmp_path / "1"):
+    with TrialLog(tmp_path, "1"):
         child.communicate(b"one\n")
     assert child.returncode == 0
     eventually(lambda: (tmp_path / "0").read_text() == "late one\n")
@@ -85,7 +87,7 @@ def test_a_child_that_outlives_its_trial_goes_on_in_the_trials_own_log(tmp_path)
 @pytest.mark.parametrize("way", ["print", "write", "child"])
 def test_a_flood_is_cut(path, way):
     line = "x" * 99
-    with TrialLog(path):
+    with TrialLog(path.parent, path.name):
         print("begin")
         if way == "print":
             for _ in range(MIB // 10):
@@ -117,9 +119,9 @@ def test_a_process_that_dies_leaves_what_it_wrote_and_its_traceback(path, end, s
     code = (
         "import ctypes, os, pathlib, sys; from tuner.trial.trial_log import TrialLog\n"
         f"def breaks(): {end}\n"
-        "TrialLog(pathlib.Path(sys.argv[1])).__enter__(); print('before'); breaks()"
+        "TrialLog(pathlib.Path(sys.argv[1]), sys.argv[2]).__enter__(); print('before'); breaks()"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(path)], check=False)
+    done = subprocess.run([sys.executable, "-c", code, str(path.parent), path.name], check=False)
     assert done.returncode != 0
     eventually(lambda: said in path.read_text())
     assert path.read_text().startswith("before\n")
@@ -128,17 +130,17 @@ def test_a_process_that_dies_leaves_what_it_wrote_and_its_traceback(path, end, s
 
 
 def test_without_its_writer_the_trial_goes_on_and_the_next_gets_another(tmp_path):
-    with TrialLog(tmp_path / "0"):
+    with TrialLog(tmp_path, "0"):
         print("one")
         trial_log._writer().shutdown(socket.SHUT_RDWR)
-    with TrialLog(tmp_path / "1"):
+    with TrialLog(tmp_path, "1"):
         print("two")
         for writer in writers():
             os.kill(writer, signal.SIGTERM)  # which it does not heed
     assert (tmp_path / "1").read_text() == "two\n"
     for writer in writers():
         os.kill(writer, signal.SIGKILL)
-    with TrialLog(tmp_path / "2"):
+    with TrialLog(tmp_path, "2"):
         print("three")
     assert (tmp_path / "2").read_text() == "three\n"
 
@@ -147,11 +149,11 @@ def test_a_writer_that_does_not_answer_holds_no_trial_up(tmp_path, monkeypatch):
     monkeypatch.setattr(trial_log, "_PATIENCE_S", 0.5)
     trial_log._writer.cache_clear()
     before = writers()
-    with TrialLog(tmp_path / "0"):
+    with TrialLog(tmp_path, "0"):
         [stuck] = writers() - before
         os.kill(stuck, signal.SIGSTOP)  # as one whose storage hangs
         print("one")
-    with TrialLog(tmp_path / "1"):
+    with TrialLog(tmp_path, "1"):
         print("two")
     os.kill(stuck, signal.SIGCONT)
     assert (tmp_path / "1").read_text() == "two\n"
@@ -162,10 +164,11 @@ def test_a_writer_that_does_not_answer_holds_no_trial_up(tmp_path, monkeypatch):
 def test_it_ends_with_its_worker(path):
     code = (
         "import pathlib, sys; from tuner.trial.trial_log import TrialLog\n"
-        "log = TrialLog(pathlib.Path(sys.argv[1])); log.__enter__(); sys.__stdin__.read()"
+        "log = TrialLog(pathlib.Path(sys.argv[1]), sys.argv[2])\n"
+        "log.__enter__(); sys.__stdin__.read()"
     )
     before = writers()
-    command = [sys.executable, "-c", code, str(path)]
+    command = [sys.executable, "-c", code, str(path.parent), path.name]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as worker:
         eventually(lambda: writers() > before)
         worker.kill()
@@ -175,7 +178,7 @@ def test_it_ends_with_its_worker(path):
 def test_a_log_that_cannot_be_opened_is_told(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match=r"cannot write .*log\.txt: File exists"):
-        TrialLog(tmp_path / "file" / "log.txt").__enter__()
+        TrialLog(tmp_path, "file/log.txt").__enter__()
 
 
 def writers():

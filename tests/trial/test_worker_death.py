@@ -55,7 +55,8 @@ def test_an_actor_that_is_gone_with_its_node_is_told_so(monkeypatch, alive, list
         node = {"NodeID": "n", "Alive": alive, "NodeManagerAddress": "127.0.0.1"}
         monkeypatch.setattr(ray, "is_initialized", lambda: True)
         monkeypatch.setattr(ray, "nodes", lambda: [{**node, "NodeManagerPort": port}])
-        monkeypatch.setattr(state, "actors", lambda actor_id: {"Address": {"NodeID": "n"}})
+        actor = {"Address": {"NodeID": "n"}, "DeathCause": ActorDeathCause()}
+        monkeypatch.setattr(state, "actors", lambda actor_id: actor)
         if not listens:
             server.close()
         assert death_of(RayActorError("f00", "unavailable")).kind == kind

@@ -16,11 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tuner import ray_compat
+from tuner.trial import interfaces
 
 AUTH_MODE = "RAY_AUTH_MODE"
 TOKEN = "RAY_AUTH_TOKEN"
 TOKEN_PATH = "RAY_AUTH_TOKEN_PATH"
-INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")  # over which a trial's ranks meet
 
 TEMPORARY = "/tmp"  # Ray's sockets lie below it, and a socket's path has at most 107 bytes
 PREFIX = "tuner-"  # of our folders there
@@ -50,7 +50,7 @@ def for_own_ray(folder: Path) -> Changes:
         TOKEN: None,  # it would win over the file, and is another cluster's
         TOKEN_PATH: str(token),
         ray_compat.CLUSTERS: "0",
-        **{name: os.environ.get(name, _loopback()) for name in INTERFACES},
+        **{name: os.environ.get(name, _loopback()) for name in interfaces.VARIABLES},
     }
 
 

@@ -102,15 +102,58 @@ def encode(document: dict[str, Any]) -> bytes:
     return (json.dumps(document, indent=2) + "\n").encode()
 
 
+def sync(path: Path) -> None:
+    """Force a file, or the names in a folder, to the disk. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        # Some network file systems sync no folders: their server writes names at once
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP) or not path.is_dir():
+            raise
+    finally:
+        os.close(fd)
+
+
+def sync_tree(path: Path) -> None:
+    """Force a file, or a folder and all in it, to the disk. Raises OSError."""
+    if not path.is_dir():
+        sync(path)
+        return
+    for root, _, names in os.walk(path, topdown=False):
+        for name in names:
+            sync(Path(root, name))
+        sync(Path(root))
+
+
+def make_folder(path: Path, *, below: Path) -> None:
+    """Make the folder `path` and those between it and `below`, which must be there.
+
+    Raises OSError, FileNotFoundError where `below` is missing: a folder that a user has moved away
+    does not come back as a half one.
+    """
+    if path == below:
+        path.stat()
+        return
+    try:
+        path.mkdir(exist_ok=True)
+    except FileNotFoundError:
+        make_folder(path.parent, below=below)
+        path.mkdir(exist_ok=True)
+
+
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a new file, and put that in place of `path`: whole or not at all.
 
-    Raises what `write` does, and OSError.
+    What was replaced survives a power cut if the new one does not. Raises what `write` does, and
+    OSError.
     """
     partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")  # a name that nobody knows
     try:
         write(partial)
+        sync(partial)
         partial.replace(path)
+        sync(path.parent)
     finally:
         partial.unlink(missing_ok=True)
 

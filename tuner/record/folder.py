@@ -21,8 +21,9 @@ from tuner.record.checkpoints import Checkpoint, verified
 from tuner.record.events import Event
 from tuner.record.history import CheckpointRecord
 from tuner.record.journal import is_locked, read
+from tuner.record.local_sync import LocalSync
 from tuner.record.remote import mirror
-from tuner.record.remote.sync import LocalSync, RemoteSync, held
+from tuner.record.remote.sync import RemoteSync, held
 from tuner.wording import program
 
 FORMAT = 1  # of experiment.json
@@ -85,9 +86,11 @@ class ExperimentFolder:
             (partial / files.EXPERIMENT).write_bytes(data)
             for name in empty:
                 (partial / name).touch()
+            files.sync_tree(partial)
             if not mirror.create(self.path, data):
                 raise self.name_taken()
             partial.rename(self.path)
+            files.sync(self.path.parent)
         except OSError as error:
             if self.path.exists() or self.path.is_symlink():
                 raise self.name_taken() from None
@@ -157,6 +160,16 @@ class ExperimentFolder:
     def check(self) -> None:
         """Raise UsageError if the folder holds anything that must not be written to."""
         files.check_folder(self.path)
+
+    def make_folder(self, path: Path) -> None:
+        """Make a folder within it, and those that lead there.
+
+        Raises OSError, FileNotFoundError where the experiment has gone: no half one comes back. A
+        copy of one in a store is made on whichever machine a trial runs.
+        """
+        if self.is_remote:
+            self.path.mkdir(parents=True, exist_ok=True)
+        files.make_folder(path, below=self.path)
 
     def fetch(self, name: str) -> Path:
         """The file or folder `name`, fetched if it is missing here; it may still be missing.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,13 +19,15 @@ from pathlib import Path
 from reprlib import repr as shown  # short, and safe on what is nested deep
 from typing import Any, BinaryIO, NoReturn
 
+from pydantic_core import from_json
+
 from tuner.clock import Clock, steady_clock
-from tuner.errors import JournalError, UsageError
+from tuner.errors import JournalError, JournalLostError, UsageError
 from tuner.owner import owner_in_words
 from tuner.record.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, RESULT, Event, fault_of
-from tuner.record.files import JOURNAL, check_folder, open_plain
+from tuner.record.files import JOURNAL, check_folder, open_plain, sync
+from tuner.wording import program
 
-_SYNC_EVERY_S = 1.0
 _LOCK_WAIT_S = 0.5
 LONGEST = 16 << 20  # bytes of a line: what is longer was not written here
 
@@ -32,25 +35,29 @@ LONGEST = 16 << 20  # bytes of a line: what is longer was not written here
 class Journal:
     """The one writer of an experiment's journal; holds its lock from `open` to `close`.
 
-    Once `append` has returned, the line survives the end of this process, however that comes. It is
-    forced to the disk itself about once a second, at the end of the experiment, and on close.
+    Once `append` has returned, the line survives the end of this process, however that comes; once
+    `sync` has, a power cut as well.
     """
 
-    def __init__(self, path: Path, fd: int, epochs: dict[str, int], clock: Clock) -> None:
+    def __init__(
+        self, path: Path, fd: int, *, size: int, epochs: dict[str, int], clock: Clock
+    ) -> None:
         self.path = path
         self._fd: int | None = fd
+        self._size = size  # in bytes, as far as this writer knows
         self._epochs = epochs  # the last journaled epoch of every trial
         self._clock = clock
-        self._synced = time.monotonic()
+        self._synced = size
+        self._writing = threading.Lock()
 
     @classmethod
     def open(cls, folder: Path, *, clock: Clock | None = None) -> Journal:
         """Open or create the journal in `folder`, lock it, and cut off what a kill left torn.
 
         `clock` gives seconds since the epoch; by default a steady one that goes on from the last
-        event. Raises JournalError where the file cannot be
-        opened or is damaged, and UsageError where another driver holds it, which it names, or
-        where the folder holds more than plain files and folders.
+        event. Raises JournalError where the file cannot be opened or is damaged, and UsageError
+        where another driver holds it, which it names, or where the folder holds more than plain
+        files and folders.
         """
         path = folder / JOURNAL
         check_folder(folder)
@@ -67,12 +74,13 @@ class Journal:
                     if event["event"] == RESULT:
                         epochs[event["trial_id"]] = event["epoch"]
             os.ftruncate(fd, size)
-            if not size:
-                _sync_folder(folder)
+            os.fsync(fd)
+            sync(folder)
         except BaseException:
             os.close(fd)
             raise
-        return cls(path, fd, epochs, clock or steady_clock(not_before=last))
+        clock = clock or steady_clock(not_before=last)
+        return cls(path, fd, size=size, epochs=epochs, clock=clock)
 
     @property
     def clock(self) -> Clock:
@@ -84,8 +92,8 @@ class Journal:
 
         Raises JournalError for a value that JSON does not have (NaN and infinity foremost), for
         fields that are not the event's, and where the line cannot be written whole, as on a full
-        disk; the journal is then as it was before. An epoch that does not come after the trial's
-        last one is a bug of the caller: AssertionError.
+        disk; the journal is then as it was before. Raises JournalLostError as `check` does. An
+        epoch that does not come after the trial's last one is a bug of the caller: AssertionError.
         """
         assert self._fd is not None, "the journal is closed"
         whose = {} if trial_id is None else {"trial_id": trial_id}
@@ -94,21 +102,58 @@ class Journal:
         if event == RESULT and trial_id is not None:
             last = self._epochs.get(trial_id, -1)
             assert fields["epoch"] > last, f"trial {trial_id}: epoch {fields['epoch']} after {last}"
-        self._write(self._fd, line)
+        with self._writing:
+            self._write(self._fd, line)
         if event == RESULT and trial_id is not None:
             self._epochs[trial_id] = fields["epoch"]
-        if event == EXPERIMENT_ENDED or time.monotonic() - self._synced >= _SYNC_EVERY_S:
+        if event == EXPERIMENT_ENDED:
             self.sync()
         return record
 
     def sync(self) -> None:
-        """Force what was appended to the disk; raises JournalError where the disk refuses."""
+        """Force what was appended to the disk; callable from any thread.
+
+        Raises JournalError where the disk refuses.
+        """
         assert self._fd is not None, "the journal is closed"
+        size = self._size
+        if size == self._synced:
+            return
         try:
             os.fsync(self._fd)
         except OSError as error:
             raise JournalError(f"cannot write {self.path}: {error.strerror}") from error
-        self._synced = time.monotonic()
+        self._synced = size
+
+    def check(self) -> None:
+        """Raise JournalLostError if the file is no longer in its folder, or another has written.
+
+        Callable from any thread. Locks do not hold everywhere: some network file systems keep them
+        on one machine. Whoever finds lines that are not its own stops, and leaves the journal to
+        the other.
+        """
+        with self._writing:
+            self._check()
+
+    def _check(self) -> None:
+        assert self._fd is not None, "the journal is closed"
+        ours = os.fstat(self._fd)
+        try:
+            there = os.stat(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            there = None
+        except OSError as error:
+            raise JournalError(f"cannot write {self.path}: {error.strerror}") from error
+        if there is None or not os.path.samestat(ours, there):
+            raise JournalLostError(
+                f"{self.path.parent} was moved or removed while the search ran, which has ended; "
+                f"if it was moved, go on with: {program()} resume THE-NEW-FOLDER"
+            )
+        if ours.st_size != self._size:
+            raise JournalLostError(
+                f"{self.path} is written to by another driver, too: the file system does not keep "
+                f"its lock between machines. The experiment is left to {_holder(self.path.parent)}"
+            )
 
     def close(self) -> None:
         """Force the journal to the disk and free its lock. Closing twice does nothing."""
@@ -127,15 +172,16 @@ class Journal:
         self.close()
 
     def _write(self, fd: int, line: bytes) -> None:
-        size = os.lseek(fd, 0, os.SEEK_END)
+        self._check()
         try:
             written = os.write(fd, line)
             while written < len(line):  # a disk that fills up takes a part first, then refuses
                 written += os.write(fd, line[written:])
         except OSError as error:
             with suppress(OSError):  # what stays is cut off by the next `open`
-                os.ftruncate(fd, size)
+                os.ftruncate(fd, self._size)
             raise JournalError(f"cannot write {self.path}: {error.strerror}") from error
+        self._size += len(line)
 
 
 def is_locked(folder: Path) -> bool:
@@ -230,6 +276,10 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 def _decode(line: bytes) -> Any:
     """The JSON value of a line; raises ValueError, for hopelessly nested input too."""
     try:
+        return from_json(line, allow_inf_nan=False)
+    except ValueError:  # for half surrogates, too, which a file's name may have
+        pass
+    try:
         return _DECODER.decode(line.decode())
     except RecursionError as error:
         raise ValueError("nested too deep") from error
@@ -274,12 +324,3 @@ def _holder(folder: Path) -> str:
             if event["event"] == EXPERIMENT_STARTED:
                 owner = event["owner"]
     return owner_in_words(owner)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a new file's name survive a power cut."""
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

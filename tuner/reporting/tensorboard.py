@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.record.events import EXPERIMENT_STARTED, RESULT, TRIAL_ENDED, TRIAL_STARTED, Event
+from tuner.record.files import make_folder
 from tuner.record.history import History, TrialRecord
 from tuner.reporting import event_file
 from tuner.reporting.hparams import PLUGIN, Summaries, columns_of
@@ -105,7 +106,7 @@ class TensorBoardWriter:
 
     def _run(self, trial_id: str) -> Path:
         run = logdir(self._folder) / trial_id
-        run.mkdir(parents=True, exist_ok=True)
+        make_folder(run, below=self._folder)
         return run
 
 

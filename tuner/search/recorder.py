@@ -116,10 +116,13 @@ class Recorder(Callback):
             self._failures[trial_id] = Failure(**report["failure"])
             return
         epoch = result["training_iteration"]
-        if epoch > self._last_epoch(trial_id):
-            self.emit(RESULT, trial_id=trial_id, epoch=epoch, metrics=report["metrics"])
+        metrics, again = {"metrics": report["metrics"]}, epoch <= self._last_epoch(trial_id)
+        if not again:
+            self.emit(RESULT, trial_id=trial_id, epoch=epoch, **metrics)
         if report["checkpoint"]:
-            self.emit(CHECKPOINT, trial_id=trial_id, **report["checkpoint"])
+            # Weights that were trained again may have other metrics than the report before the kill
+            own = metrics if again else {}
+            self.emit(CHECKPOINT, trial_id=trial_id, **report["checkpoint"], **own)
 
     def on_trial_complete(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
@@ -152,12 +155,20 @@ class Recorder(Callback):
 
     def _fail(self, trial_id: str, failure: Failure) -> None:
         if failure.kind == STORAGE:
-            self.error = self.error or StorageError(failure.message)
+            self.error = self.error or self._why_lost() or StorageError(failure.message)
             return
         again = self._retries.grants(trial_id, self._last_epoch(trial_id), failure)
         if not again:
             self.end(trial_id, FAILED, failure)
         self._settle(trial_id, failure.kind, again)
+
+    def _why_lost(self) -> JournalError | None:
+        """Why the experiment's folder takes nothing more, if it has gone."""
+        try:
+            self._journal.check()
+        except JournalError as error:
+            return error
+        return None
 
     def _start(self, trial: Trial) -> None:
         trial_id = _id(trial)

@@ -1,17 +1,18 @@
-"""Which checkpoints stay: the newest and the best of each trial; the others are removed.
+"""Which checkpoints stay: the newest two and the best of each trial; the others are removed.
 
-An observer of events, so it removes only what the journal has outlived: a checkpoint that is
+The one before the newest is what a trial goes on from where a power cut has torn the newest. An
+observer of events, so it removes only what the journal has outlived: a checkpoint that is
 written but not yet journaled is never touched, whenever the search is killed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from tuner.errors import CheckpointError
 from tuner.record.checkpoints import inside
 from tuner.record.events import CHECKPOINT, Event
+from tuner.record.folder import Sync
 from tuner.record.history import History
 from tuner.results.selection import best_epoch
 from tuner.spec.sections import Objective
@@ -21,7 +22,7 @@ class Retention:
     """Removes checkpoints in `folder` as newer and better ones are journaled.
 
     history: the experiment's, up to the event that is being observed. objective: decides which
-    checkpoint is the best. remove: removes a checkpoint's folder for good.
+    checkpoint is the best. sync: removes a checkpoint's folder once the newer are safe.
     """
 
     def __init__(
@@ -30,22 +31,24 @@ class Retention:
         history: History,
         objective: Objective,
         *,
-        remove: Callable[[Path], object],
+        sync: Sync,
     ) -> None:
         self._folder = folder
         self._history = history
         self._objective = objective
-        self._remove_folder = remove
+        self._sync = sync
 
     def __call__(self, event: Event) -> None:
         """Take one event; a checkpoint makes older ones of its trial go."""
         if event["event"] != CHECKPOINT:
             return
+        self._sync.saved(self._folder / event["path"])
         trial = self._history.trials[event["trial_id"]]
         paths = {record.epoch: record.path for record in trial.checkpoints}
         values = ((e, v) for e, v in trial.values(self._objective.metric) if e in paths)
         best = best_epoch(values, self._objective)
-        for epoch in paths.keys() - {event["epoch"], best}:
+        before = max((epoch for epoch in paths if epoch < event["epoch"]), default=None)
+        for epoch in paths.keys() - {event["epoch"], before, best}:
             self._remove(paths[epoch], epoch)
             self._history.drop_checkpoint(trial.trial_id, epoch)
 
@@ -57,4 +60,4 @@ class Retention:
         # trials/ID/checkpoints/EPOCH, whether the path names it or the file in it
         names = target.relative_to(self._folder).parts
         if names[0] == "trials" and names[2:4] == ("checkpoints", str(epoch)):
-            self._remove_folder(self._folder.joinpath(*names[:4]))
+            self._sync.remove(self._folder.joinpath(*names[:4]))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tuner import ray_compat
 from tuner.cluster import connect as cluster
 from tuner.cluster import daemons
-from tuner.errors import ExperimentError, InterruptedSearchError
+from tuner.errors import ExperimentError, InterruptedSearchError, JournalLostError, TunerError
 from tuner.owner import this_owner
 from tuner.planning.validation import Machine, ValidatedSpec, validate
 from tuner.record.events import (
@@ -147,7 +147,7 @@ class SearchRun:
         try:
             with (
                 self.stop,
-                self._sync.running(self.stop.fail),
+                self._sync.running(self._journal, self.stop.fail),
                 cluster.connect(spec=self.spec),
                 self._observers(trackers) as observers,
             ):
@@ -156,13 +156,18 @@ class SearchRun:
             if self.stop.signal is None:
                 raise
         if self.stop.error is not None:
-            error = self.stop.error
-            raise type(error)(f"{error}; then {self._how_to_resume()}") from error
+            raise self._with_advice(self.stop.error) from self.stop.error
         if self.stop.signal is not None:
             name = signal.Signals(self.stop.signal).name
             message = f"{name} ended the search; {self._how_to_resume()}"
             raise InterruptedSearchError(message, self.stop.signal)
         return Results(self.spec.folder)
+
+    def _with_advice(self, error: TunerError) -> TunerError:
+        """`error`, and how to go on once its cause is mended."""
+        if isinstance(error, JournalLostError):
+            return JournalLostError(str(error))
+        return type(error)(f"{error}; then {self._how_to_resume()}")
 
     def _how_to_resume(self) -> str:
         return f"go on with: {program()} resume {folder_name(self.spec.folder)}"
@@ -196,7 +201,7 @@ class SearchRun:
             at_the_end.enter_context(daemons.exit_advice(advice_at_exit))
             yield [
                 TensorBoardWriter(spec, history),
-                Retention(spec.folder, history, spec.objective, remove=self._sync.remove),
+                Retention(spec.folder, history, spec.objective, sync=self._sync),
                 progress,
                 *trackers,
             ]
@@ -321,4 +326,4 @@ class SearchRun:
             status = status if self.stop.signal is None else INTERRUPTED
             recorder.emit(EXPERIMENT_ENDED, status=status)
         if (cause := recorder.error) is not None:
-            raise type(cause)(f"{cause}; then {self._how_to_resume()}") from cause
+            raise self._with_advice(cause) from cause

@@ -16,7 +16,7 @@ from tuner.places import shown
 from tuner.record.checkpoints import sha256_of
 from tuner.record.folder import ExperimentFolder
 from tuner.record.history import CheckpointRecord
-from tuner.trial.state import fault_of_state
+from tuner.trial.state import fault_of_state, foreign_value
 
 STATE_FILE = "state.pt"
 
@@ -25,28 +25,34 @@ class CheckpointStore:
     """The folder trials/TRIAL_ID/checkpoints of an experiment.
 
     A Learner's state is one file, EPOCH/state.pt; what a plain function saved is the directory
-    EPOCH. Neither is synced to the disk: one that a power cut tears does not match its sha256.
-    Checkpoints of an experiment in an object store are uploaded at once, and then removed here.
+    EPOCH. The driver forces them to the disk: one that a power cut tears before does not match its
+    sha256. Those of an experiment in an object store are uploaded at once, and then removed here.
     """
 
     def __init__(self, experiment: Path, trial_id: str) -> None:
         self._experiment = ExperimentFolder(experiment)
         self._folder = experiment / "trials" / trial_id / "checkpoints"
         self._fetched: list[Path] = []
+        self._has_loaded = False  # a state that this process has saved
 
     def save(self, epoch: int, state: dict[str, Any]) -> CheckpointRecord:
         """Write a Learner's `state`; it appears under its name only when it is whole.
 
-        Raises StorageError where the disk does not take it.
+        The first one is loaded again at once, since a kill would be too late to learn that it
+        cannot be. Raises CheckpointError where it cannot, and StorageError where the disk does not
+        take it.
         """
         from tuner.trial.torch_compat import save
 
         path = self._folder / str(epoch) / STATE_FILE
         partial = path.with_suffix(".partial")
         with _storing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            self._experiment.make_folder(path.parent)
             with partial.open("wb") as file:
                 save(state, file)
+            if not self._has_loaded:
+                _check_loadable(partial, state)
+                self._has_loaded = True
             return self._publish(epoch, partial, path)
 
     def adopt(self, epoch: int, directory: Path) -> CheckpointRecord:
@@ -56,6 +62,7 @@ class CheckpointStore:
         for stale in (partial, path):
             shutil.rmtree(stale, ignore_errors=True)
         with _storing(path):
+            self._experiment.make_folder(path.parent)
             shutil.copytree(directory, partial)
             return self._publish(epoch, partial, path)
 
@@ -82,6 +89,21 @@ class CheckpointStore:
         self._experiment.upload(path)
         self._experiment.drop_copy(path)
         return CheckpointRecord(epoch, path.relative_to(self._experiment.path).as_posix(), digest)
+
+
+def _check_loadable(path: Path, state: dict[str, Any]) -> None:
+    try:
+        load_state(path, None)
+    except CheckpointError as error:
+        path.unlink()
+        if (foreign := foreign_value(state)) is None:
+            raise
+        name, value = foreign
+        kind = type(value)
+        raise CheckpointError(
+            f"what state_dict() returns cannot be loaded again: {name} is a {kind.__module__}."
+            f"{kind.__qualname__}; it may hold tensors, numbers, text, None, lists and dicts"
+        ) from error
 
 
 @contextmanager

@@ -2,47 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import psutil
 import ray
-from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
+from ray.exceptions import RayActorError, RayError, RayTaskError
 from ray.util.placement_group import get_current_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from tuner import ray_compat
 from tuner.record.history import CheckpointRecord
 from tuner.trial.context import Assignment, TrialContext
+from tuner.trial.interfaces import use_interface_of
 from tuner.trial.recycling import why_not_again
 from tuner.trial.trial_log import TrialLog
 from tuner.trial.worker import Worker
 
 _SETTLE_S = 2.0  # how long the other ranks may take to report what they saw of a failure
 _END_S = 10.0  # how long a killed rank may take to be gone
-_INTERFACE_VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 
 
 class RankTimeoutError(RuntimeError):
     """The ranks did not come to the end of an epoch in time."""
-
-
-def use_interface_of(address: str) -> None:
-    """Let this process's ranks meet over the network interface of `address`, its node's own.
-
-    Left to themselves, gloo and NCCL go by the host's name or the first interface that they find.
-    On a machine with several networks, or whose name means its loopback address, ranks on other
-    nodes could not be reached. What the user has set stays; nothing is set where no interface has
-    that address.
-    """
-    for name, addresses in psutil.net_if_addrs().items():
-        if address in (each.address.partition("%")[0] for each in addresses):
-            for variable in _INTERFACE_VARIABLES:
-                os.environ.setdefault(variable, name)
-            return
 
 
 @contextmanager
@@ -75,7 +58,7 @@ class _Rank:
     @_survives_exit()
     def begin(self, assignment: Assignment) -> None:
         name = "log.txt" if self._rank == 0 else f"log.rank{self._rank}.txt"
-        self._log = TrialLog(self._context.folder / "trials" / assignment.trial_id / name)
+        self._log = TrialLog(self._context.folder, f"trials/{assignment.trial_id}/{name}")
         self._log.__enter__()
         self._worker.begin(assignment)
 
@@ -149,13 +132,8 @@ class RankGroup:
             ray.kill(rank)
         deadline = time.monotonic() + _END_S
         for number, rank in enumerate(ranks):
-            left = max(0.0, deadline - time.monotonic())
-            try:
-                ray.get(ray_compat.when_ended(rank), timeout=left)
-            except GetTimeoutError:
+            if not ray_compat.has_ended(rank, max(0.0, deadline - time.monotonic())):
                 print(f"warning: rank {number} has not ended {_END_S:g} s after it was killed")
-            except RayError:  # it has ended
-                continue
 
     def _start(self) -> list[Any]:
         group = get_current_placement_group()

@@ -47,15 +47,11 @@ def why_not_again(*, failure: Failure | None = None, grown_mib: float = 0.0) -> 
 def must_move() -> bool:
     """Whether a node is about to leave on which this process or a worker of its trial runs."""
     import ray
-    from ray.exceptions import RayError
     from ray.util.placement_group import get_current_placement_group, placement_group_table
 
     if NOTES in os.environ or not ray.is_initialized():  # a Ray of our own is one node
         return False
-    try:
-        leaving = ray_compat.draining_node_ids()
-    except RayError:  # the trial goes on where Ray cannot answer; a lost node is noticed anyway
-        return False
+    leaving = ray_compat.draining_nodes()
     if not leaving:
         return False
     placed = placement_group_table(get_current_placement_group())["bundles_to_node_id"]

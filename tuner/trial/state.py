@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -72,6 +73,29 @@ def _items(state: dict[Any, Any] | list[Any] | tuple[Any, ...]) -> Iterator[tupl
 
 def _below(prefix: str, name: object) -> str:
     return f"{prefix}.{name}" if prefix else str(name)
+
+
+def foreign_value(state: object, name: str = "") -> tuple[str, object] | None:
+    """The dotted name of the first value that would not be loaded without running code, and it."""
+    if isinstance(state, dict | list | tuple):
+        found = (foreign_value(inner, _below(name, key)) for key, inner in _items(state))
+        inner = next((value for value in found if value is not None), None)
+        if inner is not None:
+            return inner
+    return None if _comes_back(state) else (name, state)
+
+
+def _comes_back(value: object) -> bool:
+    import torch
+
+    file = BytesIO()
+    try:
+        torch.save(value, file)
+        file.seek(0)
+        torch.load(file, map_location="cpu", weights_only=True)
+    except Exception:  # of any kind: this is asked of a value that may be anything
+        return False
+    return True
 
 
 def fault_of_state(state: object, size: int) -> str | None:

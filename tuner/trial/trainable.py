@@ -8,16 +8,18 @@ the worker's process lives on for the next trial; only a process that dies is Ra
 from __future__ import annotations
 
 import faulthandler
+import logging
 import shutil
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, astuple
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ray.exceptions import RayActorError
 from ray.tune import Trainable
-from ray.tune.trainable.function_trainable import FunctionTrainable
 
 from tuner import ray_compat
 from tuner.errors import StorageError
@@ -43,7 +45,7 @@ class _Trial(Trainable):
 
     def setup(self, config: dict[str, Any], context: TrialContext | None = None) -> None:
         assert context is not None
-        ray_compat.say_nothing_of_slow_starts()
+        logging.getLogger(ray_compat.TRAINABLE_LOGGER).setLevel(logging.WARNING)
         self._context = context
         self._begin(config)
 
@@ -104,7 +106,7 @@ class _Trial(Trainable):
         assignment = Assignment(**config)
         self._failure: Failure | None = None
         self._epoch = assignment.epoch
-        self._log = TrialLog(self._context.folder / "trials" / assignment.trial_id / "log.txt")
+        self._log = TrialLog(self._context.folder, f"trials/{assignment.trial_id}/log.txt")
         try:
             self._log.__enter__()
         except StorageError as error:
@@ -200,7 +202,7 @@ class LearnerTrial(_Trial):
                 self._workers.close()
 
 
-class FunctionTrial(_Trial, FunctionTrainable):
+class FunctionTrial(_Trial):
     """A trial of a plain `def train(config)`: an epoch is one `tune.report(...)`.
 
     The function runs in a thread that Ray's session holds between two reports. A seed of the
@@ -212,40 +214,33 @@ class FunctionTrial(_Trial, FunctionTrainable):
     def _prepare(self, assignment: Assignment) -> None:
         self._leftovers = self._leftovers or Leftovers()
         self._store = CheckpointStore(self._context.folder, assignment.trial_id)
-        if ray_compat.function_session() is None:
-            FunctionTrainable.setup(self, self.config)
-        elif not FunctionTrainable.reset_config(self, self.config):
+        if not ray_compat.begin_function(self, self._call):
             raise RuntimeError("the trial before did not end its thread")
-        self._function = load_trainable(self._context.trainable)
+        self._function = ray_compat.as_tune_calls(load_trainable(self._context.trainable))
         self._leftovers.begin()
-        session = ray_compat.function_session()
         if ExperimentFolder(self._context.folder).is_remote:
-            ray_compat.admit_storage(session.storage)
+            ray_compat.admit_storage()
         if assignment.checkpoint is not None:
-            path = self._store.fetch(assignment.checkpoint["path"])
-            ray_compat.continue_from(session, path)
+            ray_compat.continue_from(self._store.fetch(assignment.checkpoint["path"]))
 
-    def _trainable_func(self, config: dict[str, Any]) -> Any:
-        hyperparameters = with_trial_seed(config["config"], config["seed"])
+    def _call(self, config: dict[str, Any]) -> Any:
         try:
-            return ray_compat.call_function(self._function, self, hyperparameters)
+            return self._function(with_trial_seed(config["config"], config["seed"]))
         except SystemExit as error:
-            if ray_compat.is_stopped(ray_compat.function_session()):
-                raise  # this is how Ray ends the thread of a trial that is stopped
+            if ray_compat.is_raised_by_ray(error):
+                raise  # this is how it ends the thread of a trial that is stopped
             raise SystemExit(str(error.code)) from error  # Ray ignores an exit with code 0
 
     def _report(self) -> dict[str, Any]:
-        raw = FunctionTrainable.step(self)
-        reported = ray_compat.reported_by_function(raw)
-        if reported is None:  # the function has returned
+        report = ray_compat.next_report(self)
+        if report.metrics is None:  # the function has returned
             if self._epoch == 0:
                 self._failure = Failure("bad_report", "returned without a report")
                 return self._failed()
-            return dict(raw)
-        return self._recorded(reported, self._save, {})
+            return report.raw
+        return self._recorded(report.metrics, partial(self._save, report.checkpoint), {})
 
-    def _save(self, epoch: int) -> CheckpointRecord | None:
-        folder = ray_compat.saved_by_function(self)
+    def _save(self, folder: Path | None, epoch: int) -> CheckpointRecord | None:
         if folder is None:
             return None
         saved = self._store.adopt(epoch, folder)
@@ -258,10 +253,10 @@ class FunctionTrial(_Trial, FunctionTrainable):
         return self._leftovers.clear() if self._leftovers else 0.0
 
     def _fail(self, error: BaseException) -> None:
-        super()._fail(ray_compat.error_of_function(error))
+        super()._fail(ray_compat.error_of_function(error) or error)
 
     def cleanup(self) -> None:
         try:
-            FunctionTrainable.cleanup(self)
+            ray_compat.end_function(self)
         finally:
-            self._end()
+            super().cleanup()

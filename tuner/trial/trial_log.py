@@ -24,16 +24,17 @@ _PIPE_BYTES = 1 << 20  # mostly the system's maximum; a worker waits when the pi
 
 
 class TrialLog:
-    """Within it, all that reaches file descriptors 1 and 2 goes to the file `path`.
+    """Within it, all that reaches file descriptors 1 and 2 goes to the experiment's file `name`.
 
     That is what Python, C code and child processes print, and the traceback of a crash. The file
     is appended to and capped; see `tuner.trial.log_writer`. For an experiment in an object store
     it is uploaded when the trial fails or ends. Raises StorageError where it cannot be opened.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._files = ExperimentFolder(path.parent)
+    def __init__(self, experiment: Path, name: str) -> None:
+        self._experiment = ExperimentFolder(experiment)
+        self._name = name
+        self._path = experiment / name
 
     def fileno(self) -> int:
         """A descriptor that leads to the file, until the context ends."""
@@ -47,8 +48,8 @@ class TrialLog:
 
     def __enter__(self) -> Self:
         with translate_error(StorageError, f"cannot write {shown(self._path)}", of=OSError):
-            self._files.fetch(self._path.name)  # what was written before, on whichever machine
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._experiment.fetch(self._name)  # what was written before, on whichever machine
+            self._experiment.make_folder(self._path.parent)
             file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         end, self._pipe = os.pipe()
         if hasattr(fcntl, "F_SETPIPE_SZ"):
@@ -80,7 +81,7 @@ class TrialLog:
 
     def _upload(self) -> None:
         try:
-            self._files.upload(self._path)
+            self._experiment.upload(self._path)
         except OSError as error:  # a trial does not fail for want of its log
             print(f"this log stays in {self._path}: {error.strerror}")
 

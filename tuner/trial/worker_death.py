@@ -44,10 +44,10 @@ def noted_unless_done(failure: Failure, in_s: float) -> Iterator[None]:
     Path(folder, f"{os.getpid()}-{failure.kind}").unlink(missing_ok=True)
 
 
-def _noted(pid: int | None) -> Failure | None:
+def _noted(pid: str) -> Failure | None:
     """The failure that was noted for the process; None where there was none."""
     folder = os.environ.get(NOTES)
-    if not folder or pid is None:
+    if not folder:
         return None
     for path in sorted(Path(folder).glob(f"{pid}-*")):
         with suppress(OSError, ValueError, KeyError, TypeError):  # a damaged note is none
@@ -67,8 +67,8 @@ def death_of(error: BaseException | None) -> Failure:
     text = " ".join(str(error or "").split())
     if isinstance(error, NodeDiedError) or ray_compat.NODE_DIED in text or _lost_its_node(error):
         return Failure("node_lost", "the node that it ran on is gone, or was cut off")
-    noted = _noted(ray_compat.pid_in(text))
-    if noted:
+    pid = ray_compat.PID.search(text)
+    if pid and (noted := _noted(pid[1])):
         return noted
     if isinstance(error, OutOfMemoryError):
         return Failure("oom", text[:500])

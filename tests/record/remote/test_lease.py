@@ -98,6 +98,20 @@ def test_the_same_number_on_another_machine_is_another_process(store):
     assert slept
 
 
+def test_a_lock_that_another_has_written_over_is_not_ours(store, monkeypatch):
+    create = Objects.create
+
+    def create_and_lose(self, name, data):
+        created = create(self, name, data)
+        if name.endswith(".json"):
+            self.write(name, b"{}")
+        return created
+
+    monkeypatch.setattr(Objects, "create", create_and_lose)
+    with pytest.raises(UsageError, match="was just taken by another driver"):
+        acquired(store)
+
+
 def test_of_two_that_follow_one_does(store):
     acquired(store).release()
 

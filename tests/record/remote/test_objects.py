@@ -38,6 +38,22 @@ def test_an_object_is_created_once(store):
     assert store.read("lock/1") == b"1"
 
 
+def test_a_store_that_keeps_what_is_there_passes(store):
+    store.check_create()
+    assert not store.names()
+
+
+def test_a_store_that_writes_over_it_is_refused(url, monkeypatch):
+    store = Objects(f"{url}/careless")
+    careless = store._system.pipe_file
+    monkeypatch.setattr(
+        store._system, "pipe_file", lambda path, data, mode="overwrite": careless(path, data)
+    )
+    with pytest.raises(UsageError, match=r"careless: this store writes over .*If-None-Match"):
+        store.check_create()
+    assert not store.names()
+
+
 def test_of_several_that_create_one_wins(store):
     store.write("there", b"")
     won = []

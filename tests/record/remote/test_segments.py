@@ -64,13 +64,33 @@ def test_a_try_whose_answer_was_lost_is_made_again(store, journal):
     assert fetch(store).data == b"one\n"
 
 
-def test_many_segments_become_one(store, journal):
+def test_many_segments_become_few_and_no_byte_is_sent_often(store, journal, monkeypatch):
+    monkeypatch.setattr(segments, "_MOST", 4)
+    create, sent = Objects.create, []
+
+    def count(self, name, data):
+        sent.append(len(data))
+        return create(self, name, data)
+
+    monkeypatch.setattr(Objects, "create", count)
     up = Uploader(store, journal, 1)
-    for number in range(100):
-        append(journal, b"%d\n" % number)
+    for number in range(4**3):
+        append(journal, b"%05d\n" % number)
         up.upload()
         assert fetch(store).data == journal.read_bytes()
-    assert len(segments.listed(store)) <= segments._MOST + 1
+    assert len(segments.listed(store)) <= 1 + 3 * 3
+    assert sum(sent) <= 3 * len(journal.read_bytes())
+
+
+def test_what_a_resume_finds_is_sent_once(store, journal, monkeypatch):
+    monkeypatch.setattr(segments, "_MOST", 4)
+    append(journal, b"x" * 1000 + b"\n")
+    up = Uploader(store, journal, 2)
+    for number in range(20):
+        up.upload()
+        append(journal, b"%05d\n" % number)
+    assert Segment(2, 0, 1001) in segments.listed(store)
+    assert len(fetch(store).data) == 1001 + 19 * 6
 
 
 def test_a_reader_that_meets_them_as_they_become_one_reads_again(store, journal, monkeypatch):

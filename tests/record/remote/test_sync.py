@@ -66,7 +66,7 @@ def break_down(monkeypatch):
 def test_the_journal_follows_and_all_is_there_at_the_end(folder, store):
     errors = []
     with held(folder, warn=print) as sync, Journal.open(folder) as journal:
-        with sync.running(errors.append):
+        with sync.running(journal, errors.append):
             begin(journal)
             until(lambda: fetch(store).data == (folder / "journal.jsonl").read_bytes())
             curve = folder / "trials" / "00000" / "events.1"
@@ -94,7 +94,11 @@ def test_a_checkpoint_is_removed_only_after_the_journal_is_uploaded(folder, stor
         return upload(self)
 
     monkeypatch.setattr(syncing.Uploader, "upload", sometimes)
-    with held(folder, warn=print) as sync, Journal.open(folder) as journal, sync.running(print):
+    with (
+        held(folder, warn=print) as sync,
+        Journal.open(folder) as journal,
+        sync.running(journal, print),
+    ):
         out_of_order.set()
         begin(journal)
         path.mkdir(parents=True)
@@ -110,7 +114,7 @@ def test_a_checkpoint_is_removed_only_after_the_journal_is_uploaded(folder, stor
 def test_a_driver_that_was_followed_is_notified_and_uploads_no_more(folder, store):
     errors = []
     with held(folder, warn=print) as sync, Journal.open(folder) as journal:
-        with sync.running(errors.append):
+        with sync.running(journal, errors.append):
             begin(journal)
             until(lambda: fetch(store).data)
             before = fetch(store).data
@@ -127,7 +131,7 @@ def test_a_store_that_fails_for_long_is_reported_once(folder, monkeypatch):
     with held(folder, warn=print) as sync, Journal.open(folder) as journal:
 
         def drive():
-            with sync.running(errors.append):
+            with sync.running(journal, errors.append):
                 begin(journal)
                 break_down(monkeypatch)
                 until(lambda: errors)
@@ -141,7 +145,7 @@ def test_a_store_that_fails_at_the_end_does_not_hide_why_it_ended(folder, monkey
     with held(folder, warn=print) as sync, Journal.open(folder) as journal:
 
         def drive():
-            with sync.running(print):
+            with sync.running(journal, print):
                 begin(journal)
                 break_down(monkeypatch)
                 raise KeyError
@@ -152,7 +156,11 @@ def test_a_store_that_fails_at_the_end_does_not_hide_why_it_ended(folder, monkey
 
 
 def test_a_second_driver_is_refused(folder, monkeypatch):
-    with held(folder, warn=print) as sync, Journal.open(folder) as journal, sync.running(print):
+    with (
+        held(folder, warn=print) as sync,
+        Journal.open(folder) as journal,
+        sync.running(journal, print),
+    ):
         begin(journal)
         warnings = []
         with (
@@ -168,7 +176,7 @@ def test_the_next_driver_begins_with_what_is_there(folder, store):
         with (
             held(folder, warn=print) as sync,
             Journal.open(folder) as journal,
-            sync.running(print),
+            sync.running(journal, print),
         ):
             begin(journal)
         assert newest(store).generation == number
@@ -178,23 +186,21 @@ def test_the_next_driver_begins_with_what_is_there(folder, store):
 
 def test_what_a_killed_driver_had_not_uploaded_comes_with_its_resume(folder, store):
     with held(folder, warn=print) as sync, Journal.open(folder) as journal:
-        with sync.running(print):
+        with sync.running(journal, print):
             begin(journal)
         begin(journal)  # as if killed before it was uploaded
     assert fetch(store).data.count(b"\n") == 1
-    with held(folder, warn=print) as sync, Journal.open(folder), sync.running(print):
+    with (
+        held(folder, warn=print) as sync,
+        Journal.open(folder) as journal,
+        sync.running(journal, print),
+    ):
         assert fetch(store).data.count(b"\n") == 2
 
 
-def test_a_folder_of_its_own_has_nothing_to_sync(tmp_path):
-    made = make_folder(tmp_path / "digits")
-    with held(made, warn=print) as sync:
+def test_a_folder_of_its_own_is_synced_to_its_disk(tmp_path):
+    with held(make_folder(tmp_path / "digits"), warn=print) as sync:
         assert isinstance(sync, LocalSync)
-        with sync.running(print):
-            pass
-        (made / "trials").mkdir()
-        sync.remove(made / "trials")
-        assert not (made / "trials").exists()
 
 
 def test_a_copy_of_a_store_is_synced(folder):
@@ -214,7 +220,11 @@ def test_an_upload_that_takes_long_holds_up_neither_beats_nor_the_journal(
         go_on.wait(PATIENCE_S)
 
     monkeypatch.setattr(mirror, "upload", slow)
-    with held(folder, warn=print) as sync, Journal.open(folder) as journal, sync.running(print):
+    with (
+        held(folder, warn=print) as sync,
+        Journal.open(folder) as journal,
+        sync.running(journal, print),
+    ):
         begin(journal)
         assert began.wait(PATIENCE_S)
         beat = store.read("lock/000001.beat")

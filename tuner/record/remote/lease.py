@@ -114,19 +114,22 @@ def acquire(
     warn: Callable[[str], object],
     sleep: Callable[[float], object] = time.sleep,
 ) -> Lease:
-    """Become the driver of the experiment. Raises UsageError if there is another one.
+    """Become the driver of the experiment.
+
+    Raises UsageError if there is another one, and as `Objects.check_create` does.
 
     at: called once nobody else drives; returns how many bytes the journal has. warn: called if it
     takes a while until a silent driver counts as dead.
     """
+    objects.check_create()
     holder = newest(objects)
     if holder is not None:
         _await_end(objects, holder, warn, sleep)
     generation = holder.generation + 1 if holder else 1
     lock = {"owner": this_owner(), "processes": processes_here(), "at": at()}
     data = json.dumps(lock).encode()
-    # Where one is there that is ours, the answer to an earlier try was lost
-    if not objects.create(_lock(generation), data) and objects.read(_lock(generation)) != data:
+    objects.create(_lock(generation), data)
+    if objects.read(_lock(generation)) != data:
         raise UsageError(f"{objects.url} was just taken by another driver; let it end first")
     lease = Lease(objects, generation)
     lease.renew()

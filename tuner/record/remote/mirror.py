@@ -76,6 +76,7 @@ def create(folder: Path, document: bytes) -> bool:
     if objects is None:
         return True
     with store_errors(objects):
+        objects.check_create()
         if not objects.create(EXPERIMENT, document):
             return False
     shutil.rmtree(folder, ignore_errors=True)

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
+from uuid import uuid4
 
 from tuner.errors import UsageError, reason_of
 from tuner.record.files import replace_file
@@ -20,6 +21,7 @@ T = TypeVar("T")
 
 PATIENCE_S = 60.0  # with a store that fails
 _PAUSE_S = 0.5  # before the next try; doubled each time
+_CHECKED: set[str] = set()  # the URLs whose store creates what is new alone
 _FOLDERS = ("file", "local")  # fsspec cannot create a file there atomically
 _INSTALL = {"s3": "tuner[s3]", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs"}
 
@@ -60,6 +62,24 @@ class Objects:
                     return False
                 raise
         return True
+
+    def check_create(self) -> None:
+        """Raise UsageError if `create` overwrites: then two drivers could not be kept apart.
+
+        The store is asked once in a process.
+        """
+        if self.url in _CHECKED:
+            return
+        name = f".probe-{uuid4().hex}"
+        self.create(name, b"1")
+        overwritten = self.create(name, b"2")
+        self.remove(name)
+        if overwritten:
+            raise UsageError(
+                f"{self.url}: this store writes over an object that must be new (it does not heed "
+                f"If-None-Match), so that two drivers would not notice each other; take another"
+            )
+        _CHECKED.add(self.url)
 
     def has(self, name: str) -> bool:
         """Whether there is an object of this name."""

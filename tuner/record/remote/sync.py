@@ -20,8 +20,10 @@ from queue import SimpleQueue
 from threading import Event, Lock
 
 from tuner import background
-from tuner.errors import StorageError, TunerError
+from tuner.errors import JournalError, StorageError, TunerError
 from tuner.record.files import JOURNAL
+from tuner.record.journal import Journal
+from tuner.record.local_sync import LocalSync
 from tuner.record.remote import mirror
 from tuner.record.remote.lease import BEAT_S, Lease, LeaseLostError, acquire
 from tuner.record.remote.objects import PATIENCE_S, patiently
@@ -34,20 +36,6 @@ _SWEEP_EVERY_S = 30.0  # over the other files
 _THREADS = 8  # that upload and remove what is not the journal
 
 OnError = Callable[[TunerError], object]
-
-
-class LocalSync:
-    """For an experiment whose folder is its storage: there is nothing to upload."""
-
-    @contextmanager
-    def running(self, on_error: OnError) -> Iterator[None]:
-        """Does nothing."""
-        yield
-
-    @staticmethod
-    def remove(folder: Path) -> None:
-        """Remove a checkpoint's `folder`; a search does not end because that fails."""
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 class RemoteSync:
@@ -66,15 +54,17 @@ class RemoteSync:
         self.is_lost = False
 
     @contextmanager
-    def running(self, on_error: OnError) -> Iterator[None]:
+    def running(self, journal: Journal, on_error: OnError) -> Iterator[None]:
         """Within it the store follows the folder; when it ends, the store has all of it.
 
-        on_error: called once, if another driver has taken over, or if the store has failed for a
-        minute. Raises StorageError if the store fails at the beginning or at the end.
+        on_error: called once, if another driver has taken over, if the store has failed for a
+        minute, or if the folder has gone. Raises StorageError if the store fails at the beginning
+        or at the end.
         """
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="store") as self._threads:
             self._now(self._uploader.upload)
             self._now(self._uploader.remove_older)
+            self._journal = journal
             notify = partial(self._notify, on_error)
             beats = partial(self._repeat, self._lease.renew, BEAT_S, notify)
             follows = partial(self._repeat, self._follow, _JOURNAL_EVERY_S, notify)
@@ -90,9 +80,12 @@ class RemoteSync:
                 raise
             self._finish()
 
+    def saved(self, checkpoint: Path) -> None:
+        """Does nothing: its trial has uploaded it."""
+
     def remove(self, folder: Path) -> None:
         """Remove a checkpoint's `folder`: here now, in the store once its journal has a newer."""
-        LocalSync.remove(folder)
+        shutil.rmtree(folder, ignore_errors=True)
         self._removed.put(folder)
 
     def _repeat(
@@ -106,6 +99,9 @@ class RemoteSync:
                 failing_since = None
             except LeaseLostError as error:
                 self.is_lost = True
+                notify(error)
+                return
+            except JournalError as error:
                 notify(error)
                 return
             except OSError as error:
@@ -123,6 +119,7 @@ class RemoteSync:
 
     def _follow(self) -> None:
         older = self._removed.qsize()  # than what is uploaded now
+        self._journal.check()
         self._uploader.upload()
         for _ in range(older):
             self._threads.submit(self._remove, self._removed.get())
@@ -181,7 +178,7 @@ def held(folder: Path, *, warn: Callable[[str], object]) -> Iterator[LocalSync |
     """
     objects = mirror.objects_of(folder)
     if objects is None:
-        yield LocalSync()
+        yield LocalSync(folder)
         return
     with mirror.store_errors(objects):
         lease = acquire(objects, lambda: fetch(objects).end, warn=warn)

@@ -1,0 +1,188 @@
+"""A plain function in Ray's session; `test_NAME` fails when Ray moves what NAME relies on."""
+
+import sys
+import threading
+from types import SimpleNamespace
+
+import pytest
+from ray import tune
+from ray.train._internal import session
+from ray.tune import Trainable
+
+from tuner import ray_compat
+from tuner.errors import UnknownRayError
+
+
+@pytest.fixture
+def trial(tmp_path, monkeypatch):
+    """A Trainable as Tune makes it, with a storage that keeps nothing."""
+    monkeypatch.setenv("RAY_CHDIR_TO_TRIAL_DIR", "0")
+    storage = SimpleNamespace(
+        experiment_dir_name="x",
+        experiment_fs_path=str(tmp_path / "x"),
+        trial_driver_staging_path=str(tmp_path / "staging"),
+        trial_working_directory=str(tmp_path / "working"),
+        checkpoint_dir_name="checkpoint_000000",
+        sync_config=SimpleNamespace(sync_artifacts_on_checkpoint=False),
+        persist_artifacts=lambda force: None,
+        persist_current_checkpoint=lambda checkpoint: checkpoint,
+        _update_checkpoint_index=lambda metrics: None,
+    )
+    made = Trainable({"a": 1})
+    made._storage = storage
+    yield made
+    ray_compat.end_function(made)
+    assert session.get_session() is None
+
+
+def run(trial, function):
+    assert ray_compat.begin_function(trial, ray_compat.as_tune_calls(function))
+
+
+def two_epochs(config):
+    tune.report({"loss": config["a"]})
+    tune.report({"loss": 0.5})
+
+
+def test_begin_function(trial):
+    for _ in range(2):  # as in a process that is used again
+        run(trial, two_epochs)
+        assert [ray_compat.next_report(trial).metrics for _ in range(3)] == [
+            {"loss": 1},
+            {"loss": 0.5},
+            None,
+        ]
+
+
+def test_a_function_that_does_not_end_keeps_the_next_from_beginning(trial, monkeypatch):
+    let_end = threading.Event()
+
+    def stubborn(config):
+        try:
+            two_epochs(config)
+        finally:
+            let_end.wait(60)
+
+    monkeypatch.setenv("TUNE_FUNCTION_THREAD_TIMEOUT_S", "0")
+    run(trial, stubborn)
+    ray_compat.next_report(trial)
+    assert not ray_compat.begin_function(trial, ray_compat.as_tune_calls(two_epochs))
+    let_end.set()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda config: {"loss": 1}, lambda config: (yield {"loss": 1})],
+    ids=["returns", "yields"],
+)
+def test_as_tune_calls(trial, function):
+    run(trial, function)
+    assert ray_compat.next_report(trial).metrics == {"loss": 1}
+    assert ray_compat.next_report(trial).metrics is None
+    with pytest.raises(ValueError, match="config"):
+        ray_compat.as_tune_calls(lambda one, two: None)
+
+
+def test_next_report(trial, tmp_path):
+    def saving(config):
+        tune.report({"loss": 1}, checkpoint=tune.Checkpoint.from_directory(tmp_path))
+        tune.report({"loss": 2})
+
+    run(trial, saving)
+    one, two, last = (ray_compat.next_report(trial) for _ in range(3))
+    assert (one.metrics, one.checkpoint) == ({"loss": 1}, tmp_path)
+    assert (two.metrics, two.checkpoint) == ({"loss": 2}, None)
+    assert last.metrics is None
+    assert last.raw.keys() >= {"__duplicate__"}  # by which Tune knows that the trial is done
+
+
+def test_end_function(trial):
+    ended = []
+
+    def guarded(config):
+        try:
+            two_epochs(config)
+        finally:
+            ended.append(True)
+
+    run(trial, guarded)
+    ray_compat.next_report(trial)
+    thread = session.get_session().training_thread
+    ray_compat.end_function(trial)
+    thread.join(60)
+    assert ended == [True]
+    ray_compat.end_function(trial)  # nothing is left to end
+
+
+def test_continue_from(trial, tmp_path):
+    def resumed(config):
+        tune.report({"found": tune.get_checkpoint().path})
+
+    run(trial, resumed)
+    ray_compat.continue_from(tmp_path)
+    assert ray_compat.next_report(trial).metrics == {"found": str(tmp_path)}
+
+
+def test_without_its_place_for_a_checkpoint_nothing_is_resumed(
+    trial, tmp_path, another_ray, monkeypatch
+):
+    run(trial, two_epochs)
+    monkeypatch.delattr(session.get_session(), "loaded_checkpoint")
+    with pytest.raises(UnknownRayError, match=r"continue_from needs it \(.*\): a function cannot"):
+        ray_compat.continue_from(tmp_path)
+
+
+def test_admit_storage(trial, tmp_path):
+    from ray.train._internal import storage
+
+    run(trial, two_epochs)
+    ray_compat.admit_storage()
+    assert (tmp_path / "x" / storage._VALIDATE_STORAGE_MARKER_FILENAME).is_file()
+    storage.StorageContext._check_validation_file(
+        SimpleNamespace(
+            experiment_fs_path=str(tmp_path / "x"),
+            storage_filesystem=storage.get_fs_and_path(str(tmp_path))[0],
+        )
+    )
+
+
+def test_is_raised_by_ray(trial):
+    told = []
+
+    def watched(config):
+        try:
+            two_epochs(config)
+        except SystemExit as error:
+            told.append(ray_compat.is_raised_by_ray(error))
+            raise
+
+    run(trial, watched)
+    ray_compat.next_report(trial)
+    run(trial, two_epochs)  # it ends the one before
+    try:
+        sys.exit(0)
+    except SystemExit as error:
+        told.append(ray_compat.is_raised_by_ray(error))
+    assert told == [True, False]
+
+
+def test_error_of_function(trial):
+    def failing(config):
+        raise KeyError("mine")
+
+    run(trial, failing)
+    with pytest.raises(Exception, match=r"^$") as raised:
+        ray_compat.next_report(trial)
+    error = ray_compat.error_of_function(raised.value)
+    assert (type(error), error.args) == (KeyError, ("mine",))
+    assert isinstance(ray_compat.error_of_function(SystemExit()), SystemExit)
+
+
+def test_a_functions_own_error_is_no_sign_that_ray_has_moved(trial, another_ray):
+    def failing(config):
+        raise AttributeError("mine")
+
+    run(trial, failing)
+    with pytest.raises(Exception, match=r"^$") as raised:
+        ray_compat.next_report(trial)
+    assert not isinstance(raised.value, UnknownRayError)

@@ -1,0 +1,94 @@
+"""A cluster that is joined; `test_NAME` fails when Ray moves what NAME relies on."""
+
+import inspect
+from types import SimpleNamespace
+
+import pytest
+import ray
+from ray import _raylet
+from ray._private import services, worker
+from ray._private.state import GlobalState
+from ray._raylet import GcsClient, InnerGcsClient
+from ray.exceptions import RpcError
+from ray_sources import parameters
+
+from tuner import ray_compat
+from tuner.errors import UsageError
+
+
+def test_this_machines_cluster(monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
+    assert ray_compat.this_machines_cluster() == "10.0.0.1:6379"
+    source = inspect.getsource(services.canonicalize_bootstrap_address_or_die)
+    assert "raise ConnectionError" in source
+    assert "multiple" in source  # from which a message is told from the other
+
+
+def test_cluster_metadata():
+    assert "wrapper around InnerGcsClient" in GcsClient.__doc__
+    assert parameters(InnerGcsClient.internal_kv_get) == ["self", "key", "namespace", "timeout"]
+
+
+def test_has_node_here(monkeypatch):
+    from ray.core.generated.gcs_pb2 import GcsNodeInfo
+
+    assert all(isinstance(node_id, str) for node_id in services.find_node_ids())
+    assert "timeout" in parameters(InnerGcsClient.get_all_node_info)
+    states = GcsNodeInfo.GcsNodeState
+    told = {b"\xaa": states.ALIVE, b"\xbb": states.ALIVE, b"\xdd": states.DEAD}
+    nodes = {node_id: GcsNodeInfo(state=state) for node_id, state in told.items()}
+    head = SimpleNamespace(get_all_node_info=lambda timeout: nodes)
+    monkeypatch.setattr(_raylet, "GcsClient", lambda address: head)
+    for here, is_up in (({"aa"}, True), ({"cc"}, False), ({"dd"}, False), (set(), False)):
+        monkeypatch.setattr(services, "find_node_ids", lambda here=here: here)
+        assert ray_compat.has_node_here("head:1", 1) is is_up
+
+
+def test_draining_nodes(monkeypatch):
+    def fail():
+        raise RpcError("unavailable", rpc_code=14)
+
+    assert "worker.gcs_client = node.get_gcs_client()" in inspect.getsource(worker.connect)
+    assert hasattr(InnerGcsClient, "get_draining_nodes")
+    for answer, nodes in ((lambda: {"a": 7}, {"a": 7}), (fail, {})):
+        client = SimpleNamespace(get_draining_nodes=answer)
+        monkeypatch.setattr(worker, "global_worker", SimpleNamespace(gcs_client=client))
+        assert ray_compat.draining_nodes() == nodes
+
+
+def test_free_resources(monkeypatch):
+    free = {"a": {"CPU": 1.0}}
+    monkeypatch.setattr(GlobalState, "available_resources_per_node", lambda self: free)
+    assert ray_compat.free_resources() == free
+
+
+def test_limit_ahead():
+    options = ray_compat.limit_ahead(2)
+
+    @ray.remote(num_cpus=0)
+    def task():
+        yield 1
+
+    task.options(num_returns="streaming", **options)  # Ray refuses an option that it does not know
+    assert list(options.values()) == [2]
+
+
+def test_visit_sent_files(tmp_path):
+    (tmp_path / "results").mkdir()
+    for name in ("mine.py", "ignored.py", "results/x"):
+        (tmp_path / name).touch()
+    (tmp_path / ".gitignore").write_text("ignored.py\n")
+
+    def visited(gitignore):
+        paths = []
+        ray_compat.visit_sent_files(tmp_path, ["/results/"], paths.append, gitignore=gitignore)
+        return {path.name for path in paths if path.is_file()} - {".gitignore"}
+
+    assert visited(True) == {"mine.py"}
+    assert visited(False) == {"mine.py", "ignored.py"}
+
+    def refuse(path):
+        raise UsageError("too large")
+
+    with pytest.raises(UsageError):
+        ray_compat.visit_sent_files(tmp_path, [], refuse, gitignore=True)

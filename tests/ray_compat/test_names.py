@@ -1,0 +1,118 @@
+"""Ray's names and settings; `test_NAME` fails when Ray changes one of NAME."""
+
+import inspect
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from ray._private import ray_constants, services, worker
+from ray.exceptions import RayActorError
+from ray.runtime_env.runtime_env import _merge_runtime_env
+from ray.tune.experiment import Trial
+from ray_sources import RAY, is_in_binaries
+
+from tuner import ray_compat
+
+
+def test_process_titles():
+    programs = (services.GCS_SERVER_EXECUTABLE, services.RAYLET_EXECUTABLE)
+    assert tuple(Path(program).name for program in programs) == ray_compat.DAEMONS
+    titles = (
+        ray_constants.AGENT_PROCESS_TYPE_RUNTIME_ENV_AGENT,
+        ray_constants.AGENT_PROCESS_TYPE_DASHBOARD_AGENT,
+    )
+    assert all(map(str.startswith, titles, ray_compat.AGENTS))
+    assert ray_constants.WORKER_PROCESS_TYPE_IDLE_WORKER == ray_compat.IDLE
+    assert is_in_binaries(ray_compat.WORKER)
+    assert ray_compat.IDLE.startswith(ray_compat.WORKER)
+
+
+def test_cluster_names():
+    from ray._common.constants import HEAD_NODE_RESOURCE_NAME
+    from ray._common.usage.usage_constants import CLUSTER_METADATA_KEY
+    from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
+
+    assert HEAD_NODE_RESOURCE_NAME == ray_compat.HEAD
+    assert f'"{ray_compat.MONITOR}"' in inspect.getsource(services.start_monitor)
+    assert (CLUSTER_METADATA_KEY, ray_constants.KV_NAMESPACE_CLUSTER) == ray_compat.METADATA
+    assert RAY_JOB_CONFIG_JSON_ENV_VAR == ray_compat.IN_A_JOB
+
+
+def test_the_command_is_there_with_its_options():
+    command = [*ray_compat.COMMAND, "start", "--help"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    options = ("address", "block", "node-ip-address", "num-cpus", "num-gpus", "object-store-memory")
+    assert all(f"--{option}" in said for option in options)
+
+
+def test_the_probe_finds_what_it_imports():
+    code = f"{ray_compat.PROBE.rpartition(';')[0]}; GcsClient"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def logs_as(name):
+    """Whether Ray has a module of this name that logs under it."""
+    path = RAY.joinpath(*name.split(".")[1:]).with_suffix(".py")
+    return "logging.getLogger(__name__)" in path.read_text()
+
+
+def test_loggers():
+    assert all(map(logs_as, ray_compat.JOB_LOGGERS))
+    assert logs_as(ray_compat.TUNE_LOGGER)
+    assert logs_as(ray_compat.TRAINABLE_LOGGER)
+    assert logs_as(ray_compat.WIDGETS_LOGGER)
+
+
+def test_settings():
+    assert is_in_binaries(ray_compat.GIVE_UP.removeprefix("RAY_"))
+    assert ray_compat.CLUSTERS in inspect.getsource(ray_constants)
+    rooms = ("tune", "train", "data", "_common", "_private")
+    sources = [path.read_text() for room in rooms for path in (RAY / room).rglob("*.py")]
+    for name in ray_compat.SETTINGS:
+        known = any(f'"{name}"' in source for source in sources)
+        assert known or is_in_binaries(name.removeprefix("RAY_")), name
+
+
+def test_a_users_own_settings_win(monkeypatch):
+    for name in ray_compat.SETTINGS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("RAY_TQDM", "1")
+    ray_compat.prepare_environment()
+    assert os.environ["RAY_TQDM"] == "1"
+    assert os.environ["RAY_AIR_NEW_OUTPUT"] == "0"
+
+
+def test_a_job_is_joined_whose_environment_has_our_settings(monkeypatch):
+    for name in ray_compat.SETTINGS:
+        monkeypatch.setenv(name, "0")  # so that it is as before afterwards
+        monkeypatch.delenv(name)
+    submitted = dict.fromkeys(ray_compat.FOR_WORKERS, "the submitter's")
+    for name, value in submitted.items():  # Ray sets in a job what was submitted with it
+        monkeypatch.setenv(name, value)
+    ray_compat.prepare_environment()
+    ours = {name: os.environ[name] for name in ray_compat.FOR_WORKERS}
+    asked = 'override=os.getenv("RAY_OVERRIDE_JOB_RUNTIME_ENV") == "1"'
+    assert asked in inspect.getsource(worker)
+    override = os.getenv("RAY_OVERRIDE_JOB_RUNTIME_ENV") == "1"
+    merged = _merge_runtime_env({"env_vars": submitted}, {"env_vars": ours}, override=override)
+    assert merged["env_vars"] == submitted
+
+
+def test_a_trial_whose_node_is_taken_back_is_ours_to_try_again_not_tunes(monkeypatch):
+    for name in ray_compat.SETTINGS:
+        monkeypatch.setenv(name, "0")  # so that it is as before afterwards
+        monkeypatch.delenv(name)
+    ray_compat.prepare_environment()
+    trial = Trial("x", stub=True)
+    trial._handle_ray_actor_error(RayActorError(preempted=True))
+    assert not trial.should_recover()
+
+
+def test_a_logger_is_quiet_within_only(caplog):
+    logger = logging.getLogger("a logger of Ray's")
+    with ray_compat.quiet(logger.name, logging.CRITICAL):
+        logger.error("x")
+    logger.error("y")
+    assert [record.getMessage() for record in caplog.records] == ["y"]

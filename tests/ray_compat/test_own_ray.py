@@ -1,0 +1,127 @@
+"""What a Ray of our own is started with; `test_NAME` fails when Ray moves what NAME relies on."""
+
+import inspect
+import threading
+
+import pytest
+import ray
+from ray._private import node, parameter, ray_constants, services, worker
+from ray._raylet import AuthenticationTokenLoader, Config, persist_port, wait_for_persisted_port
+from ray_sources import is_in_binaries, parameters
+
+from tuner import ray_compat
+from tuner.ray_compat.own_ray import _AGENT, _AGENT_PORTS, _PRESTARTED
+
+
+def test_reload_settings(monkeypatch):
+    before = ray_constants.ENABLE_RAY_CLUSTER
+    monkeypatch.setattr(ray_constants, "ENABLE_RAY_CLUSTER", before)
+    monkeypatch.setenv(ray_compat.CLUSTERS, "0")
+    monkeypatch.setenv("RAY_object_timeout_milliseconds", "17")
+    ray_compat.reload_settings()
+    assert ray_constants.ENABLE_RAY_CLUSTER is False
+    assert Config.object_timeout_milliseconds() == 17
+    monkeypatch.undo()
+    ray_compat.reload_settings()
+    assert ray_constants.ENABLE_RAY_CLUSTER is before
+    assert Config.object_timeout_milliseconds() != 17
+    assert callable(AuthenticationTokenLoader.instance().reset_cache)
+
+
+def test_local_options():
+    options = ray_compat.local_options("/x", ["json"])
+    assert options == {"_temp_dir": "/x", "_system_config": {"preload_python_modules": ["json"]}}
+    source = inspect.getsource(ray.init)
+    assert all(f'kwargs.pop("{name}", None)' in source for name in options)
+    assert is_in_binaries("preload_python_modules")
+    assert ray_compat.local_options("/x", [])["_system_config"] is None
+
+
+RAYLET = [
+    "raylet",
+    "--session_dir={folder}",
+    "--node_id=1c3a6d09",
+    "--dashboard_agent_command=python agent.py --head",
+    "--num_prestart_python_workers=4",
+    "--runtime_env_agent_command=python main.py",
+]
+
+
+def started(monkeypatch, command, process_type, workers):
+    """The command with which a process is started."""
+    calls = []
+    monkeypatch.setattr(services, "start_ray_process", lambda *args, **kw: calls.append((args, kw)))
+    with ray_compat.fewer_services(1234, workers=workers):
+        services.start_ray_process(command, process_type, fate_share=True)
+    [((changed, same), options)] = calls
+    assert (same, options) == (process_type, {"fate_share": True})
+    return changed
+
+
+def test_fewer_services():
+    before = parameter.RayParams, services.start_api_server, services.start_ray_process
+    with ray_compat.fewer_services(1234, workers=4):
+        params = parameter.RayParams(num_cpus=1)
+        assert (params.no_monitor, params.include_log_monitor) == (True, False)
+        assert params.runtime_env_agent_port == 1234
+        assert services.start_api_server("any") == ("", None)
+    after = parameter.RayParams, services.start_api_server, services.start_ray_process
+    assert after == before
+    assert parameters(services.start_ray_process)[:2] == ["command", "process_type"]
+    source = inspect.getsource(services.start_raylet)
+    flags = ("--session_dir=", "--node_id=", _AGENT, _PRESTARTED)
+    assert all(flag in source for flag in flags)
+    assert all(
+        f'"{name}"' in inspect.getsource(ray_constants) or name in inspect.getsource(node)
+        for name in _AGENT_PORTS
+    )
+
+
+def test_the_raylet_gets_an_agent_that_does_nothing_and_need_not_wait_for_it(monkeypatch, tmp_path):
+    command = [part.format(folder=tmp_path) for part in RAYLET]
+    changed = started(monkeypatch, command, "raylet", workers=4)
+    assert changed[:3] + changed[4:] == command[:3] + command[4:]
+    assert changed[3].startswith("--dashboard_agent_command=sleep ")
+    for name in _AGENT_PORTS:
+        assert wait_for_persisted_port(str(tmp_path), "1c3a6d09", name, 1000, 100) == -1
+
+
+@pytest.mark.parametrize("process_type", ["gcs_server", "raylet"])
+def test_other_processes_are_started_as_they_are(monkeypatch, process_type):
+    assert started(monkeypatch, ["x", "--node_id=1"], process_type, workers=4) == [
+        "x",
+        "--node_id=1",
+    ]
+
+
+@pytest.mark.parametrize(("workers", "count"), [(1, 1), (4, 4), (9, 4)])
+def test_no_more_workers_start_ahead_than_are_asked_for_or_than_ray_would(
+    monkeypatch, tmp_path, workers, count
+):
+    command = [part.format(folder=tmp_path) for part in RAYLET]
+    changed = started(monkeypatch, command, "raylet", workers)
+    assert changed[4] == f"--num_prestart_python_workers={count}"
+
+
+def test_other_threads_run_while_a_port_is_waited_for(tmp_path):
+    node_id, another = "1c" * 28, "2d" * 28
+
+    def write():
+        persist_port(str(tmp_path), node_id, "gcs_server_port", 4321)
+
+    timer = threading.Timer(0.1, write)
+    timer.start()
+    before = node.wait_for_persisted_port
+    with ray_compat.fewer_services(1234, workers=4):
+        wait = node.wait_for_persisted_port
+        assert wait(str(tmp_path), node_id, "gcs_server_port", timeout_ms=60_000) == 4321
+        with pytest.raises(RuntimeError, match="gcs_server_port"):
+            wait(str(tmp_path), another, "gcs_server_port", timeout_ms=1)
+    assert node.wait_for_persisted_port is before
+
+
+def test_no_prints(capsys):
+    with ray_compat.no_prints():
+        worker.print_to_stdstream({}, ignore_prefix=False)
+    assert parameters(worker.print_to_stdstream) == ["data", "ignore_prefix"]
+    assert inspect.getsource(worker).count("print_to_stdstream") == 3  # its definition, two calls

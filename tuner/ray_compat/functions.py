@@ -1,0 +1,126 @@
+"""Runs a plain Tune function in a trial of ours, in the thread of Ray's session.
+
+Tune would wrap the function at the driver, and send it by pickling. Here a worker imports it by its
+dotted path, and does with a Trainable of ours what Ray's FunctionTrainable does with itself. Until:
+Tune takes a dotted path, hands over what a function saves, and goes on from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from traceback import walk_tb
+from typing import Any, NamedTuple
+
+from tuner.ray_compat.pieces import piece
+
+_NO_FUNCTION = "no plain function can be searched, only a Learner"
+
+
+class Report(NamedTuple):
+    """What a plain function has reported.
+
+    raw: as Tune has it. metrics: without what Ray adds; None once the function has returned.
+    checkpoint: the folder of what was reported with them.
+    """
+
+    raw: dict[str, Any]
+    metrics: dict[str, Any] | None
+    checkpoint: Path | None
+
+
+@piece(lost=_NO_FUNCTION, required=True)
+def as_tune_calls(function: Callable[..., Any]) -> Callable[[dict[str, Any]], Any]:
+    """Return `function` so that what it yields or returns is reported, as in Tune, and its end."""
+    from ray.tune.trainable import wrap_function
+
+    wrapped: Any = wrap_function(function)
+    return partial(wrapped._trainable_func, None)
+
+
+@piece(lost=_NO_FUNCTION, required=True)
+def begin_function(trial: Any, call: Callable[[dict[str, Any]], Any]) -> bool:
+    """Have `call` run in a thread of its own from the next report on, given the trial's config.
+
+    trial: a Trainable. Returns False where the thread of the trial before goes on.
+    """
+    from ray.train._internal.session import get_session
+    from ray.tune.trainable import FunctionTrainable
+
+    _ = FunctionTrainable._trainable_func
+    trial._trainable_func = call
+    if get_session() is None:
+        FunctionTrainable.setup(trial, trial.config)
+        return True
+    return bool(FunctionTrainable.reset_config(trial, trial.config))
+
+
+@piece(lost=_NO_FUNCTION, required=True)
+def next_report(trial: Any) -> Report:
+    """Let the function of `trial` go on until its next report. Raises what it raises."""
+    from ray.air.constants import TIMESTAMP
+    from ray.train.constants import CHECKPOINT_DIR_NAME
+    from ray.tune.result import RESULT_DUPLICATE, SHOULD_CHECKPOINT
+    from ray.tune.trainable import FunctionTrainable
+
+    raw = FunctionTrainable.step(trial)
+    saved = trial._last_training_result.checkpoint
+    checkpoint = Path(saved.path) if saved else None
+    if RESULT_DUPLICATE in raw:
+        return Report(raw, None, checkpoint)
+    rays = (TIMESTAMP, SHOULD_CHECKPOINT, CHECKPOINT_DIR_NAME)
+    return Report(raw, {k: v for k, v in raw.items() if k not in rays}, checkpoint)
+
+
+@piece(lost="the thread of a function goes on until its process ends")
+def end_function(trial: Any) -> None:
+    """End the function's thread, at its next report, and the session."""
+    from ray.train._internal.session import get_session
+    from ray.tune.trainable import FunctionTrainable
+
+    if get_session() is not None:
+        FunctionTrainable.cleanup(trial)
+
+
+@piece(lost="a function cannot be resumed: it would start anew", required=True)
+def continue_from(checkpoint: Path) -> None:
+    """Let `tune.get_checkpoint()` return the files of the folder `checkpoint`."""
+    from ray.train._internal.session import get_session
+    from ray.tune import Checkpoint
+
+    session: Any = get_session()
+    _ = session.loaded_checkpoint
+    session.loaded_checkpoint = Checkpoint.from_directory(checkpoint)
+
+
+@piece(lost="a function that keeps checkpoints fails where --storage is a URL")
+def admit_storage() -> None:
+    """Let Ray keep a function's checkpoint in a folder of this machine.
+
+    It looks there for a mark that the driver has set, in what it takes for a shared folder.
+    """
+    from ray.train._internal.session import get_session
+    from ray.train._internal.storage import _VALIDATE_STORAGE_MARKER_FILENAME
+
+    session: Any = get_session()
+    folder = Path(session.storage.experiment_fs_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / _VALIDATE_STORAGE_MARKER_FILENAME).touch()
+
+
+@piece(lost="a function that ends by sys.exit(0) fails without saying so", otherwise=True)
+def is_raised_by_ray(error: SystemExit) -> bool:
+    """Return whether Ray ends the function's thread with it, and not the function itself."""
+    from ray.train._internal.session import _TrainSession
+
+    *_, (frame, _) = walk_tb(error.__traceback__)
+    return frame.f_code is _TrainSession._report_training_result.__code__
+
+
+@piece(lost="each failure of a function is called StartTraceback")
+def error_of_function(error: BaseException) -> BaseException | None:
+    """Return what the function raised, without what Ray wraps around it."""
+    from ray.air._internal.util import skip_exceptions
+
+    return skip_exceptions(error) if isinstance(error, Exception) else error

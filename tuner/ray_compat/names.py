@@ -1,0 +1,82 @@
+"""Names that Ray gives to things, and its settings, until Ray documents them.
+
+They cannot fail where they are used: the test of each fails when Ray changes it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tuner.ray_compat.pieces import PIECES
+
+PIECES["process_titles"] = "a Ray that dies ends a search unexplained, as does too little memory"
+DAEMONS = ("gcs_server", "raylet")  # without one of them nothing goes on
+AGENTS = ("ray::RuntimeEnv", "ray::Dashboard")  # what the titles of a raylet's helpers begin with
+IDLE = "ray::IDLE"  # a worker without work
+WORKER = "ray::"  # what the titles of all workers begin with, and of the agents
+
+PIECES["cluster_names"] = "some cluster is not joined, or not asked to grow, or its fault not named"
+HEAD = "node:__internal_head__"  # a resource that only the head of a cluster has
+MONITOR = "--autoscaling-config="  # an argument of the autoscaler that `ray up` starts
+METADATA = (b"CLUSTER_METADATA", b"cluster")  # key and namespace of a cluster's versions
+IN_A_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set where a Ray job runs: its files are there already
+COMMAND = (sys.executable, "-m", "ray.scripts.scripts")  # `ray` of this Python, whatever PATH has
+# A program that ends with 0 where the head that it is given answers it
+PROBE = "import sys; from ray._raylet import GcsClient; GcsClient(sys.argv[1])"
+
+PIECES["loggers"] = "Ray tells of each step of sending a job, failed trials, slow starts, widgets"
+JOB_LOGGERS = (
+    "ray.dashboard.modules.dashboard_sdk",
+    "ray.dashboard.modules.job.sdk",
+    "ray._private.runtime_env.packaging",
+)
+TUNE_LOGGER = "ray.tune.tune"  # of failed trials the summary tells, too
+TRAINABLE_LOGGER = "ray.tune.trainable.trainable"  # on slow starts: to reuse actors, as is done
+WIDGETS_LOGGER = "ray.widgets.util"  # nothing here uses ipywidgets
+
+PIECES["settings"] = "Ray may write to stdout, take snapshots, listen on all addresses, end workers"
+# Until then a raylet whose GCS has died lets no thread of a driver run that joins it
+GIVE_UP = "RAY_gcs_rpc_server_reconnect_timeout_s"
+CLUSTERS = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # where off, Ray listens on loopback alone
+SETTINGS = {  # what Ray reads when it is imported or joined, and hands to its workers
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AIR_NEW_OUTPUT": "0",  # its banner goes to stdout, which is for data
+    "RAY_TQDM": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # its future default; without it Ray warns
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # a trial's relative paths mean what the user means
+    "RAY_OVERRIDE_JOB_RUNTIME_ENV": "1",  # else no job is joined that has one of FOR_WORKERS set
+    "RAY_memory_monitor_refresh_ms": "0",  # trial/machine_memory ends whom it should
+    "RAY_TRAIN_COUNT_PREEMPTION_AS_FAILURE": "1",  # else Tune starts a trial from its start
+    "PL_DISABLE_FORK": "1",  # what Tune sets for its workers
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the journal and our TensorBoard writer do it
+    "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",  # a bad report fails its trial alone
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # the driver has its own
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # they are in the trial's log and the summary
+    "TUNE_GLOBAL_CHECKPOINT_S": "1000000000",  # the journal makes Ray's snapshots needless
+    "TUNE_FORCE_TRIAL_CLEANUP_S": "10",
+    "TUNE_FUNCTION_THREAD_TIMEOUT_S": "60",
+    "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "1000000000",  # Ray spells it so
+}
+FOR_WORKERS = ("PL_DISABLE_FORK", "RAY_CHDIR_TO_TRIAL_DIR", "TUNE_FUNCTION_THREAD_TIMEOUT_S")
+
+
+def prepare_environment() -> None:
+    """Set SETTINGS, unless the user has; to be called before the first import of ray."""
+    for name, value in SETTINGS.items():
+        os.environ.setdefault(name, value)
+
+
+@contextmanager
+def quiet(name: str, level: int) -> Iterator[None]:
+    """Within it, the logger of this name says nothing below `level`."""
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(level)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

@@ -1,0 +1,120 @@
+"""What a Ray of our own is started with, so that it is lean, private, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tuner.ray_compat.names import CLUSTERS
+from tuner.ray_compat.pieces import PIECES, Names, piece, replacing, warn_once
+
+_PRESTARTED = "--num_prestart_python_workers="
+_AGENT = "--dashboard_agent_command="
+_NO_AGENT = f"{_AGENT}sleep 2147483647"  # Ray insists on an agent that lives
+_AGENT_PORTS = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port")
+_NO_PORT = -1  # of an agent that listens nowhere
+_POLL_S = 0.005
+_WRITTEN_MS = 1000  # for a file that is being written
+
+
+@piece(lost="a Ray that asks for a token that was set after Ray's import is not joined")
+def reload_settings() -> None:
+    """Let Ray read again the environment variables that it read when it was imported.
+
+    Each Ray of ours has its own token and listens on loopback, while a process may have imported
+    Ray long before. Until: `ray.init` takes both as arguments.
+    """
+    from ray._private import ray_constants
+    from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
+
+    default = "0" if ray_constants.IS_WINDOWS_OR_OSX else "1"
+    ray_constants.ENABLE_RAY_CLUSTER = os.environ.get(CLUSTERS, default).lower() in ("1", "true")
+    Config.initialize("")
+    AuthenticationTokenLoader.instance().reset_cache()
+
+
+@piece(lost="Ray's files are left over, and the first trials later", otherwise={}, tried_only=True)
+def local_options(folder: str, modules: Sequence[str]) -> dict[str, Any]:
+    """Return what to give `ray.init` so that it writes to `folder` and preloads `modules`.
+
+    A worker that has imported torch before its first trial saves seconds. Until: both are public
+    arguments.
+    """
+    preload = {"preload_python_modules": list(modules)} if modules else None
+    return {"_temp_dir": folder, "_system_config": preload}
+
+
+@replacing(lost="Ray starts services that no trial needs, and the first trial later")
+def fewer_services(port: int, *, workers: int) -> Names:
+    """Have `ray.init` start no dashboard, autoscaler, reader of logs nor agent for metrics.
+
+    port: a free one for the agent of runtime environments, which nobody then has to wait for.
+    workers: how many start ahead of the trials, at most; by itself Ray starts one a CPU.
+    They take longer than the rest of Ray's start, two of them are waited for, and nothing here asks
+    them for anything. Until: `ray.init` can leave each of them out.
+    """
+    from ray import _raylet
+    from ray._private import node, parameter, services
+
+    raylet: Any = _raylet
+    start = services.start_ray_process
+
+    def start_process(command: list[str], process_type: str, *args: Any, **options: Any) -> Any:
+        if process_type == "raylet":
+            command = _lean(command, workers, raylet.persist_port)
+        return start(command, process_type, *args, **options)
+
+    def wait_for_port(folder: str, node_id: str, name: str, *, timeout_ms: int) -> int:
+        """Let other threads import and look for dead daemons: Ray's own wait holds the GIL."""
+        path = Path(folder, raylet.get_port_filename(node_id, name))
+        deadline = time.monotonic() + timeout_ms / 1000
+        while not path.exists() and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+        return int(raylet.wait_for_persisted_port(folder, node_id, name, timeout_ms=_WRITTEN_MS))
+
+    params = functools.partial(
+        parameter.RayParams,
+        no_monitor=True,
+        include_log_monitor=False,  # type: ignore[arg-type]
+        runtime_env_agent_port=port,
+    )
+    return {
+        parameter: {"RayParams": params},
+        services: {
+            "start_api_server": lambda *args, **options: ("", None),
+            "start_ray_process": start_process,
+        },
+        node: {"wait_for_persisted_port": wait_for_port},
+    }
+
+
+def _lean(command: list[str], workers: int, persist_port: Callable[..., object]) -> list[str]:
+    """The command of a raylet that starts at most `workers` ahead, and an agent that only sleeps.
+
+    A command of another form is left as it is.
+    """
+    flags = dict(part.split("=", 1) for part in command if "=" in part)
+    if missing := {"--session_dir", "--node_id", _PRESTARTED[:-1], _AGENT[:-1]} - flags.keys():
+        warn_once("raylet", f"a raylet without {missing}: {PIECES['fewer_services']}")
+        return command
+    for name in _AGENT_PORTS:  # the raylet waits for the agent to write them
+        persist_port(flags["--session_dir"], flags["--node_id"], name, _NO_PORT)
+    workers = min(workers, int(flags[_PRESTARTED[:-1]]))
+    new = {_AGENT: _NO_AGENT, _PRESTARTED: f"{_PRESTARTED}{workers}"}
+    return [next((to for flag, to in new.items() if p.startswith(flag)), p) for p in command]
+
+
+@replacing(lost="Ray prints on stdout that a worker has died")
+def no_prints() -> Names:
+    """Keep Ray from printing on stdout, in colour, that a worker has died.
+
+    Stdout is for data, and the journal and the summary say which trial failed, and how. Until: Ray
+    logs it, or prints to stderr.
+    """
+    from ray._private import worker
+
+    return {worker: {"print_to_stdstream": lambda data, ignore_prefix: None}}

@@ -1,0 +1,118 @@
+"""What Ray Tune does at the driver of a search, and nobody can tell it otherwise."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from typing import Any
+
+from tuner.ray_compat.pieces import Names, piece, replacing
+
+_OVERDUE_S = 10.0  # after which a free worker goes to a trial whose own worker is late
+
+
+@replacing(lost="Ray Tune ends a worker that has no trial at the moment")
+def keep_workers(*, here: bool) -> Names:
+    """Have `tune.run` keep its worker processes for later trials; `here`: all are on this machine.
+
+    A worker takes seconds of a CPU before its first epoch, and many a trial takes less in all.
+    Until: Tune keeps workers while more trials may come.
+    """
+    import ray
+    from ray.tune.execution import tune_controller
+    from ray.tune.execution.class_cache import _ActorClassCache
+    from ray.tune.utils.object_cache import _ObjectCache
+
+    class Workers(_ObjectCache):
+        """The workers without a trial: all of them, for as long as there may be more trials."""
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self._changed = time.monotonic()
+
+        @property
+        def num_cached_objects(self) -> int:
+            """How many Tune may give to a trial whose own worker has been asked for already.
+
+            At first none: Tune would end the worker that is just starting, and start another for
+            the next trial. All of them once they are overdue: what the trial's own worker needs may
+            never come free, as on a cluster that others use, too.
+            """
+            overdue = time.monotonic() > self._changed + _OVERDUE_S
+            return self._num_cached_objects if overdue else 0
+
+        def cache_object(self, key: Any, obj: Any) -> bool:
+            """Keep a worker; Tune's own cache keeps no more than there are pending trials."""
+            self._cached_objects[key].append(obj)
+            self._num_cached_objects += 1
+            self._changed = time.monotonic()
+            return True
+
+        def flush_cached_objects(self, force_all: bool = False) -> Generator[Any, None, None]:
+            """Yield the workers that are to end: none before the search does."""
+            if force_all:
+                yield from super().flush_cached_objects(force_all=True)
+
+    class PlainActors(_ActorClassCache):
+        """Trainables as actors that may run in the workers that Ray has started ahead.
+
+        Tune's own actors ask for environment variables, which only a new process could have. A
+        worker of this machine inherits them from the driver.
+        """
+
+        def get(self, trainable_cls: Any) -> Any:
+            if trainable_cls not in self._cache:
+                self._cache[trainable_cls] = ray.remote(trainable_cls)
+            return self._cache[trainable_cls]
+
+    names: dict[str, Any] = {"_ObjectCache": Workers}
+    if here:
+        names["_ActorClassCache"] = PlainActors
+    return {tune_controller: names}
+
+
+@piece(lost="after Ctrl-C in a long epoch, workers are waited for twice as long")
+def limit_cleanup(controller: Any, seconds: float) -> None:
+    """Have Tune wait at most `seconds` for its workers when the search ends.
+
+    By then what a worker has reported is safe, and what it has not is run again. Until:
+    `TUNE_FORCE_TRIAL_CLEANUP_S` shortens it.
+    """
+    controller = getattr(controller, "_tune_controller", controller)  # schedulers get a wrapper
+    _ = controller._actor_force_cleanup_timeout
+    controller._actor_force_cleanup_timeout = seconds
+
+
+@piece(lost="the driver's memory grows with each metric of each trial")
+def forget_metrics(trial: Any) -> None:
+    """Drop the statistics that Tune keeps of each metric of a trial that has ended.
+
+    They are most of the driver's memory, and the journal has the metrics. Until: Tune drops them.
+    """
+    metadata = trial.run_metadata
+    metadata.metric_analysis.clear()
+    metadata.metric_n_steps.clear()
+    metadata.invalidate_cache()
+
+
+@piece(lost="MLflow shows a resumed trial as two runs, an interrupted one as ended", otherwise={})
+def mlflow_runs(callback: Any) -> dict[Any, str]:
+    """Return the run ids of Ray's MLflow callback by trial, to read and to extend.
+
+    The callback can neither go on with a run nor tell how one ended but by success and failure.
+    Until: its methods return the id, and take one.
+    """
+    runs: dict[Any, str] = callback._trial_runs
+    return runs
+
+
+@piece(lost="in a notebook Ray clears what is shown", otherwise=False)
+def in_notebook() -> bool:
+    """Return whether Ray takes this for a notebook, where it shows progress itself.
+
+    `tune.run` takes a reporter that reports nothing in a notebook alone. Until: `verbose=0` is
+    enough there.
+    """
+    from ray.widgets.util import in_notebook
+
+    return bool(in_notebook())
