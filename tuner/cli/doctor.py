@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from tuner.cli import options
@@ -21,9 +23,8 @@ def doctor(storage: str | None, address: str | None, as_json: bool) -> int:
     if as_json:
         print_json({"ok": not broken, "findings": [finding.as_dict() for finding in findings]})
     else:
-        from rich.console import Console
-
+        from tuner import streams
         from tuner.reporting.tables import findings_table
 
-        Console(highlight=False).print(findings_table(findings))
+        streams.console(sys.stdout).print(findings_table(findings))
     return int(broken)

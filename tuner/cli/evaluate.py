@@ -11,6 +11,7 @@ import tuner
 from tuner.cli import options
 from tuner.cli.printing import announce_code, announce_import, print_json
 from tuner.errors import UsageError
+from tuner.wording import printable
 
 if TYPE_CHECKING:
     from tuner.export.read import Export
@@ -42,7 +43,8 @@ def evaluate(
     else:
         where = measured.pop("confirmed", {})
         for key, value in {**measured, **where}.items():
-            click.echo(f"{key:18} {value:.4f}" if isinstance(value, float) else f"{key:18} {value}")
+            text = f"{value:.4f}" if isinstance(value, float) else str(value)
+            click.echo(printable(f"{key:18} {text}"))
     return 0
 
 

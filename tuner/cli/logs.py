@@ -24,14 +24,18 @@ def logs(job_id: str, follow: bool, address: str) -> int:
         if follow:
             cluster.get(job_id)
             return follow_job(cluster, job_id, address)
-        click.echo(cluster.log(job_id), nl=False)
+        click.echo(click.unstyle(cluster.log(job_id)), nl=False)
     return 0
+
+
+def _print(text: str) -> None:
+    click.echo(click.unstyle(text), nl=False, err=True)
 
 
 def follow_job(cluster: Jobs, job_id: str, address: str) -> int:
     """Print the job's log to stderr until it ends; the search's exit code, 130 after Ctrl-C."""
     try:
-        job = cluster.follow(job_id, lambda text: click.echo(text, nl=False, err=True))
+        job = cluster.follow(job_id, _print)
     except KeyboardInterrupt:
         end = f"tuner stop {job_id} --address {address}"
         click.echo(

@@ -20,7 +20,8 @@ SOME_FAILED = 3  # the exit code of a search that is done, but for some trials
 
 def print_json(document: object) -> None:
     """The one document that --json promises on stdout."""
-    click.echo(json.dumps(document, indent=2))
+    # JSON leaves one control character as it is
+    click.echo(json.dumps(document, indent=2).replace("\x7f", "\\u007f"))
 
 
 def announce_code(results: Results) -> None:

@@ -135,7 +135,7 @@ class ExperimentFolder:
             has = shown(document.get("format"))
             raise UsageError(f"{path} has format {has}; this version reads {FORMAT}")
         match document.get("spec"):
-            case {"objective": {"metric": str(), "mode": "min" | "max"}}:
+            case {"objective": {"metric": str(metric), "mode": "min" | "max"}} if metric:
                 return document
             case _:
                 raise UsageError(f"{path} is damaged: its spec has no objective of metric and mode")

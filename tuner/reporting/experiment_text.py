@@ -62,7 +62,8 @@ def best_text(best: Mapping[str, Any]) -> str:
     values = [(f"    {printable(k)}", number(v)) for k, v in [*metrics.items(), *config.items()]]
     rows = aligned(values)
     lines += ["  metrics", *rows[: len(metrics)], "  config", *rows[len(metrics) :]]
-    lines.append(f"  checkpoint  {best['checkpoint'] or 'none kept at this epoch'}")
+    checkpoint = printable(best["checkpoint"] or "none kept at this epoch")
+    lines.append(f"  checkpoint  {checkpoint}")
     return "\n".join(lines)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tuner import streams
 from tuner.errors import DataError
 
 CHUNK_BYTES = 4 << 20
@@ -112,10 +114,9 @@ class Archive:
     def _downloaded(self) -> Iterator[bytes]:
         from urllib.request import urlopen
 
-        from rich.console import Console
         from rich.progress import Progress
 
-        console = Console(stderr=True)
+        console = streams.console(sys.stderr)
         bar = Progress(
             *Progress.get_default_columns(), console=console, disable=not console.is_terminal
         )
