@@ -283,7 +283,7 @@ def test_no_experiment_breaks_the_list_of_the_others(folder):
     (folder.parent / "x-confirm" / "journal.jsonl").write_text(
         journal.replace('"trial_id":"00001"', f'"trial_id":"{"1" * 5000}"')
     )
-    head, first, second = call("ls").splitlines()
+    _, first, second = call("ls").splitlines()
     assert ("x-confirm" in second) != ("x-confirm" in first)
     damaged = second if "x-confirm" in second else first
     assert "damaged" in damaged

@@ -26,7 +26,7 @@ from tuner.record.folder import ExperimentFolder
 from tuner.record.storage import free_name
 from tuner.settings_base import faults_of
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.text import override, read_mapping, with_strategy
+from tuner.spec.text import LONGEST, override, read_mapping, with_strategy
 
 _FUNCTION = "experiment"  # of a module: def experiment() -> ExperimentSpec
 _SHIPPED = "tuner.shipped.experiments"
@@ -156,8 +156,11 @@ def _translate_errors(source: str) -> Iterator[None]:
 
 
 def _from_text(path: Path) -> Experiment:
+    if path.exists() and not path.is_file():
+        raise UsageError(f"cannot read {path}: it is not a plain file")
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open(encoding="utf-8") as file:
+            text = file.read(LONGEST + 1)  # which is refused for its length
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -17,7 +17,7 @@ from typing import Any
 from uuid import uuid4
 
 from tuner.errors import UsageError
-from tuner.plain_values import fault_of_values
+from tuner.plain_values import MOST, fault_of_json, fault_of_values, too_deep
 
 EXPERIMENT = "experiment.json"
 JOURNAL = "journal.jsonl"
@@ -76,15 +76,22 @@ def check_folder(folder: Path) -> None:
             raise UsageError(f"cannot look through {error.filename}: {error.strerror}") from error
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, *, most: int = MOST) -> Any:
     """What a JSON document holds.
 
-    Raises OSError if it cannot be read or is no plain file, ValueError if it is not JSON.
+    Raises OSError if it cannot be read or is no plain file, ValueError if it is not JSON, or far
+    more than `most` values.
     """
     try:
-        return json.loads(read_plain(path))
-    except RecursionError as error:
-        raise ValueError("nested too deep") from error
+        text = read_plain(path).decode()
+        fault = fault_of_json(text, most=most)
+        if fault is None:
+            return json.loads(text)
+    except RecursionError:
+        fault = too_deep()
+    except ValueError as error:
+        raise ValueError("not JSON") from error
+    raise ValueError(f"it {fault}")
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -95,7 +102,7 @@ def read_object(path: Path) -> dict[str, Any]:
     try:
         value = read_json(path)
     except ValueError as error:
-        raise UsageError(f"{path} is damaged: not JSON") from error
+        raise UsageError(f"{path} is damaged: {error}") from error
     if not isinstance(value, dict):
         raise UsageError(f"{path} is damaged: it must hold one object")
     if fault := fault_of_values(value):
