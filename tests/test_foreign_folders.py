@@ -189,7 +189,7 @@ def test_no_escape_sequence_comes_through_an_error(folder, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["tuner", "best", "x"])
     with pytest.raises(SystemExit, match="1"):
         cli.main()
-    assert capsys.readouterr().err == "error:  [2Jx has no usable trial: no trial has started\n"
+    assert capsys.readouterr().err == "error: x has no usable trial: no trial has started\n"
 
 
 CLIPBOARD = "\x1b]52;c;ZWNobyBoaQ==\x07"  # a terminal that obeys it writes the clipboard
@@ -353,7 +353,8 @@ def test_what_imports_it_says_so_before(with_code, command):
     with contextlib.redirect_stderr(said), contextlib.suppress(TunerError):
         cli.cli.main(command, standalone_mode=False)
     lines = said.getvalue().splitlines()
-    assert lines[0] == "importing their_module:Learner, which x names"
+    file = with_code.parent / "their_module.py"
+    assert lines[0] == f"importing their_module:Learner ({file}), which x names"
     assert lines[1] == "using log mlflow, which x names"
     assert lines[2] == "using training.data_dir their [2Jdata, which x names"
     assert "imported" in lines[3:]

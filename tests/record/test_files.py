@@ -235,3 +235,28 @@ def test_an_object_holds_plain_values(tmp_path, content, fault):
     path.write_text(json.dumps(content))
     with pytest.raises(UsageError, match=f"{path} is damaged: .*{fault}"):
         read_object(path)
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling link", "device's stand-in", "folder"])
+def test_a_file_is_put_in_place_of_no_other_thing(tmp_path, kind):
+    path, target = tmp_path / "x.html", tmp_path / "target"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "device's stand-in":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(target)
+    if kind == "link":
+        target.write_text("kept")
+    before = path.lstat()
+    with pytest.raises(UsageError, match=f"cannot write {path}: it is (a symbolic link|no plain)"):
+        write_file(path, lambda partial: partial.write_text("new"))
+    assert path.lstat() == before
+    assert kind != "link" or target.read_text() == "kept"
+    assert set(tmp_path.iterdir()) <= {path, target}
+
+
+def test_a_new_file_is_written_and_an_older_one_replaced(tmp_path):
+    for text in ("one", "two"):
+        write_file(tmp_path / "x", lambda partial, text=text: partial.write_text(text))
+        assert (tmp_path / "x").read_text() == text

@@ -55,7 +55,7 @@ def check_folder(folder: Path) -> None:
     """Raise UsageError if anything within `folder` is neither a plain file nor a folder.
 
     `folder` itself may be reached through links. Call it before writing into a folder that may be
-    someone else's.
+    someone else's, and before handing it to who follows links.
     """
     todo = [folder]
     while todo:
@@ -67,8 +67,8 @@ def check_folder(folder: Path) -> None:
                     elif not entry.is_file(follow_symlinks=False):
                         what = "a symbolic link" if entry.is_symlink() else "no plain file"
                         raise UsageError(
-                            f"{entry.path} is {what}: in an experiment's folder only plain files "
-                            f"and folders are written to; nothing was changed"
+                            f"{entry.path} is {what}: an experiment's folder may hold only plain "
+                            "files and folders; nothing was changed"
                         )
         except FileNotFoundError:
             continue  # a running driver has removed it meanwhile
@@ -128,8 +128,24 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
         partial.unlink(missing_ok=True)
 
 
+def check_target(path: Path) -> None:
+    """Raise UsageError unless `path` is a plain file, or nothing yet."""
+    try:
+        mode = path.lstat().st_mode
+    except OSError:  # there is nothing; whoever writes finds what else there may be
+        return
+    if not stat.S_ISREG(mode):
+        what = "a symbolic link" if stat.S_ISLNK(mode) else "no plain file"
+        raise UsageError(f"cannot write {path}: it is {what}; give a new name, or that of a file")
+
+
 def write_file(path: Path, write: Callable[[Path], object]) -> None:
-    """As `replace_file`, for a path of the user's: raises UsageError if it cannot be written."""
+    """As `replace_file`, for a path of the user's: raises UsageError if it cannot be written.
+
+    What is there and is no plain file is left alone: put in its place, a file ends a device or a
+    pipe for everyone, and a link's target would not be what changes.
+    """
+    check_target(path)
     try:
         replace_file(path, write)
     except OSError as error:

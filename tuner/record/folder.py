@@ -6,6 +6,7 @@ written is uploaded; only this package knows the difference.
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
@@ -100,7 +101,7 @@ class ExperimentFolder:
         name = url_of(self.path) or self.path.name
         return NameTakenError(
             f"experiment {self.path.name!r} exists in {self.storage}; "
-            f"go on with it by: {program()} resume {name}, or give another name"
+            f"go on with it by: {program()} resume {shlex.quote(name)}, or give another name"
         )
 
     def held(self, warn: Callable[[str], object]) -> AbstractContextManager[Sync]:

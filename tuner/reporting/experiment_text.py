@@ -88,7 +88,7 @@ def command_name(results: Results) -> str:
 def folder_name(folder: Path) -> str:
     """A command's NAME for the experiment in `folder`."""
     usual = storage_folder(None) / folder.name
-    if folder.resolve() == usual.resolve():
+    if folder.resolve() == usual.resolve() and folder.name[0] != "-":  # which begins an option
         return shlex.quote(folder.name)
     return shlex.quote(shown(folder))
 
