@@ -15,7 +15,7 @@ from tuner.plain_values import DEEPEST, fault_of_values, too_deep, too_many
 
 LONGEST = 1 << 20  # characters of a spec, or of the value of a KEY=VALUE
 MOST = 20_000  # values in it: YAML is read slowly
-_LONGEST_NUMBER = 1000  # characters
+LONGEST_NUMBER = 1000  # characters
 
 
 class _Loader(yaml.SafeLoader):
@@ -43,9 +43,9 @@ class _Loader(yaml.SafeLoader):
 
     def compose_scalar_node(self, anchor: dict[Any, yaml.Node]) -> yaml.ScalarNode:
         node = super().compose_scalar_node(anchor)
-        if node.tag in _NUMBERS and len(node.value) > _LONGEST_NUMBER:
+        if node.tag in _NUMBERS and len(node.value) > LONGEST_NUMBER:
             found = f"{len(node.value):,} characters"
-            raise ValueError(f"it has a number of {found}, at most {_LONGEST_NUMBER:,} are read")
+            raise ValueError(f"it has a number of {found}, at most {LONGEST_NUMBER:,} are read")
         return node
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
