@@ -40,7 +40,7 @@ Event = dict[str, Any]
 
 _LATEST = 1e11  # the year 5138: every calendar can show an earlier time
 _LARGEST = 10**300  # a whole number beyond a float's range is no metric either
-_MOST_DIGITS = 18  # of a trial's number: it names a folder, and is an int of 64 bits
+_MOST_DIGITS = 100  # of a trial's number: it names a folder, and is read as an int
 _DEEPEST = 20  # levels in a config: every reader recurses into it
 
 
