@@ -25,6 +25,7 @@ def test_each_dotted_path_of_a_spec_is_named_and_what_ships_is_not() -> None:
     shipped = {"trainable": IMAGE_CLASSIFIER, "search": {"strategy": "grid"}, "scheduler": "none"}
     assert code_named(shipped) == []
     assert code_named({"trainable": "tuner.shipped.experiments.own_learner:Learner"}) == []
+    assert code_named({"trainable": "os:system", "scheduler": "logging.config"}) == []
     assert code_named({"trainable": 1, "search": [], "scheduler": None}) == []
 
 

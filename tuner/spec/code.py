@@ -50,13 +50,14 @@ class NamedCode:
 def code_named(spec: Mapping[str, Any]) -> list[NamedCode]:
     """What the plain values of a spec name, but for what ships; the trainable comes first.
 
-    What is not even text is passed over: such a spec is refused.
+    What is no text, or of Python's standard library, is passed over: such a spec is refused.
     """
-    return [
+    named = (
         NamedCode(key, path)
         for key, path in _named(spec)
         if path not in (IMAGE_CLASSIFIER, CLASSIFIER_BEFORE) and not path.startswith(_SHIPPED)
-    ]
+    )
+    return [code for code in named if not is_standard(code.module)]
 
 
 def _named(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
