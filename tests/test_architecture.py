@@ -25,6 +25,7 @@ LEAVES = [
     "errors",
     "wording",
     "clock",
+    "streams",
     "background",
     "owner",
     "places",

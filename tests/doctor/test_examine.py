@@ -1,11 +1,13 @@
 """What the doctor finds, with the machine played; a real Ray is looked at in integration/."""
 
 import os
+import shlex
 from types import SimpleNamespace
 from uuid import uuid4
 
 import psutil
 import pytest
+from synthetic import Writer, make_folder
 
 from tuner.cluster import access
 from tuner.doctor import exposure, machine, storage
@@ -127,3 +129,10 @@ def test_a_bucket_is_written_and_read(monkeypatch):
 def test_a_bucket_for_which_something_is_not_installed_breaks():
     broken = [f for f in storage.check("zz://x") if f.level == "broken"]
     assert [finding.found[:20] for finding in broken] == ["no storage 'zz://x':"]
+
+
+@pytest.mark.parametrize("name", ["it's; touch x", "-h", "$(touch x)"])
+def test_how_to_go_on_is_safe_to_copy(tmp_path, name):
+    Writer(make_folder(tmp_path / name)).kill()
+    command = found(tmp_path, "experiments", name).found.partition(": ")[2]
+    assert shlex.split(command)[-2:] == ["resume", str(tmp_path / name)]

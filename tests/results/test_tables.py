@@ -9,7 +9,7 @@ from stories import odd, search
 from synthetic import Writer, make_folder
 
 from tuner.errors import UsageError
-from tuner.record.history import Report, TrialRecord
+from tuner.record.history import Report, TrialError, TrialRecord
 from tuner.results.results import Results
 from tuner.results.tables import reports_frame, summary_html, trials_frame, write_table
 from tuner.spec.sections import Objective
@@ -166,3 +166,23 @@ def test_all_of_the_summary_is_escaped():
     assert html.startswith("<p><b>&lt;u&gt;</b>: &lt;s&gt;</p>\n")
     assert not any(tag in html for tag in ("<i>", "<u>", "<s>"))
     assert summary_html("x", "y", frame.iloc[:0], "loss", trials=1) == "<p><b>x</b>: y</p>"
+
+
+HOSTILE = ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "=-0.5", "a\r=1"]
+
+
+def test_a_csv_has_no_formulas_and_its_numbers_stay_numbers(tmp_path):
+    configs = [{"a": text, "b": -0.5, "c": mixed} for text in HOSTILE for mixed in (-1, "-x")]
+    trials = [replace(trial(config), trial_id=f"{n:05}") for n, config in enumerate(configs)]
+    failed = replace(trial({"a": "-0.5"}), status="failed", error=TrialError("=1+1", "m"))
+    frame = trials_frame([*trials, failed], LOSS)
+    write_table(frame, tmp_path / "x.csv")
+    back = pd.read_csv(tmp_path / "x.csv", dtype={"config/a": str})
+    harmless = [f"'{text}".replace("\r", "\n") for text in HOSTILE[:-1]] + ["a\n=1"]
+    assert back["config/a"].tolist() == [*(text for text in harmless for _ in "12"), "-0.5"]
+    assert back["config/b"].tolist()[:-1] == [-0.5] * len(trials)
+    assert back["error"].tolist()[-1] == "'=1+1"
+    assert back["config/c"].tolist()[:2] == ["-1", '"-x"']
+    whole = pd.read_parquet(write_table(frame, tmp_path / "x.parquet"))
+    assert whole["config/a"].tolist()[:-1] == [text for text in HOSTILE for _ in "12"]
+    assert frame["error"].tolist()[-1] == "=1+1"

@@ -15,9 +15,9 @@ from typing import NoReturn, get_args
 
 import click
 
+from tuner import streams
 from tuner.cli.options import Command, Section
 from tuner.errors import TunerError
-from tuner.wording import printable
 
 
 class _Sections(click.Group):
@@ -74,6 +74,7 @@ def _terminate(number: int, frame: object) -> NoReturn:
 def main() -> NoReturn:
     """Run the command line and exit with its code; the one place where errors become codes."""
     signal.signal(signal.SIGTERM, _terminate)  # a running search takes it over
+    streams.guard()
     try:
         code = cli.main(standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt, EOFError) as error:
@@ -84,9 +85,7 @@ def main() -> NoReturn:
         error.show()
         code = error.exit_code
     except TunerError as error:
-        # The message may quote a foreign file.
-        message = "\n".join(map(printable, str(error).splitlines()))
-        click.echo(f"error: {message}", err=True)
+        click.echo(f"error: {error}", err=True)
         code = error.exit_code
     except SystemExit:  # click ends so where the reader of stdout is gone: `tuner ls | head -1`
         code = 141

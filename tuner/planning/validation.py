@@ -14,7 +14,7 @@ from typing import Any
 from tuner.classifier.catalog import METRICS
 from tuner.classifier.settings import ClassifierSettings, check_settings
 from tuner.errors import Fault, SpecError, unknown
-from tuner.settings_base import parse
+from tuner.settings_base import FaultsError, parse
 from tuner.space.domains import Domain
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.registry import IMPORTING
@@ -161,6 +161,9 @@ def _trainable_faults(spec: ExperimentSpec) -> Iterator[Fault]:
         return
     try:
         trainable = load_trainable(spec.trainable)
+    except FaultsError as error:
+        yield from (fault.under("trainable") for fault in error.faults)
+        return
     except Exception as error:  # whatever the user's module raises
         reason = f"{type(error).__name__}: {error}"
         yield Fault("trainable", f"cannot be imported ({reason})", spec.trainable)

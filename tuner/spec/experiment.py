@@ -18,13 +18,11 @@ from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, model_va
 from tuner.errors import Fault, SpecError
 from tuner.places import default_storage, local, url_of
 from tuner.settings_base import MAX_COUNT, FaultsError, Settings, parse
+from tuner.spec.code import CLASSIFIER_BEFORE, IMAGE_CLASSIFIER
 from tuner.spec.schedulers import Scheduler, default_scheduler
 from tuner.spec.sections import Confirms, Objective, Resources, Timeouts, read_logs
 from tuner.spec.strategies import GridSettings, Search, learning_strategies
 from tuner.spec.text import read_mapping
-
-IMAGE_CLASSIFIER = "tuner.classifier.image_classifier:ImageClassifier"
-_CLASSIFIER_BEFORE = "tuner.training.classifier:ImageClassifier"  # in experiments of version 0.1
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -45,7 +43,7 @@ def _path(text: str) -> str:
 
 def _dotted(raw: object) -> object:
     """`module:name` of a class or function that is given itself."""
-    if raw == _CLASSIFIER_BEFORE:
+    if raw == CLASSIFIER_BEFORE:
         return IMAGE_CLASSIFIER
     if isinstance(raw, str):
         module, _, name = raw.partition(":") if ":" in raw else raw.rpartition(".")
