@@ -29,6 +29,7 @@ LEAVES = [
     "owner",
     "places",
     "plain_values",
+    "quotas",
     "settings_base",
     "ray_compat",
     "shipped",

@@ -269,6 +269,11 @@ def test_local_options():
     assert ray_compat.local_options("/x", [])["_system_config"] is None
 
 
+def test_reservable_memory():
+    assert ray_compat.reservable_memory(5) == {"_memory": 5}
+    assert 'kwargs.pop("_memory", None)' in inspect.getsource(ray.init)
+
+
 RAYLET = [
     "raylet",
     "--session_dir={folder}",

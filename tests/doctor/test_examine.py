@@ -1,12 +1,14 @@
 """What the doctor finds, with the machine played; a real Ray is looked at in integration/."""
 
 import os
+from pathlib import Path
 from types import SimpleNamespace
 from uuid import uuid4
 
 import psutil
 import pytest
 
+from tuner import quotas
 from tuner.cluster import access
 from tuner.doctor import exposure, machine, storage
 from tuner.doctor.examine import examine, is_broken
@@ -50,6 +52,19 @@ def test_on_a_good_machine_nothing_is_wrong(tmp_path):
 )
 def test_too_little_memory_breaks(free, total, level):
     assert machine.of_memory(free * GIB, total * GIB).level == level
+
+
+def test_what_limits_this_process_is_named(tmp_path, monkeypatch):
+    assert found(tmp_path, "machine", "CPUs").found.endswith(" may be used")
+    quota = quotas.Limit(1, Path("/box/cpu.max"))
+    limited = quotas.Limit(64 * 1024, Path("/box/memory.max")), 5
+    monkeypatch.setattr(quotas, "cpu_limit", lambda *root: quota)
+    monkeypatch.setattr(quotas, "memory_limit", lambda: limited)
+    assert found(tmp_path, "machine", "CPUs").found.endswith(": /box/cpu.max gives 1 CPU")
+    assert found(tmp_path, "machine", "memory").found.endswith(": /box/memory.max sets the limit")
+    wide = quotas.Limit(1 << 60, Path("/box/memory.max")), 1 << 60
+    monkeypatch.setattr(quotas, "memory_limit", lambda: wide)
+    assert found(tmp_path, "machine", "memory").found.endswith(" are free")
 
 
 def test_a_full_disk_breaks_and_little_shared_memory_is_told(tmp_path, monkeypatch):

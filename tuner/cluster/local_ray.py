@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from tuner import ray_compat
+from tuner import quotas, ray_compat
 from tuner.cluster import access, daemons, guard
 from tuner.errors import ExperimentError, translate_error
 from tuner.planning.plan import fit
@@ -58,7 +58,7 @@ def local_ray(spec: ExperimentSpec | None) -> Iterator[str]:
 def _start(folder: str, runtime_env_port: int, spec: ExperimentSpec | None) -> None:
     import ray
 
-    cpus = len(os.sched_getaffinity(0))
+    cpus, (free, _) = quotas.usable_cpus(), machine_memory.free_and_all()
     workers, modules = ready_workers(spec, Machine.here()) if spec else (cpus, [])
     with (
         translate_error(ExperimentError, "Ray did not start on this machine"),
@@ -74,6 +74,7 @@ def _start(folder: str, runtime_env_port: int, spec: ExperimentSpec | None) -> N
             logging_level=logging.ERROR,
             # Ray opens its folder to all users, but not the one that it lies in
             **ray_compat.local_options(f"{folder}/ray", modules),
+            **ray_compat.reservable_memory(max(0, free - OBJECT_STORE_BYTES)),
         )
 
 
