@@ -31,6 +31,8 @@ LEAVES = [
     "plain_values",
     "quotas",
     "settings_base",
+    "signals",
+    "stderr",
     "ray_compat",
     "shipped",
 ]

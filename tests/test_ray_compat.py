@@ -9,6 +9,7 @@ import logging
 import mmap
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -20,7 +21,7 @@ from types import SimpleNamespace
 
 import pytest
 import ray
-from ray._private import node, parameter, ray_constants, services, worker
+from ray._private import node, parameter, ray_constants, services, utils, worker
 from ray._private.state import GlobalState
 from ray._raylet import (
     AuthenticationTokenLoader,
@@ -355,6 +356,15 @@ def test_other_threads_run_while_a_port_is_waited_for(tmp_path):
         with pytest.raises(RuntimeError, match="gcs_server_port"):
             wait(str(tmp_path), another, "gcs_server_port", timeout_ms=1)
     assert node.wait_for_persisted_port is before
+
+
+def test_no_signal_handlers():
+    for module in (worker, node):
+        called = re.findall(r"(\S*)set_sigterm_handler\(", inspect.getsource(module))
+        assert set(called) == {"ray._private.utils."}
+    with ray_compat.no_signal_handlers():
+        utils.set_sigterm_handler(pytest.fail)
+    assert signal.getsignal(signal.SIGTERM) is not pytest.fail
 
 
 def test_no_prints(capsys):

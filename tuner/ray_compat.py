@@ -301,6 +301,18 @@ def no_prints() -> Names:
     return {worker: {"print_to_stdstream": lambda data, ignore_prefix: None}}
 
 
+@replacing(lost="SIGTERM while Ray starts, or after a search, ends without a word or a resume")
+def no_signal_handlers() -> Names:
+    """Keep `ray.init` from taking over SIGTERM.
+
+    Tried with Ray 2.60. Why: an exit raised within Ray's C++ aborts with its stack, and what took
+    the signal before does so no more. Until: `ray.init` leaves a handler that is there.
+    """
+    from ray._private import utils
+
+    return {utils: {"set_sigterm_handler": lambda handler: None}}
+
+
 # --- Ray Tune
 
 

@@ -16,6 +16,7 @@ import click
 
 from tuner.cli.options import Command, Section
 from tuner.errors import TunerError
+from tuner.stderr import lasting
 from tuner.wording import printable
 
 
@@ -63,7 +64,16 @@ for command in _commands():
 
 
 def main() -> NoReturn:
-    """Run the command line and exit with its code; the one place where errors become codes."""
+    """Run the command line and exit with its code."""
+    with lasting():
+        code = _exit_code()
+    gc.freeze()  # else the exit would first collect garbage in all of Ray and torch, for 0.3 s
+    sys.exit(code)
+
+
+def _exit_code() -> int:
+    """What the command ends with; the one place where errors become codes."""
+    code: int | None
     try:
         code = cli.main(standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt, EOFError):
@@ -79,5 +89,4 @@ def main() -> NoReturn:
         code = error.exit_code
     except SystemExit:  # click ends so where the reader of stdout is gone: `tuner ls | head -1`
         code = 141
-    gc.freeze()  # else the exit would first collect garbage in all of Ray and torch, for 0.3 s
-    sys.exit(code or 0)
+    return code or 0

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from tuner import quotas, ray_compat
+from tuner import quotas, ray_compat, signals
 from tuner.cluster import access, daemons, guard
 from tuner.errors import ExperimentError, translate_error
 from tuner.planning.plan import fit
@@ -63,6 +63,8 @@ def _start(folder: str, runtime_env_port: int, spec: ExperimentSpec | None) -> N
     with (
         translate_error(ExperimentError, "Ray did not start on this machine"),
         _imports_meanwhile(),
+        signals.held_back(),
+        ray_compat.no_signal_handlers(),
         ray_compat.fewer_services(runtime_env_port, workers=workers),
     ):
         ray.init(

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner import ray_compat
+from tuner import ray_compat, stderr
 from tuner.cluster import connect as cluster
 from tuner.cluster import daemons
 from tuner.errors import ExperimentError, InterruptedSearchError
@@ -146,9 +146,10 @@ class SearchRun:
         trackers = [Tracker(name, self.spec, self.history) for name in self.spec.log]
         try:
             with (
-                self.stop,
+                stderr.lasting(),
                 self._sync.running(self.stop.fail),
                 cluster.connect(spec=self.spec),
+                self.stop,
                 self._observers(trackers) as observers,
             ):
                 self._tune(observers)
