@@ -74,6 +74,15 @@ def test_a_full_disk_breaks_and_little_shared_memory_is_told(tmp_path, monkeypat
     assert machine.of_shared_memory(1 << 20).level == "warning"
 
 
+def test_where_no_more_files_can_be_made_is_told(tmp_path, monkeypatch):
+    left = SimpleNamespace(f_files=5000, f_favail=3)
+    monkeypatch.setattr(os, "statvfs", lambda folder: left)
+    told = found(tmp_path, "storage", "disk")
+    assert (told.level, told.found) == ("broken", f"3 more files can be made in {tmp_path}")
+    left.f_files = left.f_favail = 0  # a filesystem that does not count them
+    assert found(tmp_path, "storage", "disk").level == "ok"
+
+
 def test_a_storage_that_cannot_be_written_breaks_and_a_slow_one_is_told(tmp_path, monkeypatch):
     monkeypatch.undo()
     slow = storage.of_latency(1.0, 250.0)

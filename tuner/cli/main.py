@@ -16,6 +16,7 @@ import click
 
 from tuner.cli.options import Command, Section
 from tuner.errors import TunerError
+from tuner.places import check_here
 from tuner.stderr import lasting
 from tuner.wording import printable
 
@@ -48,6 +49,7 @@ def cli() -> None:
 
     Start with: tuner run digits
     """
+    check_here()
 
 
 def _commands() -> list[Command]:

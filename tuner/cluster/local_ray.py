@@ -23,6 +23,7 @@ from tuner.trial.worker_death import NOTES
 
 OBJECT_STORE_BYTES = 256 << 20  # nothing large travels through it: data sets are memory-mapped
 
+_NOT_STARTED = "Ray did not start on this machine"
 _GIVE_UP_S = "10"  # for a raylet whose GCS has died while the driver joins
 _FOR_THE_DRIVER = ("pandas", "pyarrow.fs", "rich.console")  # Ray Tune imports them all
 
@@ -35,11 +36,15 @@ def local_ray(spec: ExperimentSpec | None) -> Iterator[str]:
     """
     import ray
 
+    if problem := access.loopback_problem():
+        raise ExperimentError(f"{_NOT_STARTED}: {problem}")
     mark, folder = guard.new_mark(), access.new_folder()
     notes = Path(folder) / "notes"
-    notes.mkdir()
+    with translate_error(ExperimentError, _NOT_STARTED, of=OSError):
+        notes.mkdir()
+        token = access.for_own_ray(Path(folder))
     environment = {
-        **access.for_own_ray(Path(folder)),
+        **token,
         guard.MARK: mark,
         NOTES: str(notes),
         ray_compat.GIVE_UP: os.environ.get(ray_compat.GIVE_UP, _GIVE_UP_S),
@@ -61,7 +66,7 @@ def _start(folder: str, runtime_env_port: int, spec: ExperimentSpec | None) -> N
     cpus, (free, _) = quotas.usable_cpus(), machine_memory.free_and_all()
     workers, modules = ready_workers(spec, Machine.here()) if spec else (cpus, [])
     with (
-        translate_error(ExperimentError, "Ray did not start on this machine"),
+        translate_error(ExperimentError, _NOT_STARTED),
         _imports_meanwhile(),
         signals.held_back(),
         ray_compat.no_signal_handlers(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
@@ -24,7 +25,10 @@ def check() -> Iterator[Finding]:
     yield Finding("machine", "CPUs", quotas.cpus_in_words())
     yield from _gpus()
     yield of_memory(*machine_memory.free_and_all(), limited_by=_memory_limit())
-    yield free_space("machine", "temporary files", Path(access.TEMPORARY), "remove files there")
+    yield _temporary_files(Path(access.TEMPORARY))
+    if problem := access.loopback_problem():
+        reached, _, advice = problem.partition("; ")
+        yield Finding("machine", "loopback", reached, "broken", advice)
     with suppress(OSError):  # not on macOS
         yield of_shared_memory(psutil.disk_usage("/dev/shm").free)
 
@@ -65,6 +69,15 @@ def of_memory(free: int, total: int, *, limited_by: Path | None = None) -> Findi
         found, advice = f"{found}: {limited_by} sets the limit", f"{advice}, or raise the limit"
     broken = ("broken", advice) if free < _LEAST_MEMORY else ()
     return Finding("machine", "memory", found, *broken)
+
+
+def _temporary_files(folder: Path) -> Finding:
+    """Whether Ray could write there: its sockets lie below it."""
+    if os.access(folder, os.W_OK):
+        return free_space("machine", "temporary files", folder, "remove files there")
+    return Finding(
+        "machine", "temporary files", f"{folder} is read-only", "broken", "make it writable"
+    )
 
 
 def of_shared_memory(free: int) -> Finding:
