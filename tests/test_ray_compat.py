@@ -31,6 +31,7 @@ from ray._raylet import (
     persist_port,
     wait_for_persisted_port,
 )
+from ray.core.generated.gcs_pb2 import ActorTableData
 from ray.exceptions import RayActorError
 from ray.tune.execution import tune_controller
 from ray.tune.experiment import Trial
@@ -506,6 +507,33 @@ def test_free_resources(monkeypatch):
     free = {"a": {"CPU": 1.0}}
     monkeypatch.setattr(GlobalState, "available_resources_per_node", lambda self: free)
     assert ray_compat.free_resources() == free
+
+
+def test_holding_actors(monkeypatch):
+    actor = ActorTableData(
+        class_name="Hog", pid=7, job_id=b"\1\0\0\0", required_resources={"CPU": 2}
+    )
+    named = ActorTableData(name="hog", class_name="Hog", pid=8, job_id=b"\1\0\0\0")
+    asked = []
+
+    def get_actor_table(job_id, state):
+        asked.append((job_id, state))
+        return [actor.SerializeToString(), named.SerializeToString()]
+
+    accessor = SimpleNamespace(get_actor_table=get_actor_table)
+    monkeypatch.setattr(GlobalState, "_connect_and_get_accessor", lambda self: accessor)
+    told = [("Hog", 7, "01000000", {"CPU": 2.0}), ("hog", 8, "01000000", {})]
+    assert ray_compat.holding_actors() == told
+    assert asked == [(None, "ALIVE")]
+    assert "accessor.get_actor_table(job_id, actor_state_name)" in inspect.getsource(GlobalState)
+
+
+def test_the_id_of_a_placement_group_ends_with_its_job():
+    from ray import JobID
+    from ray._raylet import PlacementGroupID
+
+    job = JobID.from_int(3)
+    assert ray_compat.job_of(PlacementGroupID.of(job).hex()) == job.hex()
 
 
 def test_limit_ahead():

@@ -499,6 +499,37 @@ def free_resources() -> dict[str, dict[str, float]]:
     return dict(available_resources_per_node())
 
 
+@piece(lost="a search that waits for CPUs does not say who holds them")
+def holding_actors() -> list[tuple[str, int, str, dict[str, float]]]:
+    """Return of each living actor its name, or its class's, its pid, its job, and what it holds.
+
+    Tried with Ray 2.60. Why: only the dashboard tells it, which a Ray of ours does not start.
+    Until: Ray tells it without one.
+    """
+    from ray._private.state import state
+    from ray.core.generated.gcs_pb2 import ActorTableData  # type: ignore[attr-defined]
+
+    table = state._connect_and_get_accessor().get_actor_table(None, "ALIVE")
+    actors = map(ActorTableData.FromString, table)
+    return [
+        (
+            actor.name or actor.class_name,
+            actor.pid,
+            actor.job_id.hex(),
+            {**actor.required_resources},
+        )
+        for actor in actors
+    ]
+
+
+def job_of(placement_group_id: str) -> str:
+    """The id of the job that has made a placement group: the id of the group ends with it.
+
+    Without it a trial that is about to start would count as one that waits.
+    """
+    return placement_group_id[-8:]
+
+
 @piece(lost="a data set that is copied between nodes may fill a node's object store", otherwise={})
 def limit_ahead(count: int) -> dict[str, Any]:
     """Return the options of a streaming task that keeps at most `count` results waiting.

@@ -23,6 +23,7 @@ from tuner.cluster.joined.nodes import Node, capacity, list_nodes, plan_on, too_
 from tuner.cluster.joined.run_on_nodes import run_on_each
 from tuner.cluster.joined.runtime_env import runtime_env
 from tuner.cluster.local_ray import local_ray
+from tuner.cluster.shortage import explain_here
 from tuner.errors import UsageError, translate_error
 from tuner.places import local
 from tuner.spec.experiment import ExperimentSpec, Resources
@@ -116,6 +117,10 @@ class Cluster:
             on_join=on_join,
         )
 
+    def shortage(self, resources: Resources) -> list[str]:
+        """Why no trial of these resources can start now, a line a thing; none where one can."""
+        return explain_here(resources)
+
     def plan(self, spec: ExperimentSpec) -> dict[str, Any]:
         """What `nodes.plan_on` says of the joined cluster, on which `spec` is known to work.
 
@@ -149,6 +154,7 @@ await_room = _connected.await_room
 room = _connected.room
 plan = _connected.plan
 driver = _connected.driver
+shortage = _connected.shortage
 
 
 def is_connected() -> bool:

@@ -10,6 +10,7 @@ import tempfile
 from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -209,6 +210,7 @@ class SearchRun:
         from tuner.search.recorder import Recorder
         from tuner.search.schedulers._stopping import InOrder, StopAll
         from tuner.search.trainable import tune_trainable
+        from tuner.search.waiting import Waiting
 
         spec, elsewhere = self.spec, cluster.is_joined()
         scheduler = self._scheduler()
@@ -237,7 +239,7 @@ class SearchRun:
                 search_alg=self._source,
                 scheduler=scheduler or InOrder(),
                 stop=StopAll(lambda: self.stop.requested or recorder.error is not None),
-                callbacks=[recorder],
+                callbacks=[recorder, Waiting(partial(cluster.shortage, spec.resources))],
                 progress_reporter=silence.reporter(),
                 storage_path=files,
                 reuse_actors=True,
