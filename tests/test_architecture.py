@@ -30,7 +30,9 @@ LEAVES = [
     "owner",
     "places",
     "plain_values",
+    "quotas",
     "settings_base",
+    "signals",
     "ray_compat",
     "shipped",
 ]

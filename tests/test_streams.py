@@ -1,6 +1,7 @@
 """What comes through to a terminal: text, and of escape sequences none but our own."""
 
 import io
+import subprocess
 import sys
 
 import pytest
@@ -8,6 +9,7 @@ from rich.live import Live
 from rich.text import Text
 
 from tuner import streams
+from tuner.streams import lasting
 
 CLIPBOARD = "\x1b]52;c;ZWNobyBoaQ==\x07"
 HOSTILE = f"a{CLIPBOARD}b\x9bc\x7fd\u202ee\ud800f\rg"
@@ -43,3 +45,36 @@ def test_a_console_has_colours_of_its_own_alone(guarded):
         pass
     assert CLIPBOARD[:3] not in written.getvalue()
     assert "\x1b[?25l" in written.getvalue()  # the cursor, hidden by the view itself
+
+
+WRITES = """
+import contextlib, os, sys
+from tuner.streams import lasting
+reader, writer = os.pipe()
+os.dup2(writer, 2)
+os.close(writer)
+with lasting() if sys.argv[1] == "lasting" else contextlib.nullcontext():
+    print("one", file=sys.stderr)
+    print(os.read(reader, 100), flush=True)
+    os.close(reader)
+    print("two", file=sys.stderr)
+    sys.stderr.write("three")
+    sys.stderr.flush()
+print("done")
+"""
+
+
+@pytest.mark.parametrize(("how", "code"), [("lasting", 0), ("as it is", 1)])
+def test_what_it_does_not_take_is_no_error(how, code):
+    command = [sys.executable, "-c", WRITES, how]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("b'one\\n'\n")
+    assert (done.stdout.endswith("done\n"), done.returncode != 0) == (code == 0, code != 0)
+
+
+def test_another_stream_in_its_place_is_left(capsys):
+    replaced = sys.stderr
+    with lasting():
+        assert sys.stderr is replaced
+        print("said", file=sys.stderr)
+    assert capsys.readouterr().err == "said\n"

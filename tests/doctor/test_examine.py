@@ -2,6 +2,7 @@
 
 import os
 import shlex
+from pathlib import Path
 from types import SimpleNamespace
 from uuid import uuid4
 
@@ -9,6 +10,7 @@ import psutil
 import pytest
 from synthetic import Writer, make_folder
 
+from tuner import quotas
 from tuner.cluster import access
 from tuner.doctor import exposure, machine, storage
 from tuner.doctor.examine import examine, is_broken
@@ -54,11 +56,33 @@ def test_too_little_memory_breaks(free, total, level):
     assert machine.of_memory(free * GIB, total * GIB).level == level
 
 
+def test_what_limits_this_process_is_named(tmp_path, monkeypatch):
+    assert found(tmp_path, "machine", "CPUs").found.endswith(" may be used")
+    quota = quotas.Limit(1, Path("/box/cpu.max"))
+    limited = quotas.Limit(64 * 1024, Path("/box/memory.max")), 5
+    monkeypatch.setattr(quotas, "cpu_limit", lambda *root: quota)
+    monkeypatch.setattr(quotas, "memory_limit", lambda: limited)
+    assert found(tmp_path, "machine", "CPUs").found.endswith(": /box/cpu.max gives 1 CPU")
+    assert found(tmp_path, "machine", "memory").found.endswith(": /box/memory.max sets the limit")
+    wide = quotas.Limit(1 << 60, Path("/box/memory.max")), 1 << 60
+    monkeypatch.setattr(quotas, "memory_limit", lambda: wide)
+    assert found(tmp_path, "machine", "memory").found.endswith(" are free")
+
+
 def test_a_full_disk_breaks_and_little_shared_memory_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(psutil, "disk_usage", lambda folder: SimpleNamespace(free=1 << 20))
     assert found(tmp_path, "storage", "disk").level == "broken"
     assert found(tmp_path, "machine", "temporary files").level == "broken"
     assert machine.of_shared_memory(1 << 20).level == "warning"
+
+
+def test_where_no_more_files_can_be_made_is_told(tmp_path, monkeypatch):
+    left = SimpleNamespace(f_files=5000, f_favail=3)
+    monkeypatch.setattr(os, "statvfs", lambda folder: left)
+    told = found(tmp_path, "storage", "disk")
+    assert (told.level, told.found) == ("broken", f"3 more files can be made in {tmp_path}")
+    left.f_files = left.f_favail = 0  # a filesystem that does not count them
+    assert found(tmp_path, "storage", "disk").level == "ok"
 
 
 def test_a_storage_that_cannot_be_written_breaks_and_a_slow_one_is_told(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 import ray
 from sockets import outside
 
-from tuner import ray_compat
+from tuner import quotas, ray_compat
 from tuner.cluster import access, guard
 from tuner.cluster import connect as cluster
 
@@ -86,9 +86,8 @@ def test_the_doctor_looks_at_it(ray_here, tmp_path):
     code, by_name, told = doctor(tmp_path)
     assert code == 0
     assert by_name["cluster", "authentication"]["found"] == "with a token"
-    assert by_name["cluster", "127.0.0.1"]["found"].startswith(
-        f"{len(os.sched_getaffinity(0))} CPUs"
-    )
+    cpus = f"{quotas.usable_cpus()} CPUs"
+    assert by_name["cluster", "127.0.0.1"]["found"].startswith(cpus)
     assert any(f"of the driver {os.getpid()}" in f["found"] for f in told)
     assert by_name["open", "127.0.0.1"]["level"] == "ok"
 

@@ -118,7 +118,7 @@ def test_another_worker_goes_on_from_what_it_saved(tmp_path):
     first.begin(Assignment("00000", {}))
     first.step()
     first.step()
-    saved = first.save(2)._asdict()
+    saved = first.save(2).as_dict()
     assert saved.pop("epoch") == 2
     second = Worker(context(tmp_path))
     second.begin(Assignment("00000", {}, epoch=2, checkpoint=saved))
@@ -128,7 +128,7 @@ def test_another_worker_goes_on_from_what_it_saved(tmp_path):
 def test_a_damaged_checkpoint_is_not_trained_on(tmp_path):
     worker = Worker(context(tmp_path))
     worker.begin(Assignment("00000", {}))
-    saved = worker.save(1)._asdict()
+    saved = worker.save(1).as_dict()
     (tmp_path / saved["path"]).write_bytes(b"torn")
     with pytest.raises(CheckpointError, match="damaged"):
         worker.begin(Assignment("00000", {}, epoch=1, checkpoint=saved))

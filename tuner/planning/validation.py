@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from typing import Any
 
+from tuner import quotas
 from tuner.classifier.catalog import METRICS
 from tuner.classifier.settings import ClassifierSettings, check_settings
 from tuner.errors import Fault, SpecError, unknown
@@ -41,7 +42,7 @@ class Machine:
     @classmethod
     def here(cls) -> Machine:
         """This machine, with the CPUs that this process may use."""
-        return cls(cpus=len(os.sched_getaffinity(0)))
+        return cls(cpus=quotas.usable_cpus())
 
     @property
     def gpus(self) -> float:

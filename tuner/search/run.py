@@ -9,10 +9,11 @@ import warnings
 from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner import ray_compat
+from tuner import ray_compat, streams
 from tuner.cluster import connect as cluster
 from tuner.cluster import daemons
 from tuner.errors import ExperimentError, InterruptedSearchError, JournalLostError, TunerError
@@ -146,9 +147,10 @@ class SearchRun:
         trackers = [Tracker(name, self.spec, self.history) for name in self.spec.log]
         try:
             with (
-                self.stop,
+                streams.lasting(),
                 self._sync.running(self._journal, self.stop.fail),
                 cluster.connect(spec=self.spec),
+                self.stop,
                 self._observers(trackers) as observers,
             ):
                 self._tune(observers)
@@ -213,6 +215,7 @@ class SearchRun:
         from tuner.search import tune_arguments
         from tuner.search.recorder import Recorder
         from tuner.search.schedulers._stopping import InOrder
+        from tuner.search.waiting import Waiting
 
         spec, elsewhere = self.spec, cluster.is_joined()
         stops = spec.scheduler
@@ -244,7 +247,7 @@ class SearchRun:
                 stop=tune_arguments.StopAll(
                     lambda: self.stop.requested or recorder.error is not None
                 ),
-                callbacks=[recorder],
+                callbacks=[recorder, Waiting(partial(cluster.shortage, spec.resources))],
                 progress_reporter=tune_arguments.progress_reporter(),
                 storage_path=files,
                 reuse_actors=True,
