@@ -142,14 +142,13 @@ def make_folder(path: Path, *, below: Path) -> None:
     Raises OSError, FileNotFoundError where `below` is missing: a folder that a user has moved away
     does not come back as a half one.
     """
-    if path == below:
-        path.stat()
-        return
-    try:
-        path.mkdir(exist_ok=True)
-    except FileNotFoundError:
-        make_folder(path.parent, below=below)
-        path.mkdir(exist_ok=True)
+    missing = []
+    while path != below and not path.is_dir():
+        missing.append(path)
+        path = path.parent
+    path.stat()
+    for folder in reversed(missing):
+        folder.mkdir(exist_ok=True)
 
 
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
