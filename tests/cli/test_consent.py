@@ -24,7 +24,8 @@ def elsewhere(tmp_path_factory):
     spec = {key: value for key, value in GOOD.items() if key != "training"}
     text_of(folder / "theirs.yaml", {**spec, "trainable": "their_code:train"})
     yield folder
-    sys.modules.pop("their_code", None)
+    for name in ("their_code", "own_code", "mine"):
+        sys.modules.pop(name, None)
 
 
 class Terminal(io.StringIO):
