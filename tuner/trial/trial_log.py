@@ -42,7 +42,7 @@ class TrialLog:
     def catch_up(self) -> None:
         """Return when what was written so far is in the file."""
         _flush()
-        _catch_up()
+        catch_up()
         self._upload()
 
     def __enter__(self) -> Self:
@@ -77,7 +77,7 @@ class TrialLog:
             os.close(before)
         faulthandler.enable(2)
         os.close(self._pipe)
-        _catch_up()
+        catch_up()
         self._upload()
 
     def _upload(self) -> None:
@@ -133,15 +133,21 @@ def _open_in_writer(pipe: int, file: int) -> None:
     try:
         _writer().open(pipe, file)
     except ConnectionError:  # it was killed
-        _writer.cache_clear()
+        leave_writer()
         _writer().open(pipe, file)
 
 
-def _catch_up() -> None:
+def catch_up() -> None:
+    """Return when what this process has written to its trials' logs is in their files."""
     try:
         _writer().catch_up()
     except ConnectionError:  # it was killed: what it had not written is lost
-        _writer.cache_clear()
+        leave_writer()
+
+
+def leave_writer() -> None:
+    """Let the next log have another writer; this one ends once it has written everything."""
+    _writer.cache_clear()
 
 
 def _stream(fd: int) -> TextIO:

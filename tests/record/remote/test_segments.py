@@ -70,12 +70,12 @@ def test_many_segments_become_one(store, journal):
         append(journal, b"%d\n" % number)
         up.upload()
         assert fetch(store).data == journal.read_bytes()
-    assert len(segments.listed(store)) <= segments._MOST + 1
+    assert len(segments.listed(store)) <= segments.MOST + 1
 
 
 def test_a_reader_that_meets_them_as_they_become_one_reads_again(store, journal, monkeypatch):
     up = Uploader(store, journal, 1)
-    for number in range(segments._MOST):
+    for number in range(segments.MOST):
         append(journal, b"%d\n" % number)
         up.upload()
     append(journal, b"last\n")

@@ -23,7 +23,7 @@ from tuner.record.remote.objects import Objects
 
 _FOLDER = "journal"
 _NAME = re.compile(r"journal/(\d{6,12})-(\d{12,18})-(\d{12,18})\.jsonl")
-_MOST = 32  # segments of a generation before they are merged
+MOST = 32  # segments of a generation before they are merged
 _TRIES = 5  # to read segments while a driver merges them
 
 
@@ -129,7 +129,7 @@ class Uploader:
     def upload(self) -> int:
         """Upload what is new and return how many bytes. Raises OSError if the store fails."""
         size = os.path.getsize(self._path)
-        merged = len(self._segments) >= _MOST
+        merged = len(self._segments) >= MOST
         if size <= self._done and self._segments:
             return 0
         start = 0 if merged else self._done
