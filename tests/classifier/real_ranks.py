@@ -1,10 +1,9 @@
 """Ranks in real processes over gloo, with the tiny data set.
 
-They are forked from a process that has imported torch, once for all tests.
+They are forked; see forked.py.
 """
 
-import multiprocessing
-
+import forked
 import torch
 import torch.multiprocessing as mp
 from tiny_images import INFO
@@ -12,14 +11,12 @@ from torch import distributed as dist
 
 from tuner.classifier.catalog import DATASETS
 
-IMPORTED = ("torch._dynamo", "tuner.classifier.image_classifier", "tuner.classifier.pipeline")
-
 
 def run(cases, folder, *, world_size=2):
     """What each of the functions `cases` returns, given the rank: a dict by name for each rank."""
-    multiprocessing.set_forkserver_preload([*IMPORTED, "hypothesis", "pytest"])
+    forked.prepare()
     arguments = (world_size, cases, str(folder))
-    mp.start_processes(_run_rank, args=arguments, nprocs=world_size, start_method="forkserver")
+    mp.start_processes(_run_rank, args=arguments, nprocs=world_size, start_method=forked.METHOD)
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(world_size)]
 
 

@@ -299,15 +299,16 @@ import resource, sys
 sys.path[:0] = [{here!r}]
 import tiny_images, torch
 torch.set_num_threads(1)
+from tuner.classifier import replica
 from tuner.classifier.catalog import DATASETS
 from tuner.classifier.image_classifier import ImageClassifier
 DATASETS["tiny"] = tiny_images.INFO
-learner = ImageClassifier({{}}, {{"model": "resnet18", "norm": "group", "dataset": "tiny",
+replica.EVALUATION_BATCH = 1
+learner = ImageClassifier({{}}, {{"model": "cnn", "width": 32, "norm": "group", "dataset": "tiny",
                                   "batch_size": 49, "epochs": 1}})
-learner._part._micro.size = 1
-learner._part._evaluation_micro.size = 1
+learner.load_state_dict({{**learner.state_dict(), "micro_batch_size": 1}})
 learner.step()  # what is loaded and kept once
-learner._part._micro.size = 49
+learner.load_state_dict({{**learner.state_dict(), "micro_batch_size": 49}})
 pages = int(open("/proc/self/statm").read().split()[0])
 limit = pages * resource.getpagesize() + ({mib} << 20)
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -326,7 +327,7 @@ def child(mib):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS is held on Linux")
 def test_a_process_at_its_limit_goes_on_with_less():
-    done = child(mib=160)
+    done = child(mib=50)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "out of memory in training at a micro-batch of 49" in done.stdout
     size = int(done.stdout.split()[-1])
