@@ -61,11 +61,12 @@ def overlapping(rank):
     learner = ImageClassifier({}, EXACT, rank=rank, world_size=2)
     learner.load_state_dict({**learner.state_dict(), "micro_batch_size": 3})
     ran, agreed = set(), []
-    register_module_forward_pre_hook(lambda module, inputs: ran.add(type(module)))
+    hook = register_module_forward_pre_hook(lambda module, inputs: ran.add(type(module)))
     smallest = Ranks.smallest
     Ranks.smallest = lambda self, value: agreed.append(value) or smallest(self, value)
     result = {**two_epochs(learner), "agreed": agreed}
     Ranks.smallest = smallest
+    hook.remove()
     assert DistributedDataParallel in ran
     return result
 
