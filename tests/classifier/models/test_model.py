@@ -61,7 +61,7 @@ def test_a_models_layers_are_the_model(name):
     assert torch.equal(nn.Sequential(*layers_of(model))(x), model(x))
 
 
-@pytest.mark.parametrize("name", MODELS.keys() - set(LAYERED))
+@pytest.mark.parametrize("name", sorted(MODELS.keys() - set(LAYERED)))
 def test_the_others_say_that_they_cannot_be_split(name):
     values = {"model": name, "dataset": "cifar10"}
     [fault] = [f for f in check_settings(values, split=2) if f.key == "model"]
