@@ -102,12 +102,17 @@ def cells(html):
     return [line[4:-5] for line in lines if line.startswith("<td>")]
 
 
+def shown(folder):
+    """What a notebook shows of the results, by IPython's protocol."""
+    return Results(folder)._repr_html_()
+
+
 def test_the_best_trials_stand_first(writer):
     writer.trial(1, [0.5, 0.25], config={"lr": 0.1, "norm": None})
     writer.trial(2, [0.75, 0.875], config={"lr": 0.03552123, "augment": {"shift": 2}})
     writer.trial(3, [], error=("nan", "m"))
     writer.end()
-    html = Results(writer.folder)._repr_html_()
+    html = shown(writer.folder)
     assert html.startswith("<p><b>digits</b>: completed, 3 trials: 2 completed, 1 failed</p>\n")
     heads = ["trial", "status", "best val_accuracy", "epoch", "lr", "norm", "augment/shift"]
     assert [f"<th>{name}</th>" in html for name in heads] == [True] * len(heads)
@@ -122,7 +127,7 @@ def test_many_trials_are_cut(writer):
     for number in range(SHOWN + 5):
         writer.trial(number, [number / 100])
     writer.end()
-    html = Results(writer.folder)._repr_html_()
+    html = shown(writer.folder)
     assert html.count("<tr") == SHOWN + 1
     assert f"The best {SHOWN}; all:" in html
 
@@ -130,16 +135,14 @@ def test_many_trials_are_cut(writer):
 def test_all_that_there_are_need_no_hint(writer):
     writer.trial(1, [0.5])
     writer.end()
-    assert "dataframe()" not in Results(writer.folder)._repr_html_()
+    assert "dataframe()" not in shown(writer.folder)
 
 
 def test_without_a_usable_trial_there_is_no_table(writer):
-    assert Results(writer.folder)._repr_html_() == (
-        "<p><b>digits</b>: running, 0 trials: none has started</p>"
-    )
+    assert shown(writer.folder) == ("<p><b>digits</b>: running, 0 trials: none has started</p>")
     writer.trial(1, [], error=("nan", "m"))
     writer.end("failed")
-    html = Results(writer.folder)._repr_html_()
+    html = shown(writer.folder)
     assert html == "<p><b>digits</b>: failed, 1 trial: 1 failed</p>"
 
 
@@ -149,7 +152,7 @@ def test_text_of_others_is_no_markup(tmp_path):
     writer = Writer(folder)
     writer.trial(1, [0.5], config={evil: evil})
     writer.end()
-    html = Results(folder)._repr_html_()
+    html = shown(folder)
     assert "<script" not in html
     assert "&lt;script&gt;" in html
 

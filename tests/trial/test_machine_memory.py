@@ -16,9 +16,7 @@ GIB = 1 << 30
 LIMIT_S = 60
 WORKER = """
 import sys
-from ray._raylet import setproctitle
-setproctitle(sys.argv[1])
-held = b"x" * (int(sys.argv[2]) << 20)
+held = b"x" * (int(sys.argv[1]) << 20)
 print(flush=True)
 sys.stdin.read()
 """
@@ -31,7 +29,8 @@ def worker():
 
     def start(title, mib):
         process = subprocess.Popen(
-            [sys.executable, "-c", WORKER, title, str(mib)],
+            [title, "-S", "-c", WORKER, str(mib)],  # its command line is known by the title alone
+            executable=sys.executable,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

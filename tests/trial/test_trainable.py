@@ -74,7 +74,7 @@ def assignment(config=None, trial_id="00000", **more):
 
 
 def log(folder, trial_id="00000"):
-    trial_log._catch_up()
+    trial_log.catch_up()
     return (folder / "trials" / trial_id / "log.txt").read_text()
 
 
