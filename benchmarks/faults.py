@@ -30,6 +30,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import os
 import random
 import signal
@@ -39,6 +40,7 @@ import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count, pairwise
 from pathlib import Path
 
@@ -136,7 +138,7 @@ class Search:
     driver: subprocess.Popen[bytes] | None = None
     cuts: list[float] = field(default_factory=list)  # when the power was cut
 
-    @property
+    @cached_property
     def disk(self) -> Disk:
         return Disk(self.storage.with_suffix(".image"), self.storage / "results")
 
@@ -218,19 +220,32 @@ class Search:
 
     def went_back(self, kills: int) -> list[str]:
         """Trials that began an epoch again without need, by their own marks."""
-        begun: dict[str, list[int]] = {}
+        begun: dict[str, list[tuple[int, float]]] = {}  # epochs, and when
         for line in self._marks.read_text().splitlines():
             config, epoch, at = json.loads(line)
-            epochs = begun.setdefault(json.dumps(config), [])
-            if any(at < cut < at + LOST_S for cut in self.cuts):
-                continue  # it may have been lost
-            epochs.append(epoch)
+            begun.setdefault(json.dumps(config), []).append((epoch, at))
         faults = []
-        for config, epochs in begun.items():
-            jumps = [(a, b) for a, b in pairwise([0, *epochs]) if b not in (a, a + 1)]
-            if jumps or len(epochs) - len(set(epochs)) > kills:
-                faults.append(f"{config} began the epochs {epochs}")
+        for config, marks in begun.items():
+            steps = [
+                (before[0], after[0])
+                for before, after in pairwise([(0, 0.0), *marks])
+                if not self._was_lost(marks, before, after)
+            ]
+            jumped = any(after not in (before, before + 1) for before, after in steps)
+            if jumped or sum(before == after for before, after in steps) > kills:
+                faults.append(f"{config} began the epochs {[epoch for epoch, _ in marks]}")
         return faults
+
+    def _was_lost(
+        self, marks: list[tuple[int, float]], before: tuple[int, float], after: tuple[int, float]
+    ) -> bool:
+        """Whether a power cut made a trial begin again what had not been on the disk for long."""
+        between = [cut for cut in self.cuts if before[1] < cut < after[1]]
+        if not between or after[0] > before[0]:
+            return False
+        since = max((cut for cut in self.cuts if cut < before[1]), default=0.0)
+        ended = [at for epoch, at in marks if epoch > after[0] and since < at < between[0]]
+        return min(ended, default=math.inf) > between[0] - LOST_S
 
     @property
     def _marks(self) -> Path:

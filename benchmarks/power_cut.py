@@ -62,6 +62,11 @@ class Disk:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.1)
+        # Of its own file: the old one may still be mounted in another namespace, and shut down
+        restored = self._image.with_suffix(f"{self._image.suffix}+")
+        _call("cp", "--sparse=always", self._image, restored)
+        self._image.unlink()
+        self._image = restored
         self._mount()
 
     def _mount(self) -> None:
