@@ -4,6 +4,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,6 +57,19 @@ def test_the_newest_two_and_the_best_stay(tmp_path):
     assert disk.there() == [2, 4, 5]
     disk.epoch(6, 0.1)
     assert disk.there() == [5, 6]
+
+
+@pytest.mark.parametrize(
+    ("status", "there"), [("completed", [2, 4]), ("stopped", [2, 4]), ("interrupted", [2, 3, 4])]
+)
+def test_of_a_trial_that_has_ended_the_newest_and_the_best_stay(tmp_path, status, there):
+    disk = Disk(tmp_path)
+    for epoch, value in enumerate([0.5, 0.2, 0.6, 0.4], start=1):
+        disk.epoch(epoch, value)
+    record = {"event": "trial_ended", "time": 1.0, "trial_id": "00001", "status": status}
+    disk.history.apply(record)
+    disk.retention(record)
+    assert disk.there() == there
 
 
 def test_each_checkpoint_is_saved_before_those_that_it_replaces_are_removed(tmp_path):

@@ -1,8 +1,8 @@
-"""Which checkpoints stay: the newest two and the best of each trial; the others are removed.
+"""Which checkpoints stay: the newest and the best of each trial; the others are removed.
 
-The one before the newest is what a trial goes on from where a power cut has torn the newest. An
-observer of events, so it removes only what the journal has outlived: a checkpoint that is
-written but not yet journaled is never touched, whenever the search is killed.
+While a trial runs the one before the newest stays, too: from there it goes on where a power cut has
+torn the newest. An observer of events, so it removes only what the journal has outlived: a
+checkpoint that is written but not yet journaled is never touched, whenever the search is killed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tuner.errors import CheckpointError
 from tuner.record.checkpoints import inside
-from tuner.record.events import CHECKPOINT, Event
+from tuner.record.events import CHECKPOINT, INTERRUPTED, TRIAL_ENDED, Event
 from tuner.record.folder import Sync
 from tuner.record.history import History
 from tuner.results.selection import best_epoch
@@ -39,16 +39,22 @@ class Retention:
         self._sync = sync
 
     def __call__(self, event: Event) -> None:
-        """Take one event; a checkpoint makes older ones of its trial go."""
-        if event["event"] != CHECKPOINT:
-            return
-        self._sync.saved(self._folder / event["path"])
-        trial = self._history.trials[event["trial_id"]]
+        """Take one event; a checkpoint, or its trial's end, makes older ones go."""
+        if event["event"] == CHECKPOINT:
+            self._sync.saved(self._folder / event["path"])
+            self._prune(event["trial_id"], event["epoch"], runs=True)
+        elif event["event"] == TRIAL_ENDED and event["status"] != INTERRUPTED:
+            trial = self._history.trials[event["trial_id"]]
+            if trial.checkpoints:
+                self._prune(trial.trial_id, trial.checkpoints[-1].epoch, runs=False)
+
+    def _prune(self, trial_id: str, newest: int, *, runs: bool) -> None:
+        trial = self._history.trials[trial_id]
         paths = {record.epoch: record.path for record in trial.checkpoints}
         values = ((e, v) for e, v in trial.values(self._objective.metric) if e in paths)
         best = best_epoch(values, self._objective)
-        before = max((epoch for epoch in paths if epoch < event["epoch"]), default=None)
-        for epoch in paths.keys() - {event["epoch"], before, best}:
+        before = max((epoch for epoch in paths if epoch < newest), default=None) if runs else None
+        for epoch in paths.keys() - {newest, before, best}:
             self._remove(paths[epoch], epoch)
             self._history.drop_checkpoint(trial.trial_id, epoch)
 
