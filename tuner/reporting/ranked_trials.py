@@ -23,7 +23,6 @@ from optuna.trial import FrozenTrial, TrialState
 
 from tuner.reporting.optuna_study import new_study, quiet_optuna
 from tuner.results.results import Results
-from tuner.results.selection import ranked
 from tuner.spec.sections import Objective
 from tuner.wording import amount_of, number, printable
 
@@ -103,7 +102,7 @@ def ranked_trials(results: Results, study: optuna.Study) -> RankedTrials:
     Running and stopped ones count as completed.
     """
     frozen = {t.user_attrs["trial_id"]: t for t in study.get_trials(deepcopy=False)}
-    scored = ranked(results.trials.values(), results.objective)
+    scored = results.ranked
     objective = results.objective
     fence = fence_of([v for v, _ in scored], objective)
     trials, outside = [], 0

@@ -11,7 +11,6 @@ from tuner.errors import TunerError
 from tuner.record.folder import ExperimentFolder
 from tuner.record.storage import experiment_folders
 from tuner.results.results import COUNTED, Results
-from tuner.results.selection import ranked
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +46,13 @@ def _listed(folder: Path) -> Listed:
     except TunerError as error:
         counts = dict.fromkeys(COUNTED, 0)
         return Listed(folder.name, folder, "damaged", counts, problem=str(error))
-    scored = ranked(results.trials.values(), results.objective)
+    best = results.history.best
     return Listed(
         name=folder.name,
         folder=folder,
         status=results.status,
         counts=results.counts,
         metric=results.metric,
-        best=scored[0][0] if scored else None,
+        best=best and best.value,
         started=results.history.started,
     )
