@@ -320,6 +320,9 @@ def collector_paused() -> Iterator[None]:
     try:
         yield
     finally:
+        # What was made counts as old: else the next collection would look through all of it at once
+        gc.freeze()
+        gc.unfreeze()
         if enabled:
             gc.enable()
 
@@ -330,5 +333,5 @@ def fold(events: Iterable[Event], objective: Objective | None = None) -> History
     with collector_paused():
         for event in events:
             history.apply(event)
-    history.trials = dict(sorted(history.trials.items(), key=lambda item: int(item[0])))
+        history.trials = dict(sorted(history.trials.items(), key=lambda item: int(item[0])))
     return history

@@ -16,7 +16,7 @@ from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
 from tuner.record.checkpoints import Checkpoint, inside
 from tuner.record.events import FAILED, RUNNING, TRIAL_STATUSES
 from tuner.record.folder import ExperimentFolder
-from tuner.record.history import TrialRecord, fold
+from tuner.record.history import TrialRecord, collector_paused, fold
 from tuner.record.storage import find_experiment
 from tuner.results.selection import MODES, best_epoch, best_first, check, mode_of, ranked
 from tuner.spec.experiment import ExperimentSpec, build_spec
@@ -132,8 +132,9 @@ class Results:
     def ranked(self) -> list[tuple[float, TrialRecord]]:
         """(best value, trial) of every usable trial by the experiment's objective, best first."""
         usable = [trial for trial in self.trials.values() if trial.status != FAILED]
-        scored = [(trial.best.value, trial) for trial in usable if trial.best]
-        return best_first(scored, self.objective)
+        with collector_paused():
+            scored = [(trial.best.value, trial) for trial in usable if trial.best]
+            return best_first(scored, self.objective)
 
     @property
     def failures(self) -> dict[str, list[tuple[TrialRecord, str]]]:
