@@ -27,7 +27,7 @@ from pathlib import Path
 from tuner.record.files import EXPERIMENT, JOURNAL
 
 STRATEGIES = ("random", "grid", "hyperopt", "bayesopt", "bohb")
-SPACE = {"lr": "loguniform(0.0001, 1)"}
+SPACE = {"lr": "loguniform(0.0001, 1)", "momentum": "uniform(0, 0.9)"}
 START = 1_700_000_000.0
 METRICS = ("train_loss", "val_loss", "val_accuracy", "lr", "epoch_s", "memory_mib", "images_per_s")
 _OWN = "--restore"  # of this module: what a child process does
@@ -47,7 +47,7 @@ def write_experiment(folder, trials, strategy):
         "seed": 1,
     }
     if strategy == "grid":
-        spec["search"]["points"] = {"lr": trials + 100}
+        spec["search"]["points"] = 1000  # of each
     folder.mkdir(parents=True)
     document = {"format": 1, "spec": spec, "seed": 1, "versions": {}, "git_revision": None}
     (folder / EXPERIMENT).write_text(json.dumps(document))
@@ -60,7 +60,7 @@ def events(trials):
     yield {"event": "experiment_started", "resumed": False, "owner": owner}
     for number in range(trials):
         trial_id = f"{number:05}"
-        config = {"lr": 10 ** chance.uniform(-4, 0)}
+        config = {"lr": 10 ** chance.uniform(-4, 0), "momentum": chance.uniform(0, 0.9)}
         yield {"event": "trial_started", "trial_id": trial_id, "config": config, "origin": "random"}
         epochs = chance.choices((1, 2, 4, 8, 10), (67, 22, 4, 4, 3))[0]
         for epoch in range(1, epochs + 1):

@@ -129,6 +129,9 @@ class BackgroundSearch(StatefulSearcher):
     def _post(self, message: Callable[[], object]) -> None:
         with self._changed:
             self._initial = 0
+            if not self._begun:  # a resume: all of a journal would wait in the inbox
+                message()
+                return
             self._inbox.append(message)
             self._finished = False  # a lost trial's config may be tried again
             self._start_thread()
