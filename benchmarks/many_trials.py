@@ -120,7 +120,9 @@ def table(storage, trials):
     write_experiment(first, trials, STRATEGIES[0])
     lines = write_journal(first / JOURNAL, trials)
     size = (first / JOURNAL).stat().st_size / 1e6
-    versions = ", ".join(f"{name} {version(name)}" for name in ("pydantic-core", "optuna", "plotly"))
+    versions = ", ".join(
+        f"{name} {version(name)}" for name in ("pydantic-core", "optuna", "plotly")
+    )
     print(f"{trials} trials, {lines} lines, {size:.0f} MB; n = 1")
     print(f"Python {platform.python_version()}, {versions}; {os.cpu_count()} cores\n")
     print("| | seconds | CPU seconds | MiB |\n|---|---|---|---|", flush=True)

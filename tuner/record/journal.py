@@ -273,7 +273,11 @@ class _Events:
         trial_id, epoch = event["trial_id"], event["epoch"]
         last = self.epochs.get(trial_id, -1)
         self.epochs[trial_id] = epoch
-        return None if epoch > last else f"epoch {epoch} of trial {trial_id} does not come after {last}"
+        return (
+            None
+            if epoch > last
+            else f"epoch {epoch} of trial {trial_id} does not come after {last}"
+        )
 
 
 def _refuse_constant(name: str) -> NoReturn:

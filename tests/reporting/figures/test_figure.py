@@ -86,7 +86,9 @@ def test_times_are_read_in_the_unit_that_fits(span_s, unit):
 
 def test_each_trial_with_a_value_is_a_point_at_its_number(tmp_path):
     trials = search(tmp_path / "x", 3).trials
-    (dots,) = value_of_each_trial({"00000": 1.0, "00002": 3.0}, trials, "unit").data
+    left_out, plot = value_of_each_trial({"00000": 1.0, "00002": 3.0}, trials, "unit")
+    (dots,) = plot.data
+    assert left_out == ""
     assert (list(dots.x), list(dots.y)) == ([0, 2], [1.0, 3.0])
     assert [list(data) for data in dots.customdata] == [
         ["00000", "completed"],
