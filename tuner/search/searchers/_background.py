@@ -88,7 +88,6 @@ class BackgroundSearch(StatefulSearcher):
 
     def take_trial(self, trial_id: str, config: Mapping[str, Any]) -> None:
         """Know of a trial that was suggested elsewhere."""
-        self._names[trial_id] = trial_id
         self._post(lambda: self.search.take_trial(trial_id, config))
 
     def add_evaluated_point(self, *args: Any, **kwargs: Any) -> None:
