@@ -24,7 +24,7 @@ def draw(report: Report) -> Drawing:
     study = replace(ranked, trials=tuple(trial for _, trial in shown)).study()
     plot = visualization.plot_optimization_history(study, target_name=ranked.label)
     if len(shown) < len(ranked.trials):
-        for trace in plot.data:
+        for trace in plot.data[:2]:  # the third is of infeasible trials, which there are none of
             trace.update(x=[place for place, _ in shown])
     plot.data[0].update(marker={"color": GREY, "size": 5, "opacity": 0.7}, name="a trial's best")
     if len(plot.data) > 1:
