@@ -1,8 +1,10 @@
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tuner.record.events import fault_of
+from tuner.record.events import fault_by_rules, fault_of, is_plainly_valid
 
 WHEN = {"time": 1.0}
 OF_TRIAL = WHEN | {"trial_id": "00001"}
@@ -22,6 +24,7 @@ GOOD = [
     WHEN | {"event": "experiment_ended", "status": "interrupted"},
     WHEN | {"event": "of a later version", "anything": [1]},
 ]
+FIELDS = {field for event in GOOD for field in event} | {"seed"}
 
 
 @pytest.mark.parametrize("event", GOOD, ids=lambda event: event["event"])
@@ -77,3 +80,27 @@ def test_values_nested_without_end_are_a_fault_and_no_crash():
     assert fault_of(GOOD[1] | {"config": {"x": deep}}) is not None
     assert fault_of(GOOD[2] | {"epoch": deep}) is not None
     assert fault_of(deep) is not None
+
+
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-1, 10**16),
+    st.floats(),
+    st.sampled_from(["", "00001", "x", "stopped", "failed", "a" * 64, "A" * 64, 10**400]),
+    st.dictionaries(st.sampled_from(["loss", "lr", 3]), st.floats() | st.integers() | st.text()),
+)
+
+
+@given(st.sampled_from(GOOD), st.dictionaries(st.sampled_from(sorted(FIELDS)), VALUES), st.data())
+def test_what_is_valid_at_a_glance_is_valid_by_the_rules(good, changes, data):
+    event = good | changes
+    for field in data.draw(st.sets(st.sampled_from(sorted(event)), max_size=1)):
+        del event[field]
+    assert fault_of(event) == fault_by_rules(event)
+
+
+def test_nearly_every_event_of_a_trial_is_valid_at_a_glance():
+    of_trials = [event for event in GOOD if "trial_id" in event and event.get("status") != "failed"]
+    assert len(of_trials) == 4
+    assert all(is_plainly_valid(event) for event in of_trials)

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stories import odd, search
 
-from tuner.reporting.optuna_study import study_of
+from tuner.reporting.optuna_study import frozen_trials
 from tuner.reporting.ranked_trials import (
     escaped,
     fence_of,
@@ -15,7 +15,7 @@ from tuner.spec.sections import Objective
 
 
 def ranked(results):
-    return ranked_trials(results, study_of(results))
+    return ranked_trials(results, {t.user_attrs["trial_id"]: t for t in frozen_trials(results)})
 
 
 def test_all_that_have_not_failed_are_compared_by_their_best_value(tmp_path):

@@ -2,10 +2,13 @@ import subprocess
 import sys
 
 import pytest
+from stories import search
 from synthetic import START, Writer, make_folder
 
 from tuner.errors import CheckpointError, JournalError, NoUsableTrialError, SpecError, UsageError
+from tuner.results.listing import list_experiments
 from tuner.results.results import Results, load_results
+from tuner.results.selection import ranked
 from tuner.spec.sections import Objective
 
 
@@ -316,3 +319,9 @@ def test_reading_results_imports_neither_ray_nor_torch_nor_pandas(folder):
     )
     told = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True)
     assert told.stdout.strip() == "[]", told.stderr
+
+
+def test_its_ranking_is_that_of_the_selection(tmp_path):
+    results = search(tmp_path / "x", 30)
+    assert results.ranked == ranked(results.trials.values(), results.objective)
+    assert list_experiments(tmp_path)[0].best == results.ranked[0][0]

@@ -143,3 +143,15 @@ def test_a_trial_keeps_its_own_seed(writer):
     (trial,) = unfinished(resumed(again))
     assignment = assignment_of(ExperimentFolder(writer.folder), trial)[0]
     assert (assignment.epoch, assignment.seed) == (1, 9)
+
+
+def test_checkpoints_are_remembered_only_of_trials_that_may_go_on(writer):
+    ends = {0: "completed", 1: "stopped", 2: "interrupted", 3: "failed", 4: None}
+    for number, end in ends.items():
+        trial_id = writer.trial(number, [0.1], end=None)
+        writer.checkpoint(trial_id, 1)
+        error = {"error": {"kind": "oom", "message": "m"}} if end == "failed" else {}
+        if end:
+            writer.add("trial_ended", trial_id=trial_id, status=end, **error)
+    kept = [len(trial.checkpoints) for trial in resumed(writer).trials.values()]
+    assert kept == [0, 0, 1, 1, 1]

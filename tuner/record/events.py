@@ -38,6 +38,7 @@ EXPERIMENT_STATUSES = (COMPLETED, INTERRUPTED, FAILED)
 
 Event = dict[str, Any]
 
+_LEAST, _MOST = -math.inf, math.inf
 _LATEST = 1e11  # the year 5138: every calendar can show an earlier time
 _LARGEST = 10**300  # a whole number beyond a float's range is no metric either
 _MOST_DIGITS = 100  # of a trial's number: it names a folder, and is read as an int
@@ -46,6 +47,13 @@ _DEEPEST = 20  # levels in a config: every reader recurses into it
 
 def fault_of(event: object) -> str | None:
     """What is wrong with the shape of an event, in words, or None. Unknown events pass."""
+    if type(event) is dict and is_plainly_valid(event):
+        return None
+    return fault_by_rules(event)
+
+
+def fault_by_rules(event: object) -> str | None:
+    """What `fault_of` says, rule by rule."""
     if not isinstance(event, dict) or not isinstance(event.get("event"), str):
         return "not an event: it has no `event`"
     kind = event["event"]
@@ -57,9 +65,34 @@ def fault_of(event: object) -> str | None:
     return None
 
 
+def is_plainly_valid(event: Event) -> bool:
+    """Whether a trial's event is valid at a glance, as nearly all are; False says nothing.
+
+    A journal may have a million events, and the rules one by one take three times as long.
+    """
+    try:
+        time, trial_id, kind = event["time"], event["trial_id"], event["event"]
+        if type(time) is not float or not 0 <= time < _LATEST:
+            return False
+        if type(trial_id) is not str or not (trial_id.isascii() and trial_id.isdecimal()):
+            return False
+        if kind == RESULT:
+            return _is_epoch(event["epoch"]) and _is_metrics(event["metrics"])
+        if kind == CHECKPOINT:
+            path, digest = event["path"], event["sha256"]
+            is_named = type(path) is str and path != "" and "metrics" not in event
+            is_digest = type(digest) is str and _HEX_64.fullmatch(digest) is not None
+            return is_named and is_digest and _is_epoch(event["epoch"])
+        if kind == TRIAL_STARTED:
+            return "seed" not in event and _is_config(event["config"])
+        return kind == TRIAL_ENDED and event["status"] in (COMPLETED, STOPPED, INTERRUPTED)
+    except KeyError:
+        return False
+
+
 def _is_number(value: object) -> bool:
     if type(value) is float:
-        return -math.inf < value < math.inf
+        return _LEAST < value < _MOST
     return type(value) is int and abs(value) <= _LARGEST
 
 
@@ -84,7 +117,10 @@ def _is_metrics(value: object) -> bool:
     if not isinstance(value, dict):
         return False
     for name, number in value.items():  # a loop, since there are millions
-        if not isinstance(name, str) or not _is_number(number):
+        if not isinstance(name, str):
+            return False
+        is_finite = _LEAST < number < _MOST if type(number) is float else _is_number(number)
+        if not is_finite:
             return False
     return True
 

@@ -124,10 +124,6 @@ class TrialRecord:
         """The report of `epoch`, if there is one."""
         return next((report for report in self.results if report.epoch == epoch), None)
 
-    def _runs_on(self, time: float) -> None:
-        if self.status == RUNNING and self.runs:
-            self.runs[-1].ended = time
-
 
 @dataclass(slots=True)
 class Pace:
@@ -167,6 +163,7 @@ class History:
         self.pace = Pace()
         self.best: Best | None = None
         self._objective = objective
+        self._sign = objective.sign if objective else 0
         self._metrics = None if metrics is None else frozenset(metrics)
 
     @property
@@ -184,24 +181,7 @@ class History:
         """Take one event into account, oldest first. An unknown event changes nothing."""
         kind, time = event["event"], event["time"]
         if kind in _OF_TRIALS:
-            trial_id = event["trial_id"]
-            trial = self.trials.get(trial_id)
-            is_new = trial is None
-            if trial is None:
-                trial = self.trials[trial_id] = TrialRecord(trial_id, time)
-                self.counts[RUNNING] += 1
-            if kind == TRIAL_STARTED:
-                self._start(trial, event, is_new=is_new)
-            trial._runs_on(time)
-            if kind == RESULT:
-                self._report(trial, event)
-            elif kind == CHECKPOINT:
-                record = CheckpointRecord(event["epoch"], event["path"], event["sha256"])
-                trial.checkpoints.append(record)
-                if event.get("metrics") is not None:
-                    self._correct(trial, event)
-            elif kind == TRIAL_ENDED:
-                self._end(trial, event)
+            self._apply_to_trial(event, kind, time)
         elif kind == EXPERIMENT_STARTED:
             self.interrupt()
             self.runs.append(Run(time, time))
@@ -215,6 +195,27 @@ class History:
             return
         if self.runs:
             self.runs[-1].ended = time
+
+    def _apply_to_trial(self, event: Event, kind: str, time: float) -> None:
+        trial_id = event["trial_id"]
+        trial = self.trials.get(trial_id)
+        is_new = trial is None
+        if trial is None:
+            trial = self.trials[trial_id] = TrialRecord(trial_id, time)
+            self.counts[RUNNING] += 1
+        if kind == TRIAL_STARTED:
+            self._start(trial, event, is_new=is_new)
+        if trial.status == RUNNING and trial.runs:
+            trial.runs[-1].ended = time
+        if kind == RESULT:
+            self._report(trial, event)
+        elif kind == CHECKPOINT:
+            record = CheckpointRecord(event["epoch"], event["path"], event["sha256"])
+            trial.checkpoints.append(record)
+            if event.get("metrics") is not None:
+                self._correct(trial, event)
+        elif kind == TRIAL_ENDED:
+            self._end(trial, event)
 
     def drop_checkpoint(self, trial_id: str, epoch: int) -> None:
         """Forget the checkpoint of `epoch`: it was removed, as a newer or better one is kept."""
@@ -236,19 +237,19 @@ class History:
         if is_new:
             origin = event.get("origin")
             trial.config = event["config"]
-            trial.origin = origin if isinstance(origin, str) else None
+            trial.origin = intern(origin) if isinstance(origin, str) else None
             trial.seed = event.get("seed")
         if self.pace.first_trial is None:
             self.pace.first_trial = time
-        self.pace.side_by_side = max(self.pace.side_by_side, self.counts[RUNNING])
+        if self.counts[RUNNING] > self.pace.side_by_side:
+            self.pace.side_by_side = self.counts[RUNNING]
 
     def _remembered(self, event: Event) -> dict[str, float]:
         """The metrics of an event that are asked for."""
-        reported = event["metrics"]
+        reported: dict[str, float] = event["metrics"]
         if self._metrics is not None:
-            reported = {name: reported[name] for name in self._metrics if name in reported}
-        # The names are the same in every report: keep one copy of each
-        return {intern(name): value for name, value in reported.items()}
+            return {name: reported[name] for name in self._metrics if name in reported}
+        return reported
 
     def _correct(self, trial: TrialRecord, event: Event) -> None:
         """Let the report of an epoch that was run again say what belongs to its weights."""
@@ -273,15 +274,16 @@ class History:
                 self.best = self._better(self.best, trial.best)
 
     def _report(self, trial: TrialRecord, event: Event) -> None:
-        metrics = self._remembered(event)
-        trial.results.append(Report(event["epoch"], event["time"], metrics))
+        metrics, epoch = self._remembered(event), event["epoch"]
+        trial.results.append(Report(epoch, event["time"], metrics))
         self.pace.epochs += 1
-        if self._objective is not None and self._objective.metric in metrics:
-            value = metrics[self._objective.metric]
-            new = Best(value, trial.trial_id, event["epoch"])
-            trial.best = self._better(trial.best, new)
-            if trial.status != FAILED:
-                self.best = self._better(self.best, new)
+        if self._objective is None or self._objective.metric not in metrics:
+            return
+        value = metrics[self._objective.metric]
+        if self._is_better(value, trial.best):
+            trial.best = Best(value, trial.trial_id, epoch)
+            if trial.status != FAILED and self._is_better(value, self.best):
+                self.best = trial.best
 
     def _end(self, trial: TrialRecord, event: Event) -> None:
         self._set_status(trial, event["status"])
@@ -289,11 +291,16 @@ class History:
         if trial.status == FAILED:
             trial.error = TrialError(event["error"]["kind"], event["error"]["message"])
 
+    def _is_better(self, value: float, than: Best | None) -> bool:
+        """`Objective.is_better`, without asking it for its sign a million times."""
+        return than is None or self._sign * value < self._sign * than.value
+
     def _better(self, old: Best | None, new: Best) -> Best:
-        assert self._objective is not None
-        return new if old is None or self._objective.is_better(new.value, old.value) else old
+        return new if old is None or self._is_better(new.value, old) else old
 
     def _set_status(self, trial: TrialRecord, status: str) -> None:
+        if status == trial.status:
+            return
         self.counts[trial.status] -= 1
         self.counts[status] += 1
         had_failed, trial.status = trial.status == FAILED, status
@@ -307,7 +314,7 @@ _OF_TRIALS = frozenset((TRIAL_STARTED, RESULT, CHECKPOINT, TRIAL_ENDED))
 
 
 @contextmanager
-def _collector_paused() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """Within it Python looks for no cycles: there are none, and it would look through all trials.
 
     With 100,000 trials that is a third of the time to fold them.
@@ -317,6 +324,9 @@ def _collector_paused() -> Iterator[None]:
     try:
         yield
     finally:
+        # What was made counts as old: else the next collection would look through all of it at once
+        gc.freeze()
+        gc.unfreeze()
         if enabled:
             gc.enable()
 
@@ -324,8 +334,8 @@ def _collector_paused() -> Iterator[None]:
 def fold(events: Iterable[Event], objective: Objective | None = None) -> History:
     """The history that `events`, oldest first, lead to; its trials in the order of their ids."""
     history = History(objective)
-    with _collector_paused():
+    with collector_paused():
         for event in events:
             history.apply(event)
-    history.trials = dict(sorted(history.trials.items(), key=lambda item: int(item[0])))
+        history.trials = dict(sorted(history.trials.items(), key=lambda item: int(item[0])))
     return history

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import count
+from functools import partial
 from pathlib import Path
 from reprlib import repr as shown  # short, and safe on what is nested deep
 from typing import Any, BinaryIO, NoReturn
@@ -68,20 +68,19 @@ class Journal:
             raise JournalError(f"cannot open {path}: {error.strerror}") from error
         try:
             _lock(fd, folder)
-            epochs, size, last = {}, 0, 0.0
+            last = 0.0
             with open(fd, "rb", closefd=False) as file:
-                for event, end in _parse(file, path):
-                    size, last = end, max(last, event["time"])
-                    if event["event"] == RESULT:
-                        epochs[event["trial_id"]] = event["epoch"]
-            os.ftruncate(fd, size)
+                events = _Events(file, path)
+                for event in events:
+                    last = max(last, event["time"])
+            os.ftruncate(fd, events.end)
             os.fsync(fd)
             sync(folder)
         except BaseException:
             os.close(fd)
             raise
         clock = clock or steady_clock(not_before=last)
-        return cls(path, fd, size=size, epochs=epochs, clock=clock)
+        return cls(path, fd, size=events.end, epochs=events.epochs, clock=clock)
 
     @property
     def clock(self) -> Clock:
@@ -205,7 +204,7 @@ def read(folder: Path) -> Iterator[Event]:
     damaged, lacks what its event must have, or repeats an epoch of its trial.
     """
     path = folder / JOURNAL
-    return (event for event, _ in _parse(_open(path), path))
+    return iter(_Events(_open(path), path))
 
 
 class Tail:
@@ -217,12 +216,11 @@ class Tail:
 
     def read(self) -> list[Event]:
         """The new events, oldest first; raises JournalError as `read` does."""
-        events = []
         with _open(self._path) as file:
             file.seek(self._at)
-            for event, at in _parse(file, self._path, lines_before=self._lines):
-                events.append(event)
-                self._at = at
+            new = _Events(file, self._path, lines_before=self._lines)
+            events = list(new)
+            self._at = new.end
         self._lines += len(events)
         return events
 
@@ -234,37 +232,52 @@ def _open(path: Path) -> BinaryIO:
         raise JournalError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _parse(file: BinaryIO, path: Path, *, lines_before: int = 0) -> Iterator[tuple[Event, int]]:
-    """Each event from the file's position to its present end, and where its line ends.
+class _Events:
+    """The events from a file's position to its present end; `end` is where the last line ends.
 
     A torn tail is left out, and so is a torn line right before it: a power cut can leave one with
     its newline.
     """
-    size, position = os.fstat(file.fileno()).st_size, file.tell()
-    epochs: dict[str, int] = {}
-    for number in count(1 + lines_before):
-        line = file.readline(min(LONGEST, size - position))
-        position += len(line)
-        if not line.endswith(b"\n") and len(line) < LONGEST:
-            return
-        fault = None
-        try:
-            event = _decode(line)
-        except ValueError as error:
-            rest = file.readline(min(LONGEST, size - position))
-            if len(line) < LONGEST and len(rest) < LONGEST and not rest.endswith(b"\n"):
+
+    def __init__(self, file: BinaryIO, path: Path, *, lines_before: int = 0) -> None:
+        self._file, self._path, self._lines_before = file, path, lines_before
+        self._size = os.fstat(file.fileno()).st_size
+        self.end = file.tell()
+        self.epochs: dict[str, int] = {}  # the last one of every trial
+
+    def __iter__(self) -> Iterator[Event]:
+        lines = iter(partial(self._file.readline, LONGEST), b"")
+        for number, line in enumerate(lines, 1 + self._lines_before):
+            end = self.end + len(line)
+            if end > self._size or (not line.endswith(b"\n") and len(line) < LONGEST):
                 return
-            raise JournalError(f"{path}, line {number}: {error}") from error
-        fault = fault_of(event)
-        if fault is None and event["event"] == RESULT:
-            trial_id, epoch = event["trial_id"], event["epoch"]
-            last = epochs.get(trial_id, -1)
-            if epoch <= last:
-                fault = f"epoch {epoch} of trial {trial_id} does not come after {last}"
-            epochs[trial_id] = epoch
-        if fault:
-            raise JournalError(f"{path}, line {number}: {fault}")
-        yield event, position
+            try:
+                event = _decode(line)
+            except ValueError as error:
+                if len(line) < LONGEST and self._is_torn_at(end):
+                    return
+                raise JournalError(f"{self._path}, line {number}: {error}") from error
+            if fault := fault_of(event) or self._fault_of_epoch(event):
+                raise JournalError(f"{self._path}, line {number}: {fault}")
+            self.end = end
+            yield event
+
+    def _is_torn_at(self, end: int) -> bool:
+        """Whether what comes after `end` is a line without its newline, or nothing."""
+        rest = self._file.readline(max(0, min(LONGEST, self._size - end)))
+        return len(rest) < LONGEST and not rest.endswith(b"\n")
+
+    def _fault_of_epoch(self, event: Event) -> str | None:
+        if event["event"] != RESULT:
+            return None
+        trial_id, epoch = event["trial_id"], event["epoch"]
+        last = self.epochs.get(trial_id, -1)
+        self.epochs[trial_id] = epoch
+        return (
+            None
+            if epoch > last
+            else f"epoch {epoch} of trial {trial_id} does not come after {last}"
+        )
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -279,7 +292,7 @@ def _decode(line: bytes) -> Any:
     try:
         if len(line) > MOST and (fault := fault_of_json(line.decode())):  # few bytes, few values
             raise ValueError(f"it {fault}")
-        return from_json(line, allow_inf_nan=False)
+        return from_json(line, allow_inf_nan=False, cache_strings="keys")
     except ValueError:  # for half surrogates, too, which a file's name may have
         return _decode_exactly(line)
 

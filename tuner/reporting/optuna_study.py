@@ -80,7 +80,7 @@ def study_of(results: Results) -> optuna.Study:
     with quiet_optuna():
         study = new_study(results.objective, results.name)
         study.set_user_attr("metric", results.metric)
-        study.add_trials(list(_trials(results)))
+        study.add_trials(frozen_trials(results))
     return study
 
 
@@ -117,6 +117,11 @@ def write_study(study: optuna.Study, storage: str) -> None:
 def _without_password(text: str) -> str:
     """A storage's URL, or a message about it, with user and password left out."""
     return re.sub(r"://[^/@]*@", "://...@", printable(text))
+
+
+def frozen_trials(results: Results) -> list[FrozenTrial]:
+    """The trials of an experiment as `study_of` has them; a Study would copy and check each."""
+    return list(_trials(results))
 
 
 def _trials(results: Results) -> Iterator[FrozenTrial]:

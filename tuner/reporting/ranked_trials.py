@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import html
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,13 +23,13 @@ from optuna.trial import FrozenTrial, TrialState
 
 from tuner.reporting.optuna_study import new_study, quiet_optuna
 from tuner.results.results import Results
-from tuner.results.selection import ranked
 from tuner.spec.sections import Objective
 from tuner.wording import amount_of, number, printable
 
 NO_TRIALS = "Nothing to show: no trial that did not fail has a value of the objective."
 NO_NAMES = "Nothing to show: all trials have the same config."
 FEWEST = 10  # trials, below which an importance says nothing
+MOST_WEIGHED = 2000  # trials that importances are computed from: a second for each thousand
 
 _FAR_OUT = 3  # quartile ranges beyond the quartile: Tukey's outer fence
 _LEVEL = 0.9  # of an importance's spread
@@ -60,7 +60,7 @@ class RankedTrials:
     def varying(self) -> list[str]:
         """The hyperparameters of at least two values, in the order in which trials have them."""
         names = dict.fromkeys(name for trial in self.trials for name in trial.params)
-        return [name for name in names if len({*map(repr, self.values_of(name))}) > 1]
+        return [name for name in names if _vary(self.values_of(name))]
 
     def values_of(self, name: str) -> list[Any]:
         """The values of a hyperparameter, best trial first; of those trials that have it."""
@@ -97,13 +97,12 @@ class RankedTrials:
         return f"Nothing to show: it takes {fewest} trials with a value, and there are {count}."
 
 
-def ranked_trials(results: Results, study: optuna.Study) -> RankedTrials:
-    """The trials of an experiment, as its `study` has them, that have not failed and have a value.
+def ranked_trials(results: Results, frozen: Mapping[str, FrozenTrial]) -> RankedTrials:
+    """The trials of an experiment, `frozen` by their ids, that have not failed and have a value.
 
     Running and stopped ones count as completed.
     """
-    frozen = {t.user_attrs["trial_id"]: t for t in study.get_trials(deepcopy=False)}
-    scored = ranked(results.trials.values(), results.objective)
+    scored = results.ranked
     objective = results.objective
     fence = fence_of([v for v, _ in scored], objective)
     trials, outside = [], 0
@@ -122,6 +121,11 @@ def fence_of(values: Sequence[float], objective: Objective) -> float | None:
     low, _, high = quantiles(costs, n=4, method="inclusive")
     fence = high + _FAR_OUT * (high - low)
     return objective.sign * fence if max(costs) > fence else None
+
+
+def _vary(values: Sequence[Any]) -> bool:
+    first = repr(values[0])
+    return any(repr(value) != first for value in values)
 
 
 def _study(trials: Sequence[FrozenTrial], objective: Objective) -> optuna.Study:
@@ -163,10 +167,19 @@ def leading(items: Sequence[_T], most: int) -> list[_T]:
     """
     if len(items) <= most:
         return list(items)
-    best, others = items[: most // 2], items[most // 2 :]
-    left = most - len(best)
-    step = (len(others) - 1) / max(left - 1, 1)
-    return [*best, *(others[round(i * step)] for i in range(left))]
+    return [*items[: most // 2], *evenly(items[most // 2 :], most - most // 2)]
+
+
+def evenly(items: Sequence[_T], most: int) -> list[_T]:
+    """At most `most` of `items`, at equal distances, the first and the last among them.
+
+    >>> evenly(range(11), 3)
+    [0, 5, 10]
+    """
+    if len(items) <= most:
+        return list(items)
+    step = (len(items) - 1) / max(most - 1, 1)
+    return [items[round(i * step)] for i in range(most)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +198,10 @@ def importances(ranked: RankedTrials) -> list[Importance]:
     PED-ANOVA (Watanabe et al., IJCAI 2023; in Optuna): what distinguishes the best tenth of the
     trials (at least 5) from all of them. It asks only which are among the best, so it does not
     matter that the others were stopped at different ages. The spread is that of resampling the
-    trials.
+    trials. Of more than `MOST_WEIGHED` so many are taken, evenly over their ranks.
     """
-    trials, names, objective = ranked.trials, ranked.varying, ranked.objective
+    trials, names = evenly(ranked.trials, MOST_WEIGHED), ranked.varying
+    objective = ranked.objective
     if len(trials) < FEWEST or not names:
         return []
     chance = random.Random(0)

@@ -13,7 +13,7 @@ from tuner.errors import NoUsableTrialError
 from tuner.record.checkpoints import sha256_of
 from tuner.record.files import JOURNAL
 from tuner.record.history import TrialRecord
-from tuner.reporting.optuna_study import study_of
+from tuner.reporting.optuna_study import frozen_trials
 from tuner.reporting.ranked_trials import importances, ranked_trials
 from tuner.results.best import best_json
 from tuner.results.confirmation import confirmation_of
@@ -39,17 +39,18 @@ class Throughput:
 class Report:
     """All the numbers of an experiment; raises SpecError for a spec that this version cannot read.
 
-    importances: the greatest first. best: in the shape of `best --json`, at most ten, the confirmed
-    ones first; empty where there is none, and why_no_best says why. peaks_mib: trial_id -> its peak
-    memory over all epochs, only of the trials that reported it.
+    frozen: trial_id -> the trial as Optuna's. importances: the greatest first. best: in the shape
+    of `best --json`, at most ten, the confirmed ones first; empty where there is none, and
+    why_no_best says why. peaks_mib: trial_id -> its peak memory over all epochs, only of the trials
+    that reported it.
     """
 
     def __init__(self, results: Results) -> None:
         trials = results.trials
         self.results = results
         self.spec: ExperimentSpec = results.spec
-        self.study = study_of(results)
-        self.ranked = ranked_trials(results, self.study)
+        self.frozen = {trial.user_attrs["trial_id"]: trial for trial in frozen_trials(results)}
+        self.ranked = ranked_trials(results, self.frozen)
         self.importances = importances(self.ranked)
         self.savings = savings_of(self.spec, trials.values())
         self.occupancy = occupancy_of(results.history)

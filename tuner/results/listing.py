@@ -11,7 +11,6 @@ from tuner.errors import TunerError
 from tuner.record.folder import ExperimentFolder
 from tuner.record.storage import experiment_folders
 from tuner.results.results import COUNTED, Results
-from tuner.results.selection import ranked
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +51,13 @@ def _listed(folder: Path) -> Listed:
 
 def _read(folder: Path) -> Listed:
     results = Results(folder)
-    scored = ranked(results.trials.values(), results.objective)
+    best = results.history.best
     return Listed(
         name=folder.name,
         folder=folder,
         status=results.status,
         counts=results.counts,
         metric=results.metric,
-        best=scored[0][0] if scored else None,
+        best=best and best.value,
         started=results.history.started,
     )

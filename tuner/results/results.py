@@ -16,9 +16,9 @@ from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
 from tuner.record.checkpoints import Checkpoint, inside
 from tuner.record.events import FAILED, RUNNING, TRIAL_STATUSES
 from tuner.record.folder import ExperimentFolder
-from tuner.record.history import TrialRecord, fold
+from tuner.record.history import TrialRecord, collector_paused, fold
 from tuner.record.storage import find_experiment
-from tuner.results.selection import MODES, best_epoch, check, mode_of, ranked
+from tuner.results.selection import MODES, best_epoch, best_first, check, mode_of, ranked
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.sections import Objective
 from tuner.wording import amount_of
@@ -128,6 +128,14 @@ class Results:
         reports = (report for trial in self.trials.values() for report in trial.results)
         return sorted({name for report in reports for name in report.metrics})
 
+    @cached_property
+    def ranked(self) -> list[tuple[float, TrialRecord]]:
+        """(best value, trial) of every usable trial by the experiment's objective, best first."""
+        usable = [trial for trial in self.trials.values() if trial.status != FAILED]
+        with collector_paused():
+            scored = [(trial.best.value, trial) for trial in usable if trial.best]
+            return best_first(scored, self.objective)
+
     @property
     def failures(self) -> dict[str, list[tuple[TrialRecord, str]]]:
         """The failed trials, each with its message, by kind of failure; the most frequent first."""
@@ -168,7 +176,11 @@ class Results:
         Raises UsageError for a metric that no trial reported, or an unknown mode or scope.
         """
         objective = self._objective(metric, mode)
-        return [trial for _, trial in ranked(self.trials.values(), objective, scope=scope)][:k]
+        if objective == self.objective and scope == "best":
+            scored = self.ranked
+        else:
+            scored = ranked(self.trials.values(), objective, scope=scope)
+        return [trial for _, trial in scored[:k]]
 
     def get_best_trial(
         self, metric: str | None = None, mode: str | None = None, scope: str = "best"
@@ -251,8 +263,7 @@ class Results:
 
     def show(self) -> dict[str, Any]:
         """What `show --json` shows: name, status, counts, and the best trial or None."""
-        usable = ranked(self.trials.values(), self.objective)
-        best = self.best_json(usable[0][1]) if usable else None
+        best = self.best_json(self.ranked[0][1]) if self.ranked else None
         return {"name": self.name, "status": self.status, "counts": self.counts, "best": best}
 
     def dataframe(self, *, reports: bool = False) -> pd.DataFrame:

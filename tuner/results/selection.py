@@ -62,8 +62,15 @@ def ranked(
     check("scope", scope, SCOPES)
     usable = [trial for trial in trials if trial.status != FAILED]
     scores = ((score_of(trial, objective, scope=scope), trial) for trial in usable)
-    scored = [(value, trial) for value, trial in scores if value is not None]
-    return sorted(scored, key=lambda pair: (objective.key(pair[0]), int(pair[1].trial_id)))
+    return best_first([(value, trial) for value, trial in scores if value is not None], objective)
+
+
+def best_first(
+    scored: Iterable[tuple[float, TrialRecord]], objective: Objective
+) -> list[tuple[float, TrialRecord]]:
+    """(score, trial) in the order of `ranked`."""
+    sign = objective.sign
+    return sorted(scored, key=lambda pair: (sign * pair[0], int(pair[1].trial_id)))
 
 
 def mode_of(metric: str) -> Literal["min", "max"]:

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, JournalError, UsageError
 from tuner.record.checkpoints import Checkpoint
-from tuner.record.events import FAILED, INTERRUPTED, RESULT, RUNNING, Event
+from tuner.record.events import (
+    COMPLETED,
+    FAILED,
+    INTERRUPTED,
+    RESULT,
+    RUNNING,
+    STOPPED,
+    TRIAL_ENDED,
+    Event,
+)
 from tuner.record.folder import ExperimentFolder
 from tuner.record.history import History, TrialRecord
 from tuner.trial.context import Assignment
@@ -63,6 +72,8 @@ def restored(
             if scheduler is not None:
                 scheduler.record(trial_id, epoch, event["metrics"])
         history.apply(event)
+        if event["event"] == TRIAL_ENDED and event["status"] in (COMPLETED, STOPPED):
+            history.trials[event["trial_id"]].checkpoints.clear()  # none goes on from them
         yield event
 
 

@@ -29,7 +29,7 @@ from tuner.record.events import (
 )
 from tuner.record.files import EXPERIMENT, JOURNAL
 from tuner.record.folder import ExperimentFolder, Sync
-from tuner.record.history import History, TrialRecord
+from tuner.record.history import History, TrialRecord, collector_paused
 from tuner.record.journal import Journal
 from tuner.reporting.experiment_text import folder_name
 from tuner.reporting.plan_text import reserves
@@ -266,8 +266,9 @@ class SearchRun:
         if warm_start := load_warm_start(spec):
             warm_start.add_to(searcher)
         earlier = restored(self._folder.events(), self.history, scheduler, spec.objective.metric)
-        replay(searcher, earlier)
-        deque(earlier, maxlen=0)  # a searcher that does not learn has not read them
+        with collector_paused():
+            replay(searcher, earlier)
+            deque(earlier, maxlen=0)  # a searcher that does not learn has not read them
         return searcher
 
     def _trial_source(self, searcher: Any) -> Any:

@@ -143,3 +143,4 @@ def replay(strategy: Searcher, events: Iterable[Event]) -> None:
             strategy.on_trial_complete(trial_id, None, error=is_at_fault)
         elif kind == TRIAL_ENDED and event["status"] != INTERRUPTED:
             strategy.on_trial_complete(trial_id, latest[trial_id] or None)
+            latest[trial_id] = {}  # its metrics are no longer needed: there may be 100,000 trials

@@ -18,3 +18,16 @@ def test_nothing_to_show_says_why(tmp_path):
         caption, plot = history.draw(Report(odd(tmp_path / kind, kind)))
         assert plot is None
         assert "no trial that did not fail has a value" in caption
+
+
+def test_of_too_many_trials_every_new_best_is_drawn_at_its_place(tmp_path, monkeypatch):
+    report = Report(search(tmp_path / "x", 40))
+    _, whole = history.draw(report)
+    monkeypatch.setattr(history, "_MOST_POINTS", 5)
+    caption, thinned = history.draw(report)
+    assert 5 <= len(thinned.data[0].x) < 39
+    assert f"Of 39 trials {len(thinned.data[0].x)} are drawn" in caption
+    for before, after in zip(whole.data, thinned.data, strict=True):
+        points = set(zip(before.x, before.y, strict=True))
+        assert points >= set(zip(after.x, after.y, strict=True))
+    assert set(thinned.data[1].y) == set(whole.data[1].y)

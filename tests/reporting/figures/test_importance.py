@@ -1,6 +1,7 @@
 import pytest
 from stories import odd, search
 
+from tuner.reporting import ranked_trials
 from tuner.reporting.figures import importance
 from tuner.reporting.ranked_trials import NO_NAMES, NO_TRIALS
 from tuner.reporting.report import Report
@@ -24,3 +25,11 @@ def test_importances_have_their_spread(tmp_path):
 )
 def test_nothing_to_show_says_why(tmp_path, kind, why):
     assert importance.draw(Report(odd(tmp_path / "x", kind))) == (why, None)
+
+
+def test_of_too_many_trials_some_are_weighed_and_it_says_so(tmp_path, monkeypatch):
+    for module in (importance, ranked_trials):
+        monkeypatch.setattr(module, "MOST_WEIGHED", 30)
+    caption, plot = importance.draw(Report(search(tmp_path / "x", 60)))
+    assert plot.data[0].y[-1].startswith("lr ")
+    assert caption.endswith("Of 59 trials 30 are weighed, evenly over their ranks.")

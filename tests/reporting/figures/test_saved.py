@@ -28,3 +28,12 @@ def test_gpu_hours_are_told_where_there_are_gpus(tmp_path):
 def test_nothing_to_show_says_why(tmp_path):
     assert saved.draw(Report(odd(tmp_path / "x", "no_scheduler"))) == (NO_SCHEDULER, None)
     assert saved.draw(Report(odd(tmp_path / "y", "one_trial"))) == (NO_STOP, None)
+
+
+def test_of_too_many_epochs_a_selection_is_drawn_to_the_end(tmp_path, monkeypatch):
+    report = Report(search(tmp_path / "x", 12))
+    monkeypatch.setattr(saved, "_MOST_POINTS", 5)
+    caption, plot = saved.draw(report)
+    assert caption.endswith("The lines are drawn through 5 of their points.")
+    totals = [report.savings.trained_epochs, report.savings.epochs]
+    assert [(len(line.x), line.y[-1]) for line in plot.data] == [(5, total) for total in totals]

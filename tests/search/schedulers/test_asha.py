@@ -6,6 +6,7 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -157,3 +158,18 @@ def test_how_long_a_trial_is_expected_to_last() -> None:
 def test_without_stopping_there_is_no_rung() -> None:
     whole = AshaSettings(max_t=9, reduction_factor=3, brackets=2).without_stopping()
     assert (whole.max_t, whole.rungs(), whole.brackets_with(2)) == (9, (), 1)
+
+
+@given(
+    st.lists(st.floats(-1e6, 1e6) | st.integers(-3, 3).map(float), max_size=80),
+    st.sampled_from([1.5, 2, 2.7, 3, 4, 10]),
+)
+def test_a_rungs_cutoff_is_numpys_percentile_to_the_last_bit(
+    losses: list[float], reduction_factor: float
+) -> None:
+    rungs = Rungs([1], reduction_factor)
+    for number, loss in enumerate(losses):
+        scores = [-before for before in losses[:number]]
+        share = (1 - 1 / reduction_factor) * 100
+        expected = not scores or bool(-loss >= np.percentile(scores, share))
+        assert rungs.goes_on(str(number), 1, loss) == expected

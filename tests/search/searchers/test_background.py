@@ -189,3 +189,15 @@ def test_nothing_is_suggested_while_what_was_before_is_told() -> None:
         search.settle()
     assert wait(search, "00012") == plain.suggest("00012")
     assert ready(search, 13) == 2
+
+
+def test_what_is_replayed_is_passed_on_at_once() -> None:
+    """Else all of a journal would wait in the inbox, and need its memory."""
+    search = ahead(slots=16)
+    for number, config in enumerate(
+        play(LearningSearch(MODEL, SPACE, "loss", "min", seed=1), 0, 3)
+    ):
+        search.take_trial(str(number), config)
+        search.on_trial_complete(str(number), {"loss": loss_of(config)})
+        assert search.search.origin(str(number)) == "resumed"
+    assert search.get_state()["trials"].keys() == {"0", "1", "2"}

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tuner.search.searchers import _parzen
 from tuner.search.searchers._parzen import (
     Parzen,
     adaptive_widths,
@@ -121,3 +122,10 @@ def test_the_likeliest_of_any_space_come_first(space, goods, others, seed) -> No
     assert (np.diff(ratio_M) <= 0).all()
     for u_D in u_MD:
         encoding.encode(encoding.decode(u_D))
+
+
+def test_a_density_in_blocks_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    u_MD = BRANCHES.snap(np.random.default_rng(1).random((50, len(BRANCHES))))
+    whole = density(BRANCHES).log_density(u_MD)
+    monkeypatch.setattr(_parzen, "_MOST_ENTRIES", 20)
+    assert np.allclose(density(BRANCHES).log_density(u_MD), whole, rtol=1e-12)

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from operator import itemgetter
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -18,6 +19,7 @@ import plotly.graph_objects as go
 
 from tuner.record.history import TrialRecord
 from tuner.reporting.optuna_study import quiet_optuna
+from tuner.reporting.ranked_trials import evenly
 from tuner.wording import printable
 
 # Okabe and Ito, "Color Universal Design" (2008): colour-blind readers can distinguish them, too
@@ -34,6 +36,7 @@ STATUS_COLOURS = {
 }
 
 _HEIGHT = 380
+_MOST_POINTS = 3000
 
 Section = Literal["best", "hyperparameters", "stopping", "machine", "confirmed", "comparison"]
 Drawing = tuple[str, go.Figure | None]  # the caption, and the plot if there is something to show
@@ -148,14 +151,18 @@ def time_axis(span_s: float) -> tuple[str, float]:
 
 def value_of_each_trial(
     values: Mapping[str, float], trials: Mapping[str, TrialRecord], unit: str
-) -> go.Figure:
-    """A point for each of the `trials` that has a value, in their order."""
-    ids = [trial_id for trial_id in trials if trial_id in values]
-    return go.Figure(
+) -> tuple[str, go.Figure]:
+    """A point for each of the `trials` that has a value, in their order; what it leaves out."""
+    placed = [(number, i, values[i]) for number, i in enumerate(trials) if i in values]
+    shown = evenly(placed, _MOST_POINTS)
+    if len(shown) < len(placed):
+        ends = (min(placed, key=itemgetter(2)), max(placed, key=itemgetter(2)))
+        shown = sorted({*shown, *ends})
+    plot = go.Figure(
         go.Scatter(
-            x=[number for number, trial_id in enumerate(trials) if trial_id in values],
-            y=[values[trial_id] for trial_id in ids],
-            customdata=[[trial_id, trials[trial_id].status] for trial_id in ids],
+            x=[number for number, _, _ in shown],
+            y=[value for _, _, value in shown],
+            customdata=[[trial_id, trials[trial_id].status] for _, trial_id, _ in shown],
             mode="markers",
             marker={"color": BLUE, "size": 7, "opacity": 0.7},
             hovertemplate="trial %{customdata[0]}, %{customdata[1]}: %{y:.4g}<extra></extra>",
@@ -166,3 +173,7 @@ def value_of_each_trial(
             "height": 300,
         },
     )
+    if len(shown) == len(placed):
+        return "", plot
+    of_all = f" Of {len(placed)} trials {len(shown)} are drawn, evenly over their ids,"
+    return f"{of_all} the least and the greatest value among them.", plot

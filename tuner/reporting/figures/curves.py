@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from copy import copy
+
 import optuna
 import plotly.graph_objects as go
 from optuna import visualization
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState
 
 from tuner.reporting.figures._figure import BLACK, GREY, STATUS_COLOURS, Drawing, figure
 from tuner.reporting.ranked_trials import escaped, fence_of, leading
@@ -24,7 +27,7 @@ def draw(report: Report) -> Drawing:
         return f"Nothing to show: no trial reported {metric}.", None
     best_first = [t.user_attrs["trial_id"] for t in report.ranked.trials]
     ids = leading([*dict.fromkeys([*best_first, *reported])], _MOST_CURVES)
-    plot = visualization.plot_intermediate_values(curves := _curves(report.study, {*ids}))
+    plot = visualization.plot_intermediate_values(curves := _curves(report.frozen, {*ids}))
     shown = [t for t in curves.get_trials(deepcopy=False) if t.intermediate_values]
     seen: set[str] = set()
     for trace, trial in zip(plot.data, shown, strict=True):
@@ -76,13 +79,14 @@ def draw(report: Report) -> Drawing:
     return " ".join(caption), plot
 
 
-def _curves(study: optuna.Study, trial_ids: set[str]) -> optuna.Study:
+def _curves(frozen: Mapping[str, FrozenTrial], trial_ids: set[str]) -> optuna.Study:
     """Those trials as running ones, since Optuna draws no curve of a failed trial."""
     running = optuna.create_study()
-    for trial in study.get_trials(deepcopy=True):
-        if trial.user_attrs["trial_id"] in trial_ids:
-            trial.state, trial.values, trial.datetime_complete = TrialState.RUNNING, None, None
-            running.add_trial(trial)
+    for trial_id, trial in frozen.items():
+        if trial_id in trial_ids:
+            shown = copy(trial)
+            shown.state, shown.values, shown.datetime_complete = TrialState.RUNNING, None, None
+            running.add_trial(shown)
     return running
 
 

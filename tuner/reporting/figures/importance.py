@@ -5,7 +5,7 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 from tuner.reporting.figures._figure import BLACK, BLUE, Drawing, figure
-from tuner.reporting.ranked_trials import FEWEST
+from tuner.reporting.ranked_trials import FEWEST, MOST_WEIGHED
 from tuner.reporting.report import Report
 from tuner.wording import joined
 
@@ -48,8 +48,11 @@ def draw(report: Report) -> Drawing:
         if overlapping
         else "its spread overlaps with no other's"
     )
-    return (
+    caption = (
         f"{first.name} separates the best trials from the others most; {sure}. The lines span nine "
-        "in ten resamples of the trials.",
-        plot,
+        "in ten resamples of the trials."
     )
+    count = len(report.ranked.trials)
+    if count > MOST_WEIGHED:
+        caption += f" Of {count} trials {MOST_WEIGHED} are weighed, evenly over their ranks."
+    return caption, plot

@@ -18,4 +18,5 @@ def draw(report: Report) -> Drawing:
         f"The largest trial took {number(peaks[highest])} MiB (trial {highest}), so each slot "
         "needs as much. A trial far above the others has a config that costs memory."
     )
-    return caption, value_of_each_trial(peaks, report.results.trials, "peak memory, MiB")
+    left_out, plot = value_of_each_trial(peaks, report.results.trials, "peak memory, MiB")
+    return caption + left_out, plot

@@ -8,9 +8,12 @@ from itertools import accumulate
 import plotly.graph_objects as go
 
 from tuner.reporting.figures._figure import BLUE, ORANGE, Drawing, figure, time_axis
+from tuner.reporting.ranked_trials import evenly
 from tuner.reporting.report import Report
 from tuner.results.early_stopping import Savings
 from tuner.wording import amount_of, number
+
+_MOST_POINTS = 3000
 
 
 @figure("Epochs trained and saved", section="stopping", order=30, half=True)
@@ -28,9 +31,11 @@ def draw(report: Report) -> Drawing:
     def line(rises: Sequence[tuple[float, int]], name: str, colour: str) -> go.Scatter:
         times, amounts = zip(*rises, strict=True)
         totals = [0, *accumulate(amounts)]
+        points = list(zip((began, *times, ended), (*totals, totals[-1]), strict=True))
+        shown = evenly(points, _MOST_POINTS)
         return go.Scatter(
-            x=[(time - began) / unit_s for time in (began, *times, ended)],
-            y=[*totals, totals[-1]],
+            x=[(time - began) / unit_s for time, _ in shown],
+            y=[total for _, total in shown],
             mode="lines",
             line={"shape": "hv", "color": colour, "width": 2.5},
             name=name,
@@ -44,7 +49,10 @@ def draw(report: Report) -> Drawing:
             "yaxis": {"title": "epochs, in total"},
         },
     )
-    return _in_words(savings), plot
+    caption = _in_words(savings)
+    if len(trained) > _MOST_POINTS:
+        caption += f" The lines are drawn through {_MOST_POINTS} of their points."
+    return caption, plot
 
 
 def _in_words(savings: Savings) -> str:

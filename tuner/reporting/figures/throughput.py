@@ -22,4 +22,5 @@ def draw(report: Report) -> Drawing:
         f"(trial {slowest}) {number(rates[slowest])}. A slow one has a costly config, or shared "
         "its device."
     )
-    return caption, value_of_each_trial(rates, report.results.trials, unit)
+    left_out, plot = value_of_each_trial(rates, report.results.trials, unit)
+    return caption + left_out, plot

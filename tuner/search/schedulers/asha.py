@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from heapq import heappop, heappush, heappushpop
 from itertools import accumulate, islice, pairwise
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -149,17 +151,53 @@ class Rungs:
     """What was reported at each rung, and the decision that follows."""
 
     def __init__(self, epochs: list[float], reduction_factor: float) -> None:
-        self._share = 1 / reduction_factor
-        self._rungs: list[tuple[float, dict[str, float]]] = [(epoch, {}) for epoch in epochs]
+        quantile = (1 - 1 / reduction_factor) * 100 / 100  # in numpy's steps, to its last bit
+        self._rungs = [(epoch, _Rung(quantile)) for epoch in epochs]
 
     def goes_on(self, trial_id: str, epoch: int, loss: float) -> bool:
         """Record a finite loss and tell whether the trial goes on."""
-        import numpy as np  # a spec imports this module and needs no arrays
-
-        for milestone, scores in reversed(self._rungs):
-            if epoch < milestone or trial_id in scores:
+        for milestone, rung in reversed(self._rungs):
+            if epoch < milestone or trial_id in rung.trials:
                 continue
-            others = list(scores.values())
-            scores[trial_id] = -loss
-            return not others or bool(-loss >= np.percentile(others, (1 - self._share) * 100))
+            least = rung.cutoff()
+            rung.add(trial_id, -loss)
+            return least is None or -loss >= least
         return True
+
+
+@dataclass(slots=True)
+class _Rung:
+    """The scores at a rung, in two heaps that meet at their `quantile`.
+
+    So a score costs the logarithm of their number: a resume takes in all of an experiment's. Those
+    in `low` are negated, so that the greatest comes first.
+    """
+
+    quantile: float
+    trials: set[str] = field(default_factory=set)
+    low: list[float] = field(default_factory=list)
+    high: list[float] = field(default_factory=list)
+
+    def add(self, trial_id: str, score: float) -> None:
+        """Take in the score of a trial that is not in `trials` yet."""
+        self.trials.add(trial_id)
+        heappush(self.high, -heappushpop(self.low, -score))
+        if len(self.low) <= self._place[0]:
+            heappush(self.low, -heappop(self.high))
+
+    def cutoff(self) -> float | None:
+        """`np.percentile` of the scores; None where there are none."""
+        if not self.low:
+            return None
+        below = -self.low[0]
+        above = self.high[0] if self.high else below
+        share = self._place[1]
+        if share < 0.5:
+            return below + (above - below) * share
+        return above - (above - below) * (1 - share)
+
+    @property
+    def _place(self) -> tuple[int, float]:
+        """Between which scores, of all in their order, the quantile lies, and how far along."""
+        place = (len(self.trials) - 1) * self.quantile
+        return int(place), place - int(place)

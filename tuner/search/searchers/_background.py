@@ -88,7 +88,6 @@ class BackgroundSearch(StatefulSearcher):
 
     def take_trial(self, trial_id: str, config: Mapping[str, Any]) -> None:
         """Know of a trial that was suggested elsewhere."""
-        self._names[trial_id] = trial_id
         self._post(lambda: self.search.take_trial(trial_id, config))
 
     def add_evaluated_point(self, *args: Any, **kwargs: Any) -> None:
@@ -129,6 +128,9 @@ class BackgroundSearch(StatefulSearcher):
     def _post(self, message: Callable[[], object]) -> None:
         with self._changed:
             self._initial = 0
+            if not self._begun:  # a resume: all of a journal would wait in the inbox
+                message()
+                return
             self._inbox.append(message)
             self._finished = False  # a lost trial's config may be tried again
             self._start_thread()

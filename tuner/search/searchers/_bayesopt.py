@@ -20,6 +20,7 @@ from tuner.space.encoding import Array, Encoding
 
 T = TypeVar("T")
 _INACTIVE = 0.5
+_MOST_ROWS = 10_000  # that are predicted at once, each with as many covariances as reports
 _MAX_REPORTS = 400  # that the process is fitted to: a suggestion takes about 0.1 s for so many
 
 
@@ -83,7 +84,10 @@ class BayesOpt:
         running_ND = np.concatenate([data.pending_PD, data.u_ND[data.live_N]])
         process.believe(at_end(running_ND))
         every_ND = np.concatenate([data.u_ND, data.pending_PD])
-        best = float(process.predict(at_end(every_ND))[0].min())
+        best = min(
+            float(process.predict(at_end(every_ND[i : i + _MOST_ROWS]))[0].min())
+            for i in range(0, len(every_ND), _MOST_ROWS)
+        )
 
         def score(u_MD: Array) -> Array:
             mean_M, sd_M = process.predict(at_end(u_MD))

@@ -163,7 +163,7 @@ class LearningSearch(StatefulSearcher):
         A trial that was pruned counts at the epoch that it came to; where that is not known only
         its config is remembered, so that it is not tried again.
         """
-        trial = Observation(self._checked(parameters, "parameters"), "warm")
+        trial = self._observed(parameters, "parameters", "warm")
         for epoch, reported in enumerate(intermediate_values or (), start=1):
             trial.add(reported, epoch)
         if not pruned and not error:
@@ -173,9 +173,8 @@ class LearningSearch(StatefulSearcher):
 
     def take_trial(self, trial_id: str, config: Mapping[str, Value]) -> None:
         """Know of a trial that runs and was suggested elsewhere, as before a resume."""
-        config = self._checked(config, "config")
         origin = "initial" if config in self._initial else "resumed"
-        self._observations.own[trial_id] = Observation(config, origin)
+        self._observations.own[trial_id] = self._observed(config, "config", origin)
 
     def origin(self, trial_id: str) -> str:
         """Why the trial's config was suggested; see `Observation`."""
@@ -260,13 +259,14 @@ class LearningSearch(StatefulSearcher):
             if self._constraints.allow(config):
                 self._initial.append(config)
 
-    def _checked(self, config: Mapping[str, Value], name: str) -> dict[str, Value]:
-        """A copy of `config`, where it is of the space."""
+    def _observed(self, config: Mapping[str, Value], name: str, origin: str) -> Observation:
+        """A trial of a copy of `config`, where that is of the space."""
         self._check_ready()
         assert self._encoding is not None
+        trial = Observation(dict(config), origin)
         with _refusing(name):
-            self._encoding.encode(config)
-        return dict(config)
+            trial.encoded(self._encoding)
+        return trial
 
     def _check_ready(self) -> None:
         needed = {"space": self._encoding, "metric": self._metric, "mode": self._mode}

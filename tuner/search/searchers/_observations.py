@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,26 @@ class Observation:
     status: str = RUNNING
     reports: dict[int, float] = field(default_factory=dict)
     broken: bool = False  # its latest report was not a finite number
+    _key: str | None = field(default=None, repr=False, compare=False)
+    _u_D: Array | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def key(self) -> str:
+        """`config_key` of its config, which never changes."""
+        if self._key is None:
+            self._key = config_key(self.config)
+        return self._key
+
+    def encoded(self, encoding: Encoding) -> Array:
+        """The point of its config in the search's `encoding`, of which there is one."""
+        if self._u_D is None:
+            self._u_D = encoding.encode(self.config)
+        return self._u_D
+
+    def state(self) -> dict[str, Any]:
+        """What is known of it, as JSON values."""
+        own = (each.name for each in fields(self) if not each.name.startswith("_"))
+        return deepcopy({name: getattr(self, name) for name in own})
 
     def report(self, value: Any, epoch: Any = None) -> None:
         """Add the value of `epoch`; of the next one, where that is not a number from 1 on."""
@@ -85,13 +106,13 @@ class Observations:
 
     def tried(self) -> set[str]:
         """Keys of the configs that must not come again: of all trials but lost ones."""
-        return {config_key(trial.config) for trial in self if trial.status != LOST}
+        return {trial.key for trial in self if trial.status != LOST}
 
     def state(self) -> dict[str, Any]:
         """All of it, as JSON values."""
         return {
-            "trials": {trial_id: asdict(trial) for trial_id, trial in self.own.items()},
-            "warm": [asdict(trial) for trial in self.warm],
+            "trials": {trial_id: trial.state() for trial_id, trial in self.own.items()},
+            "warm": [trial.state() for trial in self.warm],
         }
 
     @classmethod
@@ -155,7 +176,7 @@ def model_input(
 
 
 def _points(trials: Sequence[Observation], encoding: Encoding) -> Array:
-    points = [encoding.encode(trial.config) for trial in trials]
+    points = [trial.encoded(encoding) for trial in trials]
     return encoding.snap(np.array(points).reshape(len(points), len(encoding)))
 
 

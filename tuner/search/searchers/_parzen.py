@@ -15,6 +15,7 @@ _NEAR = 3  # neighbours that a kernel's width follows from
 _NARROWEST = 0.03
 _SPREAD = 0.2  # standard deviation that Scott's rule starts from, of the unit cube
 _ROUNDS = 4  # of draws, which may all be forbidden or known already
+_MOST_ENTRIES = 1 << 20  # of a matrix of draws and kernels
 _LOG_NORMAL = 0.5 * np.log(2 * np.pi)
 
 
@@ -61,6 +62,11 @@ class Parzen:
 
     def log_density(self, u_MD: Array) -> Array:
         """Against the uniform density; inactive columns count for nothing."""
+        rows = max(1, _MOST_ENTRIES // len(self._weight_K))
+        parts = [self._log_density(u_MD[i : i + rows]) for i in range(0, len(u_MD), rows)]
+        return np.concatenate(parts) if parts else np.empty(0)
+
+    def _log_density(self, u_MD: Array) -> Array:
         log_MK = np.tile(np.log(self._weight_K), (len(u_MD), 1))
         for d, column in enumerate(self._encoding.columns):
             u_M1 = u_MD[:, d, None]
