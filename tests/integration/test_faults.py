@@ -288,6 +288,25 @@ def test_what_hangs_later_is_ended_in_time_and_its_log_shows_where(searched):
     assert results.trials["00000"].last_epoch == 1
 
 
+@pytest.mark.slow
+def test_a_worker_that_answers_nothing_is_ended_by_the_driver_and_harms_no_other(searched):
+    """The third hangs only once it is done: the fourth, which was to follow it, is not to blame."""
+    does = ["is_stopped", "calls_off", "hangs_when_dropped", GOOD]
+    results = searched(**spec("Learner", does), timeouts={"report_s": 10}, max_concurrent=1)
+    message = "no report in 10 s, and its process did not end itself: the driver did"
+    told = [(t.status, t.last_epoch, t.error) for t in results.trials.values()]
+    hung, done = ("failed", 1, ("timeout", message)), ("completed", 3, None)
+    assert told == [hung, hung, done, done]
+
+
+@pytest.mark.slow
+def test_a_start_in_which_a_worker_answers_nothing_is_ended_by_the_driver(searched):
+    fields = spec("Learner", ["is_stopped"], when="at the start")
+    [trial] = searched(**fields, timeouts={"report_s": 10}).trials.values()
+    message = "did not start in 10 s, and its process did not end itself: the driver did"
+    assert (trial.status, trial.error) == ("failed", ("timeout", message))
+
+
 def story_of_a_trial(results, trial_id):
     """Each epoch that the trial's Learner has begun, in order, repeats included."""
     said = results.log_path(results.trial(trial_id)).read_text().splitlines()
