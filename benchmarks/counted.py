@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 
 from tuner.classifier.image_classifier import ImageClassifier
 
 
 class Counted(ImageClassifier):
-    """Appends [config, epoch] to the file that the constant `marks` names."""
+    """Appends [config, epoch, time] to the file that the constant `marks` names."""
 
     def __init__(self, config, constants, *, rank, **place):
         self._marks = Path(constants["marks"]) if rank == 0 else None
@@ -21,7 +22,7 @@ class Counted(ImageClassifier):
 
     def step(self):
         if self._marks is not None:
-            line = json.dumps([self._config, self._next]).encode() + b"\n"
+            line = json.dumps([self._config, self._next, time.time()]).encode() + b"\n"
             fd = os.open(self._marks, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             os.write(fd, line)
             os.close(fd)

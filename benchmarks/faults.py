@@ -2,6 +2,7 @@
 
     python -m benchmarks.faults [--rounds 30] [--searches grid,random,hyperopt,bayesopt] [--seed 0]
     python -m benchmarks.faults --searches random --workers 2 --targets rank,worker,driver
+    python -m benchmarks.faults --targets power,vanished      needs the right to mount a disk
     python -m benchmarks.faults --keep DIR      leaves the experiments there for inspection
 
 Each round runs a small search on digits with `--max-concurrent 1`. At one to three moments it sends
@@ -16,6 +17,10 @@ repeated with other moments. A round is clean if
 - the trials' own notes show that each trial began its epochs in order: no trial went back further
   than the epoch it was in, and no trial began an epoch again more often than it was killed;
 - the driver was gone within 15 s if a kill ended it, and every process of the search 15 s after it.
+
+Two targets are no processes. `power` is that of the disk that the search writes to: what was not
+forced to it is lost, and everything is killed. A trial may then begin epochs again that it had
+begun in the last 10 s. `vanished` moves the experiment's folder away until the driver has ended.
 
 Linux only: processes are found by the mark that the driver gives them.
 """
@@ -33,9 +38,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count, pairwise
 from pathlib import Path
+
+from benchmarks.power_cut import Disk
 
 TARGETS = {  # of SIGKILL -> what its command line has in it
     "driver": "",
@@ -44,10 +51,13 @@ TARGETS = {  # of SIGKILL -> what its command line has in it
     "raylet": "raylet/raylet",
     "gcs": "gcs_server",
     "everything": "",
+    "power": "",
+    "vanished": "",
 }
 OF_TRIALS = ("worker", "rank")  # one that dies twice in an epoch fails: not before the next one
 LIMIT_S = 300  # a search that is not done by then is stuck
 GONE_S = 15
+LOST_S = 10  # of what was begun before a power cut
 EPOCHS = 4
 TRIALS = 8
 SPEC = {
@@ -93,12 +103,15 @@ def rounds(search: str, folder: Path, options: argparse.Namespace) -> int:
         rng = random.Random(f"{options.seed}-{search}-{number}")
         for attempt in count():
             storage = folder / f"round-{number}-{attempt}"
+            targets = options.targets.split(",")
             killed = Round(Search(search, storage, options.workers), rng)
-            killed.run(options.targets.split(","), lines)
+            with killed.search.disk.mounted() if "power" in targets else contextlib.nullcontext():
+                killed.run(targets, lines)
+                killed.faults += killed.search.differences(expected)
+                killed.faults += killed.search.went_back(len(killed.hit))
             if killed.hit or killed.faults:
                 break  # else the search was over before its moment came
-        faults = [*killed.faults, *killed.search.differences(expected)]
-        faults += killed.search.went_back(len(killed.hit))
+        faults = killed.faults
         kills.update(killed.hit)
         clean += not faults
         told = "; ".join(faults) or "clean"
@@ -121,15 +134,20 @@ class Search:
     storage: Path
     workers: int
     driver: subprocess.Popen[bytes] | None = None
+    cuts: list[float] = field(default_factory=list)  # when the power was cut
+
+    @property
+    def disk(self) -> Disk:
+        return Disk(self.storage.with_suffix(".image"), self.storage / "results")
 
     @property
     def folder(self) -> Path:
-        return self.storage / "x"
+        return self.storage / "results" / "x"
 
     def start(self) -> None:
         """Run the search, or go on with it where it has begun."""
-        if not self.storage.exists():
-            self.storage.mkdir()
+        if not (self.storage / "spec.json").exists():
+            self.storage.mkdir(exist_ok=True)
             marks = {"width": 4, "batch_size": 64, "norm": "group", "marks": str(self._marks)}
             space = {**SPEC["search"]["space"]}
             search = {"strategy": self.strategy, "space": space}
@@ -141,7 +159,7 @@ class Search:
         words = ["run", str(self.storage / "spec.json"), "--name", "x"]
         if self.folder.exists():
             words = ["resume", "x"]
-        words += ["--storage", str(self.storage), "--no-evaluate"]
+        words += ["--storage", str(self.folder.parent), "--no-evaluate"]
         with (self.storage / "log.txt").open("ab") as log:
             command = [sys.executable, "-m", "tuner", *words]
             self.driver = subprocess.Popen(command, stdout=log, stderr=log)
@@ -202,8 +220,11 @@ class Search:
         """Trials that began an epoch again without need, by their own marks."""
         begun: dict[str, list[int]] = {}
         for line in self._marks.read_text().splitlines():
-            config, epoch = json.loads(line)
-            begun.setdefault(json.dumps(config), []).append(epoch)
+            config, epoch, at = json.loads(line)
+            epochs = begun.setdefault(json.dumps(config), [])
+            if any(at < cut < at + LOST_S for cut in self.cuts):
+                continue  # it may have been lost
+            epochs.append(epoch)
         faults = []
         for config, epochs in begun.items():
             jumps = [(a, b) for a, b in pairwise([0, *epochs]) if b not in (a, a + 1)]
@@ -252,7 +273,7 @@ class Round:
         marks: set[bytes] = set()
         while not search.is_over():
             marks |= marks_of(search.driver.pid)
-            if kill(target, search.driver, marks):
+            if self._strike(target, marks):
                 self.hit.append(target)
                 break
             time.sleep(0.02)  # it is not there yet
@@ -269,6 +290,30 @@ class Round:
             search.driver.kill()
         search.driver.wait()
         self.faults += left_over(marks)
+        if target == "power":
+            search.disk.restore()
+        elif target == "vanished":
+            if search.folder.exists():
+                self.faults.append("the folder that was moved away came back")
+            away(search.folder).rename(search.folder)
+
+    def _strike(self, target: str, marks: set[bytes]) -> bool:
+        """Hit the target; whether it was there."""
+        search = self.search
+        assert search.driver is not None
+        if target == "power":
+            search.disk.cut()
+            search.cuts.append(time.time())
+            return kill("everything", search.driver, marks)
+        if target == "vanished":
+            if (search.folder / "journal.jsonl").exists():
+                search.folder.rename(away(search.folder))
+            return away(search.folder).exists()
+        return kill(target, search.driver, marks)
+
+
+def away(folder: Path) -> Path:
+    return folder.with_name("moved away")
 
 
 def marks_of(driver: int) -> set[bytes]:

@@ -124,7 +124,8 @@ def sleeping_trial(config):
 
 def measured(name, slots, seconds, real):
     """(slot-seconds waited, slot-seconds, configs given, seconds of the longest suggest)."""
-    from tuner.spec.experiment import Objective, build_spec
+    from tuner.spec.experiment import build_spec
+    from tuner.spec.sections import Objective
     from tuner.spec.strategies import SearchSettings
 
     spec = build_spec(

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -25,35 +26,44 @@ LEAVES = [
     "errors",
     "wording",
     "clock",
+    "streams",
     "background",
     "owner",
     "places",
     "plain_values",
+    "quotas",
     "settings_base",
+    "signals",
     "ray_compat",
     "shipped",
 ]
 
 
 def name_of(path: Path) -> str:
-    name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    name = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
     return name if name.partition(".")[0] == "tuner" else f"{SHIPPED}.{name}"
 
 
-FILES = {name_of(path): path for top in OURS for path in sorted((ROOT / top).rglob("*.py"))}
+def files_of(root: Path) -> dict[str, Path]:
+    """Where each module of a checkout is."""
+    paths = [path for top in OURS for path in sorted((root / top).rglob("*.py"))]
+    return {name_of(path.relative_to(root)): path for path in paths}
 
 
-def imports_of(name: str) -> set[str]:
+FILES = files_of(ROOT)
+
+
+def imports_of(name: str, files: Mapping[str, Path] = FILES) -> set[str]:
     """The modules of ours that `name` imports, anywhere in it, and be it for types alone."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(FILES[name].read_text())):
+    for node in ast.walk(ast.parse(files[name].read_text())):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{name} imports relatively"
             inner = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= inner & FILES.keys() or {node.module or ""}
-    return found & FILES.keys() - {name}
+            found |= inner & files.keys() or {node.module or ""}
+    return found & files.keys() - {name}
 
 
 def room_of(name: str) -> str:

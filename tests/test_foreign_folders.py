@@ -7,8 +7,10 @@ import io
 import json
 import os
 import pickle
+import pty
 import shutil
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -32,8 +34,8 @@ from tuner.reporting import tensorboard_server
 from tuner.reporting.follow import standing
 from tuner.results.results import Results
 from tuner.search import run as driver
-from tuner.search import trainable as trials
-from tuner.spec.experiment import IMAGE_CLASSIFIER
+from tuner.search import tune_arguments
+from tuner.spec.code import IMAGE_CLASSIFIER
 from tuner.trial.checkpoint_store import CheckpointStore
 
 READING = (
@@ -87,7 +89,7 @@ def made(tmp_path_factory):
         patch.setattr(cluster, "connect", lambda *args, **kwargs: contextlib.nullcontext())
         patch.setattr(cluster, "slots", lambda resources: 2)
         patch.setattr(driver, "_machine", lambda: None)
-        patch.setattr(trials, "tune_trainable", lambda spec: None)
+        patch.setattr(tune_arguments, "tune_trainable", lambda spec: None)
         patch.setattr("ray.tune.run", lambda *args, search_alg, **kwargs: search_alg.suggest("a"))
         yield storage
 
@@ -187,7 +189,105 @@ def test_no_escape_sequence_comes_through_an_error(folder, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["tuner", "best", "x"])
     with pytest.raises(SystemExit, match="1"):
         cli.main()
-    assert capsys.readouterr().err == "error:  [2Jx has no usable trial: no trial has started\n"
+    assert capsys.readouterr().err == "error: x has no usable trial: no trial has started\n"
+
+
+CLIPBOARD = "\x1b]52;c;ZWNobyBoaQ==\x07"  # a terminal that obeys it writes the clipboard
+UNDER = f"val_{CLIPBOARD}loss"
+BESIDE = f"y{CLIPBOARD}"
+
+
+@pytest.fixture
+def obeyed(folder):
+    """The folder with an escape sequence wherever one can be, and another named by one."""
+    journal, document = folder / "journal.jsonl", folder / "experiment.json"
+    bent = json.loads(document.read_text())
+    bent["spec"]["objective"]["metric"] = UNDER
+    bent["spec"]["name"] = BESIDE
+    document.write_text(json.dumps(bent))
+    lines = []
+    for line in journal.read_text().splitlines():
+        event = json.loads(line)
+        if "metrics" in event:
+            event["metrics"] = {UNDER: 0.5, CLIPBOARD: 1.0, **event["metrics"]}
+        if "config" in event:
+            event["config"][CLIPBOARD] = CLIPBOARD
+        if "error" in event:
+            event["error"] = {"kind": CLIPBOARD, "message": CLIPBOARD}
+        lines.append(json.dumps(event))
+    journal.write_text("".join(f"{line}\n" for line in lines))
+    for test in folder.glob("trials/*/test.json"):
+        test.write_text(json.dumps({**json.loads(test.read_text()), CLIPBOARD: CLIPBOARD}))
+    place = f"trials/00003/{CLIPBOARD}"
+    shutil.copytree(folder / "trials" / "00003" / "checkpoints" / "2", folder / place)
+    with Journal.open(folder) as events:
+        sha256 = sha256_of(folder / place)
+        for epoch in (1, 2):
+            events.append("checkpoint", trial_id="00003", epoch=epoch, path=place, sha256=sha256)
+    (folder.parent / BESIDE).mkdir()
+    (folder.parent / BESIDE / "experiment.json").write_text(json.dumps([CLIPBOARD]))
+    return folder
+
+
+def on_a_terminal(monkeypatch, *arguments: str) -> bytes:
+    """What a command sends to a terminal, stdout and stderr."""
+    shown, terminal = pty.openpty()
+    sent = bytearray()
+
+    def read() -> None:
+        with contextlib.suppress(OSError):  # the other end is closed
+            while data := os.read(shown, 65536):
+                sent.extend(data)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    with open(terminal, "w", encoding="utf-8") as stream, monkeypatch.context() as patch:
+        patch.setattr(sys, "argv", ["tuner", *arguments])
+        patch.setattr(sys, "stdout", stream)
+        patch.setattr(sys, "stderr", stream)
+        assert stream.isatty()
+        with contextlib.suppress(SystemExit):
+            cli.main()
+    reader.join()
+    os.close(shown)
+    return bytes(sent)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(["ls"], ["ls", "--json"], ["show", "x"], ["best", "x"]),
+        *(["best", "x", "--top", "9"], ["best", "x", "--json"], ["evaluate", "x", "--trial", "3"]),
+        *(["refine", "x", "--to", "x.yaml"], ["compare", "x", "x-confirm"], ["doctor"]),
+        *(["report", "x"], ["report", "x", "--format", "json"], ["report", BESIDE]),
+        *(["show", BESIDE], ["resume", "x"], ["confirm", "x"], ["best", "x", "--metric", BESIDE]),
+        *(["export", "x", "--to", f"out{CLIPBOARD}"], ["validate", f"{BESIDE}.yaml"]),
+    ],
+    ids=lambda command: " ".join(command).encode("unicode_escape").decode(),
+)
+def test_no_escape_sequence_of_its_reaches_a_terminal(obeyed, monkeypatch, command):
+    sent = on_a_terminal(monkeypatch, *command)
+    assert sent.strip()
+    assert b"\x1b]" not in sent
+    assert b"\x07" not in sent
+
+
+def test_json_on_a_terminal_has_them_escaped(obeyed, monkeypatch):
+    shown = json.loads(on_a_terminal(monkeypatch, "best", "x", "--json"))
+    assert shown["metrics"][UNDER] == 0.5
+    assert shown["config"][CLIPBOARD] == CLIPBOARD
+
+
+def test_no_experiment_breaks_the_list_of_the_others(folder):
+    journal = (folder.parent / "x-confirm" / "journal.jsonl").read_text()
+    (folder.parent / "x-confirm" / "journal.jsonl").write_text(
+        journal.replace('"trial_id":"00001"', f'"trial_id":"{"1" * 5000}"')
+    )
+    _, first, second = call("ls").splitlines()
+    assert ("x-confirm" in second) != ("x-confirm" in first)
+    damaged = second if "x-confirm" in second else first
+    assert "damaged" in damaged
+    assert "journal.jsonl, line 7: `trial_id` of trial_started must be a trial's" in damaged
 
 
 def test_no_report_is_written_where_links_lie(folder):
@@ -253,7 +353,8 @@ def test_what_imports_it_says_so_before(with_code, command):
     with contextlib.redirect_stderr(said), contextlib.suppress(TunerError):
         cli.cli.main(command, standalone_mode=False)
     lines = said.getvalue().splitlines()
-    assert lines[0] == "importing their_module:Learner, which x names"
+    file = with_code.parent / "their_module.py"
+    assert lines[0] == f"importing their_module:Learner ({file}), which x names"
     assert lines[1] == "using log mlflow, which x names"
     assert lines[2] == "using training.data_dir their [2Jdata, which x names"
     assert "imported" in lines[3:]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tuner.errors import SpecError
 from tuner.planning.plan import plan_of
 from tuner.planning.validation import Machine, validate
-from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.strategies import SEARCHERS
 from tuner.spec.text import override, read_mapping
 
@@ -52,7 +52,7 @@ def test_a_spec_is_planned_or_its_faults_are_told(raw: object) -> None:
         assert refused.faults  # noqa: PT017 - either outcome is right
         return
     assert plan_of(spec, here=True)
-    assert dict(ExperimentSpec.from_text(spec.to_json())) == dict(spec)  # one is a ValidatedSpec
+    assert ExperimentSpec.from_text(spec.to_json()) == spec
     assert dict(ExperimentSpec.from_text(spec.to_yaml())) == dict(spec)
 
 
@@ -62,12 +62,18 @@ LAUGHS = ["&a0 [1, 1]", *(f"&a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in r
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (f"[{', '.join(LAUGHS)}]", "it holds more than 200,000 values"),
+        (f"[{', '.join(LAUGHS)}]", "it holds more than 20,000 values"),
+        (f"[{'1,' * 20_000}]", "it holds more than 20,000 values"),
+        (f"'{'x' * (1 << 20)}'", "it has 1,048,5.. characters, at most 1,048,576 are read"),
+        ("{<<: {b: 1}}", "it has a merge key, <<: write the keys themselves"),
+        ("{!!merge b: {c: 1}}", "it has a merge key, <<: write the keys themselves"),
+        ("{1: 2}", "it has a key that is no text, '1': quote it"),
+        ("9" * 32_000, "it has a number of 32,000 characters, at most 1,000 are read"),
         ("&x [*x]", "it is nested deeper than 30 levels"),
         (f"{'[' * 40}{']' * 40}", "it is nested deeper than 30 levels"),
         (f"1{'0' * 301}", "it holds a number beyond 1e\\+300"),
-        (f"1{':1' * 3000}", "it holds a number beyond 1e\\+300"),
-        ("9" * 5000, "Exceeds the limit"),
+        (f"1{':1' * 300}", "it holds a number beyond 1e\\+300"),
+        (f"1{':1' * 3000}", "it has a number of 6,001 characters, at most 1,000 are read"),
         ("!!set {b}", "it holds a set, which JSON has not"),
         ("!!binary YQ==", "it holds a bytes, which JSON has not"),
         ("!!timestamp 2001-01-01", "it holds a date, which JSON has not"),
@@ -83,5 +89,48 @@ def test_what_yaml_has_beyond_json_is_refused(text: str, reason: str) -> None:
         override(SPEC, [f"training.a={text}"])
 
 
-def test_a_date_is_text() -> None:
-    assert read_mapping("a: 2001-01-01") == {"a": "2001-01-01"}
+@pytest.mark.parametrize("text", ["2001-01-01", "1.2.3", "1e-3x", "192.168.0.1"])
+def test_what_only_begins_as_a_number_is_text(text: str) -> None:
+    assert read_mapping(f"a: {text}") == {"a": text}
+
+
+def merging(levels: int) -> str:
+    """A few lines in which each level merges the one before nine times."""
+    lines = ["a0: &a0 {x: 1}"]
+    for n in range(1, levels):
+        lines.append(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (merging(12), "it has a merge key, <<"),
+        ("[" * 100_000, "it is nested deeper than 30 levels"),
+        ("- " * 100_000, "it is nested deeper than 30 levels"),
+        ("a: [" + "[], " * 300_000, "it has 1,200,004 characters"),
+        ("a: [" + "[], " * 250_000, "it holds more than 20,000 values"),
+    ],
+)
+def test_what_would_take_minutes_is_refused_before_it_is_built(text: str, reason: str) -> None:
+    with pytest.raises(SpecError, match=reason):
+        read_mapping(text)
+
+
+def test_of_very_many_faults_the_first_are_told() -> None:
+    many = {f"k{number}": "x" * 10_000 for number in range(5000)}
+    with pytest.raises(SpecError, match="and 4900 more") as refused:
+        build_spec({**SPEC, **many})
+    assert len(refused.value.faults) == 5000
+    assert len(str(refused.value)) < 100_000
+
+
+def test_a_long_value_is_told_by_its_beginning() -> None:
+    with pytest.raises(SpecError, match=r"seed: must be a whole number, got 'xxx.*x\.\.\.$") as one:
+        build_spec({**SPEC, "seed": "x" * 100_000})
+    assert len(str(one.value)) < 500
+    text = f"choice([{'1, ' * 40_000}])"
+    rule = "lr: is a domain of 120,010 characters, must be at most 100,000"
+    with pytest.raises(SpecError, match=rule) as one:
+        build_spec({**SPEC, "search": {"space": {"lr": text}}})
+    assert len(str(one.value)) < 500

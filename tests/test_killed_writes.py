@@ -145,9 +145,11 @@ def came_to(folder, history, trial_id):
 
 
 def _time_of_a_save(folder):
+    scratch = folder.parent / "scratch"
+    scratch.mkdir(exist_ok=True)
     for _ in range(2):  # the first takes longer
         began = time.perf_counter()
-        CheckpointStore(folder.parent / "scratch", "0").save(1, state_of(1))
+        CheckpointStore(scratch, "0").save(1, state_of(1))
     return time.perf_counter() - began
 
 

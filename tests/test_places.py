@@ -1,12 +1,15 @@
 """A storage that is a URL has a folder here, and a path in it knows its URL."""
 
+import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from tuner.errors import UsageError
 from tuner.places import (
     ROOT,
+    check_here,
     is_url,
     local,
     local_experiment,
@@ -29,6 +32,23 @@ def root(tmp_path, monkeypatch):
 def test_a_folder_is_no_url(storage):
     assert not is_url(storage)
     assert not is_url(Path("s3://bucket"))
+
+
+def test_a_url_in_capitals_is_refused():
+    with pytest.raises(UsageError, match=r"begins in small letters: s3://, got 'S3://b/x'"):
+        is_url("S3://b/x")
+
+
+def test_whoever_has_no_place_is_told(monkeypatch, tmp_path):
+    check_here()
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "home", Mock(side_effect=RuntimeError))
+        with pytest.raises(UsageError, match=f"user {os.getuid()} has no home folder: set HOME"):
+            check_here()
+    monkeypatch.chdir(tmp_path)
+    tmp_path.rmdir()
+    with pytest.raises(UsageError, match="the working directory has been removed"):
+        check_here()
 
 
 def test_a_folder_is_itself(tmp_path):

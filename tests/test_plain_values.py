@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.plain_values import DEEPEST, MOST, fault_of_values, flat, is_number
+from tuner.plain_values import DEEPEST, MOST, fault_of_json, fault_of_values, flat, is_number
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -17,6 +17,7 @@ plain = st.recursive(
 
 @given(plain)
 def test_what_json_has_passes(value):
+    assert fault_of_json(json.dumps(value)) is None
     assert fault_of_values(value) is None
     assert fault_of_values(json.loads(json.dumps(value))) is None
 
@@ -61,3 +62,20 @@ def test_nested_configs_are_flattened():
 
 def test_true_is_no_number():
     assert [is_number(value) for value in (1, 0.5, True, "1", None)] == [True, True, *[False] * 3]
+
+
+@given(plain, st.integers(1, 9))
+def test_nothing_is_refused_unbuilt_that_holds_few_values(value, most):
+    if fault_of_values(value, most=most) is None:
+        assert fault_of_json(json.dumps(value), most=most) is None
+
+
+@pytest.mark.parametrize("many", ["[" * 99, "[[],", "{},", "1,", '"a":', '"",[', '"[[[",1,'])
+def test_far_too_many_values_are_refused_unbuilt(many):
+    assert fault_of_json(f"[{many * 50}]", most=10) == "holds more than 10 values"
+
+
+@pytest.mark.parametrize("text", ['"[[[[', '"\\"[[[[', "[,:{" * 9, "\\\\"])
+def test_what_stands_in_a_string_is_no_value(text):
+    assert fault_of_json(json.dumps([text * 50]), most=10) is None
+    assert fault_of_json(f'"{"[" * 500}', most=10) is None  # one that is never closed

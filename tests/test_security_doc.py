@@ -10,6 +10,9 @@ from tuner import plain_values
 from tuner.classifier.datasets.cifar10 import TEST_FILE, TRAIN_FILES
 from tuner.cli import main as cli
 from tuner.record import files, journal
+from tuner.search import warm_start
+from tuner.space import parsing
+from tuner.spec import text as spec_text
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
@@ -32,8 +35,13 @@ def test_every_section_is_held_by_some() -> None:
 def test_its_limits_are_those_of_the_code() -> None:
     assert f"at most {files.LARGEST >> 20} MiB" in TEXT
     assert f"a line of the journal {journal.LONGEST >> 20} MiB" in TEXT
-    values = f"{plain_values.MOST:,} values in {plain_values.DEEPEST} levels"
-    assert values in " ".join(TEXT.split())
+    text = " ".join(TEXT.split())
+    for most in (plain_values.MOST, spec_text.MOST):
+        assert f"{most:,} values in {plain_values.DEEPEST} levels" in text
+    assert f"{spec_text.LONGEST:,} characters" in text
+    assert f"numbers of {spec_text.LONGEST_NUMBER:,} characters" in text
+    assert f"A domain may have {parsing.MAX_LENGTH:,} characters" in text
+    assert f"limit is {warm_start.MOST_VALUES:,} values" in text
     assert len([*TRAIN_FILES, TEST_FILE]) == 6
 
 

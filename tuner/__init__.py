@@ -14,8 +14,8 @@ load_model           the model of an exported folder, without Ray
 Learner              what to implement to bring your own training
 
 Errors: every one is a TunerError, whose text is the whole message. SpecError, UsageError
-(NameTakenError), NoUsableTrialError, InterruptedSearchError, and ExperimentError (JournalError,
-CheckpointError, StorageError, DataError): see `tuner.errors`.
+(NameTakenError), NoUsableTrialError, InterruptedSearchError, and ExperimentError (JournalError with
+JournalLostError, CheckpointError, StorageError, DataError, UnknownRayError): see `tuner.errors`.
 
 The names are imported when they are first used: `import tuner` alone is instant.
 """
@@ -32,11 +32,13 @@ if TYPE_CHECKING:
         ExperimentError,
         InterruptedSearchError,
         JournalError,
+        JournalLostError,
         NameTakenError,
         NoUsableTrialError,
         SpecError,
         StorageError,
         TunerError,
+        UnknownRayError,
         UsageError,
     )
     from tuner.export.read import load_model
@@ -55,6 +57,7 @@ __all__ = [
     "ExperimentSpec",
     "InterruptedSearchError",
     "JournalError",
+    "JournalLostError",
     "Learner",
     "NameTakenError",
     "NoUsableTrialError",
@@ -62,6 +65,7 @@ __all__ = [
     "SpecError",
     "StorageError",
     "TunerError",
+    "UnknownRayError",
     "UsageError",
     "compare",
     "confirm",

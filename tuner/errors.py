@@ -26,6 +26,9 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
+_MOST_SHOWN = 100  # faults of a spec
+_LONGEST_SHOWN = 300  # characters of a value
+
 FAILURE_KINDS = ("oom", "nan", "crash", "exception", "timeout", "bad_report", "node_lost")
 
 
@@ -49,22 +52,30 @@ class Fault:
         return replace(self, key=".".join(filter(None, (prefix, self.key))))
 
     def __str__(self) -> str:
-        got = "" if self.value is None else f", got {self.value!r}"
+        got = "" if self.value is None else f", got {_short(repr(self.value))}"
         available = f"; available: {', '.join(self.choices)}" if self.choices else ""
-        return f"{self.key}: ".removeprefix(": ") + f"{self.rule}{got}{available}"
+        return f"{_short(self.key)}: ".removeprefix(": ") + f"{self.rule}{got}{available}"
+
+
+def _short(text: str) -> str:
+    """`text`, or the beginning of what fills screens."""
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
 
 
 class SpecError(TunerError, ValueError):
-    """A spec that cannot work. `faults` holds every fault that was found, in order."""
+    """A spec that cannot work. `faults` holds every fault that was found, in order; the message
+    shows the first hundred.
+    """
 
     exit_code = 2
 
     def __init__(self, faults: Iterable[Fault], source: str = "the spec") -> None:
         self.faults = tuple(faults)
         count = "1 fault" if len(self.faults) == 1 else f"{len(self.faults)} faults"
-        super().__init__(
-            "\n".join([f"{source} has {count}:", *(f"  {fault}" for fault in self.faults)])
-        )
+        lines = [f"{source} has {count}:", *(f"  {fault}" for fault in self.faults[:_MOST_SHOWN])]
+        if len(self.faults) > _MOST_SHOWN:
+            lines.append(f"  and {len(self.faults) - _MOST_SHOWN} more")
+        super().__init__("\n".join(lines))
 
 
 class UsageError(TunerError, ValueError):
@@ -153,7 +164,9 @@ def unknown(key: str, what: str, value: str, known: Iterable[str]) -> Fault:
     "search.strategy: unknown search 'bo'; available: bayesopt, grid"
     """
     names = tuple(sorted(known))
-    return Fault(key, f"unknown {what} {value!r}{did_you_mean(value, names)}", choices=names)
+    return Fault(
+        key, f"unknown {what} {_short(repr(value))}{did_you_mean(value, names)}", choices=names
+    )
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

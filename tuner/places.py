@@ -15,8 +15,24 @@ from tuner.errors import UsageError
 
 ROOT = "TUNER_MIRROR"  # in the environment: the folder of the copies
 
-_URL = re.compile(r"[a-z][a-z0-9+.-]*://.")
+_URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://.", re.IGNORECASE)
 _LONGEST = 255  # characters of a file's name
+
+
+def check_here() -> None:
+    """Raise UsageError where there is no working directory, or this user has no home folder.
+
+    A container may run as a user that its system does not know.
+    """
+    try:
+        Path.cwd()
+        Path.home()
+    except FileNotFoundError:
+        raise UsageError("the working directory has been removed: go to one that exists") from None
+    except RuntimeError:
+        raise UsageError(
+            f"user {os.getuid()} has no home folder: set HOME to a folder that it can write to"
+        ) from None
 
 
 def default_storage() -> str:
@@ -25,8 +41,15 @@ def default_storage() -> str:
 
 
 def is_url(storage: str | os.PathLike[str]) -> bool:
-    """Whether a storage is a URL; a Path never is."""
-    return isinstance(storage, str) and bool(_URL.match(storage))
+    """Whether a storage is a URL; a Path never is.
+
+    Raises UsageError for one that begins in capitals: it would be another place than in small ones.
+    """
+    url = isinstance(storage, str) and _URL.match(storage)
+    if url and not url["scheme"].islower():
+        small = url["scheme"].lower()
+        raise UsageError(f"a storage's URL begins in small letters: {small}://, got {storage!r}")
+    return bool(url)
 
 
 def local(storage: str | os.PathLike[str]) -> Path:

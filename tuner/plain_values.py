@@ -2,28 +2,56 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 DEEPEST = 30  # levels of lists and mappings: whatever walks through them may recurse
 LARGEST = 1e300  # what no float can hold breaks every calculation, and what has more digits text
-MOST = 200_000  # values, each counted as often as it is referred to
+MOST = 200_000  # values of a document
+
+_MARKS = "[{,:"  # each comes with a value, but where a list or a mapping is empty
+_STRING_OR_MARK = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{,:]', re.DOTALL)
 
 
-def fault_of_values(value: object) -> str | None:
+def fault_of_json(text: str, *, most: int = MOST) -> str | None:
+    """The fault of JSON that holds far more than `most` values, found before any are built.
+
+    What takes one byte as text can take fifty in memory. What is nearly as many passes; whoever
+    needs an exact limit asks `fault_of_values` afterwards.
+    """
+    if sum(map(text.count, _MARKS)) <= 2 * most:
+        return None
+    marks = (found for found in _STRING_OR_MARK.finditer(text) if found[0][0] != '"')
+    return too_many(most) if next(islice(marks, 2 * most, None), None) else None
+
+
+def too_deep() -> str:
+    """The fault of what is nested deeper than DEEPEST."""
+    return f"is nested deeper than {DEEPEST} levels"
+
+
+def too_many(most: int) -> str:
+    """The fault of what holds more than `most` values."""
+    return f"holds more than {most:,} values"
+
+
+def fault_of_values(value: object, *, most: int = MOST) -> str | None:
     """What keeps `value` from being plain and of a sane size, in words; None where nothing does.
 
     Text of a few lines can stand for billions of values, or hold itself, by YAML's references.
+    most: values, the names in mappings among them, each counted as often as it is referred to.
     """
     todo: list[tuple[object, int]] = [(value, 0)]
     count = 0
     while todo:
         value, depth = todo.pop()
         count += 1
-        if count > MOST:
-            return f"holds more than {MOST:,} values"
+        if count > most:
+            return too_many(most)
         if depth > DEEPEST:
-            return f"is nested deeper than {DEEPEST} levels"
+            return too_deep()
         if isinstance(value, dict):
             todo += [(inner, depth + 1) for pair in value.items() for inner in pair]
         elif isinstance(value, list):

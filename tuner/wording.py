@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+_SUSPECT = re.compile(r"[^\n\t -~]+")  # control characters are among these
 
 
 def number(value: object) -> str:
@@ -94,6 +97,11 @@ def joined(names: Sequence[str]) -> str:
 def printable(text: str) -> str:
     """`text` with a space for each control character, so that no foreign text moves the cursor."""
     return "".join(char if char.isprintable() else " " for char in text)
+
+
+def printable_lines(text: str) -> str:
+    """The same for text of several lines: these, and tabs, stay."""
+    return _SUSPECT.sub(lambda found: printable(found[0]), text)
 
 
 def program() -> str:

@@ -1,5 +1,6 @@
 import gc
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,14 +12,14 @@ from hypothesis import strategies as st
 from tuner.classifier.augment import Augmentation
 from tuner.classifier.batches import (
     Batcher,
-    _as_tensor,
-    _free_bytes,
-    _home,
+    free_bytes,
+    home_of,
     image_set,
     micro_shards,
     plan_epoch,
     shards,
 )
+from tuner.classifier.catalog import DATASETS
 
 CPU = torch.device("cpu")
 CUDA = torch.device("cuda")
@@ -225,24 +226,29 @@ def test_a_few_are_kept_at_most():
     assert len(kept) <= 2
 
 
-def test_a_read_only_array_gives_no_warning(recwarn):
-    array = tiny_images.load(Path(), split_seed=0).images_NHWC
-    array.flags.writeable = False
-    assert torch.equal(_as_tensor(array), torch.tensor(array))
+def test_a_read_only_array_gives_no_warning(monkeypatch, recwarn):
+    def load(folder, *, split_seed):
+        arrays = tiny_images.load(folder, split_seed=split_seed)
+        arrays.images_NHWC.flags.writeable = False
+        return arrays
+
+    monkeypatch.setitem(DATASETS, "read only", replace(tiny_images.INFO, load=load))
+    images = image_set("read only", data_dir=None, split_seed=0, device=CPU)
+    assert torch.equal(images.rows_NP, tiny().rows_NP)
     assert not recwarn.list
 
 
 @pytest.mark.parametrize(("size", "home"), [(499, "cuda"), (500, "cuda"), (501, "cpu")])
 def test_images_that_would_fill_a_gpu_stay_on_the_host(size, home, monkeypatch):
-    monkeypatch.setattr("tuner.classifier.batches._free_bytes", lambda device: 1000)
-    assert _home(size, CUDA).type == home
-    assert _home(size, torch.device("cpu")).type == "cpu"
+    monkeypatch.setattr("tuner.classifier.batches.free_bytes", lambda device: 1000)
+    assert home_of(size, CUDA).type == home
+    assert home_of(size, torch.device("cpu")).type == "cpu"
 
 
 def test_what_a_process_may_take_of_a_shared_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (900, 1000))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 100)
     monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda device: 1.0)
-    assert _free_bytes(CUDA) == 900
+    assert free_bytes(CUDA) == 900
     monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda device: 0.25)
-    assert _free_bytes(CUDA) == 150
+    assert free_bytes(CUDA) == 150

@@ -8,7 +8,7 @@ import pytest
 
 from tuner.classifier import datasets, models
 from tuner.classifier.catalog import DATASETS, METRICS, MODELS
-from tuner.spec.experiment import IMAGE_CLASSIFIER
+from tuner.spec.code import IMAGE_CLASSIFIER
 from tuner.trial.loading import load_trainable
 
 

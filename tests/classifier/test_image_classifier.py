@@ -2,17 +2,18 @@ import gc
 import math
 import time
 import weakref
+from functools import partial
 
 import pytest
+import real_ranks
 import torch
-import torch.multiprocessing as mp
 from live_bytes import LiveBytes
 from tiny_images import INFO
 from torch import distributed as dist
 
 from tuner.classifier import image_classifier as classifier
-from tuner.classifier.batches import plan_epoch
-from tuner.classifier.catalog import DATASETS, METRICS
+from tuner.classifier.batches import image_set, plan_epoch
+from tuner.classifier.catalog import METRICS
 from tuner.classifier.image_classifier import ImageClassifier
 from tuner.errors import DataError, SpecError
 from tuner.testing.learner_contract import StrictLearnerContract, same
@@ -121,12 +122,11 @@ def test_test_time_flip_evaluates_both_mirror_images_alike():
     learner = tiny(test_time_flip=True, lr=0.1)
     learner.step()
     seen = []
-    learner._model.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
-    before = learner._evaluate("validation")
+    learner.model.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
+    before = learner.test()
     assert torch.equal(seen[0].flip(3), seen[1])
-    batch = learner._batcher.batch
-    learner._batcher.batch = lambda rows: (batch(rows)[0].flip(3), batch(rows)[1])
-    assert learner._evaluate("validation") == pytest.approx(before, rel=1e-5)
+    learner.model.register_forward_pre_hook(lambda module, inputs: inputs[0].flip(3))
+    assert learner.test() == pytest.approx(before, rel=1e-5)
 
 
 def test_a_config_comes_before_the_constants():
@@ -135,7 +135,8 @@ def test_a_config_comes_before_the_constants():
 
 def test_metrics_are_those_of_a_plain_loop():
     learner = tiny(norm="group", dtype="float64", batch_size=49, lr_schedule="constant")
-    model, data = learner._model, learner._data
+    model = learner.model
+    data = image_set("tiny", data_dir=None, split_seed=0, device=torch.device("cpu"))
 
     def measure(split):
         rows = data.splits[split]
@@ -175,12 +176,18 @@ def test_trials_in_one_process_do_not_meet():
 
 
 def test_nothing_of_a_trial_is_left_behind():
+    def alive():
+        kinds = (ImageClassifier, torch.nn.Module, torch.optim.Optimizer)
+        return weakref.WeakSet(x for x in gc.get_objects() if issubclass(type(x), kinds))
+
+    before = alive()
     learner = tiny(lr=0.1)
     learner.step()
-    kept = [weakref.ref(learner), weakref.ref(learner._model), weakref.ref(learner._optimizer)]
+    made = alive() - before
+    assert {type(x).__name__ for x in made} > {"ImageClassifier", "Conv2d", "SGD"}
     del learner
     gc.collect()
-    assert [ref() for ref in kept] == [None] * 3
+    assert not list(made)
 
 
 def test_training_keeps_no_graph_of_an_earlier_batch():
@@ -191,13 +198,14 @@ def test_training_keeps_no_graph_of_an_earlier_batch():
         """Lives as long as the graph that it is tied to."""
 
     def watch(module, inputs, output):
+        if not module.training:
+            return
         mark = output.grad_fn.metadata["mark"] = Mark()
         graphs.append(weakref.ref(mark))
         assert all(ref() is None for ref in graphs[:-2])
 
-    handle = learner._model.register_forward_hook(watch)
-    learner._train_epoch()
-    handle.remove()
+    learner.model.register_forward_hook(watch)
+    learner.step()
     assert len(graphs) == 4
 
 
@@ -222,11 +230,11 @@ def test_evaluation_leaves_the_model_and_keeps_no_graph():
     learner = tiny(lr=0.1)
     learner.step()
     before = learner.state_dict()
-    for parameter in learner._model.parameters():
+    for parameter in learner.model.parameters():
         parameter.grad = None
     learner.test()
     assert same(learner.state_dict(), before)
-    assert all(p.grad is None for p in learner._model.parameters())
+    assert all(p.grad is None for p in learner.model.parameters())
 
 
 def test_settings_that_cannot_work_are_refused_with_every_fault():
@@ -256,34 +264,26 @@ EXACT = {**TINY, "model": "cnn", "width": 4, "norm": "group", "dtype": "float64"
 BATCH_NORM = {"norm": "batch", "batch_size": 20}
 
 
-def run_rank(rank, world_size, folder):
-    torch.set_num_threads(1)
-    DATASETS["tiny"] = INFO
-    dist.init_process_group(
-        "gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=world_size
-    )
-    results = {}
-    for name, settings in {**RANKED, "batch_norm": BATCH_NORM}.items():
-        learner = ImageClassifier(settings, EXACT, rank=rank, world_size=world_size)
-        dist.barrier()
-        started = time.perf_counter()
-        reports = [learner.step() for _ in range(2)]
-        elapsed_s = time.perf_counter() - started
-        assert sum(report["epoch_s"] for report in reports) < 1.5 * elapsed_s
-        state = learner.state_dict()
-        restored = ImageClassifier(settings, EXACT, rank=rank, world_size=world_size)
-        restored.load_state_dict(state)
-        assert quick(restored.step()) == quick(learner.step())
-        results[name] = {"reports": reports, "test": restored.test(), "state": state}
-    torch.save(results, f"{folder}/{rank}.pt")
-    dist.destroy_process_group()
+def trained(rank, settings):
+    place = {"rank": rank, "world_size": dist.get_world_size()}
+    learner = ImageClassifier(settings, EXACT, **place)
+    dist.barrier()
+    started = time.perf_counter()
+    reports = [learner.step() for _ in range(2)]
+    elapsed_s = time.perf_counter() - started
+    assert sum(report["epoch_s"] for report in reports) < 1.5 * elapsed_s
+    state = learner.state_dict()
+    restored = ImageClassifier(settings, EXACT, **place)
+    restored.load_state_dict(state)
+    assert quick(restored.step()) == quick(learner.step())
+    return {"reports": reports, "test": restored.test(), "state": state}
 
 
 @pytest.fixture(scope="module", params=[2, 4], ids=["2 ranks", "4 ranks"])
 def ranks(request, tmp_path_factory):
-    folder, count = tmp_path_factory.mktemp("ranks"), request.param
-    mp.spawn(run_rank, args=(count, str(folder)), nprocs=count)
-    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(count)]
+    settings = {**RANKED, "batch_norm": BATCH_NORM}
+    cases = {name: partial(trained, settings=each) for name, each in settings.items()}
+    return real_ranks.run(cases, tmp_path_factory.mktemp("ranks"), world_size=request.param)
 
 
 @pytest.mark.parametrize("name", RANKED)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from live_bytes import LiveBytes
 from tiny_images import INFO
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from tuner.classifier.image_classifier import ImageClassifier
 from tuner.classifier.micro_batch import MicroBatch, next_smaller
@@ -187,17 +188,18 @@ def test_a_step_in_parts_is_the_whole_step(share):
 
 def gradients_of_an_epoch(micro):
     made = learner()
-    made._part._micro.size = micro
+    made.load_state_dict({**made.state_dict(), "micro_batch_size": micro})
     gradients = []
 
     def keep(optimizer, args, kwargs):
         # Of the initial weights each time, so that only rounding can differ.
-        gradients.append([p.grad.clone() for p in made._model.parameters()])
-        for parameter in made._model.parameters():
+        gradients.append([p.grad.clone() for p in made.model.parameters()])
+        for parameter in made.model.parameters():
             parameter.grad.zero_()
 
-    made._optimizer.register_step_pre_hook(keep)
-    made._train_epoch()
+    hook = register_optimizer_step_pre_hook(keep)
+    made.step()
+    hook.remove()
     return gradients
 
 
@@ -217,9 +219,9 @@ def test_batch_norms_statistics_count_no_failed_try():
     assert memory.refused
     parts = -(-20 // report["micro_batch_size"])
     last = -(-9 // report["micro_batch_size"])
-    counted = {int(b) for n, b in made._model.named_buffers() if n.endswith("tracked")}
+    counted = {int(b) for n, b in made.model.named_buffers() if n.endswith("tracked")}
     assert counted == {2 * parts + last}
-    assert all(torch.isfinite(b).all() for b in made._model.buffers())
+    assert all(torch.isfinite(b).all() for b in made.model.buffers())
 
 
 def test_the_size_is_saved_and_kept():
@@ -270,25 +272,26 @@ def test_what_poisons_the_process_is_not_tried_again(message):
         passes.append(len(inputs[0]))
         raise RuntimeError(f"CUDA error: {message}")
 
-    made._model.register_forward_pre_hook(fail)
+    made.model.register_forward_pre_hook(fail)
     with pytest.raises(RuntimeError) as caught:
         made.step()
     assert passes == [20]
     assert failure_of(caught.value).poisoned
 
 
-def test_evaluation_goes_on_in_parts_too(monkeypatch):
-    monkeypatch.setattr("tuner.classifier.replica.EVALUATION_BATCH", 21)
-    plain, tight = learner(), learner()
-    expected = plain._evaluate("validation")
+def test_evaluation_goes_on_in_parts_too(monkeypatch, capsys):
+    monkeypatch.setattr("tuner.classifier.replica.EVALUATION_BATCH", INFO.test)
+    expected = learner().test()
     with LiveBytes() as memory:
-        learner()._evaluate("validation")
-    with LiveBytes(budget=memory.peak // 2) as tight_memory:
-        got = tight._evaluate("validation")
-    assert tight_memory.refused
-    assert got == pytest.approx(expected, rel=1e-12)
-    assert tight._part._micro.size == 20
-    assert tight._part._evaluation_micro.size < 21
+        learner().test()
+    tight = learner()
+    for refused in (True, False):  # the second time it knows the size
+        with LiveBytes(budget=memory.peak // 2) as tight_memory:
+            assert tight.test() == pytest.approx(expected, rel=1e-12)
+        assert bool(tight_memory.refused) == refused
+        said = f"out of memory in evaluation at a micro-batch of {INFO.test}"
+        assert (said in capsys.readouterr().out) == refused
+    assert tight.state_dict()["micro_batch_size"] == 20  # training's
 
 
 CHILD = """
@@ -296,15 +299,16 @@ import resource, sys
 sys.path[:0] = [{here!r}]
 import tiny_images, torch
 torch.set_num_threads(1)
+from tuner.classifier import replica
 from tuner.classifier.catalog import DATASETS
 from tuner.classifier.image_classifier import ImageClassifier
 DATASETS["tiny"] = tiny_images.INFO
-learner = ImageClassifier({{}}, {{"model": "resnet18", "norm": "group", "dataset": "tiny",
+replica.EVALUATION_BATCH = 1
+learner = ImageClassifier({{}}, {{"model": "cnn", "width": 32, "norm": "group", "dataset": "tiny",
                                   "batch_size": 49, "epochs": 1}})
-learner._part._micro.size = 1
-learner._part._evaluation_micro.size = 1
+learner.load_state_dict({{**learner.state_dict(), "micro_batch_size": 1}})
 learner.step()  # what is loaded and kept once
-learner._part._micro.size = 49
+learner.load_state_dict({{**learner.state_dict(), "micro_batch_size": 49}})
 pages = int(open("/proc/self/statm").read().split()[0])
 limit = pages * resource.getpagesize() + ({mib} << 20)
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -323,7 +327,7 @@ def child(mib):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS is held on Linux")
 def test_a_process_at_its_limit_goes_on_with_less():
-    done = child(mib=160)
+    done = child(mib=50)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "out of memory in training at a micro-batch of 49" in done.stdout
     size = int(done.stdout.split()[-1])

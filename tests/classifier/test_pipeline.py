@@ -1,13 +1,13 @@
 import itertools
 from contextlib import nullcontext
+from functools import partial
 
 import pytest
+import real_ranks
 import torch
-import torch.multiprocessing as mp
 import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import distributed as dist
 from torch import nn
 
 from tuner.classifier.blueprint import Blueprint
@@ -78,7 +78,7 @@ def alone(dtype):
     return {"losses": losses, "logits": logits, "model": whole.state_dict()}
 
 
-def staged(dtype):
+def staged(rank, dtype):
     whole = model(dtype)
     pipeline = Pipeline(whole, loss_sum=loss_sum, micro_batches=4, device=CPU)
     optimizer = torch.optim.SGD(whole.parameters(), lr=0.002, momentum=0.9)
@@ -96,28 +96,18 @@ def staged(dtype):
     return {"losses": losses, "logits": logits, "own": own, "last": pipeline.last}
 
 
-def run_rank(rank, folder):
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2
-    )
-    torch.save([staged(torch.float64), staged(torch.float32)], f"{folder}/{rank}.pt")
-    dist.destroy_process_group()
-
-
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("stages")
-    mp.spawn(run_rank, args=(str(folder),), nprocs=2)
-    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
+    cases = {str(dtype): partial(staged, dtype=dtype) for dtype in (torch.float64, torch.float32)}
+    return real_ranks.run(cases, tmp_path_factory.mktemp("stages"))
 
 
 @pytest.mark.parametrize(
-    ("number", "dtype", "most"), [(0, torch.float64, 1e-12), (1, torch.float32, 1e-5)]
+    ("dtype", "most"), [(torch.float64, 1e-12), (torch.float32, 1e-5)], ids=str
 )
-def test_two_stages_equal_one_process(results, number, dtype, most):
+def test_two_stages_equal_one_process(results, dtype, most):
     expected = alone(dtype)
-    first, second = (rank[number] for rank in results)
+    first, second = (rank[str(dtype)] for rank in results)
     assert (first["losses"], first["logits"]) == ([0] * len(BATCHES), [None] * len(BATCHES))
     assert second["losses"] == pytest.approx(expected["losses"], abs=most)
     for got, wanted in zip(second["logits"], expected["logits"], strict=True):
@@ -130,9 +120,10 @@ def test_two_stages_equal_one_process(results, number, dtype, most):
 
 
 def test_each_rank_trains_a_part(results):
-    first, second = (sum(value.numel() for value in rank[0]["own"].values()) for rank in results)
+    ranks = [rank["torch.float64"] for rank in results]
+    first, second = (sum(value.numel() for value in rank["own"].values()) for rank in ranks)
     assert min(first, second) > (first + second) / 5
-    assert [rank[0]["last"] for rank in results] == [False, True]
+    assert [rank["last"] for rank in ranks] == [False, True]
 
 
 def test_a_stage_may_begin_in_place_and_sends_what_its_shape_says():

@@ -73,7 +73,7 @@ def test_a_trial_trains_and_evaluates_with_its_tf32(monkeypatch):
     before = flags()
     learner = ImageClassifier({"precision": "tf32"}, TINY)
     seen = []
-    learner._model.register_forward_hook(
+    learner.model.register_forward_hook(
         lambda module, inputs, out: seen.append((module.training, *flags()))
     )
     learner.step()
@@ -84,7 +84,10 @@ def test_a_trial_trains_and_evaluates_with_its_tf32(monkeypatch):
 def test_float64_stays_float64_on_any_device(monkeypatch):
     monkeypatch.setattr(classifier, "hardware", lambda device: A100)
     learner = ImageClassifier({"dtype": "float64"}, TINY)
-    assert learner._precision == Precision("cuda")
+    seen = []
+    learner.model.register_forward_hook(lambda m, i, out: seen.append((out.dtype, *flags())))
+    learner.step()
+    assert set(seen) == {(torch.float64, False, False)}
 
 
 @pytest.mark.parametrize("setting", ["bf16", "fp16"])
@@ -93,10 +96,10 @@ def test_half_precision_computes_so_and_learns(setting, monkeypatch):
     learner = ImageClassifier({"precision": setting}, TINY)
     plain = ImageClassifier({}, TINY)
     computed = set()
-    learner._model.head.register_forward_hook(lambda m, i, out: computed.add(out.dtype))
+    learner.model.head.register_forward_hook(lambda m, i, out: computed.add(out.dtype))
     reports, expected = ([made.step() for _ in range(3)] for made in (learner, plain))
     assert computed == {HALF[setting]}
-    assert all(p.dtype == torch.float32 for p in learner._model.parameters())
+    assert all(p.dtype == torch.float32 for p in learner.model.parameters())
     for got, wanted in zip(reports, expected, strict=True):
         assert got["train_loss"] == pytest.approx(wanted["train_loss"], rel=0.02)
         assert got["train_loss"] != wanted["train_loss"]
@@ -117,11 +120,12 @@ def test_the_scale_of_the_loss_is_saved(monkeypatch):
 def test_gradients_that_overflow_skip_the_step(monkeypatch):
     monkeypatch.setattr(classifier, "hardware", lambda device: ALL)
     learner = ImageClassifier({"precision": "fp16"}, TINY)
-    learner._scaler = learner._part._scaler = torch.amp.GradScaler("cpu", init_scale=2.0**40)
-    before = [p.detach().clone() for p in learner._model.parameters()]
-    learner._train_epoch()
-    assert learner._scaler.get_scale() < 2.0**40
-    assert all(map(torch.equal, before, learner._model.parameters()))
+    state = learner.state_dict()
+    learner.load_state_dict({**state, "scaler": {**state["scaler"], "scale": 2.0**40}})
+    before = [p.detach().clone() for p in learner.model.parameters()]
+    learner.step()
+    assert learner.state_dict()["scaler"]["scale"] < 2.0**40
+    assert all(map(torch.equal, before, learner.model.parameters()))
 
 
 def test_compile_compiles_what_trains(monkeypatch):
@@ -135,7 +139,7 @@ def test_compile_compiles_what_trains(monkeypatch):
     ImageClassifier({}, TINY)
     assert compiled == []
     learner = ImageClassifier({"compile": True}, TINY)
-    assert compiled == [learner._model]
+    assert compiled == [learner.model]
 
 
 def test_a_compiled_model_trains_as_the_plain_one(monkeypatch):
@@ -146,7 +150,7 @@ def test_a_compiled_model_trains_as_the_plain_one(monkeypatch):
     got, wanted = learner.step(), ImageClassifier({}, one_batch).step()
     for name in ("train_loss", "val_loss"):
         assert got[name] == pytest.approx(wanted[name], rel=1e-3)
-    assert learner.state_dict()["model"].keys() == learner._model.state_dict().keys()
+    assert learner.state_dict()["model"].keys() == learner.model.state_dict().keys()
 
 
 @pytest.mark.gpu

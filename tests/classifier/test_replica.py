@@ -1,10 +1,11 @@
 """Replicas in two real processes over gloo; see test_image_classifier.py, too."""
 
 import pytest
+import real_ranks
 import tiny_images
 import torch
 import torch.nn.functional as F
-import two_ranks
+from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.nn.parallel import DistributedDataParallel
 
 from tuner.classifier import replica
@@ -28,7 +29,7 @@ def short_of_memory(learner, most, failures):
             failures.append(len(inputs[0]))
             raise torch.OutOfMemoryError("CUDA out of memory.")
 
-    learner._model.register_forward_pre_hook(refuse)
+    learner.model.register_forward_pre_hook(refuse)
 
 
 def two_epochs(learner):
@@ -58,13 +59,15 @@ def overlapping(rank):
     """As on CUDA: after one step of agreement the exchange is DistributedDataParallel's."""
     replica.OVERLAPPING = ("cpu",)
     learner = ImageClassifier({}, EXACT, rank=rank, world_size=2)
-    learner._part._micro.size = 3
-    assert isinstance(learner._part._network, DistributedDataParallel)
-    agreed = []
+    learner.load_state_dict({**learner.state_dict(), "micro_batch_size": 3})
+    ran, agreed = set(), []
+    hook = register_module_forward_pre_hook(lambda module, inputs: ran.add(type(module)))
     smallest = Ranks.smallest
     Ranks.smallest = lambda self, value: agreed.append(value) or smallest(self, value)
     result = {**two_epochs(learner), "agreed": agreed}
     Ranks.smallest = smallest
+    hook.remove()
+    assert DistributedDataParallel in ran
     return result
 
 
@@ -81,7 +84,7 @@ CASES = (out_of_memory_on_rank_1, nothing_fits_on_rank_1, overlapping)
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    return two_ranks.run({case.__name__: case for case in CASES}, tmp_path_factory.mktemp("ranks"))
+    return real_ranks.run({case.__name__: case for case in CASES}, tmp_path_factory.mktemp("ranks"))
 
 
 def assert_equals_one_process(result):

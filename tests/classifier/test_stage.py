@@ -3,9 +3,9 @@
 from functools import partial
 
 import pytest
+import real_ranks
 import tiny_images
 import torch
-import two_ranks
 from test_image_classifier import quick
 
 from tuner.classifier import image_classifier as classifier
@@ -66,7 +66,7 @@ def half_precision(rank):
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     cases = {name: partial(case, optimizer=name) for name in OPTIMIZERS}
-    return two_ranks.run({**cases, "bf16": half_precision}, tmp_path_factory.mktemp("split"))
+    return real_ranks.run({**cases, "bf16": half_precision}, tmp_path_factory.mktemp("split"))
 
 
 def assert_close(state, wanted):

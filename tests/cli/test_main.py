@@ -42,7 +42,7 @@ def test_help_lists_every_command_whole_and_in_order():
 
 def test_every_module_is_a_command_of_its_name_or_is_shared():
     modules = {module.name for module in pkgutil.iter_modules(cli_package.__path__)}
-    assert modules - set(COMMANDS) == {"main", "options", "printing"}
+    assert modules - set(COMMANDS) == {"consent", "main", "options", "printing"}
 
 
 def test_a_command_that_is_added_needs_no_list(tmp_path, monkeypatch):

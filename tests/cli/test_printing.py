@@ -5,7 +5,7 @@ import json
 import pytest
 from synthetic import Writer, make_folder
 
-from tuner.cli.printing import announce_code, print_outcome
+from tuner.cli.printing import print_outcome
 from tuner.results.results import Results
 
 
@@ -26,15 +26,3 @@ def test_no_usable_trial_is_exit_code_1_and_still_told(here, capsys, as_json):
     printed = capsys.readouterr()
     assert printed.err.startswith("error: bad has no usable trial")
     assert "failed" in printed.out
-
-
-def test_what_a_foreign_spec_reaches_out_to_is_announced(here, capsys):
-    training = {"data_dir": "/\x1bx"}
-    folder = make_folder(here / "x", trainable="their:L", log=["wandb"], training=training)
-    Writer(folder).end()
-    announce_code(Results(folder))
-    imports, logs, data = capsys.readouterr().err.splitlines()
-    assert imports == "importing their:L, which x names"
-    assert logs.startswith("using log ")
-    assert "wandb" in logs
-    assert data == "using training.data_dir / x, which x names"

@@ -2,6 +2,7 @@
 
 import contextlib
 
+import commands
 import pytest
 from commands import A_FUNCTION, CONNECT, call
 from synthetic import Writer, make_folder
@@ -27,7 +28,7 @@ def test_options_say_what_more_there_is_to_do(interrupted, ended, monkeypatch):
     assert call("resume", "digits").return_value == 0
     done = call("resume", "digits", "--retry-failed", "--add-samples", "3", "--time-budget", "2m")
     assert "Best trial 00000" in done.stdout
-    assert done.stderr == "importing json:loads, which digits names\n"
+    assert done.stderr == f"importing {A_FUNCTION} ({commands.__file__}), which digits names\n"
     assert resumed == [
         (interrupted, Extension(0, None, False)),
         (interrupted, Extension(3, 120, True)),

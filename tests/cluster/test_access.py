@@ -7,6 +7,7 @@ import pytest
 
 from tuner import ray_compat
 from tuner.cluster import access
+from tuner.errors import ExperimentError
 from tuner.trial import interfaces
 
 
@@ -30,6 +31,20 @@ def test_ours_has_a_token_of_its_own_that_only_its_user_can_read(tmp_path, monke
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         tokens.add(file.read_text())
     assert [len(token) for token in tokens] == [64, 64]
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr(access, "TEMPORARY", str(tmp_path / "none"))
+    with pytest.raises(ExperimentError, match=r"Ray needs a folder in .*/none: No such file"):
+        access.new_folder()
+
+
+def test_whether_processes_here_can_reach_one_another(monkeypatch):
+    assert access.loopback_problem() is None
+    monkeypatch.setattr(access, "LOOPBACK", "192.0.2.1")  # no machine has it
+    told = access.loopback_problem()
+    assert told.startswith("192.0.2.1 cannot be reached: ")
+    assert told.endswith("; bring the loopback interface up: ip link set lo up")
 
 
 def test_a_file_that_lies_there_is_not_used(tmp_path):

@@ -12,14 +12,16 @@ from types import SimpleNamespace
 import pytest
 import ray._private.worker  # noqa: F401 - a Ray that is played has no modules
 
-from tuner import ray_compat
+from tuner import quotas, ray_compat
 from tuner.classifier.datasets.cifar10 import OFFICIAL
 from tuner.cluster import access, guard
 from tuner.cluster import connect as cluster
 from tuner.cluster.joined.nodes import Node
 from tuner.cluster.joined.run_on_nodes import Reply
 from tuner.errors import ExperimentError, UsageError
-from tuner.spec.experiment import Resources, build_spec
+from tuner.spec.experiment import build_spec
+from tuner.spec.sections import Resources
+from tuner.trial import machine_memory
 
 GRPC = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # the first frame of a head
 
@@ -79,7 +81,7 @@ def test_a_local_ray_is_started_with_our_cpus_and_ended(play, monkeypatch):
     with cluster.connect():
         [(_, options)] = fake.calls
         assert options["address"] == "local"
-        assert options["num_cpus"] == len(os.sched_getaffinity(0))
+        assert options["num_cpus"] == quotas.usable_cpus()
         assert options["include_dashboard"] is False
         assert len(options["_temp_dir"]) < 30  # a socket's path has at most 107 bytes
         folder = Path(cluster.scratch_folder())
@@ -92,6 +94,16 @@ def test_a_local_ray_is_started_with_our_cpus_and_ended(play, monkeypatch):
     assert fake.daemon.wait(10) < 0  # what a shutdown leaves behind is ended
     assert not folder.exists()
     assert os.environ == before
+
+
+def test_a_local_ray_gets_what_control_groups_leave_us(play, monkeypatch):
+    fake = play()
+    monkeypatch.setattr(quotas, "usable_cpus", lambda: 3)
+    monkeypatch.setattr(machine_memory, "free_and_all", lambda: (1 << 30, 2 << 30))
+    with cluster.connect():
+        [(_, options)] = fake.calls
+    assert options["num_cpus"] == 3
+    assert options["_memory"] + options["object_store_memory"] == 1 << 30
 
 
 def test_it_is_ended_after_an_error_too(play):

@@ -11,89 +11,80 @@ import pytest
 LIMIT_S = 60
 
 
-def run(code, tmp_path, daemon="raylet"):
-    """Run `code`, in which `daemon` is a process of that name that sleeps."""
-    shutil.copy(shutil.which("sleep"), tmp_path / daemon)
-    start = f"""
+def waits(*last, watches_s=1, advice=""):
+    """Code that is watched while its daemon ends, and then does what the lines `last` say."""
+    lines = [f"time.sleep({watches_s})", "stop()", *last]
+    return f"with watched(){advice}:\n" + "".join(f"    {line}\n" for line in lines)
+
+
+FOR_EVER = "time.sleep(600)"
+ADVICE = ', exit_advice(lambda: "go on with: x")'
+HARMLESS = waits("time.sleep(2)")
+
+# What each process does, and the name of the child that its `stop` ends
+SCENES = {
+    "raylet": (waits(FOR_EVER, watches_s=2, advice=ADVICE), "raylet"),
+    "gcs_server": (waits(FOR_EVER, watches_s=2, advice=ADVICE), "gcs_server"),
+    "advice fails": (waits(FOR_EVER, advice=", exit_advice(lambda: 1 / 0)" + ADVICE), "raylet"),
+    "no stderr": (waits("sys.stderr.close()", FOR_EVER), "raylet"),
+    "at once": (f"daemon.kill()\nwith watched():\n    {FOR_EVER}", "raylet"),
+    "says more": (waits('sys.exit("Ray says why")'), "raylet"),
+    "an orderly end": ("with watched():\n    time.sleep(1)\nstop()\ntime.sleep(2)", "raylet"),
+    "a child that is no daemon": (HARMLESS, "log_monitor"),
+    "a child of our own": (HARMLESS, os.path.basename(sys.executable)),
+}
+
+
+def start(code, daemon, folder):
+    """A process that runs `code`, in which `daemon` is a process of that name that sleeps."""
+    shutil.copy(shutil.which("sleep"), folder / daemon)
+    before = f"""
         import subprocess, sys, time
         from tuner.cluster.daemons import exit_advice, watched
-        daemon = subprocess.Popen([{str(tmp_path / daemon)!r}, "600"])
+        daemon = subprocess.Popen([{str(folder / daemon)!r}, "600"])
         stop = lambda: (daemon.kill(), daemon.wait())
     """
-    whole = textwrap.dedent(start) + textwrap.dedent(code)
-    return subprocess.run(
-        [sys.executable, "-c", whole], capture_output=True, text=True, timeout=LIMIT_S
-    )
+    whole = textwrap.dedent(before) + textwrap.dedent(code)
+    return subprocess.Popen([sys.executable, "-c", whole], stderr=subprocess.PIPE, text=True)
+
+
+@pytest.fixture(scope="module")
+def ends(tmp_path_factory):
+    """The exit code and the stderr of each scene; all play at the same time, since they wait."""
+    started = {
+        name: start(code, daemon, tmp_path_factory.mktemp("scene"))
+        for name, (code, daemon) in SCENES.items()
+    }
+    told = {name: process.communicate(timeout=LIMIT_S)[1] for name, process in started.items()}
+    return {name: (process.returncode, told[name]) for name, process in started.items()}
 
 
 @pytest.mark.parametrize("daemon", ["raylet", "gcs_server"])
-def test_its_death_ends_a_process_that_waits(tmp_path, daemon):
-    done = run(
-        """
-        with watched(), exit_advice(lambda: "go on with: x"):
-            time.sleep(2)
-            stop()
-            time.sleep(600)
-        """,
-        tmp_path,
-        daemon,
-    )
+def test_its_death_ends_a_process_that_waits(ends, daemon):
     told = f"error: Ray's {daemon} has died, and the search with it; go on with: x\n"
-    assert (done.returncode, done.stderr) == (1, told)
+    assert ends[daemon] == (1, told)
 
 
-def test_advice_that_fails_keeps_nobody_alive(tmp_path):
-    done = run(
-        """
-        with watched(), exit_advice(lambda: 1 / 0), exit_advice(lambda: "go on with: x"):
-            time.sleep(1)
-            stop()
-            time.sleep(600)
-        """,
-        tmp_path,
-    )
+def test_advice_that_fails_keeps_nobody_alive(ends):
     told = "Ray's raylet has died, and the search with it; what to do cannot be told: division by"
-    assert (done.returncode, done.stderr) == (1, f"error: {told} zero; go on with: x\n")
+    assert ends["advice fails"] == (1, f"error: {told} zero; go on with: x\n")
 
 
-def test_a_stderr_that_is_closed_keeps_nobody_alive(tmp_path):
-    done = run(
-        """
-        with watched():
-            time.sleep(1)
-            stop()
-            sys.stderr.close()
-            time.sleep(600)
-        """,
-        tmp_path,
-    )
-    assert done.returncode == 1
+def test_a_stderr_that_is_closed_keeps_nobody_alive(ends):
+    assert ends["no stderr"][0] == 1
 
 
-def test_one_that_dies_at_once_is_noticed(tmp_path):
-    done = run("daemon.kill()\nwith watched():\n    time.sleep(600)", tmp_path)
-    assert (done.returncode, "raylet has died" in done.stderr) == (1, True)
+def test_one_that_dies_at_once_is_noticed(ends):
+    code, told = ends["at once"]
+    assert (code, "raylet has died" in told) == (1, True)
 
 
 @pytest.mark.parametrize(
-    ("daemon", "watched_still"),
-    [("raylet", False), ("log_monitor", True), (os.path.basename(sys.executable), True)],
-    ids=["an orderly end", "a child that is no daemon", "a child of our own"],
+    "scene", ["an orderly end", "a child that is no daemon", "a child of our own"]
 )
-def test_what_is_no_loss_of_ray(tmp_path, daemon, watched_still):
-    end = "    stop()\n    time.sleep(2)" if watched_still else "stop()\ntime.sleep(2)"
-    done = run(f"with watched():\n    time.sleep(1)\n{end}", tmp_path, daemon)
-    assert (done.returncode, done.stderr) == (0, "")
+def test_what_is_no_loss_of_ray(ends, scene):
+    assert ends[scene] == (0, "")
 
 
-def test_an_error_that_says_more_is_told_instead(tmp_path):
-    done = run(
-        """
-        with watched():
-            time.sleep(1)
-            stop()
-            sys.exit("Ray says why")
-        """,
-        tmp_path,
-    )
-    assert (done.returncode, done.stderr) == (1, "Ray says why\n")
+def test_an_error_that_says_more_is_told_instead(ends):
+    assert ends["says more"] == (1, "Ray says why\n")

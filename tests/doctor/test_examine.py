@@ -1,12 +1,16 @@
 """What the doctor finds, with the machine played; a real Ray is looked at in integration/."""
 
 import os
+import shlex
+from pathlib import Path
 from types import SimpleNamespace
 from uuid import uuid4
 
 import psutil
 import pytest
+from synthetic import Writer, make_folder
 
+from tuner import quotas
 from tuner.cluster import access
 from tuner.doctor import exposure, machine, storage
 from tuner.doctor.examine import examine, is_broken
@@ -52,11 +56,33 @@ def test_too_little_memory_breaks(free, total, level):
     assert machine.of_memory(free * GIB, total * GIB).level == level
 
 
+def test_what_limits_this_process_is_named(tmp_path, monkeypatch):
+    assert found(tmp_path, "machine", "CPUs").found.endswith(" may be used")
+    quota = quotas.Limit(1, Path("/box/cpu.max"))
+    limited = quotas.Limit(64 * 1024, Path("/box/memory.max")), 5
+    monkeypatch.setattr(quotas, "cpu_limit", lambda *root: quota)
+    monkeypatch.setattr(quotas, "memory_limit", lambda: limited)
+    assert found(tmp_path, "machine", "CPUs").found.endswith(": /box/cpu.max gives 1 CPU")
+    assert found(tmp_path, "machine", "memory").found.endswith(": /box/memory.max sets the limit")
+    wide = quotas.Limit(1 << 60, Path("/box/memory.max")), 1 << 60
+    monkeypatch.setattr(quotas, "memory_limit", lambda: wide)
+    assert found(tmp_path, "machine", "memory").found.endswith(" are free")
+
+
 def test_a_full_disk_breaks_and_little_shared_memory_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(psutil, "disk_usage", lambda folder: SimpleNamespace(free=1 << 20))
     assert found(tmp_path, "storage", "disk").level == "broken"
     assert found(tmp_path, "machine", "temporary files").level == "broken"
     assert machine.of_shared_memory(1 << 20).level == "warning"
+
+
+def test_where_no_more_files_can_be_made_is_told(tmp_path, monkeypatch):
+    left = SimpleNamespace(f_files=5000, f_favail=3)
+    monkeypatch.setattr(os, "statvfs", lambda folder: left)
+    told = found(tmp_path, "storage", "disk")
+    assert (told.level, told.found) == ("broken", f"3 more files can be made in {tmp_path}")
+    left.f_files = left.f_favail = 0  # a filesystem that does not count them
+    assert found(tmp_path, "storage", "disk").level == "ok"
 
 
 def test_a_storage_that_cannot_be_written_breaks_and_a_slow_one_is_told(tmp_path, monkeypatch):
@@ -127,3 +153,10 @@ def test_a_bucket_is_written_and_read(monkeypatch):
 def test_a_bucket_for_which_something_is_not_installed_breaks():
     broken = [f for f in storage.check("zz://x") if f.level == "broken"]
     assert [finding.found[:20] for finding in broken] == ["no storage 'zz://x':"]
+
+
+@pytest.mark.parametrize("name", ["it's; touch x", "-h", "$(touch x)"])
+def test_how_to_go_on_is_safe_to_copy(tmp_path, name):
+    Writer(make_folder(tmp_path / name)).kill()
+    command = found(tmp_path, "experiments", name).found.partition(": ")[2]
+    assert shlex.split(command)[-2:] == ["resume", str(tmp_path / name)]

@@ -1,5 +1,6 @@
 """What runs, what is left over and what is open, from sessions and listeners that are played."""
 
+import shlex
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -41,3 +42,9 @@ def test_on_a_node_what_asks_for_a_token_is_counted_and_what_does_not_is_named()
     assert (named.level, named.found) == ("warning", "gcs_server, without a token: 6379")
     assert counted.found == "2 of Ray open to its network, with a token"
     assert counted.level == "ok"
+
+
+def test_a_folder_is_quoted_in_a_command():
+    odd = Path("/tmp/tuner-x; rm -r ~")
+    [finding] = [f for f in exposure.of_sessions([], [odd]) if f.level != "ok"]
+    assert shlex.split(finding.advice.partition(": ")[2]) == ["rm", "-r", str(odd)]

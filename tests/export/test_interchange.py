@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -70,15 +71,20 @@ def test_neither_speaks_nor_moves_the_random_state(tmp_path, capfd, recwarn):
 
 
 def test_a_file_that_computes_something_else_is_refused(tmp_path, monkeypatch):
-    def skewed(model, x_NCHW, path):
-        return lambda x_NCHW: model(x_NCHW) + 2e-4
+    original = model()
 
-    monkeypatch.setitem(interchange._WRITERS, "onnx", skewed)
-    with pytest.raises(ExperimentError, match=r"onnx: its logits differ by 0\.0002 .* 0\.0001 is"):
-        write(model(), "onnx", tmp_path, shape=SHAPE)
-    monkeypatch.setitem(interchange._WRITERS, "onnx", lambda *_: lambda x: x.sum() * torch.nan)
-    with pytest.raises(ExperimentError, match="differ by nan"):
-        write(model(), "onnx", tmp_path, shape=SHAPE)
+    def read_back(computes):
+        monkeypatch.setattr(
+            torch.export, "load", lambda _: SimpleNamespace(module=lambda: computes)
+        )
+
+    differ = r"torch-export: its logits differ by "
+    read_back(lambda x_NCHW: original(x_NCHW) + 2e-4)
+    with pytest.raises(ExperimentError, match=differ + r"0\.0002 .* 0\.0001 is"):
+        write(original, "torch-export", tmp_path, shape=SHAPE)
+    read_back(lambda x_NCHW: x_NCHW.sum() * torch.nan)
+    with pytest.raises(ExperimentError, match=differ + "nan"):
+        write(original, "torch-export", tmp_path, shape=SHAPE)
 
 
 def test_what_is_not_installed_is_told(monkeypatch):

@@ -17,7 +17,7 @@ from tuner.cluster import connect as cluster
 from tuner.cluster.joined import autoscaling, datasets
 from tuner.cluster.joined.nodes import list_nodes
 from tuner.cluster.joined.run_on_nodes import run_on_each
-from tuner.spec.experiment import Resources
+from tuner.spec.sections import Resources
 
 
 def read(need):

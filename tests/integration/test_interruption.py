@@ -1,10 +1,16 @@
 """Whatever ends a search, a resume goes on as if it had not been interrupted."""
 
+import fcntl
 import itertools
 import json
 import os
+import pty
 import signal
 import subprocess
+import termios
+import time
+from contextlib import suppress
+from functools import partial
 
 import driven
 import psutil
@@ -12,6 +18,7 @@ import pytest
 from gated import LIMIT_S, assert_sound, at_the_gate, open_gate, spec, story, wait_for
 from waiting import is_alive
 
+from tuner import ray_compat
 from tuner.errors import UsageError
 from tuner.record.events import TRIAL_STARTED
 from tuner.record.journal import read
@@ -24,17 +31,18 @@ def start(tmp_path):
     """Starts the real `tuner run` in a process group of its own, as a shell does."""
     processes = []
 
-    def begin(**fields):
+    def begin(*, stdin=None, stdout=subprocess.PIPE, stderr=subprocess.PIPE, first=None, **fields):
         (tmp_path / "gated.json").write_text(json.dumps(spec(tmp_path, **fields)))
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        processes.append(driven.start("run", "gated.json", cwd=tmp_path, **pipes))
-        return processes[-1]
+        streams = {"stdin": stdin, "stdout": stdout, "stderr": stderr, "text": True}
+        begun = driven.start("run", "gated.json", cwd=tmp_path, preexec_fn=first, **streams)
+        processes.append(begun)
+        return begun
 
     yield begin
     for process in processes:
         if process.poll() is None:
             process.kill()
-        process.communicate()
+        process.wait()
 
 
 @pytest.mark.slow
@@ -61,6 +69,78 @@ def test_a_signal_ends_it_and_a_resume_finishes_it(start, tmp_path, ray_here):
     assert done.return_value == 0, done.stderr
     assert "gated: completed" in done.stdout
     assert_sound(folder, trials=3)
+
+
+def ending_of(process, folder):
+    """How it ended: the exit code, and what the journal says."""
+    process.wait(LIMIT_S)
+    *_, last = read(folder)
+    return process.returncode, last["event"], last["status"]
+
+
+@pytest.mark.slow
+def test_a_second_sigterm_acts_as_the_first(start, tmp_path):
+    process = start(max_concurrent=1)
+    wait_for(at_the_gate(tmp_path), process)
+    for _ in range(3):
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+    open_gate(tmp_path)
+    _, stderr = process.communicate(timeout=LIMIT_S)
+    told = (143, "experiment_ended", "interrupted")
+    assert ending_of(process, tmp_path / "results" / "gated") == told
+    assert stderr.splitlines()[-1].startswith("error: SIGTERM ended the search; go on with: ")
+    assert "Traceback" not in stderr
+
+
+@pytest.mark.slow
+def test_a_closed_terminal_ends_it(start, tmp_path):
+    terminal, its_end = pty.openpty()
+    take = partial(fcntl.ioctl, its_end, termios.TIOCSCTTY, 0)
+    process = start(max_concurrent=1, stdin=its_end, stdout=its_end, stderr=its_end, first=take)
+    os.close(its_end)
+    os.set_blocking(terminal, False)
+
+    def is_at_the_gate():
+        with suppress(BlockingIOError):  # a terminal that nobody reads holds up who writes
+            os.read(terminal, 1 << 16)
+        return at_the_gate(tmp_path)()
+
+    wait_for(is_at_the_gate, process)
+    os.close(terminal)
+    open_gate(tmp_path)
+    told = (129, "experiment_ended", "interrupted")
+    assert ending_of(process, tmp_path / "results" / "gated") == told
+
+
+@pytest.mark.slow
+def test_ignored_signals_and_a_stderr_that_nobody_reads_change_nothing(start, tmp_path):
+    def as_nohup_in_the_background():
+        for number in (signal.SIGHUP, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
+
+    process = start(max_concurrent=1, first=as_nohup_in_the_background)
+    wait_for(at_the_gate(tmp_path), process)
+    process.stderr.close()
+    for number in (signal.SIGHUP, signal.SIGINT):
+        process.send_signal(number)
+    open_gate(tmp_path)
+    told = (0, "experiment_ended", "completed")
+    assert ending_of(process, tmp_path / "results" / "gated") == told
+    assert_sound(tmp_path / "results" / "gated", trials=5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("daemon", ray_compat.DAEMONS)
+def test_sigterm_while_ray_starts_is_one_sentence(start, tmp_path, daemon):
+    process = start()
+    driver = psutil.Process(process.pid)
+    wait_for(lambda: daemon in [child.name() for child in driver.children()], process)
+    process.send_signal(signal.SIGTERM)
+    stdout, stderr = process.communicate(timeout=LIMIT_S)
+    assert (process.returncode, stdout) == (143, "")
+    assert stderr == "error: ended by SIGTERM while no search was running\n"
+    assert not (tmp_path / "results").exists()
 
 
 def test_after_a_kill_the_story_is_that_of_a_run_without_one(start, tmp_path, gated_whole):

@@ -11,7 +11,7 @@ import ray
 import torch
 
 from tuner.results.results import Results
-from tuner.search.trainable import placement
+from tuner.search.tune_arguments import placement
 from tuner.spec.experiment import build_spec
 from tuner.trial.checkpoint_store import load_state
 
@@ -23,7 +23,7 @@ EPOCHS = 2
 def digits(searched: Search, dtype: str, num_samples: int = 1, **resources: int) -> Results:
     return searched(
         training={"norm": "group", "dtype": dtype, "epochs": EPOCHS},
-        search={"space": {"lr": "choice([0.01, 0.03])", "batch_size": "choice([24])"}},
+        search={"space": {"lr": "choice([0.01, 0.03])", "batch_size": "choice([120])"}},
         scheduler="none",
         resources={"cpus": 1, **resources},
         num_samples=num_samples,

@@ -16,7 +16,7 @@ from tuner.classifier.catalog import METRICS, MODELS
 from tuner.classifier.pipeline import PARTS_PER_STAGE
 from tuner.classifier.settings import ClassifierSettings
 from tuner.cli import main as cli
-from tuner.spec.experiment import Resources
+from tuner.spec.sections import Resources
 from tuner.trial.memory import EPOCHS, LEAST_MIB
 from tuner.trial.recycling import BOUND_MIB
 

@@ -1,7 +1,10 @@
 """What a spec comes to, before it runs."""
 
+from pathlib import Path
+
 import pytest
 
+from tuner import quotas
 from tuner.planning.plan import plan_of
 from tuner.planning.validation import Machine
 from tuner.spec.experiment import build_spec
@@ -12,6 +15,7 @@ SPEC = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 5}
 @pytest.fixture(autouse=True)
 def four_cpus_two_gpus(monkeypatch):
     monkeypatch.setattr(Machine, "here", lambda: Machine(cpus=4, gpus=2))
+    monkeypatch.setattr(quotas, "cpu_limit", lambda *root: None)
 
 
 @pytest.mark.parametrize(
@@ -33,6 +37,17 @@ def four_cpus_two_gpus(monkeypatch):
 )
 def test_how_many_trials_fit(changes, at_once):
     assert plan_of(build_spec(SPEC | changes), here=True)["at_once"] == at_once
+
+
+def test_a_quota_that_leaves_fewer_cpus_is_said(monkeypatch):
+    spec = build_spec(SPEC)
+    assert plan_of(spec, here=True)["notes"] == []
+    quota = quotas.Limit(1.5, Path("/box/cpu.max"))
+    monkeypatch.setattr(quotas, "cpu_limit", lambda *root: quota)
+    [note] = plan_of(spec, here=True)["notes"]
+    assert note.startswith("of this machine's CPUs 1 of ")
+    assert note.endswith(" may be used: /box/cpu.max gives 1.5 CPUs")
+    assert plan_of(spec, here=False)["notes"] == []
 
 
 def test_on_a_cluster_nobody_knows():

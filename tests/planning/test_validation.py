@@ -13,6 +13,7 @@ import pytest
 from tuner.errors import SpecError
 from tuner.planning import validation
 from tuner.planning.validation import Machine, validate
+from tuner.spec.experiment import build_spec
 
 MACHINE = Machine(cpus=4, gpus=1)
 DIGITS: dict[str, Any] = {
@@ -57,6 +58,14 @@ def faults(**changes: Any) -> str:
     return "\n".join(map(str, refused.value.faults))
 
 
+def test_a_spec_is_the_same_validated_or_not() -> None:
+    spec = build_spec(DIGITS)
+    assert validate(spec) == spec
+    assert spec == validate(spec)
+    assert validate(spec) != spec.replace(seed=1)
+    assert validate(spec) != DIGITS
+
+
 def test_what_works_passes() -> None:
     assert validate(DIGITS, machine=MACHINE).trials == 4
     for trainable in (GoodLearner, train):
@@ -95,9 +104,13 @@ def test_what_works_passes() -> None:
         ),
         ({"scheduler": "none"}, "training.epochs: is required when there is no scheduler"),
         ({"trainable": "nowhere:X"}, "cannot be imported (ModuleNotFoundError"),
-        ({"trainable": "json:nothing"}, "cannot be imported (AttributeError"),
+        ({"trainable": "yaml:nothing"}, "cannot be imported (AttributeError"),
+        (
+            {"trainable": "logging.config:dictConfig"},
+            "trainable: must not be of Python's standard library, got 'logging.config:dictConfig'",
+        ),
         ({"trainable": HalfLearner, "training": {}}, "it lacks state_dict(), load_state_dict()"),
-        ({"trainable": "json:decoder"}, "must be a Learner class, a function that builds one"),
+        ({"trainable": "yaml:nodes"}, "must be a Learner class, a function that builds one"),
         ({"trainable": two_arguments}, "must take (config), or (config, constants, *, device"),
         ({"trainable": train}, "training: is for Learners"),
         ({"trainable": GoodLearner, "objective": {"metric": "f11"}}, "did you mean 'f1'?"),
@@ -132,7 +145,7 @@ def test_a_cluster_has_a_size_of_its_own() -> None:
 def test_a_spec_that_is_text_is_refused_without_ray_or_torch(tmp_path: Path) -> None:
     code = (
         "import sys; from tuner.planning.validation import *\n"
-        "from tuner.spec.experiment import read_mapping\n"
+        "from tuner.spec.text import read_mapping\n"
         "raw = read_mapping('{search: {space: {lr: \"uniform(1, 0)\"}}, num_samples: 0}')\n"
         "try: validate(raw, machine=Machine.here())\n"
         "except SpecError as error: print(error)\n"

@@ -9,6 +9,7 @@ from ray import _raylet
 from ray._private import services, worker
 from ray._private.state import GlobalState
 from ray._raylet import GcsClient, InnerGcsClient
+from ray.core.generated.gcs_pb2 import ActorTableData
 from ray.exceptions import RpcError
 from ray_sources import parameters
 
@@ -92,3 +93,30 @@ def test_visit_sent_files(tmp_path):
 
     with pytest.raises(UsageError):
         ray_compat.visit_sent_files(tmp_path, [], refuse, gitignore=True)
+
+
+def test_holding_actors(monkeypatch):
+    actor = ActorTableData(
+        class_name="Hog", pid=7, job_id=b"\1\0\0\0", required_resources={"CPU": 2}
+    )
+    named = ActorTableData(name="hog", class_name="Hog", pid=8, job_id=b"\1\0\0\0")
+    asked = []
+
+    def get_actor_table(job_id, state):
+        asked.append((job_id, state))
+        return [actor.SerializeToString(), named.SerializeToString()]
+
+    accessor = SimpleNamespace(get_actor_table=get_actor_table)
+    monkeypatch.setattr(GlobalState, "_connect_and_get_accessor", lambda self: accessor)
+    told = [("Hog", 7, "01000000", {"CPU": 2.0}), ("hog", 8, "01000000", {})]
+    assert ray_compat.holding_actors() == told
+    assert asked == [(None, "ALIVE")]
+    assert "accessor.get_actor_table(job_id, actor_state_name)" in inspect.getsource(GlobalState)
+
+
+def test_job_of():
+    from ray import JobID
+    from ray._raylet import PlacementGroupID
+
+    job = JobID.from_int(3)
+    assert ray_compat.job_of(PlacementGroupID.of(job).hex()) == job.hex()

@@ -1,11 +1,13 @@
 """What a Ray of our own is started with; `test_NAME` fails when Ray moves what NAME relies on."""
 
 import inspect
+import re
+import signal
 import threading
 
 import pytest
 import ray
-from ray._private import node, parameter, ray_constants, services, worker
+from ray._private import node, parameter, ray_constants, services, utils, worker
 from ray._raylet import AuthenticationTokenLoader, Config, persist_port, wait_for_persisted_port
 from ray_sources import is_in_binaries, parameters
 
@@ -125,3 +127,17 @@ def test_no_prints(capsys):
         worker.print_to_stdstream({}, ignore_prefix=False)
     assert parameters(worker.print_to_stdstream) == ["data", "ignore_prefix"]
     assert inspect.getsource(worker).count("print_to_stdstream") == 3  # its definition, two calls
+
+
+def test_reservable_memory():
+    assert ray_compat.reservable_memory(5) == {"_memory": 5}
+    assert 'kwargs.pop("_memory", None)' in inspect.getsource(ray.init)
+
+
+def test_no_signal_handlers():
+    for module in (worker, node):
+        called = re.findall(r"(\S*)set_sigterm_handler\(", inspect.getsource(module))
+        assert set(called) == {"ray._private.utils."}
+    with ray_compat.no_signal_handlers():
+        utils.set_sigterm_handler(pytest.fail)
+    assert signal.getsignal(signal.SIGTERM) is not pytest.fail

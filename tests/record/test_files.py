@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import socket
+import tracemalloc
 from contextlib import chdir
 
 import pytest
@@ -197,14 +198,27 @@ def test_a_document_is_read_as_it_was_encoded(tmp_path):
         read_object(tmp_path / "none.json")
 
 
-@pytest.mark.parametrize("content", [b"\xff", b"{", b"", b"[" * 100_000, b"9" * 10_000])
+@pytest.mark.parametrize("content", [b"\xff", b"{", b"", b"9" * 10_000])
 def test_what_is_not_json_is_named(tmp_path, content):
     path = tmp_path / "a.json"
     path.write_bytes(content)
-    with pytest.raises(ValueError):  # noqa: PT011 - of the decoder, in its own words
+    with pytest.raises(ValueError, match="not JSON"):
         read_json(path)
     with pytest.raises(UsageError, match=f"{path} is damaged: not JSON"):
         read_object(path)
+
+
+@pytest.mark.parametrize("content", ["[],", "{},"])
+def test_brackets_are_not_built(tmp_path, content):
+    path = tmp_path / "a.json"
+    path.write_text(f"[{content * (4 << 20)}0]")
+    tracemalloc.start()
+    try:
+        with pytest.raises(UsageError, match="is damaged: it holds more than 200,000 values"):
+            read_object(path)
+        assert tracemalloc.get_traced_memory()[1] < 2 * LARGEST  # 64 bytes each would be twice it
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(
@@ -221,3 +235,28 @@ def test_an_object_holds_plain_values(tmp_path, content, fault):
     path.write_text(json.dumps(content))
     with pytest.raises(UsageError, match=f"{path} is damaged: .*{fault}"):
         read_object(path)
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling link", "device's stand-in", "folder"])
+def test_a_file_is_put_in_place_of_no_other_thing(tmp_path, kind):
+    path, target = tmp_path / "x.html", tmp_path / "target"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "device's stand-in":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(target)
+    if kind == "link":
+        target.write_text("kept")
+    before = path.lstat()
+    with pytest.raises(UsageError, match=f"cannot write {path}: it is (a symbolic link|no plain)"):
+        write_file(path, lambda partial: partial.write_text("new"))
+    assert path.lstat() == before
+    assert kind != "link" or target.read_text() == "kept"
+    assert set(tmp_path.iterdir()) <= {path, target}
+
+
+def test_a_new_file_is_written_and_an_older_one_replaced(tmp_path):
+    for text in ("one", "two"):
+        write_file(tmp_path / "x", lambda partial, text=text: partial.write_text(text))
+        assert (tmp_path / "x").read_text() == text

@@ -109,6 +109,15 @@ def test_a_storage_that_cannot_be_written_is_told_without_its_password(tmp_path)
     assert "secret" not in str(told.value)
 
 
+def test_a_study_is_put_in_place_of_no_device(tmp_path):
+    results = odd(tmp_path / "x", "one_trial")
+    (tmp_path / "link.db").symlink_to("/dev/null")
+    with pytest.raises(UsageError, match=r"link.db: it is a symbolic link"):
+        write_study(study_of(results), f"sqlite:///{tmp_path}/link.db")
+    with pytest.raises(UsageError, match=r"cannot write /dev/null: it is no plain file"):
+        write_study(study_of(results), "sqlite:////dev/null")
+
+
 def test_a_study_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     study, url = study_of(search(tmp_path / "x", 3)), f"sqlite:///{tmp_path}/study.db"
 

@@ -4,9 +4,12 @@ from pathlib import Path
 
 import pytest
 from synthetic import START
+from tensorboard import program
 from tensorboard_process import CONFIG, RunningTensorBoard
 
+from tuner.errors import UsageError
 from tuner.reporting.tensorboard import logdir
+from tuner.reporting.tensorboard_server import serve
 
 
 @pytest.fixture(scope="module")
@@ -95,3 +98,26 @@ def test_the_logdir_is_the_folder_of_the_trials(board):
     assert sorted(path.name for path in logdir(board.spec.folder).iterdir()) == [
         f"{number:05}" for number in range(6)
     ]
+
+
+@pytest.mark.parametrize("name", ["trials", "trials/00001", "trials/00001/events.out.tfevents.1"])
+def test_a_folder_with_a_link_is_not_served(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(program.TensorBoard, "main", lambda board: pytest.fail("served"))
+    link = tmp_path / "x" / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(tmp_path)
+    with pytest.raises(UsageError, match=f"{link} is a symbolic link: an experiment's folder may"):
+        serve(tmp_path / "x")
+
+
+def test_no_plugin_opens_files_that_a_file_of_the_folder_names(tmp_path, monkeypatch):
+    served = []
+    monkeypatch.setattr(program.TensorBoard, "main", lambda board: served.append(board) or 0)
+    assert serve(tmp_path) == 0
+    names = {
+        loader.plugin_class.plugin_name
+        for loader in served[0].plugin_loaders
+        if hasattr(loader, "plugin_class")
+    }
+    assert "scalars" in names
+    assert "projector" not in names

@@ -9,7 +9,7 @@ from stories import odd, search
 from synthetic import Writer, make_folder
 
 from tuner.errors import UsageError
-from tuner.record.history import Report, TrialRecord
+from tuner.record.history import Report, TrialError, TrialRecord
 from tuner.results.results import Results
 from tuner.results.tables import reports_frame, summary_html, trials_frame, write_table
 from tuner.spec.sections import Objective
@@ -102,12 +102,17 @@ def cells(html):
     return [line[4:-5] for line in lines if line.startswith("<td>")]
 
 
+def shown(folder):
+    """What a notebook shows of the results, by IPython's protocol."""
+    return Results(folder)._repr_html_()
+
+
 def test_the_best_trials_stand_first(writer):
     writer.trial(1, [0.5, 0.25], config={"lr": 0.1, "norm": None})
     writer.trial(2, [0.75, 0.875], config={"lr": 0.03552123, "augment": {"shift": 2}})
     writer.trial(3, [], error=("nan", "m"))
     writer.end()
-    html = Results(writer.folder)._repr_html_()
+    html = shown(writer.folder)
     assert html.startswith("<p><b>digits</b>: completed, 3 trials: 2 completed, 1 failed</p>\n")
     heads = ["trial", "status", "best val_accuracy", "epoch", "lr", "norm", "augment/shift"]
     assert [f"<th>{name}</th>" in html for name in heads] == [True] * len(heads)
@@ -122,7 +127,7 @@ def test_many_trials_are_cut(writer):
     for number in range(SHOWN + 5):
         writer.trial(number, [number / 100])
     writer.end()
-    html = Results(writer.folder)._repr_html_()
+    html = shown(writer.folder)
     assert html.count("<tr") == SHOWN + 1
     assert f"The best {SHOWN}; all:" in html
 
@@ -130,16 +135,14 @@ def test_many_trials_are_cut(writer):
 def test_all_that_there_are_need_no_hint(writer):
     writer.trial(1, [0.5])
     writer.end()
-    assert "dataframe()" not in Results(writer.folder)._repr_html_()
+    assert "dataframe()" not in shown(writer.folder)
 
 
 def test_without_a_usable_trial_there_is_no_table(writer):
-    assert Results(writer.folder)._repr_html_() == (
-        "<p><b>digits</b>: running, 0 trials: none has started</p>"
-    )
+    assert shown(writer.folder) == ("<p><b>digits</b>: running, 0 trials: none has started</p>")
     writer.trial(1, [], error=("nan", "m"))
     writer.end("failed")
-    html = Results(writer.folder)._repr_html_()
+    html = shown(writer.folder)
     assert html == "<p><b>digits</b>: failed, 1 trial: 1 failed</p>"
 
 
@@ -149,7 +152,7 @@ def test_text_of_others_is_no_markup(tmp_path):
     writer = Writer(folder)
     writer.trial(1, [0.5], config={evil: evil})
     writer.end()
-    html = Results(folder)._repr_html_()
+    html = shown(folder)
     assert "<script" not in html
     assert "&lt;script&gt;" in html
 
@@ -166,3 +169,23 @@ def test_all_of_the_summary_is_escaped():
     assert html.startswith("<p><b>&lt;u&gt;</b>: &lt;s&gt;</p>\n")
     assert not any(tag in html for tag in ("<i>", "<u>", "<s>"))
     assert summary_html("x", "y", frame.iloc[:0], "loss", trials=1) == "<p><b>x</b>: y</p>"
+
+
+HOSTILE = ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "=-0.5", "a\r=1"]
+
+
+def test_a_csv_has_no_formulas_and_its_numbers_stay_numbers(tmp_path):
+    configs = [{"a": text, "b": -0.5, "c": mixed} for text in HOSTILE for mixed in (-1, "-x")]
+    trials = [replace(trial(config), trial_id=f"{n:05}") for n, config in enumerate(configs)]
+    failed = replace(trial({"a": "-0.5"}), status="failed", error=TrialError("=1+1", "m"))
+    frame = trials_frame([*trials, failed], LOSS)
+    write_table(frame, tmp_path / "x.csv")
+    back = pd.read_csv(tmp_path / "x.csv", dtype={"config/a": str})
+    harmless = [f"'{text}".replace("\r", "\n") for text in HOSTILE[:-1]] + ["a\n=1"]
+    assert back["config/a"].tolist() == [*(text for text in harmless for _ in "12"), "-0.5"]
+    assert back["config/b"].tolist()[:-1] == [-0.5] * len(trials)
+    assert back["error"].tolist()[-1] == "'=1+1"
+    assert back["config/c"].tolist()[:2] == ["-1", '"-x"']
+    whole = pd.read_parquet(write_table(frame, tmp_path / "x.parquet"))
+    assert whole["config/a"].tolist()[:-1] == [text for text in HOSTILE for _ in "12"]
+    assert frame["error"].tolist()[-1] == "=1+1"

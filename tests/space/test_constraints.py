@@ -8,6 +8,7 @@ import pytest
 
 from tuner.settings_base import FaultsError
 from tuner.space.constraints import Constraints
+from tuner.space.spaces import config_key
 from tuner.spec.strategies import GridSettings
 
 CONFIG = {"lr": 0.2, "batch_size": 16, "opt": {"name": "sgd", "momentum": 0.9}, "kind": "a"}
@@ -69,3 +70,10 @@ def test_forbidden_cells_of_a_grid_are_not_counted() -> None:
     space = {"a": "choice([1, 2, 3])", "b": "choice([1, 2])"}
     settings = GridSettings(space=space, forbid=["a == 2", "a + b > 4"])
     assert settings.trials(None) == 3
+
+
+def test_what_is_allowed_and_not_yet_tried_comes_in_order() -> None:
+    configs = [{"a": a, "b": b} for a in (1, 2, 3) for b in (1, 2)]
+    assert list(Constraints().untried(configs, set())) == configs
+    left = list(Constraints(["a == 2", "b > a"]).untried(configs, {config_key({"b": 1, "a": 3})}))
+    assert left == [{"a": 1, "b": 1}, {"a": 3, "b": 2}]

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ray import tune
 
-from tuner.space.domains import Numeric, space_size
-from tuner.space.parsing import parse_domain, parse_space
+from tuner.space.domains import Numeric
+from tuner.space.parsing import parse_domain
 from tuner.testing.spaces import numeric
 
 
@@ -46,9 +46,3 @@ def test_samples_are_distributed_as_rays(name: str) -> None:
     gap = max(abs(math.log(a / b)) for a, b in list(zip(at, drawn, strict=True))[200:-200])
     assert gap < 0.7  # one integer next to 1 is log(2)
     assert sum(at) / 4000 == pytest.approx(sum(drawn) / 4000, rel=0.05)
-
-
-def test_space_size() -> None:
-    space = parse_space({"a": "choice([1, {'x': randint(0, 3), 'y': choice([1, 2])}])", "b": 7})
-    assert space_size(space) == 7
-    assert space_size(parse_space({"a": "randint(0, 3)", "b": "uniform(0, 1)"})) is None

@@ -7,9 +7,8 @@ import json
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tuner.space.constraints import Constraints
 from tuner.space.domains import Choice, Domain, Normal, Numeric
-from tuner.space.grid import allowed_cells, cell, count_cells, every_value, grid_values
+from tuner.space.grid import cell, cells, count_cells, every_value, grid_values, space_size
 from tuner.space.parsing import parse_domain, parse_space
 from tuner.space.spaces import domains_of
 from tuner.testing.spaces import spaces
@@ -68,9 +67,13 @@ def test_billions_of_values_are_counted_and_none_is_listed() -> None:
     assert count_cells(space, three) == 6
 
 
-def test_allowed_cells_come_in_order() -> None:
+def test_cells_come_in_order() -> None:
     space = parse_space({"a": "choice([1, 2, 3])", "b": "choice([1, 2])"})
-    cells = [cell(space, three, i) for i in range(count_cells(space, three))]
-    assert list(allowed_cells(space, three, Constraints())) == cells
-    left = list(allowed_cells(space, three, Constraints(["a == 2", "b > a"])))
-    assert left == [c for c in cells if c["a"] != 2 and c["b"] <= c["a"]]
+    numbered = [cell(space, three, i) for i in range(count_cells(space, three))]
+    assert list(cells(space, three)) == numbered
+
+
+def test_space_size() -> None:
+    space = parse_space({"a": "choice([1, {'x': randint(0, 3), 'y': choice([1, 2])}])", "b": 7})
+    assert space_size(space) == 7
+    assert space_size(parse_space({"a": "randint(0, 3)", "b": "uniform(0, 1)"})) is None

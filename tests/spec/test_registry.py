@@ -148,6 +148,7 @@ def test_to_read_a_spec_runs_no_code_of_the_users(mine: Path) -> None:
         ("mine.broken", "cannot be imported (ZeroDivisionError: division by zero), got 'mine.brok"),
         ("mine.empty", "must be a module with SETTINGS, a SearchSettings, and a function build"),
         ("mine.threshold", "must be a module with SETTINGS, a SearchSettings, and a function"),
+        ("logging.config", "must not be of Python's standard library, got 'logging.config'"),
         ("_numbered", f"unknown search '_numbered'; available: {', '.join(SEARCHERS.names())}"),
         ("mine.", "unknown search 'mine.'"),
     ],

@@ -74,7 +74,7 @@ def test_switching_the_strategy_keeps_the_space_and_drops_the_rest() -> None:
         ("seed: [1", "is neither YAML nor JSON"),
         ("[" * 100_000, "is neither YAML nor JSON"),
         ("[1]", "must be a mapping of names to values"),
-        ("1: 2", "must be a mapping of names to values"),
+        ("1: 2", "is neither YAML nor JSON: it has a key that is no text, '1': quote it"),
     ],
 )
 def test_text_that_is_no_mapping_is_refused(text: str, fault: str) -> None:

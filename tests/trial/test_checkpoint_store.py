@@ -32,7 +32,7 @@ def store(tmp_path):
 
 def test_a_state_comes_back(store, tmp_path):
     saved = store.save(2, STATE)
-    assert saved._asdict() == {
+    assert saved.as_dict() == {
         "epoch": 2,
         "path": "trials/00003/checkpoints/2/state.pt",
         "sha256": sha256_of(tmp_path / saved.path),

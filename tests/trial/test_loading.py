@@ -1,10 +1,15 @@
 """Trainables by their dotted path, and what can be told of them."""
 
+import json  # noqa: F401 - found through this module
+import logging.config
+import operator
+import sys
 from functools import partial
 
 import pytest
 
 from tuner.classifier.image_classifier import ImageClassifier
+from tuner.settings_base import FaultsError
 from tuner.trial.loading import (
     declared_metrics,
     is_learner,
@@ -32,6 +37,14 @@ def build_stage(config, constants, *, device="cpu", rank=0, world_size=1, split=
 
 
 build.metrics = ("val_loss",)
+found_here = logging.config.dictConfig
+with_more = partial(partial(found_here))
+getter = operator.methodcaller("mkdir")
+
+
+class BuiltOtherwise(ImageClassifier):
+    def __init__(self, path):
+        pass
 
 
 def test_a_class_a_nested_class_and_a_function_are_found():
@@ -40,10 +53,32 @@ def test_a_class_a_nested_class_and_a_function_are_found():
     assert load_trainable("test_loading:train").__name__ == "train"
 
 
-@pytest.mark.parametrize("path", ["nowhere:X", "json:nothing", "json:JSONDecoder.nothing"])
+@pytest.mark.parametrize(
+    "path", ["nowhere:X", "test_loading:nothing", "test_loading:Outer.nothing"]
+)
 def test_what_is_not_there_raises(path):
     with pytest.raises((ImportError, AttributeError)):
         load_trainable(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("logging.config:dictConfig", "os:system", "builtins:exec", "antigravity:fly_unladen"),
+        *("test_loading:logging.os.system", "test_loading:found_here", "test_loading:with_more"),
+        *("test_loading:json.loads", "test_loading:getter"),
+    ],
+)
+def test_what_python_brings_is_refused_wherever_it_is_found(path):
+    with pytest.raises(FaultsError, match=r"must not be (of Python's standard library|.* in C)"):
+        load_trainable(path)
+    assert "antigravity" not in sys.modules
+
+
+@pytest.mark.parametrize("name", ["dot", "tensor"])
+def test_what_is_implemented_in_c_is_refused(name):
+    with pytest.raises(FaultsError, match="must not be a function that is implemented in C"):
+        load_trainable(f"torch:{name}")
 
 
 def test_a_class_and_a_function_that_builds_one_are_learners_and_a_tune_function_is_not():
@@ -74,6 +109,11 @@ FORMS = (
         (
             "text",
             "must be a Learner class, a function that builds one, or a function of config",
+        ),
+        (
+            BuiltOtherwise,
+            "class BuiltOtherwise is no Learner: it must take (config, constants, *, device, rank, "
+            "world_size)",
         ),
         (lambda: None, FORMS),
         (lambda config, more: None, FORMS),

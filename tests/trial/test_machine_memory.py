@@ -3,9 +3,12 @@
 import subprocess
 import sys
 import time
+from pathlib import Path
 
+import psutil
 import pytest
 
+from tuner import quotas
 from tuner.trial import machine_memory
 from tuner.trial.worker_death import NOTES, death_of
 
@@ -13,9 +16,7 @@ GIB = 1 << 30
 LIMIT_S = 60
 WORKER = """
 import sys
-from ray._raylet import setproctitle
-setproctitle(sys.argv[1])
-held = b"x" * (int(sys.argv[2]) << 20)
+held = b"x" * (int(sys.argv[1]) << 20)
 print(flush=True)
 sys.stdin.read()
 """
@@ -28,7 +29,8 @@ def worker():
 
     def start(title, mib):
         process = subprocess.Popen(
-            [sys.executable, "-c", WORKER, title, str(mib)],
+            [title, "-S", "-c", WORKER, str(mib)],  # its command line is known by the title alone
+            executable=sys.executable,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -47,14 +49,12 @@ def test_this_machine_tells():
     assert 0 < free < total
 
 
-def test_of_a_control_group_its_limit_counts(tmp_path, monkeypatch):
-    monkeypatch.setattr(machine_memory, "_GROUP", tmp_path)
-    (tmp_path / "memory.max").write_text("1000000\n")
-    (tmp_path / "memory.current").write_text("700000\n")
-    (tmp_path / "memory.stat").write_text("anon 5\ninactive_file 200000\n")
-    assert machine_memory.free_and_all() == (500_000, 1_000_000)
-    (tmp_path / "memory.max").write_text("max\n")
-    assert machine_memory.free_and_all()[1] > 1_000_000
+@pytest.mark.parametrize(("limit", "counts"), [(1_000_000, True), (1 << 60, False)])
+def test_of_a_control_group_its_limit_counts(monkeypatch, limit, counts):
+    limited = quotas.Limit(limit, Path("memory.max")), limit - 500_000
+    monkeypatch.setattr(quotas, "memory_limit", lambda: limited)
+    assert (machine_memory.free_and_all() == (500_000, 1_000_000)) is counts
+    assert machine_memory.free_and_all()[1] <= psutil.virtual_memory().total
 
 
 def test_the_worker_that_holds_the_most_is_ended_and_its_death_is_told(

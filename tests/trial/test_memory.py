@@ -5,7 +5,9 @@ import sys
 from types import SimpleNamespace
 
 import numpy as np
+import psutil
 import torch
+from forked import said_by
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,21 +43,18 @@ def test_the_peak_is_the_epochs_own():
     assert set(large) == {"memory_mib", "peak_memory_mib"}
 
 
-KEPT = """
-import torch
-from tuner.trial.memory import MemoryWatch
+# In processes of their own: in this one, earlier tests have left memory to fill first
 
-watch = MemoryWatch("cpu")
-watch.begin()
-before = watch.end()["memory_mib"]
-watch.begin()
-kept = torch.ones(64 << 20, dtype=torch.uint8)
-print(watch.end()["memory_mib"] - before)
-"""
+
+def keep():
+    watch = MemoryWatch("cpu")
+    before, _ = watched(watch, lambda: None)
+    after, _kept = watched(watch, lambda: torch.ones(64 << 20, dtype=torch.uint8))
+    print(after["memory_mib"] - before["memory_mib"])
 
 
 def test_memory_that_is_kept_shows():
-    assert float(output_of(KEPT)) >= 60
+    assert float(said_by(keep)) >= 60
 
 
 def test_where_linux_has_no_answer_the_peak_of_the_process_stands_in(monkeypatch, tmp_path):
@@ -65,37 +64,25 @@ def test_where_linux_has_no_answer_the_peak_of_the_process_stands_in(monkeypatch
     assert measured["memory_mib"] == measured["peak_memory_mib"] > 10
 
 
-LEAKY = """
-import sys
-import torch
-from tuner.trial.memory import EPOCHS, MemoryWatch
-
-watch, model, running_loss = MemoryWatch("cpu"), torch.nn.Linear(1000, 1000), 0.0
-for _ in range(EPOCHS + 6):
-    watch.begin()
-    for _ in range(10):
-        loss = model(torch.ones(100, 1000)).exp().sum()
-        running_loss = running_loss + (loss if sys.argv[1] == "keep" else loss.detach())
-    watch.end()
-print("warned" if watch.warned else "quiet")
-"""
-
-
-def output_of(code, *arguments):
-    """What a process of its own says: in this one, earlier tests have left memory to fill first."""
-    command = [sys.executable, "-c", code, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+def sum_losses(of):
+    watch, model, running_loss = MemoryWatch("cpu"), torch.nn.Linear(1000, 1000), 0.0
+    for _ in range(EPOCHS + 6):
+        watch.begin()
+        for _ in range(10):
+            running_loss = running_loss + of(model(torch.ones(100, 1000)).exp().sum())
+        watch.end()
+    print("warned" if watch.warned else "quiet")
 
 
 def test_a_running_loss_that_keeps_its_graph_is_warned_of_once():
-    out = output_of(LEAKY, "keep")
+    out = said_by(sum_losses, torch.Tensor.clone)
     assert out.endswith("warned\n")
     assert out.count("warning") == 1
     assert "running loss" in out
 
 
 def test_one_that_does_not_is_not_warned_of():
-    assert output_of(LEAKY, "detach") == "quiet\n"
+    assert said_by(sum_losses, torch.Tensor.detach) == "quiet\n"
 
 
 def test_growth_needs_every_one_of_the_last_epochs():
@@ -129,27 +116,21 @@ def test_growth_that_ended_is_still_known():
     assert first_growth([]) is None
 
 
-HELD = """
-import sys
-import numpy as np
-import psutil
-from tuner.trial.memory import held_mib
-
-before = held_mib()
-taken = np.ones(64 << 20, np.uint8)
-print(held_mib() - before)
-np.save(sys.argv[1], taken)
-del taken
-mapped = np.load(sys.argv[1], mmap_mode="r")
-resident = psutil.Process().memory_info().rss
-mapped.sum()
-print((psutil.Process().memory_info().rss - resident) / (1 << 20))
-print(held_mib() - before)
-"""
+def take_and_map(file):
+    before = held_mib()
+    taken = np.ones(64 << 20, np.uint8)
+    print(held_mib() - before)
+    np.save(file, taken)
+    del taken
+    mapped = np.load(file, mmap_mode="r")
+    resident = psutil.Process().memory_info().rss
+    mapped.sum()
+    print((psutil.Process().memory_info().rss - resident) / MIB)
+    print(held_mib() - before)
 
 
 def test_held_memory_is_what_was_taken_and_not_what_is_mapped_from_files(tmp_path):
-    taken, mapped, held = map(float, output_of(HELD, tmp_path / "mapped.npy").split())
+    taken, mapped, held = map(float, said_by(take_and_map, tmp_path / "mapped.npy").split())
     assert 60 < taken < 80
     assert mapped > 60
     assert held < 20
@@ -175,20 +156,19 @@ def test_a_process_that_is_gone_holds_nothing():
     assert held_bytes(gone.pid) == 0
 
 
-FREED = """
-from tuner.trial.memory import held_mib, release
-pieces = [bytes(1000) for _ in range(200_000)]
-pieces = pieces[-1:]  # the last one holds on to the heap's end
-before = held_mib()
-release()
-print(before - held_mib())
-"""
+def free_small_pieces():
+    pieces = [bytes(1000) for _ in range(200_000)]
+    pieces = pieces[-1:]  # the last one holds on to the heap's end
+    before = held_mib()
+    release()
+    print(before - held_mib())
 
 
 def test_small_pieces_that_were_freed_go_back_to_the_system():
-    assert float(output_of(FREED)) > 20
+    assert float(said_by(free_small_pieces)) > 20
 
 
 def test_it_does_not_import_torch():
     code = "import sys, tuner.trial.memory; print('torch' in sys.modules)"
-    assert output_of(code) == "False\n"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

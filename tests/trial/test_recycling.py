@@ -18,6 +18,7 @@ from test_worker import context
 
 from tuner.trial.context import Assignment
 from tuner.trial.failures import Failure
+from tuner.trial.loading import load_trainable
 from tuner.trial.recycling import BOUND_MIB, Leftovers, must_move, why_not_again
 from tuner.trial.worker import Worker
 from tuner.trial.worker_death import NOTES
@@ -95,9 +96,11 @@ class Hoarder:
     """Makes 40 MiB of tensors; with `keep` the module holds on to them."""
 
     hoard: list[torch.Tensor] = []  # noqa: RUF012
+    latest = None  # a weak reference to the tensors made last
 
     def __init__(self, config, constants, *, device, rank, world_size):
         self.weights = torch.ones(40 << 18)
+        type(self).latest = weakref.ref(self.weights)
         if config["keep"]:
             self.hoard.append(self.weights)
 
@@ -107,14 +110,15 @@ class Hoarder:
 
 def test_what_a_worker_keeps_between_trials_is_measured(tmp_path):
     used = Worker(context(tmp_path, trainable="test_recycling:Hoarder"))
+    hoarder = load_trainable("test_recycling:Hoarder")  # of the module as the worker imports it
     grown = []
     for keep in (False, False, False, True, True):
         used.begin(Assignment("00000", {"keep": keep}))
-        weights = weakref.ref(used._learner.weights)
+        weights = hoarder.latest
         used.end()
         grown.append(used._leftovers.grown_mib)
         assert (weights() is not None) == keep
-    Hoarder.hoard.clear()
+    hoarder.hoard.clear()
     gc.collect()
     assert max(grown[:3]) < 15
     assert grown[3] == pytest.approx(40, abs=15)

@@ -96,7 +96,7 @@ def assignment(config=None, trial_id="00000", **more):
 
 
 def log(folder, trial_id="00000"):
-    trial_log._catch_up()
+    trial_log.catch_up()
     return (folder / "trials" / trial_id / "log.txt").read_text()
 
 
@@ -207,7 +207,7 @@ def test_a_checkpoint_that_the_disk_does_not_take_is_no_fault_of_the_trial(make,
 def test_a_log_that_cannot_be_written_is_no_fault_of_the_trial(make, tmp_path):
     (tmp_path / "trials").write_text("in the way")
     failure = make().train()[REPORT]["failure"]
-    assert (failure["kind"], "log.txt: Not a directory" in failure["message"]) == (STORAGE, True)
+    assert (failure["kind"], "log.txt: File exists" in failure["message"]) == (STORAGE, True)
 
 
 def test_the_next_trial_in_the_same_process_knows_nothing_of_the_one_before(make, tmp_path):

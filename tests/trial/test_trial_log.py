@@ -3,7 +3,6 @@
 import ctypes
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -31,7 +30,7 @@ def path(tmp_path):
 def own_writer(monkeypatch):
     """A writer that is not there yet, marked in its environment so that it is known as ours."""
     monkeypatch.setenv("TUNER_TEST", uuid.uuid4().hex)
-    trial_log._writer.cache_clear()
+    trial_log.leave_writer()
 
 
 @pytest.fixture(autouse=True)
@@ -132,14 +131,13 @@ def test_a_process_that_dies_leaves_what_it_wrote_and_its_traceback(path, end, s
 def test_without_its_writer_the_trial_goes_on_and_the_next_gets_another(tmp_path):
     with TrialLog(tmp_path, "0"):
         print("one")
-        trial_log._writer().shutdown(socket.SHUT_RDWR)
+        kill_writers()
     with TrialLog(tmp_path, "1"):
         print("two")
         for writer in writers():
             os.kill(writer, signal.SIGTERM)  # which it does not heed
     assert (tmp_path / "1").read_text() == "two\n"
-    for writer in writers():
-        os.kill(writer, signal.SIGKILL)
+    kill_writers()
     with TrialLog(tmp_path, "2"):
         print("three")
     assert (tmp_path / "2").read_text() == "three\n"
@@ -147,7 +145,7 @@ def test_without_its_writer_the_trial_goes_on_and_the_next_gets_another(tmp_path
 
 def test_a_writer_that_does_not_answer_holds_no_trial_up(tmp_path, monkeypatch):
     monkeypatch.setattr(trial_log, "_PATIENCE_S", 0.5)
-    trial_log._writer.cache_clear()
+    trial_log.leave_writer()
     before = writers()
     with TrialLog(tmp_path, "0"):
         [stuck] = writers() - before
@@ -158,7 +156,7 @@ def test_a_writer_that_does_not_answer_holds_no_trial_up(tmp_path, monkeypatch):
     os.kill(stuck, signal.SIGCONT)
     assert (tmp_path / "1").read_text() == "two\n"
     eventually(lambda: (tmp_path / "0").read_text() == "one\n")
-    trial_log._writer.cache_clear()
+    trial_log.leave_writer()
 
 
 def test_it_ends_with_its_worker(path):
@@ -193,6 +191,11 @@ def writers():
         except OSError:
             continue
     return found
+
+
+def kill_writers():
+    for writer in writers():
+        os.kill(writer, signal.SIGKILL)
 
 
 def eventually(holds, patience_s=60):

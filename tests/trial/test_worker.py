@@ -9,7 +9,7 @@ from tuner.trial.worker import Worker
 
 
 class Counter:
-    """Counts its steps, and says what it was built with."""
+    """Counts its steps."""
 
     def __init__(self, config, constants, *, device, rank, world_size):
         self.built_with = (config, constants, device.type, rank, world_size)
@@ -24,6 +24,13 @@ class Counter:
 
     def load_state_dict(self, state):
         self.steps = state["steps"]
+
+
+class Telling(Counter):
+    """Reports what it was built with."""
+
+    def step(self):
+        return {**super().step(), "built_with": self.built_with}
 
 
 def context(folder, **changes):
@@ -46,20 +53,18 @@ def context(folder, **changes):
 
 
 def test_it_builds_and_steps_the_learner_on_as_many_threads_as_cpus(tmp_path):
-    worker = Worker(context(tmp_path))
+    worker = Worker(context(tmp_path, trainable="test_worker:Telling"))
     worker.begin(Assignment("00000", {"lr": 0.1}))
-    config, constants, *place = worker._learner.built_with
-    assert (config, constants) == ({"lr": 0.1}, {"seed": 1, "epochs": 3})
-    assert place == ["cpu", 0, 1]
     report, memory = worker.step()
-    assert report == {"steps": 1, "threads": 2}
+    assert (report["steps"], report["threads"]) == (1, 2)
+    assert report["built_with"] == ({"lr": 0.1}, {"seed": 1, "epochs": 3}, "cpu", 0, 1)
     assert memory["peak_memory_mib"] >= memory["memory_mib"] > 10
 
 
 def test_a_seed_of_the_trials_own_takes_the_place_of_the_experiments(tmp_path):
-    worker = Worker(context(tmp_path))
+    worker = Worker(context(tmp_path, trainable="test_worker:Telling"))
     worker.begin(Assignment("00000", {"lr": 0.1}, seed=7))
-    assert worker._learner.built_with[:2] == ({"lr": 0.1}, {"seed": 7, "epochs": 3})
+    assert worker.step()[0]["built_with"][:2] == ({"lr": 0.1}, {"seed": 7, "epochs": 3})
 
 
 class Careless(Counter):
@@ -73,6 +78,9 @@ class Careless(Counter):
         torch.backends.cudnn.allow_tf32 = False
         torch.backends.cudnn.benchmark = True
         torch.use_deterministic_algorithms(True)
+
+    def step(self):
+        return {"found": self.found}
 
 
 def numerics():
@@ -89,7 +97,7 @@ def test_how_one_trial_computes_is_not_how_the_next_does(tmp_path):
     worker = Worker(context(tmp_path, trainable="test_worker:Careless"))
     for trial_id in ("00000", "00001"):
         worker.begin(Assignment(trial_id, {}))
-        assert worker._learner.found == before
+        assert worker.step()[0]["found"] == before
         assert numerics() != before
         worker.end()
         assert numerics() == before
@@ -97,14 +105,15 @@ def test_how_one_trial_computes_is_not_how_the_next_does(tmp_path):
 
 def build(config, constants, *, device, rank, world_size):
     """A function that builds a Learner is as good as its class."""
-    return Counter({**config, "built": True}, constants, device=device, rank=rank, world_size=2)
+    return Telling({**config, "built": True}, constants, device=device, rank=rank, world_size=2)
 
 
 def test_a_function_may_build_the_learner(tmp_path):
     worker = Worker(context(tmp_path, trainable="test_worker:build"))
     worker.begin(Assignment("00000", {"lr": 0.1}))
-    assert worker._learner.built_with[0] == {"lr": 0.1, "built": True}
-    assert worker.step()[0]["steps"] == 1
+    report, _ = worker.step()
+    assert report["built_with"][0] == {"lr": 0.1, "built": True}
+    assert report["steps"] == 1
 
 
 def test_a_share_of_a_cpu_is_one_thread(tmp_path):
@@ -118,7 +127,7 @@ def test_another_worker_goes_on_from_what_it_saved(tmp_path):
     first.begin(Assignment("00000", {}))
     first.step()
     first.step()
-    saved = first.save(2)._asdict()
+    saved = first.save(2).as_dict()
     assert saved.pop("epoch") == 2
     second = Worker(context(tmp_path))
     second.begin(Assignment("00000", {}, epoch=2, checkpoint=saved))
@@ -128,7 +137,7 @@ def test_another_worker_goes_on_from_what_it_saved(tmp_path):
 def test_a_damaged_checkpoint_is_not_trained_on(tmp_path):
     worker = Worker(context(tmp_path))
     worker.begin(Assignment("00000", {}))
-    saved = worker.save(1)._asdict()
+    saved = worker.save(1).as_dict()
     (tmp_path / saved["path"]).write_bytes(b"torn")
     with pytest.raises(CheckpointError, match="damaged"):
         worker.begin(Assignment("00000", {}, epoch=1, checkpoint=saved))

@@ -56,7 +56,7 @@ def _image_set(name: str, folder: Path, split_seed: int, device: torch.device) -
     info = DATASETS[name]
     arrays = info.load(folder, split_seed=split_seed)
     rows_NP = _as_tensor(arrays.images_NHWC.reshape(len(arrays.images_NHWC), -1))
-    home = _home(rows_NP.nbytes, device)
+    home = home_of(rows_NP.nbytes, device)
     return ImageSet(
         info=info,
         rows_NP=rows_NP.to(home),
@@ -65,14 +65,14 @@ def _image_set(name: str, folder: Path, split_seed: int, device: torch.device) -
     )
 
 
-def _home(size: int, device: torch.device) -> torch.device:
+def home_of(size: int, device: torch.device) -> torch.device:
     """Where `size` bytes of images lie: on `device`, unless the model would not fit beside it."""
-    if device.type == "cuda" and size > LARGEST_SHARE * _free_bytes(device):
+    if device.type == "cuda" and size > LARGEST_SHARE * free_bytes(device):
         return torch.device("cpu")
     return device
 
 
-def _free_bytes(device: torch.device) -> int:
+def free_bytes(device: torch.device) -> int:
     """What this process may still take of the memory of a GPU, which it may share."""
     free, total = torch.cuda.mem_get_info(device)
     allowed = int(total * torch.cuda.get_per_process_memory_fraction(device))

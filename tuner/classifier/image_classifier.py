@@ -101,6 +101,11 @@ class ImageClassifier:
             self._lr_schedule = build_lr_schedule(settings, self._optimizer, steps=self._steps)
         self._epoch = 0
 
+    @property
+    def model(self) -> nn.Module:
+        """The model that trains, to look at or to hang hooks on."""
+        return self._model
+
     def step(self) -> dict[str, float]:
         """Train one epoch and validate.
 

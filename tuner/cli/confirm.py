@@ -6,7 +6,8 @@ import click
 
 import tuner
 from tuner.cli import options
-from tuner.cli.printing import announce_code, print_confirmation
+from tuner.cli.consent import admit_results
+from tuner.cli.printing import print_confirmation
 
 
 @click.command(cls=options.Command, section="Explain", place=3)
@@ -19,6 +20,7 @@ from tuner.cli.printing import announce_code, print_confirmation
 )
 @options.address
 @options.evaluate
+@options.yes
 @options.storage
 @options.as_json
 def confirm(
@@ -27,6 +29,7 @@ def confirm(
     seeds: int,
     address: str,
     evaluate: bool,
+    yes: bool,
     storage: str | None,
     as_json: bool,
 ) -> int:
@@ -36,6 +39,6 @@ def confirm(
     is measured once, for the chosen one.
     """
     results = tuner.load_results(name, storage)
-    announce_code(results)
+    admit_results(results, yes=yes, trains_only=True)
     confirmation = tuner.confirm(results, top=top, seeds=seeds, address=address)
     return print_confirmation(confirmation, evaluate=evaluate, as_json=as_json)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from tuner.cli import options
@@ -22,9 +24,8 @@ def doctor(storage: str | None, address: str | None, as_json: bool) -> int:
         told = [finding.as_dict() for finding in findings]
         click.echo(json_text({"ok": not broken, "findings": told}))
     else:
-        from rich.console import Console
-
+        from tuner import streams
         from tuner.reporting.tables import findings_table
 
-        Console(highlight=False).print(findings_table(findings))
+        streams.console(sys.stdout).print(findings_table(findings))
     return int(broken)

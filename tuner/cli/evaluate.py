@@ -9,8 +9,10 @@ import click
 
 import tuner
 from tuner.cli import options
-from tuner.cli.printing import announce_code, announce_import, json_text
+from tuner.cli.consent import admit_export, admit_results
+from tuner.cli.printing import json_text
 from tuner.errors import UsageError
+from tuner.wording import printable
 
 if TYPE_CHECKING:
     from tuner.export.read import Export
@@ -20,10 +22,16 @@ if TYPE_CHECKING:
 @click.argument("name", metavar="NAME|DIR")
 @click.option("--data", "data_dir", metavar="DIR", help="Where the data set lies here.")
 @options.trial
+@options.yes
 @options.storage
 @options.as_json
 def evaluate(
-    name: str, data_dir: str | None, trial_id: str | None, storage: str | None, as_json: bool
+    name: str,
+    data_dir: str | None,
+    trial_id: str | None,
+    yes: bool,
+    storage: str | None,
+    as_json: bool,
 ) -> int:
     """Measure NAME's best, or an export, on the test split.
 
@@ -32,17 +40,18 @@ def evaluate(
     """
     export = _exported(name, storage)
     if export is None:
-        measured = _evaluate_best(name, storage, trial_id, data_dir)
+        measured = _evaluate_best(name, storage, trial_id, data_dir, yes)
     elif trial_id is not None:
         raise UsageError(f"--trial is for an experiment; {name} is one exported model")
     else:
-        measured = _evaluate_export(export, data_dir)
+        measured = _evaluate_export(export, data_dir, yes)
     if as_json:
         click.echo(json_text(measured))
     else:
         where = measured.pop("confirmed", {})
         for key, value in {**measured, **where}.items():
-            click.echo(f"{key:18} {value:.4f}" if isinstance(value, float) else f"{key:18} {value}")
+            text = f"{value:.4f}" if isinstance(value, float) else str(value)
+            click.echo(printable(f"{key:18} {text}"))
     return 0
 
 
@@ -61,19 +70,19 @@ def _exported(name: str, storage: str | None) -> Export | None:
 
 
 def _evaluate_best(
-    name: str, storage: str | None, trial_id: str | None, data_dir: str | None
+    name: str, storage: str | None, trial_id: str | None, data_dir: str | None, yes: bool
 ) -> dict[str, Any]:
     from tuner.export import evaluate as evaluation
     from tuner.results.best import best_model
 
     pick = best_model(tuner.load_results(name, storage), trial_id)
-    announce_code(pick.results)
+    admit_results(pick.results, yes=yes, trains_only=True)
     return {**evaluation.evaluate(pick.results, pick.trial_id, data_dir=data_dir), **pick.origin}
 
 
-def _evaluate_export(export: Export, data_dir: str | None) -> dict[str, Any]:
+def _evaluate_export(export: Export, data_dir: str | None, yes: bool) -> dict[str, Any]:
     from tuner.export.evaluate import evaluate_export
-    from tuner.spec.experiment import IMAGE_CLASSIFIER
+    from tuner.spec.code import IMAGE_CLASSIFIER
 
     trainable = export.config.trainable
     if trainable != IMAGE_CLASSIFIER and Path.cwd().is_relative_to(export.folder.resolve()):
@@ -81,5 +90,5 @@ def _evaluate_export(export: Export, data_dir: str | None) -> dict[str, Any]:
             f"{trainable} is imported from the working directory, and that is the "
             "exported folder: go to your own one, for no code of an export is run"
         )
-    announce_import(trainable, str(export.folder))
+    admit_export(trainable, export.folder, yes=yes)
     return evaluate_export(export, data_dir=data_dir)

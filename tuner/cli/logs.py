@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import click
 
 from tuner.cli import options
+from tuner.wording import program
 
 if TYPE_CHECKING:
     from tuner.cluster.jobs import Jobs
@@ -24,19 +26,23 @@ def logs(job_id: str, follow: bool, address: str) -> int:
         if follow:
             cluster.get(job_id)
             return follow_job(cluster, job_id, address)
-        click.echo(cluster.log(job_id), nl=False)
+        click.echo(click.unstyle(cluster.log(job_id)), nl=False)
     return 0
+
+
+def _print(text: str) -> None:
+    click.echo(click.unstyle(text), nl=False, err=True)
 
 
 def follow_job(cluster: Jobs, job_id: str, address: str) -> int:
     """Print the job's log to stderr until it ends; the search's exit code, 130 after Ctrl-C."""
     try:
-        job = cluster.follow(job_id, lambda text: click.echo(text, nl=False, err=True))
+        job = cluster.follow(job_id, _print)
     except KeyboardInterrupt:
-        end = f"tuner stop {job_id} --address {address}"
-        click.echo(
-            f"\nthe job goes on; follow it: tuner logs --follow {job_id}; end it: {end}", err=True
-        )
+        follow, end = f"{program()} logs --follow", f"{program()} stop"
+        which = f"{shlex.quote(job_id)} --address {shlex.quote(address)}"
+        text = f"the job goes on; follow it: {follow} {which}; end it: {end} {which}"
+        click.echo(f"\n{text}", err=True)
         return 130
     if job.code is None and job.exit_code:
         click.echo(f"job {job_id} {job.status.lower()}: {job.message}", err=True)

@@ -15,9 +15,10 @@ from typing import NoReturn, get_args
 
 import click
 
+from tuner import streams
 from tuner.cli.options import Command, Section
 from tuner.errors import TunerError
-from tuner.wording import printable
+from tuner.places import check_here
 
 
 class _Sections(click.Group):
@@ -48,6 +49,7 @@ def cli() -> None:
 
     Start with: tuner run digits
     """
+    check_here()
 
 
 def _commands() -> list[Command]:
@@ -72,8 +74,19 @@ def _terminate(number: int, frame: object) -> NoReturn:
 
 
 def main() -> NoReturn:
-    """Run the command line and exit with its code; the one place where errors become codes."""
-    signal.signal(signal.SIGTERM, _terminate)  # a running search takes it over
+    """Run the command line and exit with its code."""
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _terminate)  # a running search takes it over
+    with streams.lasting():
+        streams.guard()
+        code = _exit_code()
+    gc.freeze()  # else the exit would first collect garbage in all of Ray and torch, for 0.3 s
+    sys.exit(code)
+
+
+def _exit_code() -> int:
+    """What the command ends with; the one place where errors become codes."""
+    code: int | None
     try:
         code = cli.main(standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt, EOFError) as error:
@@ -84,11 +97,8 @@ def main() -> NoReturn:
         error.show()
         code = error.exit_code
     except TunerError as error:
-        # The message may quote a foreign file.
-        message = "\n".join(map(printable, str(error).splitlines()))
-        click.echo(f"error: {message}", err=True)
+        click.echo(f"error: {error}", err=True)
         code = error.exit_code
     except SystemExit:  # click ends so where the reader of stdout is gone: `tuner ls | head -1`
         code = 141
-    gc.freeze()  # else the exit would first collect garbage in all of Ray and torch, for 0.3 s
-    sys.exit(code or 0)
+    return code or 0

@@ -95,6 +95,9 @@ _search = _all_of(
 )
 spec = _all_of(click.argument("experiment"), _search, address)
 optional_spec = _all_of(click.argument("experiment", required=False), _search)
+yes = click.option(
+    "--yes", is_flag=True, help="Ask nothing: neither of code from elsewhere nor of a large grid."
+)
 as_json = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 trial = click.option("--trial", "trial_id", metavar="ID", help="This trial, not the best one.")
 job = click.argument("job_id", metavar="ID")

@@ -1,15 +1,13 @@
-"""What several commands print: JSON, whose code is imported, and what came of a search."""
+"""What several commands print: JSON, and what came of a search."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tuner.errors import NoUsableTrialError
-from tuner.wording import printable
 
 if TYPE_CHECKING:
     from tuner.results.confirmation import Confirmation
@@ -20,28 +18,8 @@ SOME_FAILED = 3  # the exit code of a search that is done, but for some trials
 
 def json_text(document: object) -> str:
     """The one document that --json promises on stdout."""
-    return json.dumps(document, indent=2)
-
-
-def announce_code(results: Results) -> None:
-    """Say whose code an experiment is about to import, and what else its spec reaches out to."""
-    spec = results.spec
-    announce_import(spec.trainable, results.name)
-    named: dict[str, Any] = {"log": ", ".join(spec.log)}
-    named |= {f"training.{name}": spec.training.get(name) for name in ("data_dir", "start_from")}
-    for name, value in named.items():
-        if value:
-            click.echo(printable(f"using {name} {value}, which {results.name} names"), err=True)
-
-
-def announce_import(trainable: object, source: str) -> None:
-    """Say that the `trainable` that `source` names is imported; modules are found from here."""
-    from tuner.planning.resolve import search_modules_in
-    from tuner.spec.experiment import IMAGE_CLASSIFIER
-
-    search_modules_in(Path.cwd())
-    if trainable != IMAGE_CLASSIFIER:
-        click.echo(printable(f"importing {trainable}, which {source} names"), err=True)
+    # JSON leaves one control character as it is
+    return json.dumps(document, indent=2).replace("\x7f", "\\u007f")
 
 
 def print_outcome(results: Results, *, evaluate: bool, as_json: bool) -> int:

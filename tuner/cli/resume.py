@@ -6,7 +6,8 @@ import click
 
 import tuner
 from tuner.cli import options
-from tuner.cli.printing import announce_code, print_outcome
+from tuner.cli.consent import admit_results
+from tuner.cli.printing import print_outcome
 
 
 @click.command(cls=options.Command, section="Search", place=3)
@@ -17,6 +18,7 @@ from tuner.cli.printing import announce_code, print_outcome
 @click.option("--add-samples", type=click.IntRange(min=1), metavar="N", help="More trials.")
 @click.option("--time-budget", type=options.Duration(), help="A new one, counted from now.")
 @options.wait_for_resources
+@options.yes
 @options.storage
 @options.as_json
 def resume(
@@ -27,6 +29,7 @@ def resume(
     retry_failed: bool,
     add_samples: int | None,
     time_budget: float | None,
+    yes: bool,
     storage: str | None,
     as_json: bool,
 ) -> int:
@@ -35,7 +38,7 @@ def resume(
     from tuner.search.resuming import Extension
 
     before = tuner.load_results(name, storage)
-    announce_code(before)
+    admit_results(before, yes=yes)
     spec = before.spec
     with cluster.connect(address, spec=spec):
         cluster.await_room(spec.resources, wait_for_resources)

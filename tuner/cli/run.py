@@ -23,7 +23,7 @@ _LARGE_GRID = 10_000  # cells
 @options.spec
 @click.option("--dry-run", is_flag=True, help="Only check: the same as `tuner validate`.")
 @options.evaluate
-@click.option("--yes", is_flag=True, help="Begin a grid of more than 10,000 trials unasked.")
+@options.yes
 @options.wait_for_resources
 @options.as_json
 def run(
@@ -44,7 +44,7 @@ def run(
     or module:function; or a .py, .yaml or .json file. KEY=VALUE sets any field of its spec:
     search.space.lr="loguniform(1e-5, 1e-2)", scheduler.max_t=30.
     """
-    spec, source = resolve(experiment, assignments, address, flags)
+    spec, source = resolve(experiment, assignments, address, flags, yes=yes)
     if dry_run:
         print_plan(spec, source, address, as_json)
         return 0
@@ -58,7 +58,7 @@ def run(
                 results = tuner.run_experiment(spec)
                 break
             except NameTakenError:  # by another run, a moment ago: resolved to the next free name
-                spec, source = resolve(experiment, assignments, address, flags)
+                spec, source = resolve(experiment, assignments, address, flags, yes=True)
     return print_outcome(results, evaluate=evaluate, as_json=as_json)
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
+
 import click
 
 from tuner.cli import options
+from tuner.wording import program
 
 
 @click.command(cls=options.Command, section="Cluster", place=4)
@@ -16,5 +19,6 @@ def stop(job_id: str, address: str) -> int:
 
     with connected(address) as cluster:
         job = cluster.stop(job_id)
-    click.echo(f"{job.status.lower()}; go on with: tuner submit --resume NAME --address {address}")
+    go_on = f"{program()} submit --resume NAME --address {shlex.quote(address)}"
+    click.echo(f"{job.status.lower()}; go on with: {go_on}")
     return 0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from tuner.cli import options
+from tuner.cli.consent import admit_file
 from tuner.cli.logs import follow_job
 from tuner.errors import UsageError
 
@@ -16,6 +18,7 @@ from tuner.errors import UsageError
 @options.optional_spec
 @click.option("--resume", metavar="NAME", help="Go on with this experiment instead.")
 @click.option("--no-wait", is_flag=True, help="Print the job's id and leave it.")
+@options.yes
 @options.wait_for_resources
 @options.dashboard
 def submit(
@@ -23,6 +26,7 @@ def submit(
     assignments: tuple[str, ...],
     resume: str | None,
     no_wait: bool,
+    yes: bool,
     wait_for_resources: float | None,
     address: str,
     **flags: Any,
@@ -46,7 +50,7 @@ def submit(
         arguments = ["resume", resume, "--storage", storage]
     else:
         assert experiment is not None
-        _check(experiment, assignments, flags)
+        _check(experiment, assignments, flags, yes=yes)
         set_by_flags = options.assignments_of({**flags, "storage": storage})
         strategy = [f"--search={flags['strategy']}"] if flags["strategy"] else []
         arguments = ["run", entry(experiment, directory), *set_by_flags, *assignments, *strategy]
@@ -56,9 +60,12 @@ def submit(
         return 0 if no_wait else follow_job(cluster, job_id, address)
 
 
-def _check(experiment: str, assignments: tuple[str, ...], flags: dict[str, Any]) -> None:
+def _check(
+    experiment: str, assignments: tuple[str, ...], flags: dict[str, Any], *, yes: bool
+) -> None:
     """Refuse here what the cluster would refuse, but for what only it knows."""
     from tuner.planning.resolve import resolve
 
     changes = [*options.assignments_of({**flags, "name": None, "storage": None}), *assignments]
-    resolve(experiment, changes, strategy=flags["strategy"])
+    admit = partial(admit_file, yes=yes)
+    resolve(experiment, changes, strategy=flags["strategy"], admit=admit)

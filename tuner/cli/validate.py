@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tuner.cli import options
+from tuner.cli.consent import admit_file
 from tuner.cli.printing import json_text
 from tuner.wording import printable
 
@@ -16,30 +18,50 @@ if TYPE_CHECKING:
 
 @click.command(cls=options.Command, section="Search", place=2)
 @options.spec
+@options.yes
 @options.as_json
 def validate(
-    experiment: str, assignments: tuple[str, ...], as_json: bool, address: str, **flags: Any
+    experiment: str,
+    assignments: tuple[str, ...],
+    yes: bool,
+    as_json: bool,
+    address: str,
+    **flags: Any,
 ) -> int:
     """Check EXPERIMENT and show what it comes to; starts nothing.
 
     With --address the cluster's nodes are asked, too: what fits on which, and whether they share
     the storage.
     """
-    spec, source = resolve(experiment, assignments, address, flags)
+    spec, source = resolve(experiment, assignments, address, flags, yes=yes)
     print_plan(spec, source, address, as_json)
     return 0
 
 
 def resolve(
-    experiment: str, assignments: tuple[str, ...], address: str, flags: dict[str, Any]
+    experiment: str,
+    assignments: tuple[str, ...],
+    address: str,
+    flags: dict[str, Any],
+    *,
+    yes: bool,
 ) -> tuple[ExperimentSpec, str]:
-    """The validated spec and where it comes from; says what a warm start leaves out."""
+    """The validated spec and where it comes from; says what a warm start leaves out.
+
+    yes: code that a file of text names is announced, and not asked about.
+    """
     from tuner.planning.resolve import resolve as resolve_spec
     from tuner.planning.validation import Machine
 
     changes = [*options.assignments_of(flags), *assignments]
     machine = Machine.here() if address == "local" else None
-    spec, source = resolve_spec(experiment, changes, strategy=flags["strategy"], machine=machine)
+    spec, source = resolve_spec(
+        experiment,
+        changes,
+        strategy=flags["strategy"],
+        machine=machine,
+        admit=partial(admit_file, yes=yes),
+    )
     if spec.warm_start:
         from tuner.search.warm_start import warm_start_of
 

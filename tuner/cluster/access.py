@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tuner import ray_compat
+from tuner.errors import ExperimentError, reason_of, translate_error
 from tuner.trial import interfaces
 
 AUTH_MODE = "RAY_AUTH_MODE"
@@ -25,6 +26,9 @@ TOKEN_PATH = "RAY_AUTH_TOKEN_PATH"
 TEMPORARY = "/tmp"  # Ray's sockets lie below it, and a socket's path has at most 107 bytes
 PREFIX = "tuner-"  # of our folders there
 
+LOOPBACK = "127.0.0.1"  # on which a Ray of ours listens
+
+_REACHED_S = 5.0
 _TOKEN_FILE = "auth_token"
 _LOOK_UP = "`ray get-auth-token` on its head shows the right one"
 _SET_ONE = f"set {TOKEN_PATH} to its file, or {TOKEN}; {_LOOK_UP}"
@@ -33,8 +37,23 @@ Changes = Mapping[str, str | None]  # to environment variables; None: not to be 
 
 
 def new_folder() -> str:
-    """A new temporary folder for a Ray of ours, that only this user can enter."""
-    return tempfile.mkdtemp(prefix=PREFIX, dir=TEMPORARY)
+    """A new temporary folder for a Ray of ours, that only this user can enter.
+
+    Raises ExperimentError where none can be made.
+    """
+    with translate_error(ExperimentError, f"Ray needs a folder in {TEMPORARY}", of=OSError):
+        return tempfile.mkdtemp(prefix=PREFIX, dir=TEMPORARY)
+
+
+def loopback_problem() -> str | None:
+    """Why processes of this machine cannot reach one another, and what to do; None if they can."""
+    try:
+        with socket.create_server((LOOPBACK, 0)) as server:
+            socket.create_connection(server.getsockname(), timeout=_REACHED_S).close()
+    except OSError as error:
+        reached = f"{LOOPBACK} cannot be reached: {reason_of(error)}"
+        return f"{reached}; bring the loopback interface up: ip link set {_loopback()} up"
+    return None
 
 
 def for_own_ray(folder: Path) -> Changes:

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tuner import ray_compat
+from tuner import ray_compat, signals
 from tuner.cluster import access
 from tuner.cluster.joined import autoscaling, datasets, head, preflight
 from tuner.cluster.joined.driver_node import driver_node
@@ -23,9 +23,11 @@ from tuner.cluster.joined.nodes import Node, capacity, list_nodes, plan_on, too_
 from tuner.cluster.joined.run_on_nodes import run_on_each
 from tuner.cluster.joined.runtime_env import runtime_env
 from tuner.cluster.local_ray import local_ray
+from tuner.cluster.shortage import explain_here
 from tuner.errors import UsageError, translate_error
 from tuner.places import local
-from tuner.spec.experiment import ExperimentSpec, Resources
+from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.sections import Resources
 
 LOCAL = "local"
 
@@ -112,6 +114,10 @@ class Cluster:
             on_join=on_join,
         )
 
+    def shortage(self, resources: Resources) -> list[str]:
+        """Why no trial of these resources can start now, a line a thing; none where one can."""
+        return explain_here(resources)
+
     def plan(self, spec: ExperimentSpec) -> dict[str, Any]:
         """What `nodes.plan_on` says of the joined cluster, on which `spec` is known to work.
 
@@ -145,6 +151,7 @@ await_room = _connected.await_room
 room = _connected.room
 plan = _connected.plan
 driver = _connected.driver
+shortage = _connected.shortage
 
 
 def is_connected() -> bool:
@@ -173,7 +180,8 @@ def connect(address: str = LOCAL, *, spec: ExperimentSpec | None = None) -> Iter
     Ray gets the CPUs that this process may use, and none of it is left afterwards; for a `spec`
     it gets its workers ready while the driver still prepares. To a running cluster the code of a
     `spec` is sent, and this machine need not be one of its nodes. Raises UsageError where a
-    cluster cannot be joined, with what to do.
+    cluster cannot be joined, with what to do, and InterruptedSearchError after a signal that no
+    search has taken.
     """
     ray_compat.prepare_environment()
     import ray
@@ -183,11 +191,15 @@ def connect(address: str = LOCAL, *, spec: ExperimentSpec | None = None) -> Iter
         yield
         return
     with (
+        signals.interrupting() as no_more_interrupts,
         ray_compat.no_prints(),
         ray_compat.quiet(ray_compat.TUNE_LOGGER, logging.CRITICAL),
         _local(spec) if address == LOCAL else _joined(address, spec),
     ):
-        yield
+        try:
+            yield
+        finally:
+            no_more_interrupts()
 
 
 @contextmanager
@@ -211,7 +223,11 @@ def _joined(address: str, spec: ExperimentSpec | None) -> Iterator[None]:
         if spec:
             code = runtime_env(Path.cwd(), local(spec.storage), code=not spec.ships)
         with driver_node(address, own_address):
-            with translate_error(UsageError, f"Ray cannot join the cluster at {address}"):
+            with (
+                translate_error(UsageError, f"Ray cannot join the cluster at {address}"),
+                signals.held_back(),
+                ray_compat.no_signal_handlers(),
+            ):
                 ray.init(
                     address=address,
                     runtime_env=code,

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from tuner import ray_compat
+from tuner import quotas, ray_compat, signals
 from tuner.cluster import access, daemons, guard
 from tuner.errors import ExperimentError, translate_error
 from tuner.planning.plan import fit
@@ -23,6 +23,7 @@ from tuner.trial.worker_death import NOTES
 
 OBJECT_STORE_BYTES = 256 << 20  # nothing large travels through it: data sets are memory-mapped
 
+_NOT_STARTED = "Ray did not start on this machine"
 _GIVE_UP_S = "10"  # for a raylet whose GCS has died while the driver joins
 _FOR_THE_DRIVER = ("pandas", "pyarrow.fs", "rich.console")  # Ray Tune imports them all
 
@@ -35,11 +36,15 @@ def local_ray(spec: ExperimentSpec | None) -> Iterator[str]:
     """
     import ray
 
+    if problem := access.loopback_problem():
+        raise ExperimentError(f"{_NOT_STARTED}: {problem}")
     mark, folder = guard.new_mark(), access.new_folder()
     notes = Path(folder) / "notes"
-    notes.mkdir()
+    with translate_error(ExperimentError, _NOT_STARTED, of=OSError):
+        notes.mkdir()
+        token = access.for_own_ray(Path(folder))
     environment = {
-        **access.for_own_ray(Path(folder)),
+        **token,
         guard.MARK: mark,
         NOTES: str(notes),
         ray_compat.GIVE_UP: os.environ.get(ray_compat.GIVE_UP, _GIVE_UP_S),
@@ -58,11 +63,13 @@ def local_ray(spec: ExperimentSpec | None) -> Iterator[str]:
 def _start(folder: str, runtime_env_port: int, spec: ExperimentSpec | None) -> None:
     import ray
 
-    cpus = len(os.sched_getaffinity(0))
+    cpus, (free, _) = quotas.usable_cpus(), machine_memory.free_and_all()
     workers, modules = ready_workers(spec, Machine.here()) if spec else (cpus, [])
     with (
-        translate_error(ExperimentError, "Ray did not start on this machine"),
+        translate_error(ExperimentError, _NOT_STARTED),
         _imports_meanwhile(),
+        signals.held_back(),
+        ray_compat.no_signal_handlers(),
         ray_compat.fewer_services(runtime_env_port, workers=workers),
     ):
         ray.init(
@@ -74,6 +81,7 @@ def _start(folder: str, runtime_env_port: int, spec: ExperimentSpec | None) -> N
             logging_level=logging.ERROR,
             # Ray opens its folder to all users, but not the one that it lies in
             **ray_compat.local_options(f"{folder}/ray", modules),
+            **ray_compat.reservable_memory(max(0, free - OBJECT_STORE_BYTES)),
         )
 
 

@@ -6,13 +6,14 @@ and removed.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from tuner.doctor import cluster, exposure, machine, versions
 from tuner.doctor import storage as storages
 from tuner.doctor.finding import Finding
 from tuner.errors import UsageError
-from tuner.places import default_storage, is_url
+from tuner.places import default_storage, is_url, shown
 from tuner.record.events import COMPLETED, INTERRUPTED
 from tuner.record.storage import storage_folder
 from tuner.results.listing import list_experiments
@@ -55,7 +56,7 @@ def _experiments(storage: str | None) -> Iterator[Finding]:
             advice = "its files are as they were; tuner changes none of a damaged experiment"
             yield Finding("experiments", name, f"damaged: {entry.problem}", "warning", advice)
         elif entry.status == INTERRUPTED:
-            go_on = f"{program()} resume {name}"
+            go_on = f"{program()} resume {shlex.quote(shown(entry.folder))}"
             yield Finding("experiments", name, f"interrupted; go on with: {go_on}")
         elif entry.status != COMPLETED:
             yield Finding("experiments", name, entry.status)

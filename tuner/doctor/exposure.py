@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def of_sessions(known: list[Session], forgotten: list[Path]) -> Iterator[Finding
             found = f"{processes} whose driver is gone"
             yield Finding("Ray", "left over", found, "warning", advice)
     if forgotten:
-        advice = f"remove them: rm -r {' '.join(map(str, forgotten))}"
+        advice = f"remove them: rm -r {shlex.join(map(str, forgotten))}"
         found = f"{len(forgotten)} temporary folders whose driver is gone"
         yield Finding("Ray", "left over", found, "warning", advice)
 

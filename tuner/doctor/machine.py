@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 
+from tuner import quotas
 from tuner.cluster import access
 from tuner.cluster.local_ray import OBJECT_STORE_BYTES
 from tuner.doctor.finding import GIB, Finding, size
@@ -21,11 +22,13 @@ _LEAST_MEMORY = 1 * GIB  # Ray's daemons, its object store, the driver and one w
 
 
 def check() -> Iterator[Finding]:
-    cpus = len(os.sched_getaffinity(0))
-    yield Finding("machine", "CPUs", f"{cpus} of {os.cpu_count()} may be used")
+    yield Finding("machine", "CPUs", quotas.cpus_in_words())
     yield from _gpus()
-    yield of_memory(*machine_memory.free_and_all())
-    yield free_space("machine", "temporary files", Path(access.TEMPORARY), "remove files there")
+    yield of_memory(*machine_memory.free_and_all(), limited_by=_memory_limit())
+    yield _temporary_files(Path(access.TEMPORARY))
+    if problem := access.loopback_problem():
+        reached, _, advice = problem.partition("; ")
+        yield Finding("machine", "loopback", reached, "broken", advice)
     with suppress(OSError):  # not on macOS
         yield of_shared_memory(psutil.disk_usage("/dev/shm").free)
 
@@ -51,10 +54,30 @@ def _gpus() -> Iterator[Finding]:
         yield Finding("machine", "GPUs", found, "warning", advice)
 
 
-def of_memory(free: int, total: int) -> Finding:
-    """Whether so many bytes of memory are enough for a search."""
-    broken = ("broken", "end other programs") if free < _LEAST_MEMORY else ()
-    return Finding("machine", "memory", f"{size(free)} of {size(total)} are free", *broken)
+def _memory_limit() -> Path | None:
+    """The file that lets this process use less memory than the machine has; None: there is none."""
+    limited = quotas.memory_limit()
+    if limited is None or limited[0].amount >= psutil.virtual_memory().total:
+        return None
+    return limited[0].file
+
+
+def of_memory(free: int, total: int, *, limited_by: Path | None = None) -> Finding:
+    """Whether so many bytes of memory are enough for a search; limited_by: what sets the total."""
+    found, advice = f"{size(free)} of {size(total)} are free", "end other programs"
+    if limited_by:
+        found, advice = f"{found}: {limited_by} sets the limit", f"{advice}, or raise the limit"
+    broken = ("broken", advice) if free < _LEAST_MEMORY else ()
+    return Finding("machine", "memory", found, *broken)
+
+
+def _temporary_files(folder: Path) -> Finding:
+    """Whether Ray could write there: its sockets lie below it."""
+    if os.access(folder, os.W_OK):
+        return free_space("machine", "temporary files", folder, "remove files there")
+    return Finding(
+        "machine", "temporary files", f"{folder} is read-only", "broken", "make it writable"
+    )
 
 
 def of_shared_memory(free: int) -> Finding:

@@ -17,6 +17,7 @@ from tuner.places import is_url
 from tuner.record.sharing import round_trips_ms
 
 _LEAST_FREE = GIB // 2
+_LEAST_FILES = 1000  # Ray's own are some hundred
 _SLOW_FOLDER_MS = 100
 _SLOW_STORE_MS = 1000
 _BYTES = 4096  # that are written and read
@@ -77,9 +78,11 @@ def _latencies_ms(folder: Path) -> tuple[float, float]:
 
 def free_space(topic: str, name: str, folder: Path, advice: str) -> Finding:
     """How much is free where `folder` lies; `advice` is for where that is too little."""
-    free = psutil.disk_usage(str(folder)).free
-    broken = ("broken", advice) if free < _LEAST_FREE else ()
-    return Finding(topic, name, f"{size(free)} are free in {folder}", *broken)
+    free, inodes = psutil.disk_usage(str(folder)).free, os.statvfs(folder)
+    is_full = inodes.f_files and inodes.f_favail < _LEAST_FILES  # some filesystems do not count
+    found = f"{inodes.f_favail} more files can be made" if is_full else f"{size(free)} are free"
+    broken = ("broken", advice) if is_full or free < _LEAST_FREE else ()
+    return Finding(topic, name, f"{found} in {folder}", *broken)
 
 
 def check_store(url: str, *, slow_ms: float = _SLOW_STORE_MS) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ models that ship with tuner are built.
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from reprlib import repr as shown  # short, and safe on what is nested deep
@@ -23,6 +24,7 @@ from tuner.errors import CheckpointError, SpecError, UsageError
 from tuner.record.checkpoints import sha256_of
 from tuner.record.files import EXPERIMENT, read_object
 from tuner.settings_base import Settings, parse
+from tuner.wording import program
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -161,7 +163,8 @@ def read_export(folder: Path | str) -> Export:
     path = folder / CONFIG
     if os.path.isfile(folder / EXPERIMENT):
         raise UsageError(
-            f"{folder} is an experiment; export its best model: tuner export {folder} --to DIR"
+            f"{folder} is an experiment; export its best model: "
+            f"{program()} export {shlex.quote(str(folder))} --to DIR"
         )
     try:
         raw = read_object(path)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from tuner import quotas
 from tuner.classifier.catalog import MODELS
 from tuner.classifier.settings import ClassifierSettings
 from tuner.planning.validation import Machine
 from tuner.space.domains import Domain
-from tuner.spec.experiment import ExperimentSpec, Resources
+from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.sections import Resources
 from tuner.wording import duration
 
 _BATCH_NORM = (
@@ -43,6 +45,8 @@ def plan_of(spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
         }
     divided = resources.workers > 1 and not resources.gpus
     plan["notes"] = [_BATCH_NORM] if divided and _has_batch_norm(spec) else []
+    if here and quotas.cpu_limit():
+        plan["notes"].append(f"of this machine's CPUs {quotas.cpus_in_words()}")
     return plan
 
 

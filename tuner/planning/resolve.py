@@ -10,7 +10,7 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +25,9 @@ from tuner.planning.validation import Machine, ValidatedSpec, validate
 from tuner.record.folder import ExperimentFolder
 from tuner.record.storage import free_name
 from tuner.settings_base import faults_of
+from tuner.spec.code import NamedCode, code_named
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.text import override, read_mapping, with_strategy
+from tuner.spec.text import LONGEST, override, read_mapping, with_strategy
 
 _FUNCTION = "experiment"  # of a module: def experiment() -> ExperimentSpec
 _SHIPPED = "tuner.shipped.experiments"
@@ -38,13 +39,15 @@ def resolve(
     *,
     strategy: str | None = None,
     machine: Machine | None = None,
+    admit: Callable[[Sequence[NamedCode], str], object] = lambda code, source: None,
 ) -> tuple[ValidatedSpec, str]:
     """The validated spec of EXPERIMENT, and where it comes from.
 
     assignments: KEY=VALUE, a later one wins. strategy: another one to search its space by. machine:
-    as for `validate`. Without an assigned name the spec has the experiment's, or the next free one.
-    Raises as `load_experiment`, `override` and `validate` do, and UsageError where an experiment
-    of the assigned name exists.
+    as for `validate`. admit: called with the code that a file of text names, and which file, before
+    any of it is imported; it may raise. Without an assigned name the spec has the experiment's, or
+    the next free one. Raises as `load_experiment`, `override` and `validate` do, and UsageError
+    where an experiment of the assigned name exists.
     """
     loaded = load_experiment(experiment)
     raw = with_strategy(loaded.raw, strategy) if strategy else loaded.raw
@@ -53,6 +56,7 @@ def resolve(
     named = any(assignment.startswith("name=") for assignment in assignments)
     if not named and isinstance(name, str) and isinstance(storage, str | None):
         raw["name"] = free_name(name, storage)
+    admit([code for code in loaded.code if code in code_named(raw)], loaded.source)
     spec = validate(raw, source=loaded.source, machine=machine)
     folder = ExperimentFolder(spec.folder)
     if folder.is_taken:
@@ -62,11 +66,15 @@ def resolve(
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """An experiment as it is written: the spec's plain values, its name, where it comes from."""
+    """An experiment as it is written: the spec's plain values, its name, where it comes from.
+
+    code: what it names, where it is text; a module of Python is code of the user's as it is.
+    """
 
     raw: dict[str, Any]
     name: str
     source: str
+    code: tuple[NamedCode, ...] = ()
 
 
 def load_experiment(text: str, directory: Path | None = None) -> Experiment:
@@ -156,14 +164,17 @@ def _translate_errors(source: str) -> Iterator[None]:
 
 
 def _from_text(path: Path) -> Experiment:
+    if path.exists() and not path.is_file():
+        raise UsageError(f"cannot read {path}: it is not a plain file")
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open(encoding="utf-8") as file:
+            text = file.read(LONGEST + 1)  # which is refused for its length
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"cannot read {path}: it is not UTF-8") from error
     raw = read_mapping(text, str(path))
-    return Experiment(raw, str(raw.get("name", path.stem)), str(path))
+    return Experiment(raw, str(raw.get("name", path.stem)), str(path), tuple(code_named(raw)))
 
 
 def _from_module(module: ModuleType, name: str, function: str = _FUNCTION) -> Experiment:

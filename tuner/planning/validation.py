@@ -11,14 +11,16 @@ from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from typing import Any
 
+from tuner import quotas
 from tuner.classifier.catalog import METRICS
 from tuner.classifier.settings import ClassifierSettings, check_settings
 from tuner.errors import Fault, SpecError, unknown
 from tuner.planning.config_size import config_faults
-from tuner.settings_base import parse
+from tuner.settings_base import FaultsError, parse
 from tuner.space.domains import Domain
-from tuner.spec.experiment import ExperimentSpec, Objective, Resources
+from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.registry import IMPORTING
+from tuner.spec.sections import Objective, Resources
 from tuner.trial.loading import (
     declared_metrics,
     is_learner,
@@ -41,7 +43,7 @@ class Machine:
     @classmethod
     def here(cls) -> Machine:
         """This machine, with the CPUs that this process may use."""
-        return cls(cpus=len(os.sched_getaffinity(0)))
+        return cls(cpus=quotas.usable_cpus())
 
     @property
     def gpus(self) -> float:
@@ -55,8 +57,13 @@ class Machine:
 class ValidatedSpec(ExperimentSpec):
     """A spec that is known to work here: only `validate` makes one, and a search takes it as it is.
 
-    What is derived from it by `replace` is an ExperimentSpec again.
+    It equals the same spec as it was before. What is derived from it by `replace` is an
+    ExperimentSpec again.
     """
+
+    def __eq__(self, other: object) -> bool:
+        # pydantic's own is False wherever the types differ
+        return isinstance(other, ExperimentSpec) and dict(self) == dict(other)
 
 
 def validate(
@@ -157,6 +164,9 @@ def _trainable_faults(spec: ExperimentSpec) -> Iterator[Fault]:
         return
     try:
         trainable = load_trainable(spec.trainable)
+    except FaultsError as error:
+        yield from (fault.under("trainable") for fault in error.faults)
+        return
     except Exception as error:  # whatever the user's module raises
         reason = f"{type(error).__name__}: {error}"
         yield Fault("trainable", f"cannot be imported ({reason})", spec.trainable)

@@ -110,3 +110,35 @@ def visit_sent_files(
     logger.disabled = True
     left_out = _get_excludes(directory, [*get_runtime_env_default_excludes(), *excludes])
     _dir_travel(directory, [left_out], visit, include_gitignore=gitignore, logger=logger)
+
+
+@piece(lost="a search that waits for CPUs does not say who holds them")
+def holding_actors() -> list[tuple[str, int, str, dict[str, float]]]:
+    """Return of each living actor its name, or its class's, its pid, its job, and what it holds.
+
+    Only the dashboard tells it, which a Ray of ours does not start. Until: Ray tells it without
+    one.
+    """
+    from ray._private.state import state
+    from ray.core.generated.gcs_pb2 import ActorTableData  # type: ignore[attr-defined]
+
+    table = state._connect_and_get_accessor().get_actor_table(None, "ALIVE")
+    actors = map(ActorTableData.FromString, table)
+    return [
+        (
+            actor.name or actor.class_name,
+            actor.pid,
+            actor.job_id.hex(),
+            {**actor.required_resources},
+        )
+        for actor in actors
+    ]
+
+
+@piece(lost="a trial that is about to start counts as one that waits", otherwise="")
+def job_of(placement_group_id: str) -> str:
+    """Return the id of the job that has made a placement group: the group's id ends with it.
+
+    Until: `placement_group_table` tells it.
+    """
+    return placement_group_id[-8:]

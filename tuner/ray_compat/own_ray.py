@@ -118,3 +118,25 @@ def no_prints() -> Names:
     from ray._private import worker
 
     return {worker: {"print_to_stdstream": lambda data, ignore_prefix: None}}
+
+
+@piece(lost="Ray counts memory that is not ours", otherwise={}, tried_only=True)
+def reservable_memory(count: int) -> dict[str, Any]:
+    """Return what to give `ray.init` so that actors can reserve `count` bytes of memory.
+
+    Ray itself looks at the outermost control group alone, and does not start where it takes too
+    little there for free. Until: the argument is public.
+    """
+    return {"_memory": count}
+
+
+@replacing(lost="SIGTERM while Ray starts, or after a search, ends without a word or a resume")
+def no_signal_handlers() -> Names:
+    """Keep `ray.init` from taking over SIGTERM.
+
+    An exit raised within Ray's C++ aborts with its stack, and what took the signal before does so
+    no more. Until: `ray.init` leaves a handler that is there.
+    """
+    from ray._private import utils
+
+    return {utils: {"set_sigterm_handler": lambda handler: None}}

@@ -40,6 +40,7 @@ Event = dict[str, Any]
 
 _LATEST = 1e11  # the year 5138: every calendar can show an earlier time
 _LARGEST = 10**300  # a whole number beyond a float's range is no metric either
+_MOST_DIGITS = 100  # of a trial's number: it names a folder, and is read as an int
 DEEPEST = 20  # levels in a config: every reader recurses into it
 
 
@@ -71,7 +72,12 @@ def _is_epoch(value: object) -> bool:
 
 
 def _is_trial_id(value: object) -> bool:
-    return isinstance(value, str) and value.isascii() and value.isdecimal()
+    return (
+        isinstance(value, str)
+        and value.isascii()
+        and value.isdecimal()
+        and len(value) <= _MOST_DIGITS
+    )
 
 
 def _is_metrics(value: object) -> bool:
@@ -117,7 +123,11 @@ _ERROR = "{kind, message}"
 _HEX_64 = re.compile(r"[0-9a-f]{64}")
 _FieldRule = tuple[str, Callable[[object], bool], str]
 _TIME: _FieldRule = ("time", _is_time, "in seconds since the epoch")
-_TRIAL: _FieldRule = ("trial_id", _is_trial_id, "a trial's number in digits")
+_TRIAL: _FieldRule = (
+    "trial_id",
+    _is_trial_id,
+    f"a trial's number, of at most {_MOST_DIGITS} digits",
+)
 _EPOCH: _FieldRule = ("epoch", _is_epoch, "a whole number from 0 on")
 _RULES: dict[str, tuple[_FieldRule, ...]] = {
     EXPERIMENT_STARTED: (

@@ -17,7 +17,7 @@ from typing import Any
 from uuid import uuid4
 
 from tuner.errors import UsageError, translate_error
-from tuner.plain_values import fault_of_values
+from tuner.plain_values import MOST, fault_of_json, fault_of_values, too_deep
 
 EXPERIMENT = "experiment.json"
 JOURNAL = "journal.jsonl"
@@ -55,7 +55,7 @@ def check_folder(folder: Path) -> None:
     """Raise UsageError if anything within `folder` is neither a plain file nor a folder.
 
     `folder` itself may be reached through links. Call it before writing into a folder that may be
-    someone else's.
+    someone else's, and before handing it to who follows links.
     """
     todo = [folder]
     while todo:
@@ -67,8 +67,8 @@ def check_folder(folder: Path) -> None:
                     elif not entry.is_file(follow_symlinks=False):
                         what = "a symbolic link" if entry.is_symlink() else "no plain file"
                         raise UsageError(
-                            f"{entry.path} is {what}: in an experiment's folder only plain files "
-                            f"and folders are written to; nothing was changed"
+                            f"{entry.path} is {what}: an experiment's folder may hold only plain "
+                            "files and folders; nothing was changed"
                         )
         except FileNotFoundError:
             continue  # a running driver has removed it meanwhile
@@ -76,12 +76,22 @@ def check_folder(folder: Path) -> None:
             raise UsageError(f"cannot look through {error.filename}: {error.strerror}") from error
 
 
-def read_json(path: Path) -> Any:
-    """What a JSON document holds. Raises as `read_plain`, and ValueError if it is not JSON."""
+def read_json(path: Path, *, most: int = MOST) -> Any:
+    """What a JSON document holds.
+
+    Raises OSError if it cannot be read or is no plain file, ValueError if it is not JSON, or far
+    more than `most` values.
+    """
     try:
-        return json.loads(read_plain(path))
-    except RecursionError as error:
-        raise ValueError("nested too deep") from error
+        text = read_plain(path).decode()
+        fault = fault_of_json(text, most=most)
+        if fault is None:
+            return json.loads(text)
+    except RecursionError:
+        fault = too_deep()
+    except ValueError as error:
+        raise ValueError("not JSON") from error
+    raise ValueError(f"it {fault}")
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -89,7 +99,7 @@ def read_object(path: Path) -> dict[str, Any]:
     try:
         value = read_json(path)
     except ValueError as error:
-        raise UsageError(f"{path} is damaged: not JSON") from error
+        raise UsageError(f"{path} is damaged: {error}") from error
     if not isinstance(value, dict):
         raise UsageError(f"{path} is damaged: it must hold one object")
     if fault := fault_of_values(value):
@@ -132,14 +142,13 @@ def make_folder(path: Path, *, below: Path) -> None:
     Raises OSError, FileNotFoundError where `below` is missing: a folder that a user has moved away
     does not come back as a half one.
     """
-    if path == below:
-        path.stat()
-        return
-    try:
-        path.mkdir(exist_ok=True)
-    except FileNotFoundError:
-        make_folder(path.parent, below=below)
-        path.mkdir(exist_ok=True)
+    missing = []
+    while path != below and not path.is_dir():
+        missing.append(path)
+        path = path.parent
+    path.stat()
+    for folder in reversed(missing):
+        folder.mkdir(exist_ok=True)
 
 
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
@@ -158,7 +167,23 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
         partial.unlink(missing_ok=True)
 
 
+def check_target(path: Path) -> None:
+    """Raise UsageError unless `path` is a plain file, or nothing yet."""
+    try:
+        mode = path.lstat().st_mode
+    except OSError:  # there is nothing; whoever writes finds what else there may be
+        return
+    if not stat.S_ISREG(mode):
+        what = "a symbolic link" if stat.S_ISLNK(mode) else "no plain file"
+        raise UsageError(f"cannot write {path}: it is {what}; give a new name, or that of a file")
+
+
 def write_file(path: Path, write: Callable[[Path], object]) -> None:
-    """As `replace_file`, for a path of the user's: raises UsageError if it cannot be written."""
+    """As `replace_file`, for a path of the user's: raises UsageError if it cannot be written.
+
+    What is there and is no plain file is left alone: put in its place, a file ends a device or a
+    pipe for everyone, and a link's target would not be what changes.
+    """
+    check_target(path)
     with translate_error(UsageError, f"cannot write {path}", of=OSError):
         replace_file(path, write)

@@ -6,6 +6,7 @@ written is uploaded; only this package knows the difference.
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
@@ -103,7 +104,7 @@ class ExperimentFolder:
         name = url_of(self.path) or self.path.name
         return NameTakenError(
             f"experiment {self.path.name!r} exists in {self.storage}; "
-            f"go on with it by: {program()} resume {name}, or give another name"
+            f"go on with it by: {program()} resume {shlex.quote(name)}, or give another name"
         )
 
     def held(self, warn: Callable[[str], object]) -> AbstractContextManager[Sync]:
@@ -138,7 +139,7 @@ class ExperimentFolder:
             has = shown(document.get("format"))
             raise UsageError(f"{path} has format {has}; this version reads {FORMAT}")
         match document.get("spec"):
-            case {"objective": {"metric": str(), "mode": "min" | "max"}}:
+            case {"objective": {"metric": str(metric), "mode": "min" | "max"}} if metric:
                 return document
             case _:
                 raise UsageError(f"{path} is damaged: its spec has no objective of metric and mode")

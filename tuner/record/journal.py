@@ -24,6 +24,7 @@ from pydantic_core import from_json
 from tuner.clock import Clock, steady_clock
 from tuner.errors import JournalError, JournalLostError, UsageError
 from tuner.owner import owner_in_words
+from tuner.plain_values import MOST, fault_of_json, too_deep
 from tuner.record.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, RESULT, Event, fault_of
 from tuner.record.files import JOURNAL, check_folder, open_plain, sync
 from tuner.wording import program
@@ -253,7 +254,7 @@ def _parse(file: BinaryIO, path: Path, *, lines_before: int = 0) -> Iterator[tup
             rest = file.readline(min(LONGEST, size - position))
             if len(line) < LONGEST and len(rest) < LONGEST and not rest.endswith(b"\n"):
                 return
-            raise JournalError(f"{path}, line {number}: not a line of JSON") from error
+            raise JournalError(f"{path}, line {number}: {error}") from error
         fault = fault_of(event)
         if fault is None and event["event"] == RESULT:
             trial_id, epoch = event["trial_id"], event["epoch"]
@@ -274,15 +275,26 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def _decode(line: bytes) -> Any:
-    """The JSON value of a line; raises ValueError, for hopelessly nested input too."""
+    """The JSON value of a line; raises ValueError, also for one of too many values or levels."""
     try:
+        if len(line) > MOST and (fault := fault_of_json(line.decode())):  # few bytes, few values
+            raise ValueError(f"it {fault}")
         return from_json(line, allow_inf_nan=False)
     except ValueError:  # for half surrogates, too, which a file's name may have
-        pass
+        return _decode_exactly(line)
+
+
+def _decode_exactly(line: bytes) -> Any:
     try:
-        return _DECODER.decode(line.decode())
-    except RecursionError as error:
-        raise ValueError("nested too deep") from error
+        text = line.decode()
+        fault = fault_of_json(text)
+        if fault is None:
+            return _DECODER.decode(text)
+    except RecursionError:
+        fault = too_deep()
+    except ValueError as error:
+        raise ValueError("not a line of JSON") from error
+    raise ValueError(f"it {fault}")
 
 
 def _encode(event: Event) -> bytes:

@@ -61,7 +61,8 @@ def best_text(best: Mapping[str, Any]) -> str:
     values = [(f"    {printable(k)}", number(v)) for k, v in [*metrics.items(), *config.items()]]
     rows = aligned(values)
     lines += ["  metrics", *rows[: len(metrics)], "  config", *rows[len(metrics) :]]
-    lines.append(f"  checkpoint  {best['checkpoint'] or 'none kept at this epoch'}")
+    checkpoint = printable(best["checkpoint"] or "none kept at this epoch")
+    lines.append(f"  checkpoint  {checkpoint}")
     return "\n".join(lines)
 
 
@@ -81,7 +82,7 @@ def model_lines(
 def folder_name(folder: Path) -> str:
     """A command's NAME for the experiment in `folder`: its name, or the path if it is elsewhere."""
     usual = storage_folder(None) / folder.name
-    if folder.resolve() == usual.resolve():
+    if folder.resolve() == usual.resolve() and folder.name[0] != "-":  # which begins an option
         return shlex.quote(folder.name)
     return shlex.quote(shown(folder))
 

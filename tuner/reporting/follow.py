@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from typing import IO
 
+from tuner import streams
 from tuner.record.history import History
 from tuner.record.journal import Tail
 from tuner.reporting.plan_text import reserves
@@ -19,12 +21,10 @@ _WIDTH = 80
 
 def standing(results: Results, *, now: float) -> str:
     """How a running search stands, in the lines of the live view: 80 columns, no colour."""
-    from rich.console import Console
-
     spec = results.spec
     each = reserves(spec.resources)
     view = Standing(results.history, TimeLeft.of(spec), results.metric, each)
-    console = Console(width=_WIDTH, color_system=None, force_terminal=False)
+    console = streams.console(sys.stdout, width=_WIDTH, color_system=None, force_terminal=False)
     with console.capture() as captured:
         console.print(f"{results.name}: running")
         console.print(live_view(view, now=now, width=_WIDTH))

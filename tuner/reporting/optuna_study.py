@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 import optuna
@@ -28,6 +29,7 @@ from optuna.trial import FrozenTrial, TrialState
 from tuner.errors import UsageError
 from tuner.plain_values import flat, is_number
 from tuner.record.events import COMPLETED, FAILED, INTERRUPTED, RUNNING, STOPPED
+from tuner.record.files import check_target
 from tuner.results.results import Results
 from tuner.results.selection import score_of
 from tuner.space.domains import Choice, Domain, Numeric
@@ -42,6 +44,7 @@ _STATES = {
     INTERRUPTED: TrialState.FAIL,  # Optuna has no word for what can go on
     RUNNING: TrialState.RUNNING,
 }
+_SQLITE = "sqlite:///"  # and the path of a file
 _WITHOUT_VALUE = (TrialState.FAIL, TrialState.RUNNING)
 _EXACT = 2**53  # whole numbers beyond it are no longer those of Optuna, a database and JSON alike
 _MOST_CATEGORIES = 9  # of values of no known domain; more numbers than that are a range
@@ -87,6 +90,8 @@ def write_study(study: optuna.Study, storage: str) -> None:
     Raises UsageError for a storage that cannot be written or already has a study of that name.
     """
     name = study.study_name
+    if storage.startswith(_SQLITE):
+        check_target(Path(storage.removeprefix(_SQLITE).partition("?")[0]))
     with quiet_optuna():
         try:
             written = optuna.create_study(

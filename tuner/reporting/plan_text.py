@@ -11,7 +11,8 @@ from typing import Any
 from tuner.places import shown
 from tuner.results.refinement import Refinement
 from tuner.space.spaces import space_text
-from tuner.spec.experiment import ExperimentSpec, Resources
+from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.sections import Resources
 from tuner.wording import aligned, amount_of, duration, printable, program, shorten
 
 _NO_SCHEDULER = "none: every trial runs to its end"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from tuner.wording import aligned, amount_of, duration, number, printable
+from tuner.wording import aligned, amount_of, duration, number, printable, shorten
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _EXPERIMENTS = ("NAME", "STATUS", "TRIALS", "FAILED", "BEST", "STARTED")
 _JOBS = ("ID", "STATUS", "STARTED", "TOOK", "COMMAND")
+_LONGEST_BEST, _LONGEST_PROBLEM = 50, 100  # characters
 _STYLES = {"ok": "green", "warning": "yellow", "broken": "bold red"}
 
 
@@ -30,8 +31,8 @@ def experiments_table(experiments: Sequence[Listed]) -> str:
             one.status,
             str(sum(one.counts.values())),
             str(one.counts["failed"]),
-            "" if one.best is None else f"{one.metric} {number(one.best)}",
-            _moment(one.started),
+            "" if one.best is None else shorten(f"{one.metric} {number(one.best)}", _LONGEST_BEST),
+            _problem(one) if one.problem else _moment(one.started),
         )
         for one in experiments
     ]
@@ -94,6 +95,11 @@ def _verdict(faults: Sequence[Finding]) -> str:
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     return "\n".join(aligned([head, *(tuple(map(printable, row)) for row in rows)]))
+
+
+def _problem(one: Listed) -> str:
+    """What is wrong with a damaged experiment, without its folder, which the row names."""
+    return shorten((one.problem or "").replace(f"{one.folder}/", ""), _LONGEST_PROBLEM)
 
 
 def _moment(seconds: float | None) -> str:

@@ -24,7 +24,8 @@ from tuner.record.history import History, TrialRecord
 from tuner.reporting import event_file
 from tuner.reporting.hparams import PLUGIN, Summaries, columns_of
 from tuner.space.domains import Choice
-from tuner.spec.experiment import ExperimentSpec, GridSettings
+from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.strategies import GridSettings
 
 _log = logging.getLogger(__name__)
 HPARAMS = f"{event_file.PREFIX}0000000000.hparams"  # read before all others

@@ -16,8 +16,9 @@ from tensorboard import default, program
 from tensorboard.data.provider import TensorTimeSeries
 from tensorboard.plugins import base_plugin
 from tensorboard.plugins.hparams.hparams_plugin import HParamsPlugin
+from tensorboard.plugins.projector.projector_plugin import ProjectorPlugin
 
-from tuner.record.files import read_plain
+from tuner.record.files import check_folder, read_plain
 from tuner.reporting import event_file
 from tuner.reporting.hparams import PLUGIN
 from tuner.reporting.tensorboard import HPARAMS, logdir
@@ -27,8 +28,11 @@ def serve(folder: Path, *, port: int = 6006) -> int:
     """Show the experiment in `folder` to this machine's browsers until a signal comes.
 
     Returns the exit code, 2 where the port is taken. TensorBoard prints its address on stderr.
+    It follows links, and its projector opens whatever file a file of the folder names. So there is
+    no projector, and UsageError is raised where the folder holds more than plain files and folders.
     """
-    plugins = [p for p in default.get_plugins() if p is not HParamsPlugin]
+    check_folder(folder)
+    plugins = [p for p in default.get_plugins() if p not in (HParamsPlugin, ProjectorPlugin)]
     tensorboard = program.TensorBoard(plugins=[*plugins, _HParamsLoader(logdir(folder))])
     tensorboard.configure(
         logdir=str(logdir(folder)),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
+from tuner import streams
 from tuner.record.events import (
     COMPLETED,
     EXPERIMENT_ENDED,
@@ -117,9 +118,7 @@ class Standing:
 
 def _view(stream: IO[str], standing: Standing, clock: Callable[[], float]) -> _Lines | _Live:
     if stream.isatty():
-        from rich.console import Console
-
-        console = Console(file=stream)
+        console = streams.console(stream)
         if not console.is_dumb_terminal:
             return _Live(console, standing, clock)
     return _Lines(stream, standing)
@@ -163,7 +162,7 @@ class _Lines:
         return f"{standing.times(now)}: {standing.trials()}: {standing.counts()}{suffix}"
 
     def _print(self, line: str) -> None:
-        print(line, file=self._stream, flush=True)
+        print(printable(line), file=self._stream, flush=True)
 
 
 class _Live:

@@ -9,7 +9,8 @@ from typing import Any
 
 from tuner.record.events import STOPPED
 from tuner.record.history import TrialRecord
-from tuner.spec.experiment import ExperimentSpec, Resources
+from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.sections import Resources
 
 
 @dataclass(frozen=True, slots=True)

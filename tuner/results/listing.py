@@ -43,10 +43,15 @@ def list_experiments(storage: Path | str | None = None) -> list[Listed]:
 
 def _listed(folder: Path) -> Listed:
     try:
-        results = Results(folder)
-    except TunerError as error:
+        return _read(folder)
+    except Exception as error:  # whatever one folder holds, the others are listed
+        problem = str(error) if isinstance(error, TunerError) else repr(error)
         counts = dict.fromkeys(COUNTED, 0)
-        return Listed(folder.name, folder, "damaged", counts, problem=str(error))
+        return Listed(folder.name, folder, "damaged", counts, problem=problem)
+
+
+def _read(folder: Path) -> Listed:
+    results = Results(folder)
     scored = ranked(results.trials.values(), results.objective)
     return Listed(
         name=folder.name,

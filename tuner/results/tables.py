@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from html import escape
-from math import isnan
+from math import isfinite, isnan
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,12 @@ from tuner.spec.sections import Objective
 from tuner.wording import number
 
 _WRITERS: dict[str, Callable[[pd.DataFrame, Path], object]] = {
-    ".csv": lambda frame, path: frame.to_csv(path, index=False),
+    ".csv": lambda frame, path: _without_formulas(frame).to_csv(path, index=False),
     ".parquet": lambda frame, path: frame.to_parquet(path, index=False),
 }
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # what a spreadsheet may take for one begins so
 
 
 def trials_frame(
@@ -56,7 +59,8 @@ def write_table(frame: pd.DataFrame, path: Path | str) -> Path:
     """Write the data frame of `Results.dataframe` to `path`: as .parquet or .csv, by its ending.
 
     A file of that name is replaced. A column whose values are of several types, or lists, holds
-    their JSON text, since Parquet has one type a column. Returns the path; raises UsageError for
+    their JSON text, since Parquet has one type a column. In a .csv, text that a spreadsheet would
+    take for a formula stands behind an apostrophe. Returns the path; raises UsageError for
     another ending, or if it cannot be written.
     """
     path = Path(path).expanduser()
@@ -105,6 +109,32 @@ def _of_one_type(column: pd.Series[Any]) -> pd.Series[Any]:
     if kinds <= {"number"} or kinds <= {"str"} or kinds <= {"bool"}:
         return column
     return column.map(json.dumps, na_action="ignore")
+
+
+def _without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
+    texts = frame.select_dtypes(exclude=["number", "bool", "datetimetz"]).columns
+    return frame.assign(**{n: frame[n].map(_no_formula) for n in texts}).rename(columns=_no_formula)
+
+
+def _no_formula(value: Any) -> Any:
+    """Text that a spreadsheet would run, as the text that it is: behind an apostrophe.
+
+    A carriage return, which would begin a new cell, is a newline, which is quoted.
+
+    >>> _no_formula("=1+1"), _no_formula("-0.5"), _no_formula(-0.5), _no_formula("sgd")
+    ("'=1+1", '-0.5', -0.5, 'sgd')
+    """
+    if not isinstance(value, str):
+        return value
+    runs = value.startswith(_FORMULA) and not _reads_as_number(value)
+    return ("'" * runs + value).replace("\r", "\n")
+
+
+def _reads_as_number(text: str) -> bool:
+    try:
+        return isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def summary_html(name: str, standing: str, frame: pd.DataFrame, metric: str, *, trials: int) -> str:

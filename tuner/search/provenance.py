@@ -13,8 +13,8 @@ from tuner.record.folder import FORMAT
 from tuner.spec.experiment import ExperimentSpec
 
 _PACKAGES = (
-    *("tuner", "torch", "ray", "hyperopt", "bayesian-optimization", "tensorboardX"),
-    *("pandas", "numpy", "scikit-learn"),
+    *("tuner", "torch", "ray", "hyperopt", "bayesian-optimization", "pandas", "numpy"),
+    "scikit-learn",
 )
 
 

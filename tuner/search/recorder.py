@@ -36,7 +36,7 @@ from tuner.trial.worker_death import death_of
 
 Observer = Callable[[Event], object]
 
-_MOST_RETRIES = 2  # after crashes
+_MOST_CRASHES = 2  # of a trial that is tried again after each
 
 
 class Recorder(Callback):
@@ -185,14 +185,13 @@ class Recorder(Callback):
 class Retries:
     """Decides which failed trials are tried again, from their newest checkpoint.
 
-    A lost node is never the trial's fault and is not counted. A process that dies gets `most` more
+    A lost node is never the trial's fault and is not counted. A process that dies gets two more
     tries, unless it has died twice in the same epoch, as it would do so a third time. One whose
     device is no longer usable gets one more try, in a new process. Any other failure comes from the
     trial's code or config, and trying again would end the same.
     """
 
-    def __init__(self, most: int = _MOST_RETRIES) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._crashes: Counter[str] = Counter()
         self._epochs: set[tuple[str, int]] = set()
         self._poisoned: set[str] = set()
@@ -209,7 +208,7 @@ class Retries:
             return False
         self._epochs.add((trial_id, epoch))
         self._crashes[trial_id] += 1
-        return self._crashes[trial_id] <= self._most
+        return self._crashes[trial_id] <= _MOST_CRASHES
 
 
 def _silence_of(call: ray_compat.Call, limit_s: float) -> Failure | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, JournalError, UsageError
 from tuner.record.checkpoints import Checkpoint
@@ -12,6 +12,9 @@ from tuner.record.events import FAILED, INTERRUPTED, RESULT, RUNNING, Event
 from tuner.record.folder import ExperimentFolder
 from tuner.record.history import History, TrialRecord
 from tuner.trial.context import Assignment
+
+if TYPE_CHECKING:
+    from tuner.search.schedulers._stopping import StoppingScheduler
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +46,8 @@ class Extension:
         return changed
 
 
-class Scheduler(Protocol):
-    """What a resume needs of a scheduler."""
-
-    def record(self, trial_id: str, epoch: int, metrics: dict[str, float]) -> bool:
-        """Take in a report; whether the trial goes on."""
-        ...
-
-
 def restored(
-    events: Iterable[Event], history: History, scheduler: Scheduler | None, metric: str
+    events: Iterable[Event], history: History, scheduler: StoppingScheduler | None, metric: str
 ) -> Iterator[Event]:
     """The events of the runs before, each once `history` and `scheduler` have taken it in.
 

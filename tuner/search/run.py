@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import signal
-import tempfile
+import warnings
 from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner import ray_compat
+from tuner import ray_compat, streams
 from tuner.cluster import connect as cluster
 from tuner.cluster import daemons
 from tuner.errors import ExperimentError, InterruptedSearchError, JournalLostError, TunerError
@@ -38,7 +38,6 @@ from tuner.reporting.terminal import Progress
 from tuner.reporting.time_left import TimeLeft
 from tuner.reporting.trackers import Tracker
 from tuner.results.results import Results
-from tuner.search import silence
 from tuner.search.provenance import describe
 from tuner.search.resuming import Extension, assignment_of, restored, unfinished
 from tuner.search.retention import Retention
@@ -55,7 +54,6 @@ _log = logging.getLogger(__name__)
 
 _UNBOUNDED = 1_000_000
 _PATIENCE = 1.5  # times `timeouts.report_s`, by which a worker should have ended itself
-_RAY_FILES = ".tune-"  # the prefix of the folder that Ray Tune insists on
 
 
 def run_experiment(spec: ExperimentSpec) -> Results:
@@ -66,7 +64,8 @@ def run_experiment(spec: ExperimentSpec) -> Results:
     UsageError if the experiment exists, InterruptedSearchError after SIGINT, SIGTERM or SIGHUP, and
     ExperimentError for the experiment's own faults; what was reported is in the journal.
     """
-    spec = _validated(spec)
+    if not isinstance(spec, ValidatedSpec):
+        spec = validate(spec, machine=_machine())
     if cluster.is_connected():
         cluster.admit(spec)  # refuses what the cluster cannot run before there is a folder
     warm_start = warm_start_of(spec)  # refuses what does not match before there is a folder
@@ -99,10 +98,6 @@ def resume_experiment(folder: Path, *, more: Extension | None = None) -> Results
         return run.search()
 
 
-def _validated(spec: ExperimentSpec) -> ValidatedSpec:
-    return spec if isinstance(spec, ValidatedSpec) else validate(spec, machine=_machine())
-
-
 def _machine() -> Machine | None:
     """This machine, unless the search runs on a cluster that is connected already."""
     return None if cluster.is_joined() else Machine.here()
@@ -113,6 +108,12 @@ def _opened(spec: ValidatedSpec, folder: ExperimentFolder, **how: bool) -> Itera
     """A run of an experiment that no other driver has."""
     with folder.held(_log.warning) as sync, Journal.open(folder.path) as journal:
         yield SearchRun(spec, folder, journal, sync, **how)
+
+
+def _without_widgets() -> None:
+    """Let Ray not ask for ipywidgets, which nothing here uses; to be called before it starts."""
+    warnings.filterwarnings("ignore", message="IProgress not found")
+    logging.getLogger(ray_compat.WIDGETS_LOGGER).setLevel(logging.WARNING)
 
 
 class SearchRun:
@@ -143,13 +144,14 @@ class SearchRun:
 
     def search(self) -> Results:
         """Run the search to its end. Raises as `run_experiment` does."""
-        silence.without_widgets()
+        _without_widgets()
         trackers = [Tracker(name, self.spec, self.history) for name in self.spec.log]
         try:
             with (
-                self.stop,
+                streams.lasting(),
                 self._sync.running(self._journal, self.stop.fail),
                 cluster.connect(spec=self.spec),
+                self.stop,
                 self._observers(trackers) as observers,
             ):
                 self._tune(observers)
@@ -211,12 +213,14 @@ class SearchRun:
         """The one call of `tune.run`."""
         from ray import tune
 
+        from tuner.search import tune_arguments
         from tuner.search.recorder import Recorder
-        from tuner.search.schedulers._stopping import InOrder, StopAll
-        from tuner.search.trainable import tune_trainable
+        from tuner.search.schedulers._stopping import InOrder
+        from tuner.search.waiting import Waiting
 
         spec, elsewhere = self.spec, cluster.is_joined()
-        scheduler = self._scheduler()
+        stops = spec.scheduler
+        scheduler = stops and stops.build(spec.objective, brackets=spec.brackets)
         searcher = self._searcher(scheduler)
         watch = ray_compat.WorkerWatch(_PATIENCE * spec.timeouts.report_s)
         self._recorder = recorder = Recorder(
@@ -232,31 +236,28 @@ class SearchRun:
         self._source = self._trial_source(searcher)
         with (
             self._end_journaled(),
-            self._ray_files() as files,
+            tune_arguments.ray_files(self._folder) as files,
             ray_compat.keep_workers(here=not elsewhere),
             ray_compat.watched_workers(watch),
         ):
             tune.run(
-                tune_trainable(spec),
+                tune_arguments.tune_trainable(spec),
                 name="tune",
                 metric=spec.objective.metric,
                 mode=spec.objective.mode,
                 num_samples=-1,  # the source decides when there are no more
                 search_alg=self._source,
                 scheduler=scheduler or InOrder(),
-                stop=StopAll(lambda: self.stop.requested or recorder.error is not None),
-                callbacks=[recorder],
-                progress_reporter=silence.reporter(),
+                stop=tune_arguments.StopAll(
+                    lambda: self.stop.requested or recorder.error is not None
+                ),
+                callbacks=[recorder, Waiting(partial(cluster.shortage, spec.resources))],
+                progress_reporter=tune_arguments.progress_reporter(),
                 storage_path=files,
                 reuse_actors=True,
                 raise_on_failed_trial=False,
                 verbose=0,
             )
-
-    def _scheduler(self) -> Any:
-        """What stops trials; None if nothing does."""
-        settings = self.spec.scheduler
-        return settings and settings.build(self.spec.objective, brackets=self.spec.brackets)
 
     def _searcher(self, scheduler: Any) -> Any:
         """What suggests configs; it and `scheduler` have seen the runs before this one."""
@@ -333,17 +334,3 @@ class SearchRun:
             recorder.emit(EXPERIMENT_ENDED, status=status)
         if (cause := recorder.error) is not None:
             raise self._with_advice(cause) from cause
-
-    @contextmanager
-    def _ray_files(self) -> Iterator[str]:
-        """Where Ray Tune may write; what a kill has left there is removed.
-
-        On a cluster whose nodes share the experiment's folder each node must see it.
-        """
-        folder = cluster.scratch_folder()
-        if cluster.is_joined() and not self._folder.is_remote:
-            for stale in self._folder.path.glob(f"{_RAY_FILES}*"):
-                shutil.rmtree(stale, ignore_errors=True)
-            folder = str(self._folder.path.resolve())
-        with tempfile.TemporaryDirectory(dir=folder, prefix=_RAY_FILES) as path:
-            yield path

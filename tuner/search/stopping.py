@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import signal
-import threading
 import time
-from typing import Any, Self
+from contextlib import ExitStack
+from typing import Self
 
+from tuner import signals
 from tuner.errors import TunerError
 
 
 class StopRequest:
     """Whether the search is to end before its trials do, and why: a `signal`, or an `error`.
 
-    As a context it takes over SIGINT, SIGTERM and SIGHUP; a second signal is not held back. A
-    SIGHUP that is ignored stays ignored, so that `nohup` works.
+    As a context it takes over SIGINT, SIGTERM and SIGHUP, but for those that are ignored. The first
+    one counts. A second Ctrl-C raises KeyboardInterrupt: its user does not want to wait.
     """
-
-    _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def __init__(self, time_budget_s: float | None) -> None:
         self.signal: int | None = None
         self.error: TunerError | None = None
         self._deadline = None if time_budget_s is None else time.monotonic() + time_budget_s
-        self._handlers: dict[int, Any] = {}
+        self._handled = ExitStack()
 
     @property
     def requested(self) -> bool:
@@ -36,20 +35,14 @@ class StopRequest:
         self.error = error
 
     def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():
-            is_nohup = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
-            taken = [s for s in self._SIGNALS if not (is_nohup and s == signal.SIGHUP)]
-            self._handlers = {s: signal.signal(s, self._on_signal) for s in taken}
+        self._handled.enter_context(signals.handled(self._on_signal))
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._restore()
+        self._handled.close()
 
     def _on_signal(self, number: int, frame: object) -> None:
-        self.signal = number
-        self._restore()
-
-    def _restore(self) -> None:
-        for number, handler in self._handlers.items():
-            signal.signal(number, handler)
-        self._handlers = {}
+        if self.signal is None:
+            self.signal = number
+        elif number == signal.SIGINT:
+            raise KeyboardInterrupt

@@ -29,6 +29,7 @@ from tuner.space.spaces import walk
 from tuner.spec.experiment import ExperimentSpec
 
 _MAX_EPOCHS = 1_000_000  # of a trial: later reports are left out
+MOST_VALUES = 3_000_000  # of a saved warm start: a million reports have about as many
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ def load_warm_start(spec: ExperimentSpec) -> WarmStart | None:
         made.save(spec.folder)
     encoding = Encoding(spec.search.space)
     try:
-        raw = read_json(path)
+        raw = read_json(path, most=MOST_VALUES)
         trials = tuple(WarmTrial.read(trial, encoding) for trial in raw["trials"])
         return WarmStart(str(raw["name"]), trials, tuple(map(str, raw["notes"])))
     except FileNotFoundError:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import pairwise
 from typing import Any
 
 from tuner.errors import Fault, unknown
 from tuner.settings_base import FaultsError
+from tuner.space.spaces import config_key
 
 _MAX_LENGTH = 1000  # characters
 _MAX_DEPTH = 100  # levels
@@ -84,6 +85,12 @@ class Constraints:
     def allow(self, config: Config) -> bool:
         """Whether no expression holds for `config`."""
         return not any(_holds(evaluate, config) for evaluate in self._expressions)
+
+    def untried(
+        self, configs: Iterable[dict[str, Any]], tried: Set[str]
+    ) -> Iterator[dict[str, Any]]:
+        """Those of `configs` that are allowed, and whose `config_key` is not among `tried`."""
+        return (c for c in configs if config_key(c) not in tried and self.allow(c))
 
     def check_names(self, known: Sequence[str]) -> list[Fault]:
         """A fault for each name that is none of the hyperparameters `known`, by dotted path."""

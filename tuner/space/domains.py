@@ -38,7 +38,7 @@ class Domain(ABC):
     @property
     @abstractmethod
     def size(self) -> int | None:
-        """The number of different values; None where it is not finite."""
+        """The number of different values, a branch being one; None where it is not finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +185,7 @@ class Choice(Domain):
 
     @property
     def size(self) -> int | None:
-        sizes = [space_size(v) if isinstance(v, Mapping) else 1 for v in self.values]
-        return None if None in sizes else sum(s for s in sizes if s is not None)
+        return len(self.values)
 
     def at(self, u: float) -> Value:
         return self.values[self.number_at(u)]
@@ -200,17 +199,6 @@ class Choice(Domain):
 
     def __str__(self) -> str:
         return f"{self.name}({literal(list(self.values))})"
-
-
-def space_size(space: Space) -> int | None:
-    """The number of different configs; None where a domain is continuous."""
-    sizes = [
-        value.size
-        if isinstance(value, Domain)
-        else (space_size(value) if isinstance(value, Mapping) else 1)
-        for value in space.values()
-    ]
-    return None if None in sizes else math.prod(size for size in sizes if size is not None)
 
 
 def literal(value: Value) -> str:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from tuner.space.constraints import Constraints
 from tuner.space.domains import Choice, Domain, Numeric, Space, Value
+from tuner.space.spaces import domains_of
 
 Points = Callable[[str], int]  # dotted path of a domain -> the number of its values
 
@@ -74,12 +74,16 @@ def cell(space: Space, points: Points, index: int) -> dict[str, Any]:
     return _Grid(space, points).cell(index)
 
 
-def allowed_cells(
-    space: Space, points: Points, constraints: Constraints
-) -> Iterator[dict[str, Any]]:
-    """Every config of the grid that `constraints` allow, in order."""
+def cells(space: Space, points: Points) -> Iterator[dict[str, Any]]:
+    """Every config of the grid, in order."""
     grid = _Grid(space, points)
-    return filter(constraints.allow, map(grid.cell, range(grid.cells)))
+    return map(grid.cell, range(grid.cells))
+
+
+def space_size(space: Space) -> int | None:
+    """The number of different configs; None where a domain is continuous."""
+    finite = all(domain.size is not None for _, domain in domains_of(space))
+    return count_cells(space, every_value) if finite else None
 
 
 class _Grid:

@@ -31,6 +31,7 @@ _CALLS: dict[str, tuple[tuple[str, ...], int, Callable[..., Domain]]] = {
 }
 
 _MAX_NAMES = 1000
+MAX_LENGTH = 100_000  # characters of a domain: a choice of some 20,000 numbers
 
 
 def parse_space(raw: Any) -> dict[str, Value]:
@@ -74,6 +75,9 @@ def parse_domain(text: str) -> Domain:
 
     Raises FaultsError for an unknown call, a wrong argument, or bounds that cannot be.
     """
+    if len(text) > MAX_LENGTH:
+        rule = f"is a domain of {len(text):,} characters, must be at most {MAX_LENGTH:,}"
+        raise FaultsError(Fault("", rule, text))
     try:
         parsed = _evaluate(ast.parse(text.strip(), mode="eval").body, text)
     except FaultsError:

@@ -1,4 +1,4 @@
-"""The frozen, validated description of an experiment, and its parts.
+"""The spec of an experiment: its frozen description, checked as a whole.
 
 An `ExperimentSpec` says everything about a run but where Ray is. It is built from Python, from a
 mapping, or from YAML or JSON text, and goes back to each without loss. What can be told without
@@ -13,48 +13,22 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 import yaml
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    JsonValue,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, model_validator
 
 from tuner.errors import Fault, SpecError
 from tuner.places import default_storage, local, url_of
 from tuner.settings_base import MAX_COUNT, FaultsError, Settings, parse
+from tuner.spec.code import CLASSIFIER_BEFORE, IMAGE_CLASSIFIER
 from tuner.spec.schedulers import Scheduler, default_scheduler
 from tuner.spec.sections import Confirms, Objective, Resources, Timeouts, read_logs
 from tuner.spec.strategies import GridSettings, Search, learning_strategies
-from tuner.spec.text import override, read_mapping, read_value, with_strategy
-
-__all__ = [
-    "IMAGE_CLASSIFIER",
-    "Confirms",
-    "ExperimentSpec",
-    "GridSettings",
-    "Objective",
-    "Resources",
-    "Timeouts",
-    "build_spec",
-    "check_name",
-    "override",
-    "read_mapping",
-    "read_value",
-    "with_strategy",
-]
-
-IMAGE_CLASSIFIER = "tuner.classifier.image_classifier:ImageClassifier"
-_CLASSIFIER_BEFORE = "tuner.training.classifier:ImageClassifier"  # in experiments of version 0.1
-
+from tuner.spec.text import read_mapping
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-def check_name(name: str) -> str:
-    """`name`, where it can be an experiment's folder. Raises FaultsError otherwise."""
+def _folder_name(raw: object) -> str:
+    name = str(raw)
     if not _NAME.fullmatch(name) or ".." in name or len(name) > 100:
         rule = "must be letters, digits, '-', '_' and single '.', at most 100, no path"
         raise FaultsError(Fault("", rule, name))
@@ -69,7 +43,7 @@ def _path(text: str) -> str:
 
 def _dotted(raw: object) -> object:
     """`module:name` of a class or function that is given itself."""
-    if raw == _CLASSIFIER_BEFORE:
+    if raw == CLASSIFIER_BEFORE:
         return IMAGE_CLASSIFIER
     if isinstance(raw, str):
         module, _, name = raw.partition(":") if ":" in raw else raw.rpartition(".")
@@ -97,9 +71,11 @@ class ExperimentSpec(Settings):
     experiment, by name or folder, whose finished trials the searcher is given.
     """
 
-    name: Annotated[str, BeforeValidator(lambda raw: check_name(str(raw)))] = "experiment"
+    name: Annotated[str, BeforeValidator(_folder_name)] = "experiment"
     trainable: Annotated[str, BeforeValidator(_dotted)] = IMAGE_CLASSIFIER
-    training: dict[str, JsonValue] = Field(default_factory=dict)
+    training: Annotated[
+        dict[str, JsonValue], BeforeValidator(lambda raw: {} if raw is None else raw)
+    ] = Field(default_factory=dict)
     search: Search
     objective: Objective = Objective()
     scheduler: Scheduler = Field(default_factory=default_scheduler)
@@ -113,11 +89,6 @@ class ExperimentSpec(Settings):
     log: Annotated[tuple[str, ...], BeforeValidator(read_logs)] = ()
     confirms: Confirms | None = None
     warm_start: Annotated[str, AfterValidator(_path)] | None = None
-
-    @field_validator("training", mode="before")
-    @classmethod
-    def _named_constants(cls, raw: object) -> object:
-        return {} if raw is None else raw
 
     @model_validator(mode="after")
     def _ends(self) -> Self:

@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 
 from tuner.errors import Fault, unknown
 from tuner.settings_base import FaultsError, Settings, parse
+from tuner.spec.code import NOT_STANDARD, is_standard
 
 IMPORTING = "importing"  # the validation context in which modules of the user's are imported
 
@@ -55,6 +56,8 @@ class Registry(Generic[S]):
             if name not in (names := self.names()):
                 raise FaultsError(unknown(self.key, self.kind, name, [*names, *self.also]))
             return import_module(f"{self.package}.{name}")
+        if is_standard(name):
+            raise FaultsError(Fault(self.key, NOT_STANDARD, name))
         try:
             module = import_module(name)
         except Exception as error:  # whatever the user's module raises

@@ -8,14 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import (
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    JsonValue,
-    SerializeAsAny,
-    ValidationInfo,
-)
+from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, SerializeAsAny, ValidationInfo
 
 from tuner.settings_base import MAX_COUNT, Settings
 from tuner.spec.registry import Registry
@@ -72,12 +65,7 @@ class UncheckedScheduler(SchedulerSettings):
 
 
 SCHEDULERS = Registry(
-    "scheduler",
-    "tuner.search.schedulers",
-    "",
-    SchedulerSettings,
-    UncheckedScheduler,
-    also=(NONE,),
+    "scheduler", "tuner.search.schedulers", "", SchedulerSettings, UncheckedScheduler, also=(NONE,)
 )
 
 

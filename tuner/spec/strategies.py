@@ -22,8 +22,7 @@ from pydantic import (
 from tuner.errors import Fault, unknown
 from tuner.settings_base import MAX_COUNT, FaultsError, Settings, parse
 from tuner.space.constraints import Constraints
-from tuner.space.domains import space_size
-from tuner.space.grid import MAX_LISTED, Points, allowed_cells, count_cells, every_value
+from tuner.space.grid import MAX_LISTED, Points, cells, count_cells, every_value, space_size
 from tuner.space.parsing import parse_space
 from tuner.space.spaces import domains_of, names_of, space_text
 from tuner.spec.registry import Registry
@@ -78,10 +77,10 @@ class SearchSettings(Settings):
 
     def _count(self, points: Points) -> int:
         """The allowed cells of a grid; all of its cells where it is too large to be listed."""
-        cells = count_cells(self.space, points)
-        if not self.forbid or cells > MAX_LISTED:
-            return cells
-        return sum(1 for _ in allowed_cells(self.space, points, Constraints(self.forbid)))
+        count = count_cells(self.space, points)
+        if not self.forbid or count > MAX_LISTED:
+            return count
+        return sum(map(Constraints(self.forbid).allow, cells(self.space, points)))
 
     def trials(self, num_samples: int | None) -> int | None:
         """How many trials the search gives: None where only the time budget ends it."""
@@ -166,8 +165,8 @@ class GridSettings(SearchSettings):
     def trials(self, num_samples: int | None) -> int:
         """The cells, or configs, times the seeds; at most `num_samples` where that is given."""
         allow = Constraints(self.forbid).allow
-        cells = sum(map(allow, self.configs)) if self.configs else self._count(self.points_of)
-        trials = cells * max(len(self.seeds), 1)
+        count = sum(map(allow, self.configs)) if self.configs else self._count(self.points_of)
+        trials = count * max(len(self.seeds), 1)
         return trials if num_samples is None else min(trials, num_samples)
 
 

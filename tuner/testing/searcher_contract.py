@@ -244,16 +244,14 @@ class LearningSearcherContract(SearcherContract):
 
     def test_takes_back_evaluated_points(self) -> None:
         configs = play(self.make(seed=11), 0, self.trials)
-        losses = [loss_of(config) for config in configs]
-        search = self.make(seed=12, points_to_evaluate=configs, evaluated_rewards=losses)
+        search = self.make(seed=12)
+        search.add_evaluated_point(configs[0], math.nan, error=True)
+        search.add_evaluated_point(configs[1], 3.0, pruned=True, intermediate_values=[5.0, 4.0])
+        for config in configs[2:]:
+            search.add_evaluated_point(config, loss_of(config))
         assert search.suggest("a") not in configs
-        later = self.make(seed=12)
-        later.add_evaluated_point(configs[0], math.nan, error=True)
-        later.add_evaluated_point(configs[1], 3.0, pruned=True, intermediate_values=[5.0, 4.0])
-        later.add_evaluated_points(configs[2:], losses[2:])
-        assert later.suggest("a") not in configs
         with pytest.raises(ValueError, match="lr"):
-            later.add_evaluated_point({**configs[0], "lr": 50.0}, 1.0)
+            search.add_evaluated_point({**configs[0], "lr": 50.0}, 1.0)
 
     def test_what_cannot_work_is_refused(self) -> None:
         with pytest.raises(ValueError, match="space"):
@@ -264,5 +262,3 @@ class LearningSearcherContract(SearcherContract):
             self.make(forbid=["__import__('os')"])
         with pytest.raises(ValueError, match="unknown hyperparameter 'rate'"):
             self.make(forbid=["rate > 1"])
-        with pytest.raises(ValueError, match="evaluated_rewards"):
-            self.make(points_to_evaluate=[{"lr": 0.1}], evaluated_rewards=[1.0, 2.0])

@@ -5,24 +5,43 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tuner.errors import Fault
+from tuner.settings_base import FaultsError
+from tuner.spec.code import NOT_STANDARD, is_standard
 
 _METHODS = ("step", "state_dict", "load_state_dict")
-_FORMS = "(config), or (config, constants, *, device, rank, world_size) to build a Learner"
+_OF_A_LEARNER = "(config, constants, *, device, rank, world_size)"
+_FORMS = f"(config), or {_OF_A_LEARNER} to build a Learner"
 
 
 def load_trainable(path: str) -> Any:
     """The class or function at `path` ("module:name"); importing it runs its module's code.
 
-    Raises whatever the import raises, and AttributeError where the module has no such name.
+    Raises whatever the import raises, AttributeError where the module has no such name, and
+    FaultsError for what Python brings or C implements; a module of Python's is not even imported.
     """
     module, _, name = path.partition(":")
+    if is_standard(module):
+        raise FaultsError(Fault("", NOT_STANDARD, path))
     trainable: Any = importlib.import_module(module)
     for part in name.split("."):
         trainable = getattr(trainable, part)
+    if fault := _foreign(trainable):
+        raise FaultsError(Fault("", fault, path))
     return trainable
+
+
+def _foreign(trainable: Any) -> str | None:
+    """Why no one can have written `trainable` for a search, wherever it was found."""
+    while isinstance(trainable, partial):
+        trainable = trainable.func
+    if inspect.isbuiltin(trainable) or inspect.ismethoddescriptor(trainable):
+        return "must not be a function that is implemented in C"
+    home = getattr(trainable, "__module__", None)
+    return NOT_STANDARD if isinstance(home, str) and is_standard(home) else None
 
 
 def is_learner(trainable: Any) -> bool:
@@ -40,14 +59,19 @@ def trainable_fault(trainable: Any) -> Fault | None:
     if inspect.isclass(trainable):
         missing = [m for m in _METHODS if not callable(getattr(trainable, m, None))]
         lacks = ", ".join(f"{method}()" for method in missing)
-        rule = f"class {trainable.__name__} is no Learner: it lacks {lacks}"
-        return Fault("trainable", rule) if missing else None
+        if missing:
+            rule = f"class {trainable.__name__} is no Learner: it lacks {lacks}"
+            return Fault("trainable", rule)
+        if not _builds(trainable, world_size=1):
+            rule = f"class {trainable.__name__} is no Learner: it must take {_OF_A_LEARNER}"
+            return Fault("trainable", rule, str(_signature(trainable)))
+        return None
     if not callable(trainable):
         rule = "must be a Learner class, a function that builds one, or a function of config"
         return Fault("trainable", rule, trainable)
     if is_learner(trainable) or _accepts(trainable, {}):
         return None
-    return Fault("trainable", f"a function must take {_FORMS}", str(inspect.signature(trainable)))
+    return Fault("trainable", f"a function must take {_FORMS}", str(_signature(trainable)))
 
 
 def takes_split(trainable: Any) -> bool:
@@ -66,8 +90,16 @@ def _builds(trainable: Callable[..., Any], **size: int) -> bool:
 
 
 def _accepts(function: Callable[..., Any], *arguments: Any, **named: Any) -> bool:
+    signature = _signature(function)
     try:
-        inspect.signature(function).bind(*arguments, **named)
+        return signature is not None and bool(signature.bind(*arguments, **named))
     except TypeError:
         return False
-    return True
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    """None where Python cannot tell it."""
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None

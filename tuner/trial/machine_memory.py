@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from tuner import background, ray_compat
+from tuner import background, quotas, ray_compat
 from tuner.trial.failures import Failure
 from tuner.trial.memory import held_bytes
 from tuner.trial.worker_death import write_note
@@ -28,7 +28,6 @@ Memory = Callable[[], tuple[int, int]]  # bytes that are free, bytes in all
 _CHECK_EVERY_S = 0.2
 _RESERVED_SHARE, _MOST_RESERVED = 0.05, 1 << 30  # of the machine's memory, and bytes: stay free
 _GONE_S = 5.0
-_GROUP = Path("/sys/fs/cgroup")
 
 
 def watched(
@@ -42,14 +41,12 @@ def watched(
 
 
 def free_and_all() -> tuple[int, int]:
-    """(bytes that are free, bytes in all), of the machine or of this control group."""
+    """(bytes that are free, bytes in all), of the machine or of what this process may use of it."""
     machine = psutil.virtual_memory()
     free, total = machine.available, machine.total
-    with suppress(OSError, KeyError, ValueError):  # "max" is no number: there is no limit
-        limit = int((_GROUP / "memory.max").read_text())
-        stat = dict(x.split() for x in (_GROUP / "memory.stat").read_text().splitlines())
-        used = int((_GROUP / "memory.current").read_text()) - int(stat["inactive_file"])
-        free, total = min(free, max(0, limit - used)), min(total, limit)
+    if limited := quotas.memory_limit():
+        limit, left = limited
+        free, total = min(free, left), min(total, int(limit.amount))
     return free, total
 
 

@@ -173,7 +173,7 @@ class _Trial(Trainable):
         metrics = {**memory, **metrics}
         saved = save(self._epoch)
         done = self._context.epochs is not None and self._epoch >= self._context.epochs
-        journaled = {"metrics": metrics, "checkpoint": saved._asdict() if saved else None}
+        journaled = {"metrics": metrics, "checkpoint": saved.as_dict() if saved else None}
         return {**metrics, "training_iteration": self._epoch, "done": done, REPORT: journaled}
 
 

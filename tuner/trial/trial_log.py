@@ -43,7 +43,7 @@ class TrialLog:
     def catch_up(self) -> None:
         """Return when what was written so far is in the file."""
         _flush()
-        _catch_up()
+        catch_up()
         self._upload()
 
     def __enter__(self) -> Self:
@@ -76,7 +76,7 @@ class TrialLog:
             os.close(before)
         faulthandler.enable(2)
         os.close(self._pipe)
-        _catch_up()
+        catch_up()
         self._upload()
 
     def _upload(self) -> None:
@@ -117,7 +117,7 @@ def _ask_writer(request: bytes, *fds: int) -> None:
     except (ConnectionError, TimeoutError):
         answer = b""
     if not answer:
-        _writer.cache_clear()
+        leave_writer()
         raise ConnectionError("the process that writes the trials' logs is gone")
 
 
@@ -129,10 +129,15 @@ def _open_in_writer(pipe: int, file: int) -> None:
         _ask_writer(log_writer.OPEN, pipe, file)
 
 
-def _catch_up() -> None:
-    """Return when everything written so far is in its file."""
+def catch_up() -> None:
+    """Return when what this process has written to its trials' logs is in their files."""
     with suppress(ConnectionError):  # it was killed: what it had not written is lost
         _ask_writer(log_writer.CATCH_UP)
+
+
+def leave_writer() -> None:
+    """Let the next log have another writer; this one ends once it has written everything."""
+    _writer.cache_clear()
 
 
 def _stream(fd: int) -> TextIO:

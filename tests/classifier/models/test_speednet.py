@@ -63,11 +63,11 @@ def test_the_logits_are_scaled():
 def test_it_learns_the_whitening_from_the_data_and_keeps_it():
     learner = ImageClassifier({"lr": 0.5}, {**RECIPE, "epochs": 2})
     other = ImageClassifier({"lr": 0.1}, {**RECIPE, "epochs": 2, "seed": 7})
-    learned = learner._model.whitening.weight.clone()
-    assert torch.equal(learned, other._model.whitening.weight)  # of the data alone
+    learned = learner.model.whitening.weight.clone()
+    assert torch.equal(learned, other.model.whitening.weight)  # of the data alone
     assert not torch.equal(learned, Whitening(3).weight)
     learner.step()
-    assert torch.equal(learned, learner._model.whitening.weight)
+    assert torch.equal(learned, learner.model.whitening.weight)
 
 
 def test_the_recipe_learns(monkeypatch):

@@ -9,11 +9,10 @@ from dataclasses import replace
 import pytest
 
 from tuner import ray_compat
-from tuner.cluster.joined import autoscaling
 from tuner.cluster.joined.autoscaling import Room, await_room, has_autoscaler
 from tuner.cluster.joined.nodes import Node
 from tuner.errors import UsageError
-from tuner.spec.experiment import Resources
+from tuner.spec.sections import Resources
 
 SMALL, LARGE = Node("a", "a", 2.0, is_head=True), Node("b", "b", 8.0)
 ASKED = Resources(cpus=4)
@@ -92,7 +91,7 @@ def test_nodes_that_join_are_announced_once_each():
 
 
 def test_an_autoscaler_is_known_by_its_process_or_by_kuberays_command(monkeypatch):
-    monkeypatch.delenv(autoscaling._KUBERAY, raising=False)
+    monkeypatch.delenv("KUBERAY_GEN_RAY_START_CMD", raising=False)
     for argument, known in (("--logs-dir=/x", False), ("--autoscaling-config=/x.yaml", True)):
         code = "import sys; print(flush=True); sys.stdin.read()"
         with subprocess.Popen(
@@ -102,5 +101,5 @@ def test_an_autoscaler_is_known_by_its_process_or_by_kuberays_command(monkeypatc
             assert has_autoscaler() is known
             monitor.stdin.close()
     assert not has_autoscaler()
-    monkeypatch.setenv(autoscaling._KUBERAY, "ray start --head --no-monitor ")
+    monkeypatch.setenv("KUBERAY_GEN_RAY_START_CMD", "ray start --head --no-monitor ")
     assert has_autoscaler()

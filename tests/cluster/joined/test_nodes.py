@@ -19,7 +19,8 @@ from tuner.cluster.joined.nodes import (
     too_large,
     usable,
 )
-from tuner.spec.experiment import Resources, build_spec
+from tuner.spec.experiment import build_spec
+from tuner.spec.sections import Resources
 
 TWO = [Node("a", "10.0.0.1", 4.0, 1.0), Node("b", "10.0.0.2", 4.0)]
 

@@ -65,7 +65,7 @@ def test_a_try_whose_answer_was_lost_is_made_again(store, journal):
 
 
 def test_many_segments_become_few_and_no_byte_is_sent_often(store, journal, monkeypatch):
-    monkeypatch.setattr(segments, "_MOST", 4)
+    monkeypatch.setattr(segments, "MOST", 4)
     create, sent = Objects.create, []
 
     def count(self, name, data):
@@ -83,7 +83,7 @@ def test_many_segments_become_few_and_no_byte_is_sent_often(store, journal, monk
 
 
 def test_what_a_resume_finds_is_sent_once(store, journal, monkeypatch):
-    monkeypatch.setattr(segments, "_MOST", 4)
+    monkeypatch.setattr(segments, "MOST", 4)
     append(journal, b"x" * 1000 + b"\n")
     up = Uploader(store, journal, 2)
     for number in range(20):
@@ -95,7 +95,7 @@ def test_what_a_resume_finds_is_sent_once(store, journal, monkeypatch):
 
 def test_a_reader_that_meets_them_as_they_become_one_reads_again(store, journal, monkeypatch):
     up = Uploader(store, journal, 1)
-    for number in range(segments._MOST):
+    for number in range(segments.MOST):
         append(journal, b"%d\n" % number)
         up.upload()
     append(journal, b"last\n")

@@ -1,7 +1,6 @@
-"""What Ray asks of a scheduler: which trials stop, which come next, and when the search ends."""
+"""What Ray asks of a scheduler: which trials stop, and which come next."""
 
 import inspect
-import os
 import pickle
 from types import SimpleNamespace
 
@@ -15,7 +14,7 @@ from tuner.record.events import RESULT
 from tuner.record.history import History
 from tuner.record.journal import read
 from tuner.search.resuming import restored
-from tuner.search.schedulers._stopping import InOrder, StopAll
+from tuner.search.schedulers._stopping import InOrder
 from tuner.search.schedulers.asha import AshaSettings, Brackets
 from tuner.spec.sections import Objective
 
@@ -111,19 +110,6 @@ def test_it_pickles():
     asha = SETTINGS.build(Objective(metric="m"))
     report(asha, "00000", 1, 0.5)
     assert report(pickle.loads(pickle.dumps(asha)), "00001", 1, 0.9) == TrialScheduler.STOP
-
-
-def test_what_stop_all_looks_at_need_not_pickle():
-    with open(os.devnull) as stream:
-        pickle.dumps(StopAll(lambda: stream.closed))
-
-
-def test_stop_all_ends_all_trials_or_none():
-    over = False
-    stopper = StopAll(lambda: over)
-    assert (stopper("x", {}), stopper.stop_all()) == (False, False)
-    over = True
-    assert (stopper("x", {}), stopper.stop_all()) == (False, True)
 
 
 @pytest.mark.parametrize("make", [InOrder, lambda: AshaSettings().build(Objective())])

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from tuner.search.searchers import _bayesopt as bayesopt
-from tuner.search.searchers._bayesopt import BayesOpt, informative_epochs
+from tuner.search.searchers._bayesopt import BayesOpt, at_most, informative_epochs, maximise
 from tuner.search.searchers._learning import LearningSearch
 from tuner.testing.searcher_contract import SPACE, LearningSearcherContract, play
 
@@ -21,13 +20,12 @@ class TestBayesOpt(LearningSearcherContract):
 
 def test_small_matrices_are_not_shared_out_over_threads(monkeypatch: Any) -> None:
     found: list[int] = []
-    maximise = bayesopt.maximise
 
     def watched(*args: Any) -> Any:
         found.extend(p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas")
         return maximise(*args)
 
-    monkeypatch.setattr(bayesopt, "maximise", watched)
+    monkeypatch.setattr("tuner.search.searchers._bayesopt.maximise", watched)
     with threadpool_limits(2, user_api="blas"):
         play(TestBayesOpt().make(seed=0), 0, 9)
         after = [p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"]
@@ -37,12 +35,12 @@ def test_small_matrices_are_not_shared_out_over_threads(monkeypatch: Any) -> Non
 
 def test_of_too_many_reports_the_best_and_a_spread_of_the_rest_are_kept() -> None:
     losses = [float(i) for i in range(1000)][::-1]
-    kept = bayesopt._at_most(losses, losses)
+    kept = at_most(losses, losses)
     assert len(kept) == 400
     assert sorted(kept)[:200] == [float(i) for i in range(200)]
     assert max(kept) == 999.0
     assert max(np.diff(sorted(kept))) <= 5
-    assert bayesopt._at_most(losses[:400], losses[:400]) == losses[:400]
+    assert at_most(losses[:400], losses[:400]) == losses[:400]
 
 
 def test_a_long_search_goes_on() -> None:

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from ray.tune.search import Searcher
 
-from tuner.search.searchers._learning import LearningSearch
+from tuner.search.searchers._learning import LearningSearch, sobol_point
 from tuner.search.searchers._observations import ModelInput
 from tuner.space.encoding import Array, Encoding
+from tuner.space.parsing import parse_space
 
 SPACE = {"x": "uniform(0, 1)"}
 
@@ -136,3 +137,24 @@ def test_an_empty_space_is_none() -> None:
     with pytest.raises(ValueError, match="space: must be given"):
         middle({}).suggest("a")
     assert not middle().set_search_properties("loss", "min", SPACE)
+
+
+def test_sobol_points_are_spread_and_are_the_seeds_own() -> None:
+    line = Encoding(parse_space(SPACE))
+    eighths = {int(8 * sobol_point(line, 0, number)[0]) for number in range(8)}
+    assert eighths == set(range(8))
+    assert len({sobol_point(line, seed, 0)[0] for seed in range(3)}) == 3
+
+
+def test_what_the_model_proposes_is_passed_over_where_it_is_forbidden() -> None:
+    search = middle({"x": "choice([1, 2, 3])"}, startup=0, forbid=["x == 2"])
+    assert sorted(search.suggest(trial_id)["x"] for trial_id in "ab") == [1, 3]
+    assert {search.origin(trial_id) for trial_id in "ab"} == {"random"}
+    assert search.suggest("c") == Searcher.FINISHED
+
+
+def test_what_is_allowed_and_cannot_be_found_is_a_fault_of_the_rules() -> None:
+    with pytest.raises(
+        ValueError, match="forbid: leaves nothing that 1000 random draws could find"
+    ):
+        middle(forbid=["x >= 0"]).suggest("a")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tuner import streams
 from tuner.errors import DataError
 from tuner.record.files import replace_file
 
@@ -104,10 +106,9 @@ class Archive:
     def _downloaded(self) -> Iterator[bytes]:
         from urllib.request import urlopen
 
-        from rich.console import Console
         from rich.progress import Progress
 
-        console = Console(stderr=True)
+        console = streams.console(sys.stderr)
         bar = Progress(
             *Progress.get_default_columns(), console=console, disable=not console.is_terminal
         )

@@ -14,7 +14,7 @@ import psutil
 from tuner import ray_compat
 from tuner.cluster.joined.nodes import Node, capacity, how_soon, too_large, usable
 from tuner.errors import UsageError
-from tuner.spec.experiment import Resources
+from tuner.spec.sections import Resources
 from tuner.wording import duration
 
 PATIENCE_S = 600.0  # with a cluster that autoscales, where the user gives no other

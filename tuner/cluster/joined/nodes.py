@@ -16,7 +16,8 @@ from typing import Any
 from tuner import ray_compat
 from tuner.planning.plan import fit
 from tuner.planning.validation import Machine
-from tuner.spec.experiment import ExperimentSpec, Resources
+from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.sections import Resources
 from tuner.wording import amount_of, duration
 
 
@@ -128,7 +129,7 @@ def plan_on(spec: ExperimentSpec, nodes: Sequence[Node]) -> dict[str, Any]:
 
 def too_large(resources: Resources, nodes: Iterable[Node]) -> str:
     """Why not one trial of `resources` fits, in words, with what the cluster has."""
-    each = _amounts(resources.cpus, resources.gpus)
+    each = amounts(resources.cpus, resources.gpus)
     if resources.ranks > 1:
         each = f"{resources.ranks_text} of {each} each"
     return f"a trial reserves {each}, and the cluster has {inventory(nodes)}"
@@ -139,11 +140,12 @@ def inventory(nodes: Iterable[Node]) -> str:
     kinds: dict[str, int] = {}
     for node in nodes:
         if node.cpus or node.gpus:  # else it is only there for its driver
-            has = _amounts(node.cpus, node.gpus)
+            has = amounts(node.cpus, node.gpus)
             kinds[has] = kinds.get(has, 0) + 1
     counted = (f"{amount_of(count, 'node')} of {has}" for has, count in kinds.items())
     return ", ".join(counted) or "no node that offers CPUs"
 
 
-def _amounts(cpus: float, gpus: float) -> str:
+def amounts(cpus: float, gpus: float) -> str:
+    """CPUs and, if there are any, GPUs in words."""
     return amount_of(cpus, "CPU") + (f" and {amount_of(gpus, 'GPU')}" if gpus else "")

@@ -27,7 +27,7 @@ _FOLDER = "journal"
 _NAME = re.compile(r"journal/(\d{6,12})-(\d{12,18})-(\d{12,18})\.jsonl")
 # Segments of a level that are merged into one of the next. With one a second, each byte is sent at
 # most twice in the first hour, and three times in the first three days
-_MOST = 64
+MOST = 64
 _READERS = 8  # segments that are read at a time
 _TRIES = 5  # to read segments while a driver merges them
 
@@ -149,7 +149,7 @@ class Uploader:
     def _merge(self) -> None:
         """Replace the segments of a level by one of the next, wherever there are enough."""
         for level, small in enumerate(self._levels):
-            if len(small) < _MOST:
+            if len(small) < MOST:
                 return
             start = small[0].start
             large = self._create(self._read(start, small[-1].end), start=start)

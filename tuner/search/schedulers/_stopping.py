@@ -1,11 +1,10 @@
-"""What schedulers are made of: trials in their order, a rule that stops them, the search's end."""
+"""What schedulers are made of: trials in their order, and a rule that stops them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
-from ray.tune import Stopper
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
@@ -74,20 +73,3 @@ class StoppingScheduler(InOrder):
         trial_id = str(trial.config["trial_id"])
         goes_on = self.record(trial_id, int(result["training_iteration"]), result)
         return str(TrialScheduler.CONTINUE if goes_on else TrialScheduler.STOP)
-
-
-class StopAll(Stopper):
-    """Ends every trial as soon as `is_over()`; never a single one."""
-
-    def __init__(self, is_over: Callable[[], bool]) -> None:
-        self._is_over = is_over
-
-    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        return False
-
-    def stop_all(self) -> bool:
-        return self._is_over()
-
-    def __reduce__(self) -> tuple[type[StopAll], tuple[Callable[[], bool]]]:
-        # Ray pickles it into snapshots that nobody reads, and what `is_over` holds does not pickle
-        return StopAll, (bool,)

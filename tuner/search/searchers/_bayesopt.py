@@ -102,7 +102,7 @@ class BayesOpt:
             for row, curve in enumerate(data.curves)
             for epoch in informative_epochs(curve)
         ]
-        reports = _at_most([data.curves[row][epoch] for row, epoch in reports], reports)
+        reports = at_most([data.curves[row][epoch] for row, epoch in reports], reports)
         y_N = targets(np.array([data.curves[row][epoch] for row, epoch in reports]))
         x_NF = features(data.u_ND)[[row for row, _ in reports]]
         failed_MF = features(data.failed_ND)
@@ -148,7 +148,7 @@ def _aged(x_MF: Array, age_M: Array) -> Array:
     return np.concatenate([x_MF, age_M[:, None]], axis=1)
 
 
-def _at_most(losses: Sequence[float], reports: list[T]) -> list[T]:
+def at_most(losses: Sequence[float], reports: list[T]) -> list[T]:
     """All reports, or of too many the best, and as many that are spread over the rest."""
     if len(reports) <= _MAX_REPORTS:
         return reports

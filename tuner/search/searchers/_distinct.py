@@ -9,8 +9,7 @@ import numpy as np
 
 from tuner.errors import Fault, SpecError
 from tuner.space.constraints import Constraints
-from tuner.space.domains import space_size
-from tuner.space.grid import MAX_LISTED, allowed_cells, every_value
+from tuner.space.grid import MAX_LISTED, cells, every_value, space_size
 from tuner.space.spaces import config_at, config_key
 from tuner.spec.strategies import SearchSettings
 
@@ -64,11 +63,8 @@ class DistinctConfigs:
 
     def _draw_new(self, number: int, draws: int) -> dict[str, Any] | None:
         """The first of so many draws that is allowed and was not drawn before."""
-        for attempt in range(draws):
-            config = self._draw(number, attempt)
-            if config_key(config) not in self._keys and self._constraints.allow(config):
-                return config
-        return None
+        drawn = (self._draw(number, attempt) for attempt in range(draws))
+        return next(self._constraints.untried(drawn, self._keys), None)
 
     def _draw(self, number: int, attempt: int) -> dict[str, Any]:
         if self._first and not attempt:
@@ -77,8 +73,7 @@ class DistinctConfigs:
         return config_at(self._space, lambda _: rng.random())
 
     def _list_left(self, number: int) -> list[dict[str, Any]]:
-        allowed = allowed_cells(self._space, every_value, self._constraints)
-        left = [config for config in allowed if config_key(config) not in self._keys]
+        left = list(self._constraints.untried(cells(self._space, every_value), self._keys))
         order = np.random.default_rng((self._seed, number)).permutation(len(left))
         return [left[i] for i in order]
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from ray.tune.search import Searcher
+from scipy.stats import qmc
 
 from tuner.errors import Fault, SpecError
 from tuner.search.searchers._observations import (
@@ -25,16 +26,17 @@ from tuner.search.searchers._observations import (
     Observations,
     model_input,
 )
-from tuner.search.searchers._sampling import random_config, sobol_point, untried_config
 from tuner.settings_base import FaultsError
 from tuner.space.constraints import Constraints
 from tuner.space.domains import Value
 from tuner.space.encoding import Array, Encoding
+from tuner.space.grid import MAX_LISTED, cells, every_value, space_size
 from tuner.space.parsing import parse_space
-from tuner.space.spaces import config_key, names_of, space_text
+from tuner.space.spaces import names_of, space_text
 from tuner.spec.sections import Objective
 
 _FORMAT = 1
+_DRAWS = 1000  # that may be forbidden or tried before the configs that are left are listed
 
 
 class Model(Protocol):
@@ -48,12 +50,6 @@ class Model(Protocol):
 
 class StatefulSearcher(Searcher):
     """A searcher whose state is JSON values."""
-
-    def get_state(self) -> dict[str, Any]:
-        raise NotImplementedError
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        raise NotImplementedError
 
     def save(self, checkpoint_path: str) -> None:
         """Write the state to a file, as JSON."""
@@ -71,10 +67,9 @@ class LearningSearch(StatefulSearcher):
 
     space: name -> domain, as Ray's or hyperopt's objects, as text or as ours; else
     `set_search_properties` gives it. seed: None draws one. points_to_evaluate: configs to begin
-    with; what they leave out is sampled. evaluated_rewards: their values where these are known, so
-    that they are not run. max_t: epochs of a whole trial; else the most that any trial has
-    reported. forbid: expressions that no config may fulfil. startup: trials that must have
-    reported before the model is asked; until then points come from a Sobol sequence. Raises
+    with; what they leave out is sampled. max_t: epochs of a whole trial; else the most that any
+    trial has reported. forbid: expressions that no config may fulfil. startup: trials that must
+    have reported before the model is asked; until then points come from a Sobol sequence. Raises
     SpecError for what cannot work.
     """
 
@@ -86,10 +81,8 @@ class LearningSearch(StatefulSearcher):
         mode: Literal["min", "max"] | None = None,
         seed: int | None = None,
         points_to_evaluate: Sequence[Mapping[str, Value]] | None = None,
-        evaluated_rewards: Sequence[float] | None = None,
-        time_attr: str = "training_iteration",
-        max_t: int | None = None,
         *,
+        max_t: int | None = None,
         forbid: Sequence[str] = (),
         startup: int = 10,
     ) -> None:
@@ -98,15 +91,10 @@ class LearningSearch(StatefulSearcher):
         super().__init__(metric, mode)
         self.seed = int.from_bytes(os.urandom(4), "little") if seed is None else int(seed)
         self._model = model
-        self._time_attr = time_attr
         self._max_t = max_t
         self._startup = startup
         self._observations = Observations()
         self._points = [dict(point) for point in points_to_evaluate or ()]
-        self._rewards = None if evaluated_rewards is None else list(evaluated_rewards)
-        if self._rewards is not None and len(self._rewards) != len(self._points):
-            rule = f"must be as many as points_to_evaluate, {len(self._points)}"
-            raise _refused([Fault("evaluated_rewards", rule, len(self._rewards))])
         with _refusing("forbid"):
             self._constraints = Constraints(forbid)
         self._encoding: Encoding | None = None
@@ -145,7 +133,7 @@ class LearningSearch(StatefulSearcher):
         """Record the value of one epoch; a report of no trial that runs changes nothing."""
         trial = self._observations.running(trial_id)
         if trial is not None and self._metric is not None and self._metric in result:
-            trial.report(result[self._metric], result.get(self._time_attr))
+            trial.report(result[self._metric], result.get("training_iteration"))
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
@@ -183,13 +171,6 @@ class LearningSearch(StatefulSearcher):
         trial.end(error=error)
         self._observations.warm.append(trial)
 
-    def add_evaluated_points(
-        self, points: Sequence[Mapping[str, Value]], values: Sequence[float]
-    ) -> None:
-        """Learn from whole trials of another run."""
-        for point, value in zip(points, values, strict=True):
-            self.add_evaluated_point(point, value)
-
     def take_trial(self, trial_id: str, config: Mapping[str, Value]) -> None:
         """Know of a trial that runs and was suggested elsewhere, as before a resume."""
         config = self._checked(config, "config")
@@ -209,7 +190,6 @@ class LearningSearch(StatefulSearcher):
             "mode": self._mode,
             "seed": self.seed,
             "points": self._points,
-            "rewards": self._rewards,
             **self._observations.state(),
         }
 
@@ -218,10 +198,9 @@ class LearningSearch(StatefulSearcher):
         if not isinstance(state, Mapping) or state.get("format") != _FORMAT:
             raise ValueError(f"{type(self).__name__}: not a state of format {_FORMAT}")
         self._metric, self._mode, self.seed = state["metric"], state["mode"], state["seed"]
-        self._points, self._rewards = state["points"], None  # whose values are among the warm ones
+        self._points = state["points"]
         if state["space"] is not None:
             self._set_space(state["space"])
-        self._rewards = state["rewards"]
         self._observations = Observations.of_state(state)
 
     # The rest
@@ -230,22 +209,35 @@ class LearningSearch(StatefulSearcher):
         """A config and its origin; None where none is left."""
         assert self._encoding is not None
         tried = self._observations.tried()
-        for config in self._initial:
-            if config_key(config) not in tried:
-                return config, "initial"
+        for config in self._constraints.untried(self._initial, tried):
+            return config, "initial"
         objective = Objective.model_validate({"metric": self._metric, "mode": self._mode})
         data = model_input(self._observations, self._encoding, objective, self._max_t)
         if len(data.curves) >= self._startup:
             points, origin = self._model.propose(data, self._encoding, rng), self._model_origin()
         else:
             points, origin = iter([sobol_point(self._encoding, self.seed, number)]), "random"
-        for u_D in points:
-            untried = untried_config(u_D, self._encoding, self._constraints, tried)
-            if untried is not None:
-                return untried, origin
-        with _refusing():
-            drawn = random_config(self._encoding, self._constraints, tried, rng)
+        for config in self._constraints.untried(map(self._encoding.decode, points), tried):
+            return config, origin
+        drawn = self._random(self._encoding, tried, rng)
         return None if drawn is None else (drawn, "random")
+
+    def _random(
+        self, encoding: Encoding, tried: Set[str], rng: np.random.Generator
+    ) -> dict[str, Value] | None:
+        """An untried config drawn at random; None where none is left.
+
+        Raises SpecError where what is allowed is too little to be found.
+        """
+        draws = (encoding.decode(rng.random(len(encoding))) for _ in range(_DRAWS))
+        for config in self._constraints.untried(draws, tried):
+            return config
+        size = space_size(encoding.space)
+        if size is None or size > MAX_LISTED:
+            rule = f"leaves nothing that {_DRAWS} random draws could find"
+            raise _refused([Fault("forbid", rule)])
+        left = list(self._constraints.untried(cells(encoding.space, every_value), tried))
+        return left[int(rng.integers(len(left)))] if left else None
 
     def _model_origin(self) -> str:
         """model; or warm, where without the trials of another run it were not asked yet."""
@@ -265,14 +257,8 @@ class LearningSearch(StatefulSearcher):
         for index, point in enumerate(self._points):
             with _refusing(f"points_to_evaluate.{index}"):
                 config = encoding.complete(point, sobol_point(encoding, self.seed, index))
-            if self._rewards is None:
-                if self._constraints.allow(config):
-                    self._initial.append(config)
-            else:
-                trial = Observation(config, "warm")
-                trial.add(self._rewards[index])
-                trial.end()
-                self._observations.warm.append(trial)
+            if self._constraints.allow(config):
+                self._initial.append(config)
 
     def _checked(self, config: Mapping[str, Value], name: str) -> dict[str, Value]:
         """A copy of `config`, where it is of the space."""
@@ -289,9 +275,19 @@ class LearningSearch(StatefulSearcher):
             raise _refused([Fault(name, rule) for name in missing])
 
 
+def sobol_point(encoding: Encoding, seed: int, number: int) -> Array:
+    """Point `number` of the seed's own Sobol sequence."""
+    if len(encoding) == 0:
+        return np.empty(0)
+    sequence = qmc.Sobol(len(encoding), rng=np.random.default_rng((seed, 0)))
+    if number:  # it cannot go forward by nothing
+        sequence.fast_forward(number)
+    return np.asarray(sequence.random(1)[0])
+
+
 @contextmanager
-def _refusing(name: str = "") -> Iterator[None]:
-    """Turn what is wrong with a value into a SpecError, about the argument `name` where given."""
+def _refusing(name: str) -> Iterator[None]:
+    """Turn what is wrong with a value into a SpecError about the argument `name`."""
     try:
         yield
     except FaultsError as error:

@@ -56,8 +56,7 @@ class BOHB:
     After Falkner, Klein and Hutter, "BOHB: Robust and Efficient Hyperparameter Optimization at
     Scale" (2018), to be used under asynchronous Hyperband. There the model is that of the highest
     rung with enough trials, which are few; here every trial counts, by the loss that it is expected
-    to reach. random_share: suggestions that are drawn at random, so that the search cannot be
-    misled for ever. candidates: draws that are compared.
+    to reach. random_share: see `BOHBSettings`; it keeps the search from being misled for ever.
     """
 
     random_share: float

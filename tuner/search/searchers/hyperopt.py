@@ -59,9 +59,8 @@ class TPE:
 
     Once trials are stopped early, most losses are expectations, too little to estimate widths from:
     these then follow from the number of trials, and candidates are drawn from wider kernels, as in
-    BOHB. Trials that failed, or run and have reported nothing, count among the others.
-    gamma: the share of trials that are the good ones, of which there are at most 25. candidates:
-    draws that are compared.
+    BOHB. Trials that failed, or run and have reported nothing, count among the others. gamma and
+    candidates: see `HyperOptSettings`.
     """
 
     gamma: float

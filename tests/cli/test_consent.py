@@ -1,0 +1,155 @@
+"""Code that a spec from elsewhere names: it is told before it is imported, and asked about."""
+
+import io
+import sys
+
+import click
+import pytest
+from commands import GOOD, call, text_of
+from synthetic import Writer, make_folder
+
+from tuner.cli.consent import admit_results
+from tuner.cli.validate import resolve
+from tuner.results.results import Results
+from tuner.spec.code import IMAGE_CLASSIFIER
+
+CODE = "def train(config):\n    pass\n"
+
+
+@pytest.fixture
+def elsewhere(tmp_path_factory):
+    """A folder with a module and a spec that names it."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    (folder / "their_code.py").write_text(CODE)
+    spec = {key: value for key, value in GOOD.items() if key != "training"}
+    text_of(folder / "theirs.yaml", {**spec, "trainable": "their_code:train"})
+    yield folder
+    for name in ("their_code", "own_code", "mine"):
+        sys.modules.pop(name, None)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def answered(monkeypatch):
+    """Lets the user sit at a terminal and give this answer; returns what was asked."""
+    asked = []
+
+    def confirm(text, **options):
+        asked.append(text)
+        if not answer:
+            raise click.Abort
+
+    answer = True
+
+    def give(yes):
+        nonlocal answer
+        answer = yes
+        return asked
+
+    monkeypatch.setattr(click, "confirm", confirm)
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    return give
+
+
+def experiment(here, trainable):
+    folder = make_folder(here / "results" / "x", trainable=trainable, training={})
+    Writer(folder).end()
+    return Results(folder)
+
+
+def validate(*arguments):
+    """What `tuner validate` resolves, with stdin as it is: CliRunner has one of its own."""
+    numbers = ("num_samples", "max_concurrent", "time_budget", "seed", "cpus", "gpus", "workers")
+    names = ("name", "warm_start", "storage", "data_dir", "log", "strategy")
+    flags = dict.fromkeys((*numbers, *names))
+    name, *assignments = arguments
+    return resolve(name, tuple(assignments), "local", flags, yes=False)
+
+
+def test_what_a_file_from_elsewhere_runs_is_told_and_without_a_terminal_not_asked(elsewhere):
+    done = call("validate", elsewhere / "theirs.yaml")
+    assert done.exception is None
+    file = elsewhere / "their_code.py"
+    told = f"importing their_code:train ({file}), which {elsewhere / 'theirs.yaml'} names"
+    assert done.stderr.splitlines() == [told]
+
+
+def test_at_a_terminal_it_is_asked_before_it_is_imported(elsewhere, answered, monkeypatch):
+    asked = answered(False)
+    with pytest.raises(click.Abort):
+        validate(str(elsewhere / "theirs.yaml"))
+    assert asked == ["run their_code:train, from outside this folder?"]
+    assert "their_code" not in sys.modules
+    answered(True)
+    assert validate(str(elsewhere / "theirs.yaml"))
+    assert "their_code" in sys.modules
+
+
+def test_what_the_user_names_is_neither_told_nor_asked(elsewhere, answered, monkeypatch, capsys):
+    asked = answered(False)
+    monkeypatch.syspath_prepend(str(elsewhere))
+    (elsewhere / "mine.py").write_text(
+        "import json, pathlib\n"
+        "def experiment():\n"
+        "    return json.loads((pathlib.Path(__file__).parent / 'theirs.yaml').read_text())\n"
+    )
+    assert validate("mine:experiment")
+    assert validate(str(elsewhere / "mine.py"))
+    text_of("own.yaml", {key: value for key, value in GOOD.items() if key != "training"})
+    assert validate("own.yaml", "trainable=their_code:train")
+    assert (asked, capsys.readouterr().err) == ([], "")
+
+
+def test_code_of_the_working_directory_is_told_and_not_asked(here, answered, monkeypatch, capsys):
+    asked = answered(False)
+    (here / "own_code.py").write_text(CODE)
+    spec = {key: value for key, value in GOOD.items() if key != "training"}
+    text_of("own.yaml", {**spec, "trainable": "own_code:train"})
+    assert validate("own.yaml")
+    assert "importing own_code:train (" in capsys.readouterr().err
+    admit_results(experiment(here, "own_code:train"), yes=False)
+    assert asked == []
+
+
+def test_code_inside_of_the_experiments_folder_is_asked(here, answered, monkeypatch):
+    asked = answered(False)
+    results = experiment(here, "results.x.their_code:train")
+    (results.folder / "their_code.py").write_text(CODE)
+    with pytest.raises(click.Abort):
+        admit_results(results, yes=False)
+    assert asked == ["run results.x.their_code:train, from outside this folder?"]
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"search": {"strategy": "ray.x", "space": {"lr": "uniform(0, 1)"}}},
+        {"scheduler": {"name": "ray.y", "max_t": 9}},
+    ],
+)
+def test_an_installed_searcher_or_scheduler_is_asked_on_a_resume_alone(here, answered, named):
+    asked = answered(False)
+    ships = {"trainable": IMAGE_CLASSIFIER, "training": {}}
+    folder = make_folder(here / "results" / "x", **ships, **named)
+    Writer(folder).end()
+    admit_results(Results(folder), yes=False, trains_only=True)
+    admit_results(Results(folder), yes=True)
+    assert asked == []
+    with pytest.raises(click.Abort):
+        admit_results(Results(folder), yes=False)
+
+
+def test_what_a_foreign_spec_reaches_out_to_is_announced(here, capsys):
+    training = {"data_dir": "/\x1bx"}
+    folder = make_folder(here / "x", trainable="their:L", log=["wandb"], training=training)
+    Writer(folder).end()
+    admit_results(Results(folder), yes=False)
+    imports, logs, data = capsys.readouterr().err.splitlines()
+    assert imports == "importing their:L (not found), which x names"
+    assert logs.startswith("using log ")
+    assert "wandb" in logs
+    assert data == "using training.data_dir / x, which x names"

@@ -1,0 +1,43 @@
+"""Processes that begin with nothing but what they import, and that they have imported already.
+
+They are forked from one that does nothing else, so that torch is imported once for all of them.
+"""
+
+import io
+import multiprocessing
+from contextlib import redirect_stdout
+
+import torch
+
+METHOD = "forkserver"
+_IMPORTED = (
+    *("torch._dynamo", "tuner.classifier.image_classifier", "tuner.classifier.pipeline"),
+    *("hypothesis", "pytest", "tuner.trial.memory"),
+)
+
+
+def prepare():
+    """Let the first process of `METHOD` import what most of them need."""
+    multiprocessing.set_forkserver_preload([*_IMPORTED])
+
+
+def said_by(work, *arguments):
+    """What `work`, a function of a module, prints in a process of its own."""
+    prepare()
+    context = multiprocessing.get_context(METHOD)
+    answer, end = context.Pipe(duplex=False)
+    process = context.Process(target=_say, args=(end, work, *arguments))
+    process.start()
+    end.close()
+    try:
+        return answer.recv()
+    finally:
+        process.join()
+        assert process.exitcode == 0
+
+
+def _say(end, work, *arguments):
+    torch.set_num_threads(1)  # other work shares the cores
+    with redirect_stdout(io.StringIO()) as said:
+        work(*arguments)
+    end.send(said.getvalue())

@@ -1,0 +1,88 @@
+"""What `python -m benchmarks.house` counts."""
+
+import ast
+
+from benchmarks import house
+
+SOURCE = '''"""A module.
+
+Its docstring has three lines."""
+
+from os import (
+    path,
+)
+
+# a comment
+
+
+def longer(x):
+    """Say."""
+    def inner():
+        return 1  # code
+    return x
+'''
+
+
+def count(source, counted):
+    found = counted(ast.parse(source))
+    return found if isinstance(found, int) else list(found)
+
+
+def test_each_line_is_of_one_kind():
+    kinds = {"code": 4, "blank": 4, "docstring": 4, "comment": 1, "import": 3}
+    assert house.lines_by_kind(SOURCE) == kinds
+    assert sum(kinds.values()) == len(SOURCE.splitlines())
+
+
+def test_functions_are_measured_from_their_def():
+    assert house.function_lengths(SOURCE) == [5, 2]
+
+
+def test_tests_are_functions_and_methods():
+    assert (
+        count("def test_a(): 0\nclass T:\n  def test_b(self): 0\ndef other(): 0", house.tests) == 2
+    )
+
+
+def test_mocks_are_what_replaces():
+    replacing = (
+        *("monkeypatch.setattr(a, 'b', 1)", "patch.setitem(d, 'k', 1)", "mocker.spy(a, 'b')"),
+        *("patch('a.b')", "mock.patch.object(a, 'b')", "m.delattr(a, 'b')"),
+    )
+    assert [count(source, house.mocks) for source in replacing] == [1] * 6
+    assert count("monkeypatch.setenv('A', 'b'); monkeypatch.chdir(a); dispatch()", house.mocks) == 0
+
+
+def test_private_is_what_is_anothers():
+    own = "self._a; cls._b; super()._c; x.__d__; x.e; from f import __version__"
+    assert count(own, house.private_uses) == []
+    others = "from f import _g; a.b._c._d"
+    assert count(others, house.private_uses) == ["f._g", "a.b._c._d", "a.b._c"]
+    modules = "from tuner.a._b import c; from tuner.a import _b; from other._a import b"
+    assert count(modules, house.private_modules) == 1
+
+
+def test_all_units_of_a_knot_are_in_cycles():
+    graph = {"a": {"b"}, "b": {"a", "c"}, "c": {"b"}, "d": {"a"}, "e": set()}
+    assert house.units_in_cycles(graph) == 3
+
+
+def test_imports_run_up_by_the_table():
+    down = {"cli": {"spec"}, "spec": {"space"}, "space": {"errors"}, "errors": set()}
+    assert house.imports_up(down) == 0
+    assert house.imports_up({**down, "errors": {"space"}, "space": {"spec", "cli"}}) == 3
+    assert house.imports_up({**down, "flat": {"errors"}}) == "-"
+
+
+def test_a_checkout_is_counted(tmp_path):
+    for name, text in {
+        "tuner/one.py": SOURCE,
+        "tuner/two.py": "from tuner import one\nimport tuner.one\n",
+        "tests/test_x.py": "from tuner.one import _x\n\ndef test_x(): assert _x._y\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert house.units(tmp_path) == {"one": set(), "two": {"one"}}
+    rows = house.figures(tmp_path)
+    assert (rows["lines"], rows["modules"], rows["functions"], rows["tests"]) == (18, 2, 2, 1)
+    assert rows["others' private attributes in tests"] == 2

@@ -1,0 +1,158 @@
+"""How many CPUs and how much memory this process may use: what its control groups leave it.
+
+A container, a Kubernetes pod, a systemd slice and a Slurm step are control groups, one within
+another (man 7 cgroups). Each may be limited, and of all groups from a process's own up to the root
+the tightest limit counts; what lies above those that a container is shown cannot be read. Every
+function takes the `root` of the file tree, so that tests can play one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from tuner.wording import amount_of
+
+ROOT = Path("/")
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What a control group may use at most, in CPUs or in bytes, and the file that says so."""
+
+    amount: float
+    file: Path
+
+
+def usable_cpus(root: Path = ROOT) -> int:
+    """How many CPUs this process may keep busy: those it may run on, and no more than its quota.
+
+    Of a quota of 1.5 CPUs one counts, for Ray knows only whole ones and the driver needs some, too.
+    Of less than one CPU, one.
+    """
+    quota = cpu_limit(root)
+    return max(1, int(quota.amount)) if quota else _allowed_cpus()
+
+
+def cpus_in_words(root: Path = ROOT) -> str:
+    """How many CPUs may be used, of how many, and why there are no more if that is the quota."""
+    quota = cpu_limit(root)
+    text = f"{usable_cpus(root)} of {os.cpu_count()} may be used"
+    return f"{text}: {quota.file} gives {amount_of(quota.amount, 'CPU')}" if quota else text
+
+
+def cpu_limit(root: Path = ROOT) -> Limit | None:
+    """The tightest quota of CPUs, which may be fractional.
+
+    None: there is none, or it has room for all the CPUs that this process may run on.
+    """
+    quota = _tightest(limit for group in _groups("cpu", root) for limit in _cpu_limits(group))
+    return quota if quota and quota.amount < _allowed_cpus() else None
+
+
+def _allowed_cpus() -> int:
+    """How many CPUs this process may run on: of a cpuset, of taskset, or all."""
+    return len(os.sched_getaffinity(0))
+
+
+def memory_limit(root: Path = ROOT) -> tuple[Limit, int] | None:
+    """The tightest limit of memory, and the bytes left below that which is reached first.
+
+    None: there is none.
+    """
+    limits = [each for group in _groups("memory", root) for each in _memory_limits(group)]
+    if tightest := _tightest(limit for limit, _ in limits):
+        return tightest, min(max(0, int(limit.amount) - used) for limit, used in limits)
+    return None
+
+
+def _tightest(limits: Iterable[Limit]) -> Limit | None:
+    return min(limits, key=lambda limit: limit.amount, default=None)
+
+
+# --- what a group's files say, of version 2 and of version 1
+
+
+def _cpu_limits(group: Path) -> Iterator[Limit]:
+    match _text(group / "cpu.max").split():
+        case [quota, period] if quota != "max":
+            yield Limit(int(quota) / int(period), group / "cpu.max")
+    file = group / "cpu.cfs_quota_us"
+    match _text(file).split(), _text(group / "cpu.cfs_period_us").split():
+        case [quota], [period] if int(quota) > 0:  # -1: it has none
+            yield Limit(int(quota) / int(period), file)
+
+
+def _memory_limits(group: Path) -> Iterator[tuple[Limit, int]]:
+    """Each limit, and how much of it is in use: without the files that can be read again.
+
+    memory.high counts as memory.max does: who exceeds it is not ended, but slowed down until its
+    trials time out.
+    """
+    stat = dict(re.findall(r"^(\w+) (\d+)$", _text(group / "memory.stat"), re.MULTILINE))
+    for names, usage, reclaimable in (
+        (("memory.max", "memory.high"), "memory.current", "inactive_file"),
+        (("memory.limit_in_bytes",), "memory.usage_in_bytes", "total_inactive_file"),
+    ):
+        used = int(_text(group / usage) or 0) - int(stat.get(reclaimable, 0))
+        for name in names:
+            if (limit := _text(group / name)).isdigit():  # "max": it has none
+                yield Limit(int(limit), group / name), used
+
+
+# --- where the groups are
+
+
+@dataclass(frozen=True, slots=True)
+class _Mount:
+    """Groups that lie in the folder `place`, from the group `top` downwards."""
+
+    place: Path
+    top: str
+    controllers: set[str]  # what they may limit; {""} in version 2: anything
+
+
+def _groups(controller: str, root: Path) -> Iterator[Path]:
+    """The folders of this process's own group, and those above it, that may limit `controller`."""
+    mounts = list(_mounts(root))
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, names, path = line.split(":", 2)
+        controllers = {controller, ""} & {*names.split(",")}
+        found = [mount for mount in mounts if mount.controllers & controllers]
+        inside = [folder for mount in found for folder in _path_to(PurePosixPath(path), mount)]
+        # A container may be shown nothing but groups above its own: those count, at least
+        yield from inside or (mount.place for mount in found)
+
+
+def _path_to(group: PurePosixPath, mount: _Mount) -> Iterator[Path]:
+    """The folders of `group` and of those above it; none where `mount` does not show it."""
+    if group.is_relative_to(mount.top):
+        below = group.relative_to(mount.top)
+        if ".." not in below.parts:
+            yield from (mount.place / part for part in (below, *below.parents))
+
+
+def _mounts(root: Path) -> Iterator[_Mount]:
+    for line in _text(root / "proc/self/mountinfo").splitlines():
+        mounted, _, filesystem = line.partition(" - ")
+        top, place = map(_unescaped, mounted.split()[3:5])
+        kind, *_, options = filesystem.split()
+        if kind in ("cgroup", "cgroup2"):
+            controllers = {""} if kind == "cgroup2" else {*options.split(",")}
+            yield _Mount(root / place.lstrip("/"), top, controllers)
+
+
+def _unescaped(path: str) -> str:
+    """As the kernel writes a path: a space is \\040."""
+    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), path)
+
+
+def _text(file: Path) -> str:
+    """What a file of the kernel says; "" where there is none, as on macOS."""
+    try:
+        return file.read_text().strip()
+    except OSError:
+        return ""

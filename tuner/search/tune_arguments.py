@@ -1,0 +1,103 @@
+"""What `tune.run` is given for a spec, but for its trials and what stops them one by one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ray import tune
+from ray.tune import ProgressReporter, Stopper
+
+from tuner import ray_compat
+from tuner.cluster import connect as cluster
+from tuner.record.folder import ExperimentFolder
+from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.sections import Resources
+from tuner.trial.context import TrialContext
+from tuner.trial.loading import is_learner, load_trainable
+from tuner.trial.trainable import FunctionTrial, LearnerTrial
+
+_RAY_FILES = ".tune-"  # the prefix of the folder that Ray Tune insists on
+
+
+def tune_trainable(spec: ExperimentSpec) -> Any:
+    """The trainable for `tune.run`, which reserves what a trial may use."""
+    learner = spec.ships or is_learner(load_trainable(spec.trainable))
+    context = TrialContext(
+        place=spec.place,
+        trainable=spec.trainable,
+        constants=spec.constants,
+        metric=spec.objective.metric,
+        epochs=spec.epochs,
+        cpus=spec.resources.cpus,
+        gpus=spec.resources.gpus,
+        ranks=spec.resources.ranks,
+        split=spec.resources.split,
+        report_timeout_s=spec.timeouts.report_s,
+        ranks_timeout_s=spec.timeouts.ranks_s,
+        sys_path=tuple(sys.path),
+        directory=os.getcwd(),
+    )
+    trial = tune.with_parameters(LearnerTrial if learner else FunctionTrial, context=context)
+    return tune.with_resources(trial, placement(spec.resources))
+
+
+def placement(resources: Resources) -> tune.PlacementGroupFactory:
+    """What a trial reserves: a bundle a rank, and for several an empty one for who watches them.
+
+    Bundles are packed on one node where they fit, and spread where they must.
+    """
+    bundle = {"CPU": resources.cpus, "GPU": resources.gpus}
+    if resources.ranks == 1:
+        return tune.PlacementGroupFactory([bundle])
+    return tune.PlacementGroupFactory([{}, *[bundle] * resources.ranks], strategy="PACK")
+
+
+class StopAll(Stopper):
+    """Ends every trial as soon as `is_over()`; never a single one."""
+
+    def __init__(self, is_over: Callable[[], bool]) -> None:
+        self._is_over = is_over
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        return False
+
+    def stop_all(self) -> bool:
+        return self._is_over()
+
+    def __reduce__(self) -> tuple[type[StopAll], tuple[Callable[[], bool]]]:
+        # Ray pickles it into snapshots that nobody reads, and what `is_over` holds does not pickle
+        return StopAll, (bool,)
+
+
+class _SilentReporter(ProgressReporter):
+    def should_report(self, trials: object, done: bool = False) -> bool:
+        return False
+
+
+def progress_reporter() -> ProgressReporter | None:
+    """One that reports nothing, for Ray's would clear away what is shown in a notebook.
+
+    None outside of a notebook, where Ray takes none and reports nothing by itself.
+    """
+    return _SilentReporter() if ray_compat.in_notebook() else None
+
+
+@contextmanager
+def ray_files(experiment: ExperimentFolder) -> Iterator[str]:
+    """Where Ray Tune may write; what a kill has left there is removed.
+
+    On a cluster whose nodes share the experiment's folder each node must see it.
+    """
+    folder = cluster.scratch_folder()
+    if cluster.is_joined() and not experiment.is_remote:
+        for stale in experiment.path.glob(f"{_RAY_FILES}*"):
+            shutil.rmtree(stale, ignore_errors=True)
+        folder = str(experiment.path.resolve())
+    with tempfile.TemporaryDirectory(dir=folder, prefix=_RAY_FILES) as path:
+        yield path

@@ -1,0 +1,64 @@
+"""The signals that end a process: who takes them, and when.
+
+One that is ignored when a program starts stays so: `nohup` and scripts that start a job in the
+background mean it. Signals are handled in a process's main thread; elsewhere they are left alone.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from tuner.errors import InterruptedSearchError
+
+Handler = Callable[[int, object], object]
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def handled(handler: Handler) -> Iterator[None]:
+    """Within it `handler` takes SIGINT, SIGTERM and SIGHUP, but for those that are ignored."""
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in _ENDING:
+            if signal.getsignal(number) not in (signal.SIG_IGN, None):  # None: not Python's
+                before[number] = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, own in before.items():
+            signal.signal(number, own)
+
+
+@contextmanager
+def interrupting() -> Iterator[Callable[[], object]]:
+    """Within it the first signal raises InterruptedSearchError, and no other has an effect.
+
+    Yields a function after whose call none has any: to be called before the way out.
+    """
+    over: list[int] = []
+
+    def interrupt(number: int, frame: object) -> None:
+        if not over:
+            over.append(number)
+            name = signal.Signals(number).name
+            raise InterruptedSearchError(f"ended by {name} while no search was running", number)
+
+    with handled(interrupt):
+        yield partial(over.append, 0)
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Signals that arrive within take effect at its end: for code that no error may leave."""
+    arrived: list[int] = []
+    try:
+        with handled(lambda number, frame: arrived.append(number)):
+            yield
+    finally:
+        if arrived:
+            signal.raise_signal(arrived[0])

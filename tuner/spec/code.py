@@ -1,0 +1,99 @@
+"""The code that a spec names: a trainable, a searcher, a scheduler. Nothing here imports any of it.
+
+A spec is data, but to run what it names is to run code, and so is importing it. What Python itself
+brings is no part of any search: `logging.config:dictConfig` runs what its config says.
+"""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+IMAGE_CLASSIFIER = "tuner.classifier.image_classifier:ImageClassifier"
+CLASSIFIER_BEFORE = "tuner.training.classifier:ImageClassifier"  # in experiments of version 0.1
+_SHIPPED = "tuner.shipped."
+NOT_STANDARD = "must not be of Python's standard library"
+
+
+@dataclass(frozen=True, slots=True)
+class NamedCode:
+    """What a spec names at `key`: a module, or module:name."""
+
+    key: str
+    path: str
+
+    @property
+    def module(self) -> str:
+        """The module that is imported for it."""
+        return self.path.partition(":")[0]
+
+    @property
+    def file(self) -> Path | None:
+        """The file of that module; None where there is none."""
+        return file_of(self.module)
+
+    def is_below(self, directory: Path) -> bool:
+        """Whether its file lies below `directory` and is of no package that is installed there."""
+        file = self.file
+        if file is None or not file.resolve().is_relative_to(directory.resolve()):
+            return False
+        installed = (sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib"))
+        return not any(file.resolve().is_relative_to(Path(path).resolve()) for path in installed)
+
+
+def code_named(spec: Mapping[str, Any]) -> list[NamedCode]:
+    """What the plain values of a spec name, but for what ships; the trainable comes first.
+
+    What is no text, or of Python's standard library, is passed over: such a spec is refused.
+    """
+    named = (
+        NamedCode(key, path)
+        for key, path in _named(spec)
+        if path not in (IMAGE_CLASSIFIER, CLASSIFIER_BEFORE) and not path.startswith(_SHIPPED)
+    )
+    return [code for code in named if not is_standard(code.module)]
+
+
+def _named(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    trainable, search, scheduler = map(spec.get, ("trainable", "search", "scheduler"))
+    if isinstance(trainable, str):
+        module, _, attribute = trainable.rpartition(".")
+        yield "trainable", trainable if ":" in trainable else f"{module}:{attribute}"
+    strategy = search.get("strategy") if isinstance(search, Mapping) else None
+    name = scheduler.get("name") if isinstance(scheduler, Mapping) else scheduler
+    for key, path in (("search.strategy", strategy), ("scheduler.name", name)):
+        if isinstance(path, str) and "." in path:
+            yield key, path
+
+
+def file_of(module: str) -> Path | None:
+    """The file that `import module` would run last; None where there is none.
+
+    Not even the packages that the module lies in are imported.
+    """
+    top, *parts = module.split(".")
+    try:
+        found = find_spec(top)
+        for part in parts:
+            if found is None or found.submodule_search_locations is None:
+                return None
+            # By its own name alone, as a whole one asks for packages that are imported
+            found = PathFinder.find_spec(part, list(found.submodule_search_locations))
+    except (ImportError, ValueError):  # ValueError: of __main__, and of an empty name
+        return None
+    return Path(found.origin) if found and found.has_location and found.origin else None
+
+
+def is_standard(module: str) -> bool:
+    """Whether `module` is of Python's standard library, and no file of the user's shadows it."""
+    top = module.partition(".")[0]
+    if top not in sys.stdlib_module_names:
+        return False
+    file = file_of(top)
+    return file is None or file.is_relative_to(sysconfig.get_path("stdlib"))
