@@ -1,6 +1,7 @@
 """Trainables whose config says how to misbehave: `does` names one of the functions below."""
 
 import ctypes
+import faulthandler
 import os
 import signal
 import subprocess
@@ -43,6 +44,16 @@ def hangs():
     time.sleep(3600)
 
 
+def is_stopped():
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def calls_off():
+    """It hangs, and nothing in its process ends it."""
+    faulthandler.cancel_dump_traceback_later()
+    hangs()
+
+
 def segfaults():
     ctypes.string_at(0)
 
@@ -59,7 +70,7 @@ ACTS = {
     function.__name__: function
     for function in (
         *(raises, exits, exits_in_peace, dies, is_killed, segfaults, hangs),
-        *(memory, gpu_memory),
+        *(memory, gpu_memory, is_stopped, calls_off),
     )
 }
 
@@ -101,6 +112,25 @@ class Learner:
 
     def load_state_dict(self, state):
         self.epoch = state["epoch"]
+
+    def __del__(self):
+        if self.does == "hangs_when_dropped":
+            hangs()
+
+
+def stubborn(config):
+    """A function that goes on after its trial, and one that takes long to end, as `does` says."""
+    if config["does"] == "takes_long_to_end":
+        try:
+            tune.report({"val_loss": 1.0, "pid": os.getpid()})
+            tune.report({"val_loss": 1.0})
+        finally:
+            time.sleep(3600)
+    for epoch in range(1, 10):
+        try:
+            tune.report({"val_loss": 1 / epoch, "pid": os.getpid()})
+        except:  # noqa: E722 - as in a user's code
+            hangs()
 
 
 def train(config):

@@ -288,6 +288,35 @@ def test_what_hangs_later_is_ended_in_time_and_its_log_shows_where(searched):
     assert results.trials["00000"].last_epoch == 1
 
 
+BY_DRIVER = "and its process did not end itself: the driver did"
+SOON_S = 20  # enough for a start on a busy machine; a worker has half as long again
+
+
+@pytest.mark.slow
+def test_a_worker_that_answers_nothing_is_ended_by_the_driver(searched):
+    """One is stopped; the other has called off what would have ended it."""
+    fields = spec("Learner", ["is_stopped", "calls_off"])
+    results = searched(**fields, timeouts={"report_s": SOON_S}, max_concurrent=2)
+    told = [(t.status, t.last_epoch, t.error) for t in results.trials.values()]
+    assert told == [("failed", 1, ("timeout", f"no report in {SOON_S} s, {BY_DRIVER}"))] * 2
+
+
+@pytest.mark.slow
+def test_a_worker_that_hangs_once_its_trial_is_done_is_no_fault_of_the_next(searched):
+    fields = spec("Learner", ["hangs_when_dropped", GOOD])
+    results = searched(**fields, timeouts={"report_s": SOON_S}, max_concurrent=1)
+    told = [(t.status, t.last_epoch) for t in results.trials.values()]
+    assert told == [("completed", 3)] * 2
+
+
+@pytest.mark.slow
+def test_a_start_in_which_a_worker_answers_nothing_is_ended_by_the_driver(searched):
+    fields = spec("Learner", ["is_stopped"], when="at the start")
+    [trial] = searched(**fields, timeouts={"report_s": SOON_S}).trials.values()
+    told = ("timeout", f"did not start in {SOON_S} s, {BY_DRIVER}")
+    assert (trial.status, trial.error) == ("failed", told)
+
+
 def story_of_a_trial(results, trial_id):
     """Each epoch that the trial's Learner has begun, in order, repeats included."""
     said = results.log_path(results.trial(trial_id)).read_text().splitlines()

@@ -43,3 +43,19 @@ def test_one_in_which_a_trial_failed(searched):
     assert pids[0] == pids[1] != pids[3]
     assert pids[2] is None
     assert results.trials["00002"].error == ("exception", "ValueError: not with me")
+
+
+def test_one_in_which_a_function_goes_on(searched):
+    does = ["goes_on", "takes_long_to_end", "goes_on"]
+    results = searched(
+        trainable="faulty:stubborn",
+        search={"strategy": "grid", "space": {"does": f"grid_search({does!r})"}},
+        scheduler={"max_t": 1, "grace_period": 1},
+        max_concurrent=1,
+    )
+    told = [(trial.status, trial.last_epoch) for trial in results.trials.values()]
+    assert told == [("completed", 1)] * 3
+    assert len({trial.results[0].metrics["pid"] for trial in results.trials.values()}) == 3
+    last_line = results.log_path(results.trials["00000"]).read_text().splitlines()[-1]
+    reason = "the function of a trial has not ended in 2 s"
+    assert last_line == f"this process is not used again: {reason}"

@@ -114,6 +114,24 @@ def test_end_function(trial):
     ray_compat.end_function(trial)  # nothing is left to end
 
 
+def test_end_thread(trial):
+    assert ray_compat.end_thread(0)  # there is none
+    let_end = threading.Event()
+
+    def stubborn(config):
+        try:
+            two_epochs(config)
+        except:  # noqa: E722 - as in a user's code
+            let_end.wait(60)
+
+    run(trial, stubborn)
+    assert ray_compat.end_thread(0)  # it has not begun
+    ray_compat.next_report(trial)
+    assert not ray_compat.end_thread(0)
+    let_end.set()
+    assert ray_compat.end_thread(60)
+
+
 def test_continue_from(trial, tmp_path):
     def resumed(config):
         tune.report({"found": tune.get_checkpoint().path})
@@ -176,6 +194,20 @@ def test_error_of_function(trial):
     error = ray_compat.error_of_function(raised.value)
     assert (type(error), error.args) == (KeyError, ("mine",))
     assert isinstance(ray_compat.error_of_function(SystemExit()), SystemExit)
+
+
+def test_an_error_that_cannot_be_copied_is_found(trial):
+    class Own(Exception):
+        def __init__(self, one, two):
+            super().__init__(one)
+
+    def failing(config):
+        raise Own("mine", 2)
+
+    run(trial, failing)
+    with pytest.raises(Exception, match=r"^$") as raised:
+        ray_compat.next_report(trial)
+    assert type(ray_compat.error_of_function(raised.value)) is Own
 
 
 def test_a_functions_own_error_is_no_sign_that_ray_has_moved(trial, another_ray):

@@ -1,6 +1,7 @@
 """The recorder by itself: Ray's callbacks in, journal lines out."""
 
 import pickle
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +10,7 @@ from ray.tune.trainable.metadata import _TrainingRunMetadata
 from synthetic import Clock, make_folder
 
 from tuner.errors import FAILURE_KINDS, JournalError, StorageError
+from tuner.ray_compat import Call
 from tuner.record.history import fold
 from tuner.record.journal import Journal, read
 from tuner.search.recorder import Recorder, Retries
@@ -20,7 +22,7 @@ from tuner.trial.trainable import REPORT
 class Trials:
     """A recorder over a journal, and what Ray would tell it."""
 
-    def __init__(self, folder, *, report_timeout_s=3600):
+    def __init__(self, folder, *, call=None):
         self.folder = folder
         self.seen = []
         self.stopped = set()
@@ -33,7 +35,8 @@ class Trials:
             [self.seen.append],
             is_stopped=self.stopped.__contains__,
             settle=lambda *settled: self.settled.append(settled),
-            report_timeout_s=report_timeout_s,
+            call_of=lambda error: call,
+            report_timeout_s=60,
         )
 
     def start(self, number):
@@ -188,12 +191,49 @@ def test_the_cause_of_a_death_is_read_from_where_ray_wrote_it(trials, tmp_path):
     assert trials.events()[1][3] == {"kind": "oom", "message": "1 GB used"}
 
 
-def test_a_process_that_dies_after_long_silence_has_hung(tmp_path):
-    trials = Trials(make_folder(tmp_path / "digits"), report_timeout_s=0)
-    trials.start(0)
+IN_LOG = "; its log shows where it hung"
+BY_DRIVER = ", and its process did not end itself: the driver did"
+
+
+def asked(method, ago_s, **more):
+    return Call(method, time.monotonic() - ago_s, **more)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (asked("train", 61), f"no report in 60 s{IN_LOG}"),
+        (asked("start", 61), f"did not start in 60 s{IN_LOG}"),
+        (asked("reset", 61), f"did not start in 60 s{IN_LOG}"),
+        (asked("train", 91, ended=True), f"no report in 60 s{BY_DRIVER}"),
+        (asked("start", 91, ended=True), f"did not start in 60 s{BY_DRIVER}"),
+    ],
+)
+def test_a_process_that_dies_after_long_silence_has_hung(tmp_path, call, message):
+    trials = Trials(make_folder(tmp_path / "digits"), call=call)
     trials.recorder.on_trial_error(0, [], trial(0))
-    assert trials.events()[1][3]["kind"] == "timeout"
+    assert trials.events()[1][3] == {"kind": "timeout", "message": message}
     assert trials.settled == [("00000", "timeout", False)]
+
+
+def test_a_process_that_dies_sooner_has_crashed(tmp_path):
+    trials = Trials(make_folder(tmp_path / "digits"), call=asked("train", 5))
+    trials.recorder.on_trial_error(0, [], trial(0))
+    assert trials.settled == [("00000", "crash", True)]
+
+
+def test_a_known_cause_of_a_death_counts_more_than_the_silence(tmp_path):
+    trials = Trials(make_folder(tmp_path / "digits"), call=asked("train", 61))
+    (tmp_path / "error.pkl").write_bytes(pickle.dumps(OutOfMemoryError("1 GB used")))
+    trials.recorder.on_trial_error(0, [], trial(0, str(tmp_path / "error.pkl")))
+    assert trials.events()[1][3]["kind"] == "oom"
+
+
+def test_a_worker_that_hung_between_two_trials_is_no_fault_of_the_second(tmp_path):
+    trials = Trials(make_folder(tmp_path / "digits"), call=asked("reset", 91, ended=True))
+    for _ in range(9):
+        trials.recorder.on_trial_error(0, [], trial(0))
+    assert trials.settled == [("00000", "crash", True)] * 9
 
 
 def test_what_still_runs_at_the_end_is_interrupted(trials):

@@ -21,6 +21,14 @@ def test_text_reads_back_as_the_same_domain(domain: Domain) -> None:
     assert parse_domain(str(domain)) == domain
 
 
+def test_what_is_nested_beyond_all_measure_is_refused() -> None:
+    value: object = 1
+    for _ in range(5000):
+        value = [value]
+    with pytest.raises(FaultsError, match="is nested too deep to be read"):
+        parse_space({"a": value})
+
+
 @given(spaces)
 def test_a_space_survives_its_text(space: dict[str, object]) -> None:
     assert parse_space(space_text(space)) == space

@@ -1,5 +1,7 @@
 """The names of failures, and the check of a report."""
 
+import asyncio
+import json
 import math
 
 import numpy as np
@@ -9,7 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.errors import FAILURE_KINDS
-from tuner.trial.failures import check_report, failure_of
+from tuner.record.journal import LONGEST
+from tuner.trial.failures import (
+    LONGEST_NAME,
+    MOST_METRICS,
+    Failure,
+    check_report,
+    failure_of,
+)
+
+
+class Unspeakable(RuntimeError):
+    def __str__(self):
+        return str(1 / 0)
+
+    __repr__ = __str__
 
 
 @pytest.mark.parametrize(
@@ -27,6 +43,9 @@ from tuner.trial.failures import check_report, failure_of
         (RuntimeError("DefaultCPUAllocator: can't allocate memory: you"), "oom", "RuntimeError: D"),
         (RuntimeError("CUDA error: device-side assert triggered"), "exception", "RuntimeError: CU"),
         (ValueError("ran out of memory cards"), "exception", "ValueError: ran"),
+        (asyncio.CancelledError(), "exception", "CancelledError"),
+        (GeneratorExit("x"), "exception", "GeneratorExit: x"),
+        (Unspeakable(), "exception", "Unspeakable: (its text cannot be shown: ZeroDivisionError)"),
     ],
 )
 def test_an_exception_has_a_kind_and_one_line(error, kind, message):
@@ -72,6 +91,32 @@ def test_a_report_without_the_objective_is_a_failure(report, kind, message):
     metrics, left_out, failure = check_report(report, "m")
     assert (metrics, left_out, failure.kind) == ({}, [], kind)
     assert failure.message.startswith(message)
+
+
+def test_a_report_of_more_metrics_than_a_journal_takes_is_bad():
+    report = {"m": 1.0, **{f"w{number}": 0.0 for number in range(MOST_METRICS)}}
+    metrics, _, failure = check_report(report, "m")
+    assert metrics == {}
+    assert failure == Failure("bad_report", "reported 5,001 metrics; there may be 5,000")
+    del report["w0"]
+    assert len(check_report(report, "m")[0]) == MOST_METRICS
+
+
+def test_a_metric_with_too_long_a_name_is_bad():
+    failure = check_report({"m": 1.0, "n" * 201: 0.5}, "m")[2]
+    told = f"reported a metric whose name has 201 characters; it may have 200: {'n' * 60}..."
+    assert failure == Failure("bad_report", told)
+    assert check_report({"m": 1.0, "n" * 200: 0.5}, "m")[2] is None
+
+
+def test_the_largest_report_fits_into_a_line_of_the_journal():
+    name, number = "\N{PILE OF POO}" * LONGEST_NAME, -2.2250738585072014e-308
+    assert MOST_METRICS * len(json.dumps({name: number})) < LONGEST - (1 << 20)
+
+
+def test_what_is_said_of_a_report_without_the_objective_is_short():
+    message = check_report({"n" * 190 + str(number): 0 for number in range(100)}, "m")[2].message
+    assert len(message) <= 500
 
 
 def test_other_values_that_are_no_finite_numbers_are_left_out():

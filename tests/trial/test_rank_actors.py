@@ -1,10 +1,13 @@
 """Ranks as actors, without Ray; with it: tests/integration/test_several_workers.py."""
 
+import re
+
 import pytest
 import ray
 from test_worker import context
 
 from tuner import ray_compat
+from tuner.trial import rank_actors
 from tuner.trial.rank_actors import RankGroup
 
 
@@ -17,3 +20,26 @@ def test_a_rank_that_does_not_end_is_told_of(monkeypatch, tmp_path, capsys, ende
     group.close()
     assert killed == ["first", "second"]
     assert ("rank 1 has not ended" in capsys.readouterr().out) != ended
+
+
+class Unspeakable(Exception):
+    def __str__(self):
+        return str(1 / 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (SystemExit(3), "SystemExit: 3"),
+        (GeneratorExit("x"), "GeneratorExit: x"),
+        (Unspeakable(), "Unspeakable: (its text cannot be shown: ZeroDivisionError)"),
+    ],
+)
+def test_what_would_end_a_rank_is_sent_as_an_error(error, message):
+    with pytest.raises(RuntimeError, match=f"^{re.escape(message)}$"), rank_actors._survives():
+        raise error
+
+
+def test_an_error_that_can_be_sent_is_sent_as_it_is():
+    with pytest.raises(KeyError, match="lr"), rank_actors._survives():
+        raise KeyError("lr")

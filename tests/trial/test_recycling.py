@@ -2,6 +2,8 @@
 
 import gc
 import importlib
+import os
+import signal
 import subprocess
 import sys
 import weakref
@@ -42,7 +44,37 @@ def test_when_a_process_is_not_used_again(failure, grown_mib, reason):
 def test_what_is_kept_counts_from_the_end_of_the_first_trial():
     held = iter([300.0, 290.0, 350.0])
     leftovers = Leftovers(lambda: next(held))
-    assert [leftovers.clear() for _ in range(3)] == [0, 0, 50]
+    grown = []
+    for _ in range(3):
+        assert leftovers.clear() is None
+        grown.append(leftovers.grown_mib)
+    assert grown == [0, 0, 50]
+
+
+def test_what_a_process_keeps_beyond_the_bound_is_why_it_is_not_used_again():
+    held = iter([300.0, 900.0])
+    leftovers = Leftovers(lambda: next(held))
+    assert [leftovers.clear() for _ in range(2)] == [None, "it has kept 600 MiB of earlier trials"]
+
+
+def test_the_environment_is_put_back(monkeypatch):
+    monkeypatch.setenv("OF_ANOTHER", "before")
+    before = dict(os.environ)
+    leftovers = Leftovers()
+    leftovers.begin()
+    os.environ["OF_THE_TRIAL"] = "1"
+    os.environ["OF_ANOTHER"] = "changed"
+    del os.environ["PATH"]
+    leftovers.clear()
+    assert dict(os.environ) == before
+
+
+def test_a_process_that_a_trial_left_running_ends_and_so_does_its_worker():
+    leftovers = Leftovers()
+    leftovers.begin()
+    child = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    assert leftovers.clear() == "a trial left 1 process running"
+    assert child.wait() == -signal.SIGKILL
 
 
 def test_after_the_first_trial_only_what_is_new_is_searched_for_garbage():
@@ -83,7 +115,8 @@ def test_what_a_worker_keeps_between_trials_is_measured(tmp_path):
     for keep in (False, False, False, True, True):
         used.begin(Assignment("00000", {"keep": keep}))
         weights = hoarder.latest
-        grown.append(used.end())
+        used.end()
+        grown.append(used._leftovers.grown_mib)
         assert (weights() is not None) == keep
     hoarder.hoard.clear()
     gc.collect()

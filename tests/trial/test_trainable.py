@@ -1,5 +1,6 @@
 """A Learner's trial as Tune drives it, in this process; most of a function's is in integration/."""
 
+import asyncio
 import json
 import pickle
 import re
@@ -27,6 +28,25 @@ class Here(LearnerTrial):
         super().setup(config, CONTEXT)
 
 
+class Stop(BaseException):
+    """As a user's own, past every `except Exception`."""
+
+
+class Unspeakable(Exception):
+    def __str__(self):
+        return str(1 / 0)
+
+    __repr__ = __str__
+
+
+OWN_WAYS = {
+    "stops": Stop("enough"),
+    "leaves": GeneratorExit(),
+    "is cancelled": asyncio.CancelledError(),
+    "cannot say": Unspeakable(),
+}
+
+
 class Moody(Counter):
     """Misbehaves as its config says, in its second epoch."""
 
@@ -43,6 +63,8 @@ class Moody(Counter):
             return report
         if does == "exits":
             sys.exit(3)
+        if does in OWN_WAYS:
+            raise OWN_WAYS[does]
         if does == "raises":
             raise RuntimeError("diverged")
         if does == "poisons":
@@ -117,6 +139,10 @@ def test_a_failure_is_the_last_result(make, tmp_path, does, kind, message):
     [
         ("raises", 1, "RuntimeError: diverged", False),
         ("exits", 1, "SystemExit: 3", False),
+        ("stops", 1, "Stop: enough", False),
+        ("leaves", 1, "GeneratorExit", False),
+        ("is cancelled", 1, "CancelledError", False),
+        ("cannot say", 1, "Unspeakable: (its text cannot be shown: ZeroDivisionError)", False),
         ("poisons", 1, "RuntimeError: CUDA error: device-side assert triggered", True),
         ("refuses", 0, "ValueError: no such layer", False),
     ],
@@ -137,11 +163,25 @@ def test_a_failure_that_may_have_left_something_behind_ends_the_process(
 def test_a_process_that_has_kept_too_much_does_not_begin_another_trial(make, tmp_path, monkeypatch):
     trial = make()
     trial.train()
-    monkeypatch.setattr(Leftovers, "clear", lambda self: 513.0)
+    monkeypatch.setattr(Leftovers, "clear", lambda self: "it has kept 513 MiB of earlier trials")
     with pytest.raises(WorkerReplacedError) as grown:
         trial.reset(assignment(trial_id="00001"))
     assert is_recycled(SimpleNamespace(cause=pickle.loads(pickle.dumps(grown.value))))
     assert log(tmp_path).endswith("it has kept 513 MiB of earlier trials\n")
+    assert not (tmp_path / "trials" / "00001").exists()
+
+
+def test_a_process_that_cannot_be_cleared_does_not_begin_another_trial(make, tmp_path, monkeypatch):
+    trial = make()
+    trial.train()
+
+    def fail(self):
+        raise AttributeError("stdout is gone")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Leftovers, "clear", fail)
+        with pytest.raises(WorkerReplacedError, match="cleared away: AttributeError: stdout is"):
+            trial.reset(assignment(trial_id="00001"))
     assert not (tmp_path / "trials" / "00001").exists()
 
 

@@ -16,9 +16,8 @@ from ray.exceptions import (
 )
 
 from tuner.errors import FAILURE_KINDS
-from tuner.trial import worker_death
 from tuner.trial.failures import Failure
-from tuner.trial.worker_death import NOTES, death_of, noted_unless_done, write_note
+from tuner.trial.worker_death import NOTES, death_of, write_note
 
 
 def died(text):
@@ -91,7 +90,6 @@ def test_a_node_that_was_taken_back_is_lost(monkeypatch):
     assert death_of(RayActorError("f00", "x", preempted=True)).kind == "node_lost"
 
 
-HUNG = Failure("timeout", "did not start")
 OURS = f"its worker process has died. pid: {os.getpid()} namespace: x"
 
 
@@ -105,13 +103,6 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.fixture
-def clock(monkeypatch):
-    now = [100.0]
-    monkeypatch.setattr(worker_death.time, "monotonic", lambda: now[0])
-    return now
-
-
 def test_what_is_noted_of_a_process_is_why_it_ended(folder):
     write_note(folder, os.getpid(), Failure("oom", "the most of all"))
     assert told(OURS) == Failure("oom", "the most of all")
@@ -119,29 +110,11 @@ def test_what_is_noted_of_a_process_is_why_it_ended(folder):
     assert told("nobody").kind == "crash"
 
 
-def test_who_is_not_done_in_time_has_hung_and_who_dies_before_has_not(folder, clock):
-    with noted_unless_done(HUNG, 5):
-        clock[0] = 104.9
-        assert told(OURS).kind == "crash"
-        clock[0] = 105.0
-        assert told(OURS) == HUNG
-    assert told(OURS).kind == "crash"
-    assert list(folder.iterdir()) == []
-
-
-def test_of_several_reasons_the_one_that_has_come_is_told(folder, clock):
-    with noted_unless_done(HUNG, 5):
-        write_note(folder, os.getpid(), Failure("oom", "m"))
-        assert told(OURS).kind == "oom"
-
-
-def test_without_a_folder_nothing_is_left_and_nothing_found(monkeypatch, tmp_path):
+def test_without_a_folder_nothing_is_found(monkeypatch, tmp_path):
     monkeypatch.delenv(NOTES, raising=False)
-    with noted_unless_done(HUNG, 0):
-        assert told(OURS).kind == "crash"
+    assert told(OURS).kind == "crash"
     monkeypatch.setenv(NOTES, str(tmp_path / "gone"))
-    with noted_unless_done(HUNG, 0):
-        assert told(OURS).kind == "crash"
+    assert told(OURS).kind == "crash"
 
 
 @pytest.mark.parametrize("damage", ["", "x", "{}", "[]"])

@@ -15,6 +15,7 @@ from tuner import quotas
 from tuner.classifier.catalog import METRICS
 from tuner.classifier.settings import ClassifierSettings, check_settings
 from tuner.errors import Fault, SpecError, unknown
+from tuner.planning.config_size import config_faults
 from tuner.settings_base import FaultsError, parse
 from tuner.space.domains import Domain
 from tuner.spec.experiment import ExperimentSpec
@@ -89,6 +90,7 @@ def validate(
             *_trainable_faults(checked),
             *_machine_faults(checked.resources, machine),
             *_log_faults(checked),
+            *config_faults(checked.search),
         ]
         faults += {str(f): f for f in further if f.key.split(".")[0] not in known}.values()
     if parsed is None or faults:

@@ -12,3 +12,4 @@ from tuner.ray_compat.names import *
 from tuner.ray_compat.own_ray import *
 from tuner.ray_compat.pieces import *
 from tuner.ray_compat.tune import *
+from tuner.ray_compat.watch import *

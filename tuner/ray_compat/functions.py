@@ -73,6 +73,21 @@ def next_report(trial: Any) -> Report:
     return Report(raw, {k: v for k, v in raw.items() if k not in rays}, checkpoint)
 
 
+@piece(lost="a trial may find the function of the one before still at work", otherwise=True)
+def end_thread(timeout_s: float) -> bool:
+    """End the function's thread, at its next report; return whether it has ended in time.
+
+    A function may catch what is to end it, or take long to clear away.
+    """
+    from ray.train._internal.session import get_session
+
+    session: Any = get_session()
+    if session is None or not session.training_started:
+        return True
+    session.finish(timeout=timeout_s)
+    return not session.training_thread.is_alive()
+
+
 @piece(lost="the thread of a function goes on until its process ends")
 def end_function(trial: Any) -> None:
     """End the function's thread, at its next report, and the session."""
@@ -120,7 +135,12 @@ def is_raised_by_ray(error: SystemExit) -> bool:
 
 @piece(lost="each failure of a function is called StartTraceback")
 def error_of_function(error: BaseException) -> BaseException | None:
-    """Return what the function raised, without what Ray wraps around it."""
-    from ray.air._internal.util import skip_exceptions
+    """Return what the function raised, without what Ray wraps around it.
 
-    return skip_exceptions(error) if isinstance(error, Exception) else error
+    Ray's own way copies the exception, which not every class of a user's can do.
+    """
+    from ray.air._internal.util import StartTraceback
+
+    while isinstance(error, StartTraceback) and error.__cause__ is not None:
+        error = error.__cause__
+    return error

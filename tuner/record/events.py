@@ -42,7 +42,7 @@ _LEAST, _MOST = -math.inf, math.inf
 _LATEST = 1e11  # the year 5138: every calendar can show an earlier time
 _LARGEST = 10**300  # a whole number beyond a float's range is no metric either
 _MOST_DIGITS = 100  # of a trial's number: it names a folder, and is read as an int
-_DEEPEST = 20  # levels in a config: every reader recurses into it
+DEEPEST = 20  # levels in a config: every reader recurses into it
 
 
 def fault_of(event: object) -> str | None:
@@ -126,7 +126,7 @@ def _is_metrics(value: object) -> bool:
 
 
 def _is_plain(value: object, depth: int = 0) -> bool:
-    if depth > _DEEPEST:
+    if depth > DEEPEST:
         return False
     if isinstance(value, dict):
         return all(isinstance(k, str) and _is_plain(v, depth + 1) for k, v in value.items())

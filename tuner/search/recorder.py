@@ -46,8 +46,9 @@ class Recorder(Callback):
     the search, since no decision may act on what is not recorded, and no trial is to blame. An
     epoch that is run again after a resume, because its checkpoint was not yet written, is not
     journaled twice. is_stopped: whether the scheduler has stopped a trial. settle(trial_id, kind,
-    again): called for each failed trial, with the kind of failure and whether it is tried again. A
-    trial that dies after `report_timeout_s` seconds of silence has hung.
+    again): called for each failed trial, with the kind of failure and whether it is tried again.
+    call_of(error): what the worker had been asked whose death that is; one that had not answered
+    for `report_timeout_s` seconds has hung.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Recorder(Callback):
         *,
         is_stopped: Callable[[str], bool],
         settle: Callable[[str, str, bool], None],
+        call_of: Callable[[BaseException | None], ray_compat.Call | None] = lambda error: None,
         report_timeout_s: float = math.inf,
     ) -> None:
         self.is_stopped = is_stopped
@@ -68,8 +70,8 @@ class Recorder(Callback):
         self._settle = settle
         self._retries = Retries()
         self._failures: dict[str, Failure] = {}
+        self._call_of = call_of
         self._report_timeout_s = report_timeout_s
-        self._heard: dict[str, float] = {}  # trial_id -> when it last reported anything
 
     def emit(self, event: str, **fields: Any) -> None:
         """Journal one event, then notify the observers."""
@@ -110,7 +112,6 @@ class Recorder(Callback):
         **info: Any,
     ) -> None:
         trial_id = _id(trial)
-        self._heard[trial_id] = time.monotonic()
         report = result[REPORT]
         if report.get("failure"):
             self._failures[trial_id] = Failure(**report["failure"])
@@ -139,18 +140,16 @@ class Recorder(Callback):
     ) -> None:
         trial_id = _id(trial)
         ray_compat.forget_metrics(trial)  # the journal has them
+        self._start(trial)  # it may have died before that
         error = _error_of(trial)
-        if trial_id not in self._heard:  # it died before it started
-            self._start(trial)
-        if is_recycled(error):
+        call = self._call_of(error)
+        hung_between = call is not None and call.ended and call.method == ray_compat.RESET
+        if is_recycled(error) or hung_between:  # which is no fault of the trial to come
             self._settle(trial_id, "crash", True)
             return
-        silent_s = time.monotonic() - self._heard[trial_id]
-        if silent_s >= self._report_timeout_s:  # a worker that hangs ends itself
-            message = f"no report in {self._report_timeout_s:g} s; its log shows where it hung"
-            failure = Failure("timeout", message)
-        else:
-            failure = death_of(error)
+        failure = death_of(error)
+        if failure.kind == "crash" and call is not None:
+            failure = _silence_of(call, self._report_timeout_s) or failure
         self._fail(trial_id, failure)
 
     def _fail(self, trial_id: str, failure: Failure) -> None:
@@ -172,7 +171,6 @@ class Recorder(Callback):
 
     def _start(self, trial: Trial) -> None:
         trial_id = _id(trial)
-        self._heard[trial_id] = time.monotonic()
         known_trial = self._history.trials.get(trial_id)
         if known_trial is None or known_trial.status != RUNNING:
             known = ((name, trial.config.get(name)) for name in ("origin", "seed"))
@@ -211,6 +209,17 @@ class Retries:
         self._epochs.add((trial_id, epoch))
         self._crashes[trial_id] += 1
         return self._crashes[trial_id] <= _MOST_CRASHES
+
+
+def _silence_of(call: ray_compat.Call, limit_s: float) -> Failure | None:
+    """The failure of a worker that died after `limit_s` without an answer; None: it was sooner."""
+    starting = call.method in (ray_compat.START, ray_compat.RESET)
+    what = f"{'did not start' if starting else 'no report'} in {limit_s:g} s"
+    if call.ended:
+        return Failure("timeout", f"{what}, and its process did not end itself: the driver did")
+    if time.monotonic() - call.asked >= limit_s:  # a worker that hangs ends itself
+        return Failure("timeout", f"{what}; its log shows where it hung")
+    return None
 
 
 def _error_of(trial: Trial) -> BaseException | None:

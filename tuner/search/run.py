@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _UNBOUNDED = 1_000_000
+_PATIENCE = 1.5  # times `timeouts.report_s`, by which a worker should have ended itself
 
 
 def run_experiment(spec: ExperimentSpec) -> Results:
@@ -221,12 +222,14 @@ class SearchRun:
         stops = spec.scheduler
         scheduler = stops and stops.build(spec.objective, brackets=spec.brackets)
         searcher = self._searcher(scheduler)
+        watch = ray_compat.WorkerWatch(_PATIENCE * spec.timeouts.report_s)
         self._recorder = recorder = Recorder(
             self._journal,
             self.history,
             observers,
             is_stopped=scheduler.stopped.__contains__ if scheduler else lambda trial_id: False,
             settle=self._settle,
+            call_of=watch.call_of,
             report_timeout_s=spec.timeouts.report_s,
         )
         recorder.emit(EXPERIMENT_STARTED, resumed=self._resumed, owner=this_owner())
@@ -235,6 +238,7 @@ class SearchRun:
             self._end_journaled(),
             tune_arguments.ray_files(self._folder) as files,
             ray_compat.keep_workers(here=not elsewhere),
+            ray_compat.watched_workers(watch),
         ):
             tune.run(
                 tune_arguments.tune_trainable(spec),

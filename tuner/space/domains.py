@@ -212,7 +212,7 @@ def literal(value: Value) -> str:
             return _number(value)
         case list() | tuple():
             return f"[{', '.join(map(literal, value))}]"
-        case Mapping():
+        case Mapping() if all(isinstance(name, str) for name in value):
             return f"{{{', '.join(f'{k!r}: {literal(v)}' for k, v in value.items())}}}"
     raise FaultsError(Fault("", "must be plain: number, text, bool, None, list or mapping", value))
 

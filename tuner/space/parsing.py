@@ -40,6 +40,13 @@ def parse_space(raw: Any) -> dict[str, Value]:
 
     Raises FaultsError with every fault of every hyperparameter, keyed by its dotted path.
     """
+    try:
+        return _parse_space(raw)
+    except RecursionError:
+        raise FaultsError(Fault("", "is nested too deep to be read")) from None
+
+
+def _parse_space(raw: Any) -> dict[str, Value]:
     if holds_hyperopt(raw):
         raw = from_hyperopt(raw)
     if not isinstance(raw, Mapping):

@@ -17,6 +17,9 @@ from tuner.errors import StorageError
 
 STORAGE = "storage"  # the kind of a Failure that is the experiment's and no trial's
 
+MOST_METRICS = 5_000  # in a report
+LONGEST_NAME = 200  # characters of a metric's name
+
 _LARGEST = 10**300  # the journal takes no whole number beyond a float's range
 _MESSAGE_LENGTH = 500  # characters of a message in the journal; the trial's log has all of it
 
@@ -60,7 +63,7 @@ class WorkerSpentError(RuntimeError):
 
 
 def failure_of(error: BaseException) -> Failure:
-    """The failure that an exception raised by a trainable means.
+    """The failure that an exception raised by a trainable means, of whichever class it is.
 
     >>> failure_of(RuntimeError("CUDA error: out of memory"))
     Failure(kind='oom', message='RuntimeError: CUDA error: out of memory', poisoned=False)
@@ -69,8 +72,7 @@ def failure_of(error: BaseException) -> Failure:
     """
     if isinstance(error, StorageError):
         return Failure(STORAGE, str(error))
-    text, name = _text(error), type(error).__name__
-    message = (f"{name}: {text}" if text else name)[:_MESSAGE_LENGTH]
+    message = message_of(error)[:_MESSAGE_LENGTH]
     kind = "oom" if is_out_of_memory(error) else "exception"
     return Failure(kind, message, is_poisoned(error))
 
@@ -104,23 +106,36 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
+def message_of(error: BaseException) -> str:
+    """The class and the text of an exception, in one line."""
+    text, name = _text(error), type(error).__name__
+    return f"{name}: {text}" if text else name
+
+
 def _text(error: BaseException) -> str:
-    return " ".join(str(error).split())
+    try:
+        return " ".join(str(error).split())
+    except Exception as inner:  # whatever a user's `__str__` raises
+        return f"(its text cannot be shown: {type(inner).__name__})"
 
 
 def check_report(report: object, metric: str) -> tuple[dict[str, float], list[str], Failure | None]:
     """What can be recorded of `report`: (metrics, names left out, failure).
 
     The objective's `metric` must be among them as a finite number. Other values that are not finite
-    numbers are left out. Scalars of numpy and torch count as numbers.
+    numbers are left out. Scalars of numpy and torch count as numbers. There is a limit to how many
+    there are and how long their names, so that each report fits into a line of the journal.
     """
     if not isinstance(report, Mapping):
         kind = type(report).__name__
         return {}, [], Failure("bad_report", f"reported {kind}, not a mapping of metrics")
+    if fault := _fault_of_size(report):
+        return {}, [], Failure("bad_report", fault)
     numbers = {str(name): _number(value) for name, value in report.items()}
     if metric not in numbers:
         names = ", ".join(sorted(numbers)) or "nothing"
-        return {}, [], Failure("bad_report", f"did not report {metric!r}; it reported {names}")
+        message = f"did not report {metric!r}; it reported {names}"[:_MESSAGE_LENGTH]
+        return {}, [], Failure("bad_report", message)
     value = numbers[metric]
     if value is None:
         return {}, [], Failure("bad_report", f"{metric!r} is no number: {report[metric]!r}"[:200])
@@ -128,6 +143,16 @@ def check_report(report: object, metric: str) -> tuple[dict[str, float], list[st
         return {}, [], Failure("nan", f"{metric!r} is {value}")
     metrics = {name: v for name, v in numbers.items() if v is not None and math.isfinite(v)}
     return metrics, [name for name in numbers if name not in metrics], None
+
+
+def _fault_of_size(report: Mapping[Any, Any]) -> str | None:
+    if len(report) > MOST_METRICS:
+        return f"reported {len(report):,} metrics; there may be {MOST_METRICS:,}"
+    longest = max(map(str, report), key=len, default="")
+    if len(longest) > LONGEST_NAME:
+        length = f"{len(longest):,} characters; it may have {LONGEST_NAME}"
+        return f"reported a metric whose name has {length}: {longest[:60]}..."
+    return None
 
 
 def _number(value: Any) -> float | None:

@@ -15,8 +15,8 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from tuner import ray_compat
 from tuner.record.history import CheckpointRecord
 from tuner.trial.context import Assignment, TrialContext
+from tuner.trial.failures import message_of
 from tuner.trial.interfaces import use_interface_of
-from tuner.trial.recycling import why_not_again
 from tuner.trial.trial_log import TrialLog
 from tuner.trial.worker import Worker
 
@@ -29,12 +29,23 @@ class RankTimeoutError(RuntimeError):
 
 
 @contextmanager
-def _survives_exit() -> Iterator[None]:
-    """Turn a SystemExit of the Learner, which would end the actor, into the trial's failure."""
+def _survives() -> Iterator[None]:
+    """Turn what would end the actor, as a SystemExit of the Learner, into the trial's failure."""
     try:
         yield
-    except SystemExit as error:
-        raise RuntimeError(f"SystemExit: {error.code}") from error
+    except BaseException as error:
+        if isinstance(error, Exception) and _can_be_sent(error):
+            raise
+        raise RuntimeError(message_of(error)) from None
+
+
+def _can_be_sent(error: Exception) -> bool:
+    """Whether Ray, which needs its text, can send the error to the trial."""
+    try:
+        str(error), repr(error)
+    except Exception:  # whatever a user's class raises
+        return False
+    return True
 
 
 class _Rank:
@@ -55,27 +66,28 @@ class _Rank:
         use_interface_of(ray.util.get_node_ip_address())
         self._worker.join(host, port)
 
-    @_survives_exit()
+    @_survives()
     def begin(self, assignment: Assignment) -> None:
         name = "log.txt" if self._rank == 0 else f"log.rank{self._rank}.txt"
         self._log = TrialLog(self._context.folder, f"trials/{assignment.trial_id}/{name}")
         self._log.__enter__()
         self._worker.begin(assignment)
 
-    @_survives_exit()
+    @_survives()
     def step(self) -> object:
         report = self._worker.step()
         return report if self._rank == 0 else None
 
+    @_survives()
     def save(self, epoch: int) -> CheckpointRecord | None:
         return self._worker.save(epoch)
 
-    def end(self) -> float:
-        grown_mib = self._worker.end()
+    def end(self) -> str | None:
+        reason = self._worker.end()
         if self._log is not None:
             self._log.__exit__()
             self._log = None
-        return grown_mib
+        return reason
 
 
 class RankGroup:
@@ -109,21 +121,20 @@ class RankGroup:
         saved: CheckpointRecord = self._all("save", epoch)[0]
         return saved
 
-    def end(self) -> float:
+    def end(self) -> str | None:
         """Drop the Learners; the ranks stay for the next trial, where they may.
 
-        Returns 0: this process, which only supervises, keeps nothing.
+        Returns None: this process, which only supervises, keeps nothing and is used again.
         """
         try:
-            grown_mib = max(self._all("end"), default=0.0)
+            reason = next(filter(None, self._all("end")), None)
         except Exception as error:  # `_all` has ended the ranks
-            print(f"the next trial gets new ranks: {error}")
-            return 0.0
-        reason = why_not_again(grown_mib=grown_mib)
+            print(f"the next trial gets new ranks: {message_of(error)}")
+            return None
         if reason:
-            print(f"the next trial gets new ranks; of the largest: {reason}")
+            print(f"the next trial gets new ranks; of one of them: {reason}")
             self.close()
-        return 0.0
+        return None
 
     def close(self) -> None:
         """End the ranks, and return when they are gone: their resources are then free."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tuner import ray_compat
+from tuner.trial.children import Children
 from tuner.trial.failures import Failure
 from tuner.trial.memory import held_mib, release
 from tuner.trial.worker_death import NOTES
@@ -25,10 +26,13 @@ def is_recycled(error: BaseException | None) -> bool:
     return isinstance(getattr(error, "cause", error), WorkerReplacedError)
 
 
-def why_not_again(*, failure: Failure | None = None, grown_mib: float = 0.0) -> str | None:
+def why_not_again(
+    *, failure: Failure | None = None, grown_mib: float = 0.0, ended_children: int = 0
+) -> str | None:
     """Why a process is not to be used again; None where it is.
 
-    failure: of its last trial. grown_mib: what it keeps, as `Leftovers` counts it.
+    failure: of its last trial. grown_mib: what it keeps, as `Leftovers` counts it. ended_children:
+    how many processes were ended that the trial had left, on which its modules may still rely.
 
     >>> why_not_again(failure=Failure("nan", "'val_loss' is nan"), grown_mib=20) is None
     True
@@ -39,6 +43,8 @@ def why_not_again(*, failure: Failure | None = None, grown_mib: float = 0.0) -> 
         return "its device cannot be used any more"
     if failure is not None and failure.kind in RAISED:
         return f"a trial failed in it ({failure.kind})"
+    if ended_children:
+        return f"a trial left {ended_children} process{'es' * (ended_children > 1)} running"
     if grown_mib > BOUND_MIB:
         return f"it has kept {grown_mib:.0f} MiB of earlier trials"
     return None
@@ -59,31 +65,44 @@ def must_move() -> bool:
 
 
 class Leftovers:
-    """What a process keeps of its trials, beyond what it kept after the first one.
+    """What a process keeps of its trials.
 
-    What is made once (imports, the data, the allocator's reserves) belongs to the first.
+    grown_mib: the memory, 0 or more, beyond what it kept after the first one, to which belongs what
+    is made once (imports, the data, the allocator's reserves).
     """
 
     def __init__(self, held: Callable[[], float] = held_mib) -> None:
+        self.grown_mib = 0.0
         self._held = held
         self._first_mib: float | None = None
         self._put_back: Callable[[], None] | None = None
+        self._environment: dict[str, str] | None = None
+        self._children = Children()
 
     def begin(self) -> None:
-        """Note how torch computes once the trial's modules are imported, before it begins."""
+        """Note the process's state once the trial's modules are imported, before it begins."""
+        self._environment = dict(os.environ)
+        self._children.begin()
         if "torch" in sys.modules:
             from tuner.trial.torch_compat import remember_numerics
 
             self._put_back = remember_numerics()
 
-    def clear(self) -> float:
-        """Put back what the trial that has ended has set for all of torch, and release its memory.
+    def clear(self) -> str | None:
+        """Put back what the trial that has ended has set, end its children, release its memory.
 
-        Returns the MiB, 0 or more, that stay all the same.
+        Returns why the process should not train another.
         """
         if self._put_back is not None:
             self._put_back()
+        if self._environment is not None:
+            _restore(self._environment)
         release()
+        ended = self._children.end()
+        self.grown_mib = self._growth()
+        return why_not_again(grown_mib=self.grown_mib, ended_children=ended)
+
+    def _growth(self) -> float:
         now = self._held()
         if self._first_mib is None:
             self._first_mib = now
@@ -91,3 +110,9 @@ class Leftovers:
             # between two short trials
             gc.freeze()
         return max(0.0, now - self._first_mib)
+
+
+def _restore(environment: Mapping[str, str]) -> None:
+    for name in os.environ.keys() - environment.keys():
+        del os.environ[name]
+    os.environ.update(environment)

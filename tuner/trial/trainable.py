@@ -33,9 +33,11 @@ from tuner.trial.rank_actors import RankGroup, RankTimeoutError
 from tuner.trial.recycling import Leftovers, WorkerReplacedError, must_move, why_not_again
 from tuner.trial.trial_log import TrialLog
 from tuner.trial.worker import Worker
-from tuner.trial.worker_death import death_of, noted_unless_done
+from tuner.trial.worker_death import death_of
 
 REPORT = "tuner"  # the key of a result under which the driver finds what to journal
+
+_THREAD_S = 2.0  # how long a function may take to end once its trial has
 
 
 class _Trial(Trainable):
@@ -54,7 +56,12 @@ class _Trial(Trainable):
 
         To return False would lose the trial: Tune then calls nobody back at its end.
         """
-        reason = self._end() or ("its node is about to leave" if must_move() else None)
+        try:
+            reason = self._end()
+        except Exception as error:  # whatever the trial before has done to this process
+            reason = f"a trial could not be cleared away: {failure_of(error).message}"
+        if reason is None and must_move():
+            reason = "its node is about to leave"
         if reason:
             raise WorkerReplacedError(reason)
         self._begin(new_config)
@@ -68,7 +75,7 @@ class _Trial(Trainable):
             with self._in_time():
                 try:
                     return self._report()
-                except (Exception, SystemExit, KeyboardInterrupt) as error:
+                except BaseException as error:  # whichever it is, it is this trial's
                     self._fail(error)
         return self._failed()
 
@@ -77,7 +84,7 @@ class _Trial(Trainable):
         """End this process if it does not get out of here in time, even from a hang in C.
 
         Ray then reports its death to the driver, and the log shows where every thread was. Where
-        there are ranks, their group notices earlier.
+        there are ranks, their group notices earlier. Should this fail, the driver ends the process.
         """
         faulthandler.dump_traceback_later(self._patience_s, exit=True, file=self._log.fileno())
         try:
@@ -87,7 +94,7 @@ class _Trial(Trainable):
 
     @property
     def _patience_s(self) -> float:
-        return self._context.report_timeout_s * (1 if self._context.ranks == 1 else 1.5)
+        return self._context.report_timeout_s * (1 if self._context.ranks == 1 else 1.25)
 
     def _report(self) -> dict[str, Any]:
         """Train one epoch; the result for Ray. Raises whatever the trainable raises."""
@@ -97,8 +104,8 @@ class _Trial(Trainable):
         """Build what trains. Raises whatever the trainable raises."""
         raise NotImplementedError
 
-    def _release(self) -> float:
-        """Drop what trained; MiB that the process keeps of its trials."""
+    def _release(self) -> str | None:
+        """Drop what trained; why this process should not train another trial."""
         raise NotImplementedError
 
     def _begin(self, config: dict[str, Any]) -> None:
@@ -113,12 +120,10 @@ class _Trial(Trainable):
             self._failure = failure_of(error)
             return
         self._live = True
-        message = f"did not start in {self._patience_s:g} s; its log shows where it hung"
-        hung = Failure("timeout", message)
-        with self._in_time(), noted_unless_done(hung, self._patience_s):
+        with self._in_time():
             try:
                 self._prepare(assignment)
-            except (Exception, SystemExit, KeyboardInterrupt) as error:
+            except BaseException as error:
                 self._fail(error)
 
     def _end(self) -> str | None:
@@ -127,7 +132,7 @@ class _Trial(Trainable):
             return None
         self._live = False
         try:
-            reason = why_not_again(grown_mib=self._release())
+            reason = self._release()
             if reason:
                 print(f"this process is not used again: {reason}")
             return reason
@@ -191,8 +196,8 @@ class LearnerTrial(_Trial):
         report, memory = self._workers.step()
         return self._recorded(report, self._workers.save, memory)
 
-    def _release(self) -> float:
-        return self._workers.end() if self._workers is not None else 0.0
+    def _release(self) -> str | None:
+        return self._workers.end() if self._workers is not None else None
 
     def cleanup(self) -> None:
         try:
@@ -214,8 +219,8 @@ class FunctionTrial(_Trial):
     def _prepare(self, assignment: Assignment) -> None:
         self._leftovers = self._leftovers or Leftovers()
         self._store = CheckpointStore(self._context.folder, assignment.trial_id)
-        if not ray_compat.begin_function(self, self._call):
-            raise RuntimeError("the trial before did not end its thread")
+        began = ray_compat.begin_function(self, self._call)
+        assert began, "`_release` has ended the thread of the trial before"
         self._function = ray_compat.as_tune_calls(load_trainable(self._context.trainable))
         self._leftovers.begin()
         if ExperimentFolder(self._context.folder).is_remote:
@@ -248,15 +253,17 @@ class FunctionTrial(_Trial):
             shutil.rmtree(folder, ignore_errors=True)  # Ray's copy, of this machine alone
         return saved
 
-    def _release(self) -> float:
+    def _release(self) -> str | None:
+        ended = ray_compat.end_thread(_THREAD_S)
         self._store.release()
-        return self._leftovers.clear() if self._leftovers else 0.0
+        reason = self._leftovers.clear() if self._leftovers else None
+        return reason if ended else f"the function of a trial has not ended in {_THREAD_S:g} s"
 
     def _fail(self, error: BaseException) -> None:
         super()._fail(ray_compat.error_of_function(error) or error)
 
     def cleanup(self) -> None:
         try:
-            ray_compat.end_function(self)
-        finally:
             super().cleanup()
+        finally:
+            ray_compat.end_function(self)

@@ -73,8 +73,8 @@ class Worker:
         state = self._learner.state_dict()
         return self._store.save(epoch, state) if self._rank == 0 else None
 
-    def end(self) -> float:
-        """Drop the Learner; MiB that the process keeps of its trials, as `Leftovers` counts it."""
+    def end(self) -> str | None:
+        """Drop the Learner; why this process should not train another trial."""
         self._learner = None
         return self._leftovers.clear()
 

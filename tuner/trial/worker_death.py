@@ -10,9 +10,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from tuner import ray_compat
@@ -23,25 +21,10 @@ NOTES = "TUNER_NOTES"  # in the environment of drivers and workers: the folder o
 _ANSWER_S = 3.0  # for the daemon of a node to accept a connection
 
 
-def write_note(folder: Path, pid: int, failure: Failure, *, not_before: float = 0.0) -> None:
-    """Note that the process `pid` ends by `failure`, if it does so after `not_before`.
-
-    not_before: as `time.monotonic` counts, which all processes of a machine have in common.
-    """
-    note = {"kind": failure.kind, "message": failure.message, "not_before": not_before}
+def write_note(folder: Path, pid: int, failure: Failure) -> None:
+    """Note that the process `pid` ends by `failure`."""
+    note = {"kind": failure.kind, "message": failure.message}
     (folder / f"{pid}-{failure.kind}").write_text(json.dumps(note))
-
-
-@contextmanager
-def noted_unless_done(failure: Failure, in_s: float) -> Iterator[None]:
-    """Within it, the end of this process is that `failure` once `in_s` seconds have passed."""
-    if not (folder := os.environ.get(NOTES)):
-        yield
-        return
-    with suppress(OSError):  # a trial does not fail for want of a note
-        write_note(Path(folder), os.getpid(), failure, not_before=time.monotonic() + in_s)
-    yield
-    Path(folder, f"{os.getpid()}-{failure.kind}").unlink(missing_ok=True)
 
 
 def _noted(pid: str) -> Failure | None:
@@ -52,8 +35,7 @@ def _noted(pid: str) -> Failure | None:
     for path in sorted(Path(folder).glob(f"{pid}-*")):
         with suppress(OSError, ValueError, KeyError, TypeError):  # a damaged note is none
             note = json.loads(path.read_text())
-            if time.monotonic() >= note["not_before"]:
-                return Failure(note["kind"], note["message"])
+            return Failure(note["kind"], note["message"])
     return None
 
 

@@ -1,0 +1,129 @@
+"""The watch over workers; `test_NAME` fails when Ray moves what NAME relies on."""
+
+import inspect
+from types import SimpleNamespace
+
+import pytest
+import ray
+from ray.air.execution._internal import RayActorManager
+from ray.exceptions import RayActorError
+from ray.tune.execution import tune_controller
+
+from tuner import ray_compat
+from tuner.ray_compat import Call, WorkerWatch, watch
+
+
+def test_watched_workers():
+    before = tune_controller.RayActorManager
+    with ray_compat.watched_workers(WorkerWatch(60)):
+        assert issubclass(tune_controller.RayActorManager, before)
+        assert tune_controller.RayActorManager is not before
+    assert tune_controller.RayActorManager is before
+    assert "self._actor_manager = RayActorManager(" in inspect.getsource(tune_controller)
+    source = inspect.getsource(RayActorManager)
+    for name in ("next", "schedule_actor_task", "_try_start_actors"):
+        assert f"    def {name}(" in source
+        assert hasattr(RayActorManager, name)
+    for name in ("actors_to_task_futures", "actors_to_state_futures"):
+        assert f"self._tracked_{name}[tracked_actor].add(" in source
+
+
+class Driver:
+    """Tune's manager of actors with one worker, a clock, and what Ray is told."""
+
+    def __init__(self, monkeypatch, limit_s=60):
+        self.now = 1000.0
+        self.killed, self.answered = [], []
+        monkeypatch.setattr(watch, "time", SimpleNamespace(monotonic=lambda: self.now))
+        monkeypatch.setattr(ray, "kill", self.killed.append)
+        monkeypatch.setattr(ray, "wait", self.wait)
+        self.watch = WorkerWatch(limit_s)
+        with ray_compat.watched_workers(self.watch):
+            self.manager = tune_controller.RayActorManager(
+                SimpleNamespace(get_resource_futures=list)
+            )
+        self.manager._looked = self.now
+        self.worker, self.tracked = SimpleNamespace(_actor_id=b"\xaa"), "tracked"
+        self.manager._live_actors_to_ray_actors_resources[self.tracked] = (self.worker, None)
+
+    def wait(self, futures, timeout, num_returns=1):
+        done = [future for future in futures if future in self.answered][:num_returns]
+        return done, [future for future in futures if future not in done]
+
+    def ask(self, method, future="answer"):
+        self.watch.calls["aa"] = Call(method, self.now)
+        self.manager._tracked_actors_to_task_futures[self.tracked].add(future)
+
+    def go_on(self, seconds, every_s=1.0):
+        for _ in range(round(seconds / every_s)):
+            self.now += every_s
+            self.manager.next(timeout=0.1)
+
+
+@pytest.fixture
+def driver(monkeypatch):
+    return Driver(monkeypatch)
+
+
+def test_a_worker_that_does_not_answer_in_time_is_ended_once(driver):
+    driver.ask("train", "of the epoch before")
+    driver.answered.append("of the epoch before")
+    driver.ask("train")
+    driver.go_on(59)
+    assert driver.killed == []
+    driver.go_on(10)
+    assert driver.killed == [driver.worker]
+    call = driver.watch.call_of(RayActorError("aa", "killed"))
+    assert (call.method, call.asked, call.ended) == ("train", 1000.0, True)
+
+
+def test_a_new_process_has_time_to_come_up(driver):
+    driver.ask(ray_compat.START)
+    driver.go_on(74)
+    assert driver.killed == []
+    driver.go_on(1)
+    assert driver.killed == [driver.worker]
+
+
+def test_one_whose_answer_only_waits_to_be_read_lives(driver):
+    driver.ask("train")
+    driver.answered.append("answer")
+    driver.go_on(100)
+    assert driver.killed == []
+
+
+def test_one_that_is_asked_nothing_lives(driver):
+    driver.ask("train")
+    driver.manager._tracked_actors_to_task_futures.clear()
+    driver.go_on(100)
+    assert driver.killed == []
+
+
+def test_what_a_driver_did_not_hear_while_it_was_stopped_does_not_count(driver):
+    driver.ask("train")
+    driver.go_on(3600, every_s=3600)
+    assert driver.killed == []
+    driver.go_on(59)
+    assert driver.killed == [driver.worker]
+
+
+def test_each_call_is_noted_as_it_is_made(driver, monkeypatch):
+    monkeypatch.setattr(RayActorManager, "_try_start_actors", lambda self, max_actors: 1)
+    monkeypatch.setattr(RayActorManager, "schedule_actor_task", lambda *args, **kwargs: None)
+    driver.manager._try_start_actors()
+    assert driver.watch.calls == {"aa": Call(ray_compat.START, 1000.0)}
+    driver.now += 5
+    driver.manager.schedule_actor_task(driver.tracked, "train", args=())
+    assert driver.watch.calls == {"aa": Call("train", 1005.0)}
+    driver.manager.schedule_actor_task("one that was never placed", "stop")
+    assert driver.watch.calls == {"aa": Call("train", 1005.0)}
+
+
+@pytest.mark.parametrize("error", [None, ValueError(), RayActorError(), RayActorError("bb", "x")])
+def test_of_an_unknown_death_no_call_is_known(error):
+    assert WorkerWatch(60).call_of(error) is None
+
+
+def test_the_names_of_calls_are_tunes():
+    source = inspect.getsource(tune_controller)
+    assert f'method_name="{ray_compat.RESET}"' in source

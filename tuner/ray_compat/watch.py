@@ -1,0 +1,107 @@
+"""Ends workers that answer nothing any more, seen from the driver."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.ray_compat.pieces import Names, replacing
+
+START = "start"  # what a worker is asked first, by its actor being made
+RESET = "reset"  # what one is asked that has trained before: to begin another trial
+
+_LOOK_EVERY_S = 0.25
+_PROCESS_S = 15.0  # more for a new process, which starts and imports before its trial begins
+_MOST_S = 2.0  # counted between two looks: a driver that was itself stopped heard nobody
+
+
+@dataclass
+class Call:
+    """What a worker was last asked: START, RESET, or another method of its trainable.
+
+    asked: when, as `time.monotonic` counts. silent_s: how long the driver has listened for the
+    answer. ended: whether it has then ended the worker.
+    """
+
+    method: str
+    asked: float
+    silent_s: float = 0.0
+    ended: bool = False
+
+
+class WorkerWatch:
+    """The last call of each worker; none may go unanswered for more than `limit_s` seconds.
+
+    For a start there are some more, since a process has to come up before a trial can begin in it.
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        self.limit_s = limit_s
+        self.calls: dict[str, Call] = {}  # by the id of the worker's actor
+
+    def call_of(self, error: BaseException | None) -> Call | None:
+        """What the actor had been asked of which `error` says that it died; None: not known."""
+        return self.calls.get(getattr(error, "actor_id", None) or "")
+
+
+@replacing(lost="a worker that is stopped, or hangs between two trials, is waited for forever")
+def watched_workers(watch: WorkerWatch) -> Names:
+    """Have `tune.run` end each worker that leaves a call unanswered for too long.
+
+    A worker ends itself when its trial hangs. It cannot where it is stopped or waits for a disk,
+    where its trial has called that off, or between two trials. Until: Tune has a time limit for
+    what it asks of its actors.
+    """
+    import ray
+    from ray.air.execution._internal import RayActorManager
+    from ray.tune.execution import tune_controller
+
+    class Watched(RayActorManager):
+        """Tune's manager of actors, which looks at each of them as often as it is called."""
+
+        _looked = time.monotonic()
+
+        def next(self, timeout: Any = None) -> bool:
+            if time.monotonic() - self._looked >= _LOOK_EVERY_S:
+                self._look()
+            return bool(super().next(timeout))
+
+        def schedule_actor_task(
+            self, tracked_actor: Any, method_name: str, *args: Any, **kwargs: Any
+        ) -> Any:
+            if actor := self._live_actors_to_ray_actors_resources.get(tracked_actor):
+                watch.calls[_id(actor[0])] = Call(method_name, time.monotonic())
+            return super().schedule_actor_task(tracked_actor, method_name, *args, **kwargs)
+
+        def _try_start_actors(self, max_actors: int | None = None) -> int:
+            started = super()._try_start_actors(max_actors)
+            for actor, _ in self._live_actors_to_ray_actors_resources.values() if started else ():
+                watch.calls.setdefault(_id(actor), Call(START, time.monotonic()))
+            return started
+
+        def _look(self) -> None:
+            now = time.monotonic()
+            passed_s, self._looked = min(now - self._looked, _MOST_S), now
+            for tracked, (actor, _) in self._live_actors_to_ray_actors_resources.items():
+                asked = self._tracked_actors_to_task_futures.get(tracked, set())
+                asked = asked | self._tracked_actors_to_state_futures.get(tracked, set())
+                call = watch.calls[_id(actor)]
+                if not asked or call.ended:
+                    continue
+                call.silent_s += passed_s
+                if _is_late(call) and _unanswered(list(asked)):
+                    call.ended = True
+                    ray.kill(actor)  # also ends a stopped process, within seconds
+
+    def _unanswered(futures: list[Any]) -> list[Any]:
+        # Tune keeps those of a trial's earlier calls, and may not have read the last answer yet
+        return list(ray.wait(futures, num_returns=len(futures), timeout=0)[1])
+
+    def _is_late(call: Call) -> bool:
+        return call.silent_s >= watch.limit_s + (_PROCESS_S if call.method == START else 0)
+
+    def _id(actor: Any) -> str:
+        return str(actor._actor_id.hex())
+
+    return {tune_controller: {"RayActorManager": Watched}}
