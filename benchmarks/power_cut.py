@@ -63,7 +63,7 @@ class Disk:
                     raise
                 time.sleep(0.1)
         # Of its own file: the old one may still be mounted in another namespace, and shut down
-        restored = self._image.with_suffix(f"{self._image.suffix}+")
+        restored = self._image.with_name(f"{self._image.name}+")
         _call("cp", "--sparse=always", self._image, restored)
         self._image.unlink()
         self._image = restored
