@@ -100,7 +100,7 @@ def restore(folder):
     spec = validate(files.document()["spec"], source=str(folder))
     with files.held(print) as sync, Journal.open(folder) as journal:
         run = WithoutRay(spec, files, journal, sync, resumed=True)
-            stops = run.spec.scheduler
+        stops = run.spec.scheduler
         scheduler = stops and stops.build(run.spec.objective, brackets=run.spec.brackets)
         source = run._trial_source(run._searcher(scheduler))
         assert isinstance(source.suggest("first"), dict)
