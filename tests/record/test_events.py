@@ -104,3 +104,10 @@ def test_nearly_every_event_of_a_trial_is_valid_at_a_glance():
     of_trials = [event for event in GOOD if "trial_id" in event and event.get("status") != "failed"]
     assert len(of_trials) == 4
     assert all(is_plainly_valid(event) for event in of_trials)
+
+
+@pytest.mark.parametrize("digits", [100, 101, 5000])
+def test_a_number_too_long_for_a_trial_is_no_event_at_a_glance_either(digits):
+    event = {"event": "trial_ended", "time": 1.0, "trial_id": "1" * digits, "status": "completed"}
+    assert is_plainly_valid(event) is (digits == 100)
+    assert (fault_of(event) is None) is (digits == 100)

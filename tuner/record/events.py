@@ -74,7 +74,7 @@ def is_plainly_valid(event: Event) -> bool:
         time, trial_id, kind = event["time"], event["trial_id"], event["event"]
         if type(time) is not float or not 0 <= time < _LATEST:
             return False
-        if type(trial_id) is not str or not (trial_id.isascii() and trial_id.isdecimal()):
+        if not _is_trial_id(trial_id):
             return False
         if kind == RESULT:
             return _is_epoch(event["epoch"]) and _is_metrics(event["metrics"])
