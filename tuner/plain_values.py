@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -25,6 +26,25 @@ def fault_of_json(text: str, *, most: int = MOST) -> str | None:
         return None
     marks = (found for found in _STRING_OR_MARK.finditer(text) if found[0][0] != '"')
     return too_many(most) if next(islice(marks, 2 * most, None), None) else None
+
+
+def parse_json(
+    data: bytes, *, what: str = "JSON", most: int = MOST, decode: Callable[[str], Any] = json.loads
+) -> Any:
+    """The value of a JSON text. Raises ValueError for one that `decode` refuses, or far too large.
+
+    what: the user's word for it, where it is none. most: as `fault_of_json` takes it.
+    """
+    try:
+        text = data.decode()
+        fault = fault_of_json(text, most=most)
+        if fault is None:
+            return decode(text)
+    except RecursionError:
+        fault = too_deep()
+    except ValueError as error:
+        raise ValueError(f"not {what}") from error
+    raise ValueError(f"it {fault}")
 
 
 def too_deep() -> str:

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import socket
+import stat
 import tracemalloc
 from contextlib import chdir
 
@@ -260,3 +261,17 @@ def test_a_new_file_is_written_and_an_older_one_replaced(tmp_path):
     for text in ("one", "two"):
         write_file(tmp_path / "x", lambda partial, text=text: partial.write_text(text))
         assert (tmp_path / "x").read_text() == text
+
+
+@pytest.mark.parametrize(("lasting", "forced"), [(True, ["file", "folder"]), (False, [])])
+def test_only_what_is_to_last_is_forced_to_the_disk(tmp_path, monkeypatch, lasting, forced):
+    kinds, fsync = [], os.fsync
+
+    def note(fd):
+        kinds.append("folder" if stat.S_ISDIR(os.fstat(fd).st_mode) else "file")
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", note)
+    replace_file(tmp_path / "x", lambda new: new.write_text("1"), lasting=lasting)
+    assert kinds == forced
+    assert (tmp_path / "x").read_text() == "1"

@@ -17,7 +17,7 @@ from typing import Any
 from uuid import uuid4
 
 from tuner.errors import UsageError, translate_error
-from tuner.plain_values import MOST, fault_of_json, fault_of_values, too_deep
+from tuner.plain_values import MOST, fault_of_values, parse_json
 
 EXPERIMENT = "experiment.json"
 JOURNAL = "journal.jsonl"
@@ -82,16 +82,7 @@ def read_json(path: Path, *, most: int = MOST) -> Any:
     Raises OSError if it cannot be read or is no plain file, ValueError if it is not JSON, or far
     more than `most` values.
     """
-    try:
-        text = read_plain(path).decode()
-        fault = fault_of_json(text, most=most)
-        if fault is None:
-            return json.loads(text)
-    except RecursionError:
-        fault = too_deep()
-    except ValueError as error:
-        raise ValueError("not JSON") from error
-    raise ValueError(f"it {fault}")
+    return parse_json(read_plain(path), most=most)
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -151,18 +142,20 @@ def make_folder(path: Path, *, below: Path) -> None:
         folder.mkdir(exist_ok=True)
 
 
-def replace_file(path: Path, write: Callable[[Path], object]) -> None:
+def replace_file(path: Path, write: Callable[[Path], object], *, lasting: bool = False) -> None:
     """Let `write` fill a new file, and put that in place of `path`: whole or not at all.
 
-    What was replaced survives a power cut if the new one does not. Raises what `write` does, and
-    OSError.
+    lasting: from then on a power cut does not take it, and before that not what it replaces; what
+    can be made or fetched again is not worth the wait. Raises what `write` does, and OSError.
     """
     partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")  # a name that nobody knows
     try:
         write(partial)
-        sync(partial)
+        if lasting:
+            sync(partial)
         partial.replace(path)
-        sync(path.parent)
+        if lasting:
+            sync(path.parent)
     finally:
         partial.unlink(missing_ok=True)
 

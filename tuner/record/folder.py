@@ -155,7 +155,7 @@ class ExperimentFolder:
         """Write a JSON document, whole or not at all. Raises OSError, and as `check` does."""
         self.check()
         path, data = self.path / name, files.encode(document)
-        files.replace_file(path, lambda partial: partial.write_bytes(data))
+        files.replace_file(path, lambda partial: partial.write_bytes(data), lasting=True)
         mirror.upload(path)
 
     def check(self) -> None:

@@ -24,7 +24,7 @@ from pydantic_core import from_json
 from tuner.clock import Clock, steady_clock
 from tuner.errors import JournalError, JournalLostError, UsageError
 from tuner.owner import owner_in_words
-from tuner.plain_values import MOST, fault_of_json, too_deep
+from tuner.plain_values import MOST, parse_json
 from tuner.record.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, RESULT, Event, fault_of
 from tuner.record.files import JOURNAL, check_folder, open_plain, sync
 from tuner.wording import program
@@ -289,25 +289,12 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 def _decode(line: bytes) -> Any:
     """The JSON value of a line; raises ValueError, also for one of too many values or levels."""
-    try:
-        if len(line) > MOST and (fault := fault_of_json(line.decode())):  # few bytes, few values
-            raise ValueError(f"it {fault}")
-        return from_json(line, allow_inf_nan=False, cache_strings="keys")
-    except ValueError:  # for half surrogates, too, which a file's name may have
-        return _decode_exactly(line)
-
-
-def _decode_exactly(line: bytes) -> Any:
-    try:
-        text = line.decode()
-        fault = fault_of_json(text)
-        if fault is None:
-            return _DECODER.decode(text)
-    except RecursionError:
-        fault = too_deep()
-    except ValueError as error:
-        raise ValueError("not a line of JSON") from error
-    raise ValueError(f"it {fault}")
+    if len(line) <= MOST:  # so few bytes hold no more values
+        try:
+            return from_json(line, allow_inf_nan=False, cache_strings="keys")
+        except ValueError:  # for half surrogates, too, which a file's name may have
+            pass
+    return parse_json(line, what="a line of JSON", decode=_DECODER.decode)
 
 
 def _encode(event: Event) -> bytes:

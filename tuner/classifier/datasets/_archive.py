@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -84,7 +83,8 @@ class Archive:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / f".{self.name}.lock"):
             if self.is_missing(folder):
-                replace_file(folder / self.name, lambda new: self._write(new, chunks(), origin))
+                path = folder / self.name
+                replace_file(path, lambda new: self._write(new, chunks(), origin), lasting=True)
 
     def chunks(self, folder: Path) -> Iterator[bytes]:
         """The file in `folder`, at most CHUNK_BYTES at a time. Raises OSError."""
@@ -98,8 +98,6 @@ class Archive:
             for chunk in chunks:
                 out.write(chunk)
                 digest.update(chunk)
-            out.flush()
-            os.fsync(out.fileno())
         if (md5 := digest.hexdigest()) != self.md5:
             raise DataError(f"{origin} has MD5 {md5}, published is {self.md5}: nothing was kept")
 
