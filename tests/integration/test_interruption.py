@@ -34,7 +34,8 @@ def start(tmp_path):
     def begin(*, stdin=None, stdout=subprocess.PIPE, stderr=subprocess.PIPE, first=None, **fields):
         (tmp_path / "gated.json").write_text(json.dumps(spec(tmp_path, **fields)))
         streams = {"stdin": stdin, "stdout": stdout, "stderr": stderr, "text": True}
-        begun = driven.start("run", "gated.json", cwd=tmp_path, preexec_fn=first, **streams)
+        command = ("run", "gated.json", "--yes")  # a terminal would be asked about faulty.py
+        begun = driven.start(*command, cwd=tmp_path, preexec_fn=first, **streams)
         processes.append(begun)
         return begun
 
@@ -139,7 +140,9 @@ def test_sigterm_while_ray_starts_is_one_sentence(start, tmp_path, daemon):
     process.send_signal(signal.SIGTERM)
     stdout, stderr = process.communicate(timeout=LIMIT_S)
     assert (process.returncode, stdout) == (143, "")
-    assert stderr == "error: ended by SIGTERM while no search was running\n"
+    imported, told = stderr.splitlines()
+    assert imported.startswith("importing faulty:Gated")
+    assert told == "error: ended by SIGTERM while no search was running"
     assert not (tmp_path / "results").exists()
 
 
