@@ -62,9 +62,11 @@ nodes: $(INSTALLED_DEV)
 docs: $(INSTALLED_DEV)
 	$(BIN)/pytest -m docs
 
-# three rounds of each kill; without --rounds, thirty
+# a few rounds of each; without --rounds, thirty
 faults: $(INSTALLED_DEV)
 	$(BIN)/python -m benchmarks.faults --rounds 3
+	$(BIN)/python -m benchmarks.faults --rounds 1 --targets silent
+	$(BIN)/python -m benchmarks.faults --rounds 1 --targets power,vanished
 
 format: $(INSTALLED_DEV)
 	$(BIN)/ruff check --fix .

@@ -3,6 +3,7 @@
     python -m benchmarks.faults [--rounds 30] [--searches grid,random,hyperopt,bayesopt] [--seed 0]
     python -m benchmarks.faults --searches random --workers 2 --targets rank,worker,driver
     python -m benchmarks.faults --targets power,vanished      needs the right to mount a disk
+    python -m benchmarks.faults --targets silent
     python -m benchmarks.faults --keep DIR      leaves the experiments there for inspection
 
 Each round runs a small search on digits with `--max-concurrent 1`. At one to three moments it sends
@@ -17,6 +18,11 @@ repeated with other moments. A round is clean if
 - the trials' own notes show that each trial began its epochs in order: no trial went back further
   than the epoch it was in, and no trial began an epoch again more often than it was killed;
 - the driver was gone within 15 s if a kill ended it, and every process of the search 15 s after it.
+
+A worker that is `silent` gets SIGSTOP instead. The driver must end it in time, and its trial fails
+as `timeout`; so what the search comes to differs from the reference. Such a round is clean if each
+trial is there once, no more of them failed than were hit and each as `timeout`, the others have an
+end of their own, and the exit code says so. With grid and random the configs are the reference's.
 
 Two targets are no processes. `power` is that of the disk that the search writes to: what was not
 forced to it is lost, and everything is killed. A trial may then begin epochs again that it had
@@ -43,12 +49,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count, pairwise
 from pathlib import Path
+from typing import Any
 
 from benchmarks.power_cut import Disk
 
+DEFAULT = ["driver", "worker", "raylet", "gcs", "everything"]
 TARGETS = {  # of SIGKILL -> what its command line has in it
     "driver": "",
     "worker": "ray::LearnerTrial",
+    "silent": "ray::LearnerTrial",
     "rank": "ray::_Rank",
     "raylet": "raylet/raylet",
     "gcs": "gcs_server",
@@ -56,7 +65,8 @@ TARGETS = {  # of SIGKILL -> what its command line has in it
     "power": "",
     "vanished": "",
 }
-OF_TRIALS = ("worker", "rank")  # one that dies twice in an epoch fails: not before the next one
+OF_TRIALS = ("worker", "rank", "silent")  # dead twice in an epoch it fails: not before the next
+PATIENCE_S = 10  # of the driver with a worker, where some are silent
 LIMIT_S = 300  # a search that is not done by then is stuck
 GONE_S = 15
 LOST_S = 10  # of what was begun before a power cut
@@ -76,24 +86,42 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--first", type=int, default=0, help="Number of the first round.")
-    parser.add_argument("--searches", default="grid,random,hyperopt,bayesopt")
-    parser.add_argument("--targets", default="driver,worker,raylet,gcs,everything")
+    parser.add_argument("--searches", type=names, default="grid,random,hyperopt,bayesopt")
+    parser.add_argument("--targets", type=names, default=DEFAULT)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path)
     options = parser.parse_args()
+    if "power" in options.targets and (fault := why_no_disk()):
+        say(f"power is left out, as no disk of a file can be mounted here: {fault}")
+        options.targets.remove("power")
     unclean = 0
     with contextlib.ExitStack() as stack:
         folder = options.keep or stack.enter_context(tempfile.TemporaryDirectory(prefix="faults-"))
-        for search in options.searches.split(","):
+        for search in options.searches:
             unclean += rounds(search, Path(folder).resolve() / search, options)
     return 1 if unclean else 0
+
+
+def why_no_disk() -> str | None:
+    """What keeps this process from mounting a disk whose power it can cut."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            with Disk(Path(folder, "image"), Path(folder, "disk")).mounted():
+                return None
+        except OSError as error:
+            return str(error)
+
+
+def names(text: str) -> list[str]:
+    """The names in a list with commas."""
+    return text.split(",")
 
 
 def rounds(search: str, folder: Path, options: argparse.Namespace) -> int:
     """Run all rounds of one strategy and print its line; how many were not clean."""
     folder.mkdir(parents=True)
-    reference = Search(search, folder / "reference", options.workers)
+    reference = Search(search, folder / "reference", options)
     started = time.monotonic()
     reference.start()
     assert reference.wait() == 0, "the reference failed"
@@ -105,11 +133,14 @@ def rounds(search: str, folder: Path, options: argparse.Namespace) -> int:
         rng = random.Random(f"{options.seed}-{search}-{number}")
         for attempt in count():
             storage = folder / f"round-{number}-{attempt}"
-            targets = options.targets.split(",")
-            killed = Round(Search(search, storage, options.workers), rng)
-            with killed.search.disk.mounted() if "power" in targets else contextlib.nullcontext():
-                killed.run(targets, lines)
-                killed.faults += killed.search.differences(expected)
+            killed = Round(Search(search, storage, options), rng)
+            with (
+                killed.search.disk.mounted()
+                if "power" in options.targets
+                else contextlib.nullcontext()
+            ):
+                killed.run(options.targets, lines)
+                killed.faults += killed.differences(expected)
                 killed.faults += killed.search.went_back(len(killed.hit))
             if killed.hit or killed.faults:
                 break  # else the search was over before its moment came
@@ -134,13 +165,18 @@ class Search:
 
     strategy: str
     storage: Path
-    workers: int
+    options: argparse.Namespace
     driver: subprocess.Popen[bytes] | None = None
     cuts: list[float] = field(default_factory=list)  # when the power was cut
 
     @cached_property
     def disk(self) -> Disk:
         return Disk(self.storage.with_suffix(".image"), self.storage / "results")
+
+    def mounted(self) -> contextlib.AbstractContextManager[object]:
+        """For whatever is done to the storage: a disk of its own, if its power is to be cut."""
+        by_disk = "power" in self.options.targets
+        return self.disk.mounted() if by_disk else contextlib.nullcontext()
 
     @property
     def folder(self) -> Path:
@@ -155,8 +191,10 @@ class Search:
             search = {"strategy": self.strategy, "space": space}
             if self.strategy in LEARNS_AFTER:
                 search["startup"] = LEARNS_AFTER[self.strategy]
-            resources = {"workers": self.workers}
-            spec = {**SPEC, "training": marks, "search": search, "resources": resources}
+            spec = {**SPEC, "training": marks, "search": search}
+            spec["resources"] = {"workers": self.options.workers}
+            if "silent" in self.options.targets:
+                spec["timeouts"] = {"report_s": PATIENCE_S}
             (self.storage / "spec.json").write_text(json.dumps(spec))
         words = ["run", str(self.storage / "spec.json"), "--name", "x"]
         if self.folder.exists():
@@ -192,7 +230,7 @@ class Search:
         except OSError:
             return 0
 
-    def outcome(self) -> dict[str, object]:
+    def outcome(self) -> dict[str, Any]:
         """What the search came to: the same for a killed and for an unkilled one."""
         from tuner.errors import TunerError
         from tuner.results.results import Results
@@ -205,18 +243,38 @@ class Search:
             t.trial_id: (t.config, t.status, t.last_epoch, t.values("val_loss"))
             for t in results.trials.values()
         }
+        failed = {kind: len(trials) for kind, trials in results.failures.items()}
         best = results.show()["best"]
         folders = sorted(path.name for path in (self.folder / "trials").iterdir())
         value = best and (best["trial_id"], best["epoch"], best["metrics"]["val_loss"])
-        return {"status": results.status, "trials": trials, "best": value, "folders": folders}
+        found = {"status": results.status, "trials": trials, "best": value, "folders": folders}
+        return {**found, "failed": failed}
 
-    def differences(self, expected: dict[str, object]) -> list[str]:
+    def differences(self, expected: dict[str, Any]) -> list[str]:
         found = self.outcome()
         return [
             f"{key} differs: {found.get(key)}" if key == "status" else f"{key} differs"
             for key in expected
             if expected[key] != found.get(key)
         ]
+
+    def faults_beside_silence(self, expected: dict[str, Any], hits: int) -> list[str]:
+        """What differs from the reference beyond `hits` trials that failed as `timeout`."""
+        found = self.outcome()
+        faults = [
+            f"{key} differs: {found.get(key)}"
+            for key in ("status", "folders")
+            if expected[key] != found.get(key)
+        ]
+        failed = found.get("failed", {})
+        if failed.keys() - {"timeout"} or sum(failed.values()) > hits:
+            faults.append(f"failed: {failed}, {hits} were silent")
+        statuses = {status for _, status, *_ in found.get("trials", {}).values()}
+        if statuses - {"completed", "stopped", "failed"}:
+            faults.append(f"trials ended as {statuses}")
+        if self.strategy not in LEARNS_AFTER and configs(found) != configs(expected):
+            faults.append("configs differ")
+        return faults
 
     def went_back(self, kills: int) -> list[str]:
         """Trials that began an epoch again without need, by their own marks."""
@@ -261,6 +319,7 @@ class Round:
         self.faults: list[str] = []
         self._rng = rng
         self._reports = -1  # when a trial's process was last killed
+        self._code = 0  # of the last driver
 
     def run(self, targets: list[str], lines: int) -> None:
         """Kill one to three of `targets` over the course of a search of so many `lines`."""
@@ -270,9 +329,19 @@ class Round:
             self._kill_at(moment, self._rng.choice(targets))
             if self.search.is_over():
                 self.search.start()
-        code = self.search.wait()
-        if code:
-            self.faults.append(f"the last run ended with {code}")
+        self._code = self.search.wait()
+
+    def differences(self, expected: dict[str, Any]) -> list[str]:
+        """What the search came to that it should not have."""
+        silent = self.hit.count("silent")
+        if silent:
+            faults = self.search.faults_beside_silence(expected, silent)
+            due = 3 if self.search.outcome().get("failed") else 0
+        else:
+            faults, due = self.search.differences(expected), 0
+        if self._code != due:
+            faults.append(f"the last run ended with {self._code}")
+        return faults
 
     def _kill_at(self, moment: int, target: str) -> None:
         search = self.search
@@ -327,6 +396,11 @@ class Round:
         return kill(target, search.driver, marks)
 
 
+def configs(outcome: dict[str, Any]) -> dict[str, object]:
+    """The config of every trial."""
+    return {trial_id: config for trial_id, (config, *_) in outcome.get("trials", {}).items()}
+
+
 def away(folder: Path) -> Path:
     return folder.with_name("moved away")
 
@@ -360,7 +434,7 @@ def marked(marks: set[bytes]) -> dict[int, str]:
 
 
 def kill(target: str, driver: subprocess.Popen[bytes], marks: set[bytes]) -> bool:
-    """SIGKILL the target; whether it was there."""
+    """SIGKILL the target, or stop one that is to be silent; whether it was there."""
     if target == "driver":
         pids = [driver.pid]
     else:
@@ -372,7 +446,7 @@ def kill(target: str, driver: subprocess.Popen[bytes], marks: set[bytes]) -> boo
             pids = pids[-1:]
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, signal.SIGSTOP if target == "silent" else signal.SIGKILL)
     return bool(pids)
 
 

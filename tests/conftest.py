@@ -6,6 +6,7 @@ fixtures, and so do all that start Ray.
 """
 
 import os
+import signal
 from pathlib import Path
 from uuid import uuid4
 
@@ -15,12 +16,18 @@ from hypothesis import settings
 
 INTEGRATION = Path(__file__).parent / "integration"
 
+DEFAULTS = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+
 # A loaded machine is no failure of the property.
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
 
 
 def pytest_configure(config):
+    # Whoever starts pytest in the background of a script has these ignored, and what it starts, too
+    for number, usual in DEFAULTS.items():
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
     if "PYTEST_XDIST_WORKER" in os.environ:
         import torch
 
