@@ -89,13 +89,13 @@ def restore(folder):
     from tuner.planning.validation import validate
     from tuner.record.folder import ExperimentFolder
     from tuner.record.journal import Journal
-    from tuner.results.results import Results
+    from tuner.results.described import Described
     from tuner.search.run import SearchRun
 
     class WithoutRay(SearchRun):
         _slots = 2
 
-    Results(folder)  # the command looks at the experiment first
+    assert Described(folder).spec  # the command looks at the experiment first
     files = ExperimentFolder(folder)
     spec = validate(files.document()["spec"], source=str(folder))
     with files.held(print) as sync, Journal.open(folder) as journal:

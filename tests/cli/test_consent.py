@@ -8,7 +8,7 @@ import pytest
 from commands import GOOD, call, text_of
 from synthetic import Writer, make_folder
 
-from tuner.cli.consent import admit_results
+from tuner.cli.consent import admit_experiment
 from tuner.cli.validate import resolve
 from tuner.results.results import Results
 from tuner.spec.code import IMAGE_CLASSIFIER
@@ -111,7 +111,7 @@ def test_code_of_the_working_directory_is_told_and_not_asked(here, answered, mon
     text_of("own.yaml", {**spec, "trainable": "own_code:train"})
     assert validate("own.yaml")
     assert "importing own_code:train (" in capsys.readouterr().err
-    admit_results(experiment(here, "own_code:train"), yes=False)
+    admit_experiment(experiment(here, "own_code:train"), yes=False)
     assert asked == []
 
 
@@ -120,7 +120,7 @@ def test_code_inside_of_the_experiments_folder_is_asked(here, answered, monkeypa
     results = experiment(here, "results.x.their_code:train")
     (results.folder / "their_code.py").write_text(CODE)
     with pytest.raises(click.Abort):
-        admit_results(results, yes=False)
+        admit_experiment(results, yes=False)
     assert asked == ["run results.x.their_code:train, from outside this folder?"]
 
 
@@ -136,18 +136,18 @@ def test_an_installed_searcher_or_scheduler_is_asked_on_a_resume_alone(here, ans
     ships = {"trainable": IMAGE_CLASSIFIER, "training": {}}
     folder = make_folder(here / "results" / "x", **ships, **named)
     Writer(folder).end()
-    admit_results(Results(folder), yes=False, trains_only=True)
-    admit_results(Results(folder), yes=True)
+    admit_experiment(Results(folder), yes=False, trains_only=True)
+    admit_experiment(Results(folder), yes=True)
     assert asked == []
     with pytest.raises(click.Abort):
-        admit_results(Results(folder), yes=False)
+        admit_experiment(Results(folder), yes=False)
 
 
 def test_what_a_foreign_spec_reaches_out_to_is_announced(here, capsys):
     training = {"data_dir": "/\x1bx"}
     folder = make_folder(here / "x", trainable="their:L", log=["wandb"], training=training)
     Writer(folder).end()
-    admit_results(Results(folder), yes=False)
+    admit_experiment(Results(folder), yes=False)
     imports, logs, data = capsys.readouterr().err.splitlines()
     assert imports == "importing their:L (not found), which x names"
     assert logs.startswith("using log ")

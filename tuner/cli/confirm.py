@@ -6,7 +6,7 @@ import click
 
 import tuner
 from tuner.cli import options
-from tuner.cli.consent import admit_results
+from tuner.cli.consent import admit_experiment
 from tuner.cli.printing import print_confirmation
 
 
@@ -39,6 +39,6 @@ def confirm(
     is measured once, for the chosen one.
     """
     results = tuner.load_results(name, storage)
-    admit_results(results, yes=yes, trains_only=True)
+    admit_experiment(results, yes=yes, trains_only=True)
     confirmation = tuner.confirm(results, top=top, seeds=seeds, address=address)
     return print_confirmation(confirmation, evaluate=evaluate, as_json=as_json)

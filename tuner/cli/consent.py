@@ -15,11 +15,11 @@ import click
 from tuner.wording import printable
 
 if TYPE_CHECKING:
-    from tuner.results.results import Results
+    from tuner.results.described import Described
     from tuner.spec.code import NamedCode
 
 
-def admit_results(results: Results, *, yes: bool, trains_only: bool = False) -> None:
+def admit_experiment(experiment: Described, *, yes: bool, trains_only: bool = False) -> None:
     """Say which code an experiment is about to import, and what else its spec reaches out to.
 
     Modules are looked for here, too. trains_only: neither its searcher nor its scheduler is used.
@@ -29,17 +29,17 @@ def admit_results(results: Results, *, yes: bool, trains_only: bool = False) -> 
     from tuner.spec.code import code_named
 
     search_modules_in(Path.cwd())
-    spec = results.spec
+    spec = experiment.spec
     code = code_named(spec.model_dump(mode="json", include={"trainable", "search", "scheduler"}))
     if trains_only:
         code = [each for each in code if each.key == "trainable"]
-    _announce(code, results.name)
+    _announce(code, experiment.name)
     named: dict[str, Any] = {"log": ", ".join(spec.log)}
     named |= {f"training.{name}": spec.training.get(name) for name in ("data_dir", "start_from")}
     for name, value in named.items():
         if value:
-            click.echo(printable(f"using {name} {value}, which {results.name} names"), err=True)
-    _ask(code, yes=yes, foreign=results.folder)
+            click.echo(printable(f"using {name} {value}, which {experiment.name} names"), err=True)
+    _ask(code, yes=yes, foreign=experiment.folder)
 
 
 def admit_export(trainable: str, folder: Path, *, yes: bool) -> None:

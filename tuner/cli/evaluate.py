@@ -9,7 +9,7 @@ import click
 
 import tuner
 from tuner.cli import options
-from tuner.cli.consent import admit_export, admit_results
+from tuner.cli.consent import admit_experiment, admit_export
 from tuner.cli.printing import json_text
 from tuner.errors import UsageError
 from tuner.wording import printable
@@ -76,7 +76,7 @@ def _evaluate_best(
     from tuner.results.best import best_model
 
     pick = best_model(tuner.load_results(name, storage), trial_id)
-    admit_results(pick.results, yes=yes, trains_only=True)
+    admit_experiment(pick.results, yes=yes, trains_only=True)
     return {**evaluation.evaluate(pick.results, pick.trial_id, data_dir=data_dir), **pick.origin}
 
 

@@ -6,7 +6,7 @@ import click
 
 import tuner
 from tuner.cli import options
-from tuner.cli.consent import admit_results
+from tuner.cli.consent import admit_experiment
 from tuner.cli.printing import print_outcome
 
 
@@ -35,10 +35,12 @@ def resume(
 ) -> int:
     """Go on with the interrupted experiment NAME."""
     from tuner.cluster import connect as cluster
+    from tuner.record.storage import find_experiment
+    from tuner.results.described import Described
     from tuner.search.resuming import Extension
 
-    before = tuner.load_results(name, storage)
-    admit_results(before, yes=yes)
+    before = Described(find_experiment(name, storage))
+    admit_experiment(before, yes=yes)
     spec = before.spec
     with cluster.connect(address, spec=spec):
         cluster.await_room(spec.resources, wait_for_resources)

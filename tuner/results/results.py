@@ -18,8 +18,8 @@ from tuner.record.events import FAILED, RUNNING, TRIAL_STATUSES
 from tuner.record.folder import ExperimentFolder
 from tuner.record.history import TrialRecord, collector_paused, fold
 from tuner.record.storage import find_experiment
+from tuner.results.described import Described
 from tuner.results.selection import MODES, best_epoch, best_first, check, mode_of, ranked
-from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.sections import Objective
 from tuner.wording import amount_of
 
@@ -31,7 +31,7 @@ assert set(COUNTED) == {*TRIAL_STATUSES, RUNNING}
 _SHOWN_IN_NOTEBOOK = 10  # trials
 
 
-class Results:
+class Results(Described):
     """An experiment as its folder shows it, at the time of construction.
 
     `objective` is the experiment's, and so are `metric` and `mode`; wherever a method takes a
@@ -43,14 +43,9 @@ class Results:
     """
 
     def __init__(self, folder: Path | str) -> None:
-        self.files = ExperimentFolder(folder)
         # Asked first: a driver that ends meanwhile has then journaled its end
-        is_live = self.files.is_driven
-        self.files.refresh()
-        self.document = self.files.document()
-        objective = self.document["spec"]["objective"]
-        self.objective = Objective(metric=objective["metric"], mode=objective["mode"])
-        self.name = str(self.document["spec"].get("name", self.files.name))
+        is_live = ExperimentFolder(folder).is_driven
+        super().__init__(folder)
         self.history = fold(self.files.events(), self.objective)
         if not is_live:
             self.history.interrupt()
@@ -70,47 +65,9 @@ class Results:
         return summary_html(self.name, standing, frame, self.metric, trials=len(self.trials))
 
     @property
-    def is_confirmation(self) -> bool:
-        """Whether this experiment retrains the leaders of another one."""
-        return bool(self.document["spec"].get("confirms"))
-
-    @cached_property
-    def spec(self) -> ExperimentSpec:
-        """The experiment's spec, with the name and storage that its folder has now.
-
-        Raises SpecError if this version cannot read it.
-        """
-        moved = {"name": self.folder.resolve().name, "storage": self.files.storage}
-        return build_spec({**self.document["spec"], **moved}, str(self.folder))
-
-    @property
-    def folder(self) -> Path:
-        """The experiment's folder on this machine."""
-        return self.files.path
-
-    @property
-    def metric(self) -> str:
-        """The objective's metric."""
-        return self.objective.metric
-
-    @property
-    def mode(self) -> str:
-        """The objective's mode: "min" or "max"."""
-        return self.objective.mode
-
-    @property
     def status(self) -> str:
         """running, completed, interrupted or failed."""
         return self.history.status
-
-    @property
-    def seed(self) -> int | None:
-        """The seed of the trials that have none of their own."""
-        spec = self.document["spec"]
-        training = spec.get("training")
-        own = training.get("seed") if isinstance(training, dict) else None
-        seed: int | None = spec.get("seed") if own is None else own
-        return seed
 
     @property
     def trials(self) -> dict[str, TrialRecord]:
