@@ -106,8 +106,8 @@ def test_every_search_space_is_searched_by_an_experiment_that_ships() -> None:
 
 
 def imported_by(statement: str) -> set[str]:
-    """The top-level packages that a fresh interpreter has loaded after `statement`."""
-    code = f"import sys; {statement}; print(*{{name.split('.')[0] for name in sys.modules}})"
+    """The modules that a fresh interpreter has loaded after `statement`."""
+    code = f"import sys; {statement}; print(*sys.modules)"
     command = [sys.executable, "-c", code]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
@@ -119,6 +119,12 @@ def test_what_a_spec_needs_imports_neither_ray_nor_torch() -> None:
     modules = [name for name in FILES if name.startswith(rooms) and name != "tuner.space.encoding"]
     loaded = imported_by("; ".join(f"import {module}" for module in modules))
     assert not loaded & {"ray", "torch", "pandas", "sklearn", "hyperopt", "optuna"}
+
+
+def test_a_plan_is_shown_without_numpy_and_what_a_cluster_needs() -> None:
+    shown = "tuner.cli.validate, tuner.planning.plan, tuner.reporting.plan_text"
+    loaded = imported_by(f"import {shown}")
+    assert not loaded & {"numpy", "tuner.cluster.connect"}
 
 
 def test_the_command_line_starts_without_anything_heavy() -> None:

@@ -13,6 +13,7 @@ from urllib.parse import quote, unquote
 
 from tuner.errors import UsageError
 
+LOCAL = "local"  # the address of a Ray that is started here for one search
 ROOT = "TUNER_MIRROR"  # in the environment: the folder of the copies
 
 _URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://.", re.IGNORECASE)

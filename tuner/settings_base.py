@@ -16,7 +16,11 @@ class Settings(BaseModel):
     """A frozen model whose numbers are finite and which refuses unknown keys."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, arbitrary_types_allowed=True
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        arbitrary_types_allowed=True,
+        defer_build=True,  # until one is made: of most models and strategies none ever is
     )
 
 

@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import click
 
+from tuner.places import LOCAL
+
 Section = Literal["Search", "Look", "Explain", "Hand over", "Cluster"]  # in this order
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -65,7 +67,7 @@ storage = click.option(
     help="A folder, or s3://BUCKET/FOLDER.  [default: $TUNER_STORAGE, else ./results]",
 )
 address = click.option(
-    "--address", default="local", metavar="local|auto|HOST:PORT", help="[default: local]"
+    "--address", default=LOCAL, metavar="local|auto|HOST:PORT", help="[default: local]"
 )
 wait_for_resources = click.option(
     "--wait-for-resources",

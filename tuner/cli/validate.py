@@ -10,6 +10,7 @@ import click
 from tuner.cli import options
 from tuner.cli.consent import admit_file
 from tuner.cli.printing import json_text
+from tuner.places import LOCAL
 from tuner.wording import printable
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def resolve(
     from tuner.planning.validation import Machine
 
     changes = [*options.assignments_of(flags), *assignments]
-    machine = Machine.here() if address == "local" else None
+    machine = Machine.here() if address == LOCAL else None
     spec, source = resolve_spec(
         experiment,
         changes,
@@ -73,13 +74,14 @@ def resolve(
 
 def print_plan(spec: ExperimentSpec, source: str, address: str, as_json: bool) -> None:
     """Print what `spec` comes to: its trials, and what each reserves, here or on a cluster."""
-    from tuner.cluster import connect as cluster
     from tuner.planning.plan import plan_of
     from tuner.reporting.plan_text import plan_text
 
-    here = address == cluster.LOCAL
+    here = address == LOCAL
     plan = plan_of(spec, here=here)
     if not here:
+        from tuner.cluster import connect as cluster
+
         with cluster.connect(address, spec=spec):
             plan |= cluster.plan(spec)
     shown = {"spec": spec.model_dump(mode="json"), **plan}

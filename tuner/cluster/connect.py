@@ -25,11 +25,9 @@ from tuner.cluster.joined.runtime_env import runtime_env
 from tuner.cluster.local_ray import local_ray
 from tuner.cluster.shortage import explain_here
 from tuner.errors import UsageError, translate_error
-from tuner.places import local
+from tuner.places import LOCAL, local
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Resources
-
-LOCAL = "local"
 
 _OWN_NODE_S = 20.0
 

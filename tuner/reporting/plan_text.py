@@ -6,14 +6,16 @@ import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from textwrap import fill, indent
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tuner.places import shown
-from tuner.results.refinement import Refinement
 from tuner.space.spaces import space_text
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Resources
 from tuner.wording import aligned, amount_of, duration, printable, program, shorten
+
+if TYPE_CHECKING:
+    from tuner.results.refinement import Refinement
 
 _NO_SCHEDULER = "none: every trial runs to its end"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tuner.cluster import connect as cluster
 from tuner.errors import TunerError, UsageError
+from tuner.places import LOCAL
 from tuner.planning.validation import Machine, validate
 from tuner.record.events import COMPLETED, RUNNING
 from tuner.record.storage import free_name
@@ -17,7 +18,7 @@ _ENDING = "confirm"  # of the experiment's name
 _LONGEST = 90  # characters of the search's name that go into it
 
 
-def confirm(results: Results, *, top: int, seeds: int, address: str = "local") -> Confirmation:
+def confirm(results: Results, *, top: int, seeds: int, address: str = LOCAL) -> Confirmation:
     """Retrain the `top` leaders of the search with `seeds` fresh seeds each; what it has shown.
 
     The search's folder names the experiment. If the same leaders were retrained with the same seeds
@@ -25,7 +26,7 @@ def confirm(results: Results, *, top: int, seeds: int, address: str = "local") -
     that still runs or is itself a confirmation, NoUsableTrialError if it has no leader, or if no
     leader could be retrained, and what `run_experiment` does.
     """
-    machine = Machine.here() if address == "local" else None
+    machine = Machine.here() if address == LOCAL else None
     spec = validate(confirming_spec(results, top=top, seeds=seeds), machine=machine)
     before = _same(results, spec)
     if before is not None and before.status == COMPLETED:
