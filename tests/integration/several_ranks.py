@@ -48,6 +48,8 @@ class RankedLearner:
             raise ValueError("rank 1 has had enough")
         elif self.fault == "hangs":
             time.sleep(3600)
+        elif self.fault == "stops":
+            os.kill(os.getpid(), signal.SIGSTOP)
         elif self.fault == "exits":
             raise SystemExit(3)
 

@@ -16,7 +16,7 @@ from tuner.spec.experiment import build_spec
 from tuner.trial.checkpoint_store import load_state
 
 Search = Callable[..., Results]
-FAULTS = ["none", "killed", "first killed", "raises", "hangs", "exits", "none"]
+FAULTS = ["none", "killed", "first killed", "raises", "hangs", "stops", "exits", "none"]
 EPOCHS = 2
 
 
@@ -97,6 +97,7 @@ def test_a_rank_that_fails_fails_its_trial_alone(faulty: tuple[Results, set[int]
         "first killed": {("crash", 1)},
         "raises": {("exception", 1)},
         "hangs": {("timeout", 1)},
+        "stops": {("timeout", 1)},
         "exits": {("exception", 1)},
     }
     assert results.counts["completed"] == 2  # the first, and the one after all faults
@@ -118,7 +119,8 @@ def test_both_ranks_took_part_with_their_own_threads(faulty: tuple[Results, set[
 def test_no_rank_outlives_its_trial(faulty: tuple[Results, set[int]], free_before: float) -> None:
     _, pids = faulty
     assert len(pids) >= 10  # a fault ends both ranks, and the next trial gets new ones
-    assert not [pid for pid in pids if _is_training(pid)]
+    alive = {pid: Path(f"/proc/{pid}/stat").read_text().split()[2] for pid in pids if _is_training(pid)}
+    assert not alive, sorted(pids)
     deadline = time.monotonic() + 15
     while ray.available_resources().get("CPU", 0) < free_before:
         assert time.monotonic() < deadline, ray.available_resources()
