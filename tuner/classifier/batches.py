@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from tuner.classifier.augment import Augmentation, Draws, crop_and_flip, cut_out, draw
-from tuner.classifier.catalog import DATASETS
+from tuner.classifier.catalog import DataChoice, dataset_info, pinned
 from tuner.classifier.datasets._dataset import DatasetInfo, data_folder
 
 LARGEST_SHARE = 0.5  # of a GPU's free memory that the images may take
@@ -42,18 +42,25 @@ class ImageSet:
 
 
 def image_set(
-    name: str, *, data_dir: str | None, split_seed: int, device: torch.device
+    name: str,
+    *,
+    data_dir: str | None,
+    split_seed: int,
+    device: torch.device,
+    image_size: int | None = None,
 ) -> ImageSet:
     """The data set `name` for `device`. A worker loads it once for all of its trials.
 
-    Raises DataError where the data cannot be had.
+    One of the user's own is decoded first, if need be, to `image_size` px. Raises DataError where
+    the data cannot be had.
     """
-    return _image_set(name, data_folder(data_dir), split_seed, device)
+    chosen = pinned(DataChoice(name, data_dir, image_size, split_seed))
+    return _image_set(chosen.dataset, data_folder(data_dir), split_seed, device)
 
 
 @lru_cache(maxsize=2)
 def _image_set(name: str, folder: Path, split_seed: int, device: torch.device) -> ImageSet:
-    info = DATASETS[name]
+    info = dataset_info(DataChoice(name, str(folder), None, split_seed))
     arrays = info.load(folder, split_seed=split_seed)
     rows_NP = _as_tensor(arrays.images_NHWC.reshape(len(arrays.images_NHWC), -1))
     home = home_of(rows_NP.nbytes, device)

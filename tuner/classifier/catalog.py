@@ -1,18 +1,31 @@
 """The models and data sets that ship, by name, and the metrics of the image classifier.
 
-Nothing here imports torch, so that a spec is checked against it in milliseconds.
+A data set may also be the user's own, `SCHEME:PLACE` or `my_module:load`: `dataset_info` describes
+any of them. Nothing here imports torch, so that a spec is checked against it in milliseconds.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
-from tuner.classifier import datasets, models
-from tuner.classifier.datasets._dataset import DatasetInfo
+from tuner.classifier import datasets, models, sources
+from tuner.classifier.datasets._archive import Archive
+from tuner.classifier.datasets._dataset import DatasetInfo, ImageArrays, data_folder
 from tuner.classifier.models._model import ModelInfo
+from tuner.classifier.sources import _module
+from tuner.classifier.sources._decode import decode
+from tuner.classifier.sources._decoded_set import LICENCE, ORIGIN, STORE, DecodedSet
+from tuner.classifier.sources._images import LARGEST_SIZE, Images, Outline, Source
+from tuner.classifier.sources._splits import sizes
+from tuner.errors import DataError, Fault, did_you_mean, translate_error
+from tuner.settings_base import FaultsError
 
 METRICS = (
     "train_loss",
@@ -23,6 +36,7 @@ METRICS = (
     "images_per_s",
     "epoch_s",
 )
+DECODED = "decoded"  # the scheme of what has been decoded already
 
 
 def _declared(package: ModuleType, variable: str) -> dict[str, Any]:
@@ -33,3 +47,182 @@ def _declared(package: ModuleType, variable: str) -> dict[str, Any]:
 
 MODELS: dict[str, ModelInfo] = _declared(models, "MODEL")
 DATASETS: dict[str, DatasetInfo] = _declared(datasets, "DATASET")
+SOURCES: dict[str, Source] = _declared(sources, "SOURCE")
+
+
+class DataSettings(Protocol):
+    """The settings that choose a data set: a `DataChoice`, or all of `ClassifierSettings`."""
+
+    @property
+    def dataset(self) -> str: ...
+    @property
+    def data_dir(self) -> str | None: ...
+    @property
+    def image_size(self) -> int | None: ...
+    @property
+    def split_seed(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class DataChoice:
+    """The settings that choose a data set, without all others; they mean the same."""
+
+    dataset: str = "digits"
+    data_dir: str | None = None
+    image_size: int | None = None
+    split_seed: int = 0
+
+
+def ships(dataset: str) -> bool:
+    """Whether a data set is one of ours, and not a user's own."""
+    return dataset in DATASETS
+
+
+def is_at_hand(dataset: str) -> bool:
+    """Whether it is described without a look at what the user has: it ships, or is decoded."""
+    return ships(dataset) or dataset.partition(":")[0] == DECODED
+
+
+def check_form(dataset: str) -> None:
+    """Raise FaultsError for what can be no data set, whatever there is on this machine."""
+    if ships(dataset):
+        return
+    scheme, colon, place = dataset.partition(":")
+    if not (colon and place and (scheme in (*SOURCES, DECODED) or _is_dotted(scheme, place))):
+        raise FaultsError(_unknown(dataset))
+
+
+def describe(settings: DataSettings) -> DatasetInfo | None:
+    """What can be told of a data set without torch and without decoding it; None where nothing can.
+
+    A module of the user's is imported. Raises FaultsError where the data set cannot be had here,
+    and DataError for what is decoded and damaged.
+    """
+    scheme, _, place = settings.dataset.partition(":")
+    if ships(settings.dataset):
+        return DATASETS[settings.dataset]
+    if scheme == DECODED:
+        return _info_of(DecodedSet(place), settings)
+    if scheme not in SOURCES:
+        _module.import_loader(settings.dataset)
+        return None
+    outline = SOURCES[scheme].outline(place)
+    return None if outline is None else _outlined(outline, settings)
+
+
+def archive_of(dataset: str) -> Archive | DecodedSet | None:
+    """What a data set travels as from machine to machine; None where it does not."""
+    scheme, _, name = dataset.partition(":")
+    if scheme == DECODED:
+        return DecodedSet(name)
+    return DATASETS[dataset].archive if ships(dataset) else None
+
+
+def remembering(
+    describe: Callable[[DataSettings], DatasetInfo | None],
+) -> Callable[[DataSettings], DatasetInfo | None]:
+    """`describe`, which looks once however often it is asked: for one check of many settings."""
+    known: dict[DataChoice, DatasetInfo | None] = {}
+
+    def look_up(settings: DataSettings) -> DatasetInfo | None:
+        choice = data_choice({f.name: getattr(settings, f.name) for f in fields(DataChoice)})
+        if choice not in known:
+            known[choice] = describe(choice)
+        return known[choice]
+
+    return look_up
+
+
+def dataset_info(settings: DataSettings) -> DatasetInfo:
+    """The data set that `settings` choose: its shape, its classes, its splits.
+
+    One of the user's own is decoded only where nothing else tells. Raises DataError where it
+    cannot be had.
+    """
+    with translate_error(DataError, f"dataset {settings.dataset!r}", of=FaultsError):
+        described = describe(settings)
+    return described or _info_of(decoded_set(settings), settings)
+
+
+def data_choice(values: Mapping[str, Any]) -> DataChoice:
+    """What raw settings choose; what they leave out is as usual."""
+    given = {f.name: values[f.name] for f in fields(DataChoice) if values.get(f.name) is not None}
+    return DataChoice(**given)
+
+
+def pinned(settings: DataSettings) -> DataChoice:
+    """The same data set, by what it has been decoded to: what changes later does not change it.
+
+    One that ships is as it is. Raises DataError where the data set cannot be had.
+    """
+    name, size = settings.dataset, settings.image_size
+    if not ships(name):
+        name, size = f"{DECODED}:{decoded_set(settings).name}", None
+    return DataChoice(name, settings.data_dir, size, settings.split_seed)
+
+
+def decoded_set(settings: DataSettings) -> DecodedSet:
+    """What a data set of the user's own has been decoded to, if need be now. Raises DataError."""
+    scheme, _, place = settings.dataset.partition(":")
+    if scheme == DECODED:
+        return DecodedSet(place)
+    folder = data_folder(settings.data_dir)
+    with translate_error(DataError, f"dataset {settings.dataset!r}", of=(FaultsError, OSError)):
+        images = _found(settings.dataset, folder)
+        size = settings.image_size or min(images.own_size, LARGEST_SIZE)
+        path = decode(images, size=size, store=folder / STORE, name=short_name(settings.dataset))
+    return DecodedSet(path.name)
+
+
+def short_name(dataset: str) -> str:
+    """What a data set of the user's own is called, as part of the name of a folder."""
+    place = dataset.partition(":")[2].rstrip("/\\") or dataset
+    if dataset.partition(":")[0] == "folder":
+        place = Path(place).expanduser().resolve().name
+    words = re.findall(r"[A-Za-z0-9_-]+", place)
+    return "-".join(words)[-60:].strip("-_") or "images"
+
+
+def _info_of(decoded: DecodedSet, settings: DataSettings) -> DatasetInfo:
+    return decoded.info(data_folder(settings.data_dir), split_seed=settings.split_seed)
+
+
+def _outlined(outline: Outline, settings: DataSettings) -> DatasetInfo:
+    def load(folder: Path, *, split_seed: int) -> ImageArrays:
+        return _info_of(decoded_set(settings), settings).load(folder, split_seed=split_seed)
+
+    size = sizes(outline.counts)
+    return DatasetInfo(
+        load,
+        channels=outline.channels,
+        image_size=settings.image_size or outline.image_size,
+        classes=outline.classes,
+        train=size["train"],
+        validation=size["validation"],
+        test=size["test"],
+        mean=(),
+        std=(),
+        files=True,
+        title=outline.title,
+        origin=ORIGIN,
+        licence=LICENCE,
+        class_counts=outline.counts["train"],
+    )
+
+
+def _unknown(dataset: str) -> Fault:
+    """A fault that shows all forms, and the nearest name."""
+    scheme, colon, _ = dataset.partition(":")
+    forms = (*sorted(source.form for source in SOURCES.values()), "my_module:load")
+    near = did_you_mean(scheme, SOURCES) if colon else did_you_mean(dataset, DATASETS)
+    rule = f"unknown dataset {dataset!r}{near}"
+    return Fault("", rule, choices=(*sorted(DATASETS), *forms))
+
+
+def _found(dataset: str, folder: Path) -> Images:
+    scheme, _, place = dataset.partition(":")
+    return SOURCES[scheme].find(place, folder) if scheme in SOURCES else _module.find(dataset)
+
+
+def _is_dotted(module: str, name: str) -> bool:
+    return all(part.isidentifier() for part in (*module.split("."), *name.split(".")))

@@ -12,6 +12,7 @@ from tuner.cli import options
 from tuner.cli.printing import print_outcome
 from tuner.cli.validate import print_plan, resolve
 from tuner.errors import NameTakenError, UsageError
+from tuner.wording import printable
 
 if TYPE_CHECKING:
     from tuner.spec.experiment import ExperimentSpec
@@ -49,6 +50,8 @@ def run(
         print_plan(spec, source, address, as_json)
         return 0
     _confirm_large_grid(spec, confirmed=yes)
+    for warning in spec.pin_data():  # before any Ray starts: images may turn out to be unreadable
+        click.echo(printable(f"warning: {warning}"), err=True)
     from tuner.cluster import connect as cluster
 
     with cluster.connect(address, spec=spec):

@@ -13,6 +13,7 @@ from tuner.cli.printing import json_text
 from tuner.wording import printable
 
 if TYPE_CHECKING:
+    from tuner.planning.validation import ValidatedSpec
     from tuner.spec.experiment import ExperimentSpec
 
 
@@ -45,7 +46,7 @@ def resolve(
     flags: dict[str, Any],
     *,
     yes: bool,
-) -> tuple[ExperimentSpec, str]:
+) -> tuple[ValidatedSpec, str]:
     """The validated spec and where it comes from; says what a warm start leaves out.
 
     yes: code that a file of text names is announced, and not asked about.

@@ -15,8 +15,8 @@ from ray.tune import ProgressReporter, Stopper
 
 from tuner import ray_compat
 from tuner.cluster import connect as cluster
+from tuner.planning.validation import ValidatedSpec
 from tuner.record.folder import ExperimentFolder
-from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Resources
 from tuner.trial.context import TrialContext
 from tuner.trial.loading import is_learner, load_trainable
@@ -25,13 +25,13 @@ from tuner.trial.trainable import FunctionTrial, LearnerTrial
 _RAY_FILES = ".tune-"  # the prefix of the folder that Ray Tune insists on
 
 
-def tune_trainable(spec: ExperimentSpec) -> Any:
+def tune_trainable(spec: ValidatedSpec) -> Any:
     """The trainable for `tune.run`, which reserves what a trial may use."""
     learner = spec.ships or is_learner(load_trainable(spec.trainable))
     context = TrialContext(
         place=spec.place,
         trainable=spec.trainable,
-        constants=spec.constants,
+        constants=spec.trial_constants,
         metric=spec.objective.metric,
         epochs=spec.epochs,
         cpus=spec.resources.cpus,
