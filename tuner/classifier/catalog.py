@@ -20,12 +20,13 @@ from tuner.classifier.datasets._archive import Archive
 from tuner.classifier.datasets._dataset import DatasetInfo, ImageArrays, data_folder
 from tuner.classifier.models._model import ModelInfo
 from tuner.classifier.sources import _module
-from tuner.classifier.sources._decode import decode
+from tuner.classifier.sources._decode import decode, decoded_path
 from tuner.classifier.sources._decoded_set import LICENCE, ORIGIN, STORE, DecodedSet
 from tuner.classifier.sources._images import LARGEST_SIZE, Images, Outline, Source
 from tuner.classifier.sources._splits import sizes
 from tuner.errors import DataError, Fault, did_you_mean, translate_error
 from tuner.settings_base import FaultsError
+from tuner.spec.code import is_dotted
 
 METRICS = (
     "train_loss",
@@ -88,7 +89,7 @@ def check_form(dataset: str) -> None:
     if ships(dataset):
         return
     scheme, colon, place = dataset.partition(":")
-    if not (colon and place and (scheme in (*SOURCES, DECODED) or _is_dotted(scheme, place))):
+    if not (colon and place and scheme in (*SOURCES, DECODED)) and not is_dotted(dataset):
         raise FaultsError(_unknown(dataset))
 
 
@@ -166,19 +167,34 @@ def decoded_set(settings: DataSettings) -> DecodedSet:
     scheme, _, place = settings.dataset.partition(":")
     if scheme == DECODED:
         return DecodedSet(place)
-    folder = data_folder(settings.data_dir)
     with translate_error(DataError, f"dataset {settings.dataset!r}", of=(FaultsError, OSError)):
-        images = _found(settings.dataset, folder)
-        size = settings.image_size or min(images.own_size, LARGEST_SIZE)
-        path = decode(images, size=size, store=folder / STORE, name=short_name(settings.dataset))
-    return DecodedSet(path.name)
+        images = _found(settings)
+        return DecodedSet(decode(images, **_target(settings, images)).name)
+
+
+def decoded_before(settings: DataSettings) -> DataChoice | None:
+    """The same data set, by what it has been decoded to; None where it has not, or none can tell.
+
+    Nothing is downloaded, and a user's function is not called. Raises FaultsError where the data
+    set cannot be had.
+    """
+    scheme = settings.dataset.partition(":")[0]
+    if scheme not in SOURCES or not SOURCES[scheme].lists:
+        return None
+    images = _found(settings)
+    path = decoded_path(images, **_target(settings, images))
+    if path is None or not path.is_dir():
+        return None
+    return DataChoice(f"{DECODED}:{path.name}", settings.data_dir, None, settings.split_seed)
 
 
 def short_name(dataset: str) -> str:
     """What a data set of the user's own is called, as part of the name of a folder."""
-    place = dataset.partition(":")[2].rstrip("/\\") or dataset
-    if dataset.partition(":")[0] == "folder":
+    scheme, _, place = dataset.partition(":")
+    if scheme == "folder":
         place = Path(place).expanduser().resolve().name
+    elif scheme not in SOURCES:
+        place = dataset
     words = re.findall(r"[A-Za-z0-9_-]+", place)
     return "-".join(words)[-60:].strip("-_") or "images"
 
@@ -191,7 +207,7 @@ def _outlined(outline: Outline, settings: DataSettings) -> DatasetInfo:
     def load(folder: Path, *, split_seed: int) -> ImageArrays:
         return _info_of(decoded_set(settings), settings).load(folder, split_seed=split_seed)
 
-    size = sizes(outline.counts)
+    size, given = sizes(outline.counts), outline.counts.values()
     return DatasetInfo(
         load,
         channels=outline.channels,
@@ -206,7 +222,7 @@ def _outlined(outline: Outline, settings: DataSettings) -> DatasetInfo:
         title=outline.title,
         origin=ORIGIN,
         licence=LICENCE,
-        class_counts=outline.counts["train"],
+        class_counts=tuple(map(sum, zip(*given, strict=True))) if outline.exact else (),
     )
 
 
@@ -219,10 +235,30 @@ def _unknown(dataset: str) -> Fault:
     return Fault("", rule, choices=(*sorted(DATASETS), *forms))
 
 
-def _found(dataset: str, folder: Path) -> Images:
-    scheme, _, place = dataset.partition(":")
-    return SOURCES[scheme].find(place, folder) if scheme in SOURCES else _module.find(dataset)
+def without_place(dataset: str) -> str:
+    """A data set as others may know it: of a folder its name alone."""
+    scheme, _, _ = dataset.partition(":")
+    return f"{scheme}:{short_name(dataset)}" if scheme == "folder" else dataset
 
 
-def _is_dotted(module: str, name: str) -> bool:
-    return all(part.isidentifier() for part in (*module.split("."), *name.split(".")))
+def moved(values: Mapping[str, Any], data_dir: str) -> dict[str, Any]:
+    """Settings whose data lies in `data_dir`: the folder of a `folder:PATH`, else of all data."""
+    if str(values.get("dataset")).startswith("folder:"):
+        return {**values, "dataset": f"folder:{data_dir}"}
+    return {**values, "data_dir": data_dir}
+
+
+def _found(settings: DataSettings) -> Images:
+    scheme, _, place = settings.dataset.partition(":")
+    if scheme in SOURCES:
+        return SOURCES[scheme].find(place, data_folder(settings.data_dir))
+    return _module.find(settings.dataset)
+
+
+def _target(settings: DataSettings, images: Images) -> dict[str, Any]:
+    """The arguments that say how and where to `images` are decoded."""
+    return {
+        "size": settings.image_size or min(images.own_size, LARGEST_SIZE),
+        "store": data_folder(settings.data_dir) / STORE,
+        "name": short_name(settings.dataset),
+    }

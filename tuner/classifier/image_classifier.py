@@ -164,7 +164,10 @@ class ImageClassifier:
 
         Raises DataError where it was trained on other images than there are now.
         """
-        check_same(state.get(DATA), self._data.info)
+        said = state.get(DATA)
+        if said is not None:
+            check_same(said, self._data.info)
+            self._batcher.normalise_by(said["mean"], said["std"])
         self._model.load_state_dict(state["model"])
         # Both hold on to what they load, and an optimizer then updates it in place
         with self._optimizing():

@@ -42,12 +42,12 @@ def info_in(state: Mapping[str, Any]) -> DatasetInfo | None:
         raise CheckpointError(f"what a checkpoint says of its data is damaged: {error}") from error
 
 
-def check_same(said: Mapping[str, Any] | None, info: DatasetInfo) -> None:
+def check_same(said: Mapping[str, Any], info: DatasetInfo) -> None:
     """Raise DataError where a checkpoint was trained on other images than `info` describes.
 
     Its test images might be among those that it was trained on.
     """
-    if said is not None and info.content and said.get("content") != info.content:
+    if info.content and said.get("content") != info.content:
         raise DataError(
             f"{info.title}: these are not the images that the checkpoint was trained on "
             f"({_in_words(said)}; now {_in_words(described(info))}), so its splits are others"

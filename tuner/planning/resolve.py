@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import pkgutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -83,8 +84,8 @@ def load_experiment(text: str, directory: Path | None = None) -> Experiment:
     """The experiment that `text` names, seen from `directory` (None: the working directory).
 
     Modules are looked for there, and beside a file; a Python module that is the experiment is
-    imported. Raises UsageError where there is none, SpecError where what it holds is no spec, and
-    DataError where images cannot be had.
+    imported. Raises UsageError where there is none, SpecError where what it holds is no spec or
+    images cannot work, and DataError where these cannot be had.
     """
     directory = directory or Path.cwd()
     path = directory / text
@@ -189,7 +190,7 @@ def _from_images(dataset: str, directory: Path) -> Experiment:
     """
     scheme, _, place = dataset.partition(":")
     if scheme == "folder":
-        dataset = f"folder:{directory / Path(place).expanduser()}"
+        dataset = f"folder:{os.path.abspath(directory / Path(place).expanduser())}"
     raw = default_experiment(dataset)
     return Experiment(raw, str(raw["name"]), dataset)
 

@@ -36,8 +36,8 @@ class DatasetInfo:
     anything. classes: the labels' names in their order. title, origin, licence: for whoever
     receives a model.
 
-    Of a user's own: mean and std are empty until it has been decoded. class_counts: training
-    images of each class. copies: images of validation and test that are exact copies of others in
+    Of a user's own: mean and std are empty until it has been decoded. class_counts: images of each
+    class, of all splits. copies: images of validation and test that are exact copies of images in
     an earlier split. content: a digest of all that was decoded.
     """
 

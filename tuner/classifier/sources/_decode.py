@@ -46,8 +46,8 @@ def decode(images: Images, *, size: int, store: Path, name: str) -> Path:
     the store one decodes, and the others wait for it. Raises DataError for images that cannot be
     read, and OSError of the disk.
     """
-    if images.fingerprint is not None:
-        folder = store / f"{name}-{_key(images.fingerprint, size)}"
+    folder = decoded_path(images, size=size, store=store, name=name)
+    if folder is not None:
         folder_made_once(folder, lambda partial: _Writing(images, size, partial).run())
         return folder
     # Only their pixels tell whether they have changed
@@ -57,6 +57,13 @@ def decode(images: Images, *, size: int, store: Path, name: str) -> Path:
         folder = store / f"{name}-{_key(content, size)}"
         folder_made_once(folder, lambda new: _move(partial, new))
     return folder
+
+
+def decoded_path(images: Images, *, size: int, store: Path, name: str) -> Path | None:
+    """Where `decode` puts them; None where only decoding them can tell."""
+    if images.fingerprint is None:
+        return None
+    return store / f"{name}-{_key(images.fingerprint, size)}"
 
 
 def _move(partial: Path, new: Path) -> None:

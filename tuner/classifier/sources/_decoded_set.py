@@ -103,7 +103,7 @@ class DecodedSet:
             title=contents.info["title"],
             origin=ORIGIN,
             licence=LICENCE,
-            class_counts=contents.class_counts(splits["train"]),
+            class_counts=contents.class_counts(),
             copies=contents.copies_across(splits),
             content=contents.info["content"],
         )
@@ -145,10 +145,10 @@ class _Contents:
         variance_C = np.maximum(square_C - mean_C**2, 0)
         return mean_C / 255, np.where(variance_C > 0, np.sqrt(variance_C) / 255, 1.0)
 
-    def class_counts(self, rows_N: NDArray[np.int64]) -> tuple[int, ...]:
+    def class_counts(self) -> tuple[int, ...]:
         import numpy as np
 
-        counts_K = np.bincount(self.labels_N[rows_N], minlength=len(self.info["classes"]))
+        counts_K = np.bincount(self.labels_N, minlength=len(self.info["classes"]))
         return tuple(counts_K.tolist())
 
     def copies_across(self, splits: dict[str, NDArray[np.int64]]) -> int:

@@ -30,7 +30,8 @@ class Outline:
     """What can be told of images without decoding them.
 
     counts: of each split that is given, how many images of each class, in the classes' order.
-    image_size: px of their own, at most LARGEST_SIZE.
+    image_size: px of their own, at most LARGEST_SIZE. exact: whether the names and counts of the
+    classes are those of the images, and not just as many.
     """
 
     classes: tuple[str, ...]
@@ -38,6 +39,7 @@ class Outline:
     channels: int
     image_size: int
     title: str
+    exact: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,12 +73,13 @@ class Source:
     form: how it is written. Both functions are called with the place, what follows the scheme and
     its colon, and raise FaultsError for a place that cannot work. outline: what can be told
     without torch and without decoding; None where that is nothing. find: called with the data
-    folder, too.
+    folder, too. lists: whether `find` does no more than list files.
     """
 
     form: str
     outline: Callable[[str], Outline | None]
     find: Callable[[str, Path], Images]
+    lists: bool = False
 
 
 def split_of(name: str) -> str | None:

@@ -42,14 +42,14 @@ def bombs_refused() -> Iterator[None]:
 
 def channels_of(image: Any) -> int:
     """1 or 3, by the first of some images: a Pillow image, or an array. Raises ValueError."""
-    if hasattr(image, "mode"):
+    if _is_pillow(image):
         return 1 if image.mode in _GRAY else 3
     return int(_as_array(image).shape[2])
 
 
 def shorter_side(image: Any) -> int:
     """In px, of a Pillow image or an array. Raises ValueError."""
-    if hasattr(image, "mode"):
+    if _is_pillow(image):
         return int(min(image.size))
     return int(min(_as_array(image).shape[:2]))
 
@@ -63,7 +63,7 @@ def square(image: Any, *, size: int, channels: int) -> NDArray[np.uint8]:
     import numpy as np
     from PIL import Image, ImageOps
 
-    if not hasattr(image, "mode"):
+    if not _is_pillow(image):
         pixels = _as_array(image)
         if pixels.shape == (size, size, channels):
             return pixels
@@ -81,6 +81,11 @@ def square(image: Any, *, size: int, channels: int) -> NDArray[np.uint8]:
         bilinear = Image.Resampling.BILINEAR
         image = image.resize((size, size), bilinear, box=box, reducing_gap=_REDUCING_GAP)
     return np.asarray(image).reshape(size, size, channels)
+
+
+def _is_pillow(image: Any) -> bool:
+    """A mode is a text: torch's tensors have a property of that name."""
+    return isinstance(getattr(image, "mode", None), str)
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:

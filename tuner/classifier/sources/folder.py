@@ -126,7 +126,7 @@ def find(place: str, folder: Path) -> Images:
     )
 
 
-SOURCE = Source("folder:PATH", outline, find)
+SOURCE = Source("folder:PATH", outline, find, lists=True)
 
 
 def _list(place: str) -> _Listing:

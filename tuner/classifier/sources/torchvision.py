@@ -45,7 +45,14 @@ def outline(name: str) -> Outline | None:
     channels, size, count, train, test = _KNOWN[name]
     counts = {"train": _evenly(train, count), "test": _evenly(test, count)}
     classes = tuple(map(str, range(count)))
-    return Outline(classes, counts, channels, min(size, LARGEST_SIZE), f"torchvision's {name}")
+    return Outline(
+        classes=classes,
+        counts=counts,
+        channels=channels,
+        image_size=min(size, LARGEST_SIZE),
+        title=f"torchvision's {name}",
+        exact=False,
+    )
 
 
 def find(name: str, folder: Path) -> Images:
