@@ -228,11 +228,9 @@ def _outlined(outline: Outline, settings: DataSettings) -> DatasetInfo:
 
 def _unknown(dataset: str) -> Fault:
     """A fault that shows all forms, and the nearest name."""
-    scheme, colon, _ = dataset.partition(":")
     forms = (*sorted(source.form for source in SOURCES.values()), "my_module:load")
-    near = did_you_mean(scheme, SOURCES) if colon else did_you_mean(dataset, DATASETS)
-    rule = f"unknown dataset {dataset!r}{near}"
-    return Fault("", rule, choices=(*sorted(DATASETS), *forms))
+    near = did_you_mean(dataset.partition(":")[0], [*SOURCES, *DATASETS])
+    return Fault("", f"unknown dataset {dataset!r}{near}", choices=(*sorted(DATASETS), *forms))
 
 
 def without_place(dataset: str) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.classifier.blueprint import blueprint_of
-from tuner.classifier.catalog import dataset_info, ships, without_place
+from tuner.classifier.catalog import DATASETS, ships, without_place
 from tuner.classifier.datasets._dataset import DatasetInfo
 from tuner.classifier.settings import ClassifierSettings, check_settings
 from tuner.classifier.trained_on import info_in
@@ -166,9 +166,16 @@ def _classifier(
 
 
 def _trained_on(settings: ClassifierSettings, checkpoint: Checkpoint) -> DatasetInfo:
-    """Of images of the user's own what the checkpoint says: they may not be here any more."""
-    said = None if ships(settings.dataset) else info_in(load_state(checkpoint.path, None))
-    return said or dataset_info(settings)
+    """Of images of the user's own what the checkpoint says: they may not be here any more.
+
+    Nothing is imported and no image is read for it: the folder may be someone else's.
+    """
+    if ships(settings.dataset):
+        return DATASETS[settings.dataset]
+    said = info_in(load_state(checkpoint.path, None))
+    if said is None:
+        raise CheckpointError(f"{checkpoint.path} does not say which images it was trained on")
+    return said
 
 
 def _search(results: Results) -> dict[str, Any]:
