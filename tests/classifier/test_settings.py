@@ -35,7 +35,7 @@ def test_images_of_the_users_own_are_checked_by_what_is_listed(place):
     ]
     assert keys(**{**own, "image_size": 8}, batch_size=4) == ["model"]
     assert keys(**own, cutout=17, crop_padding=9, batch_size=4) == ["crop_padding", "cutout"]
-    assert keys(dataset=f"folder:{place}", image_size=3) == ["image_size"]
+    assert keys(dataset=f"folder:{place}", image_size=3, batch_size=4) == ["image_size"]
 
 
 def test_what_cannot_be_a_data_set_lists_the_forms_and_the_nearest():

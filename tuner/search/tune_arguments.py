@@ -14,6 +14,7 @@ from ray import tune
 from ray.tune import ProgressReporter, Stopper
 
 from tuner import ray_compat
+from tuner.classifier.datasets._dataset import data_folder
 from tuner.cluster import connect as cluster
 from tuner.planning.validation import ValidatedSpec
 from tuner.record.folder import ExperimentFolder
@@ -31,7 +32,7 @@ def tune_trainable(spec: ValidatedSpec) -> Any:
     context = TrialContext(
         place=spec.place,
         trainable=spec.trainable,
-        constants=spec.trial_constants,
+        constants=_constants(spec),
         metric=spec.objective.metric,
         epochs=spec.epochs,
         cpus=spec.resources.cpus,
@@ -45,6 +46,18 @@ def tune_trainable(spec: ValidatedSpec) -> Any:
     )
     trial = tune.with_parameters(LearnerTrial if learner else FunctionTrial, context=context)
     return tune.with_resources(trial, placement(spec.resources))
+
+
+def _constants(spec: ValidatedSpec) -> dict[str, Any]:
+    """What every Learner is built with.
+
+    Workers of this machine find what was decoded where the driver has put it, whatever is in their
+    environment; on a cluster each node has a data folder of its own.
+    """
+    constants = spec.trial_constants
+    if constants != spec.constants and not cluster.is_joined():
+        constants["data_dir"] = str(data_folder(constants.get("data_dir")).absolute())
+    return constants
 
 
 def placement(resources: Resources) -> tune.PlacementGroupFactory:
