@@ -23,6 +23,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import resource
 import statistics
 import subprocess
@@ -31,8 +32,9 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +45,7 @@ IMAGES, TRIALS, EPOCHS = 3000, 8, 10
 SIZE = 32  # px that `tuner run folder:photos` trains on unless told otherwise
 LARGEST = {"search": 0.25, "data": 0.1}  # of what is measured beside
 BATCH = 64
+_DECLARED: list = []
 
 PLAIN = """
 import json, os, sys, tempfile
@@ -118,20 +121,28 @@ def write_images(folder: Path, count: int, px: int) -> None:
 # --- what is measured beside ------------------------------------------------------------------
 
 
+@cache
 def torchvision_works() -> bool:
-    """There is no build of it for torch's CPU build: its operators are declared, none is used."""
+    """Whether it can be imported: for torch's CPU build there is none.
+
+    With that, its compiled operators are declared first; data sets and transforms use none.
+    """
+    found = find_spec("torchvision")
+    if found is None or found.origin is None:
+        return False
     import torch
 
-    for attempt in (False, True):
-        try:
-            if attempt:
-                library = torch.library.Library("torchvision", "DEF")
-                library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-            import torchvision  # noqa: F401
-        except (ImportError, RuntimeError, OSError):
-            continue
-        return True
-    return False
+    if not torch.version.cuda:
+        text = Path(found.origin).with_name("_meta_registrations.py").read_text()
+        library = torch.library.Library("torchvision", "DEF")
+        for name in {"nms", *re.findall(r"torchvision::(\w+)", text)}:
+            library.define(f"{name}(Tensor x) -> Tensor")
+        _DECLARED.append(library)  # which ends with its last reference
+    try:
+        from torchvision import datasets, transforms  # noqa: F401
+    except (ImportError, RuntimeError, OSError):
+        return False
+    return True
 
 
 class PillowFolder:

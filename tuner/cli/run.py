@@ -43,8 +43,8 @@ def run(
     EXPERIMENT is a name in ./experiments, else one that ships (digits; digits_grid,
     digits_hyperopt, digits_bayesopt, digits_bohb; cifar10_net, cifar10_resnet, cifar10_speednet);
     or module:function; or a .py, .yaml or .json file; or images of your own, folder:PATH with a
-    sub-folder for each class, for which all the rest has defaults. KEY=VALUE sets any field of its spec:
-    search.space.lr="loguniform(1e-5, 1e-2)", scheduler.max_t=30.
+    sub-folder for each class, for which all the rest has defaults. KEY=VALUE sets any field of
+    its spec: search.space.lr="loguniform(1e-5, 1e-2)", scheduler.max_t=30.
     """
     spec, source = resolve(experiment, assignments, address, flags, yes=yes)
     if dry_run:

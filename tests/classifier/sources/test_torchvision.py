@@ -12,7 +12,7 @@ PACKAGE = """
 import numpy as np
 from PIL import Image
 
-__all__ = ["CIFAR100", "SVHN", "FakeData", "VisionDataset", "Gone"]
+__all__ = ["CIFAR100", "Flowers102", "SVHN", "FakeData", "VisionDataset", "Gone"]
 
 class _Images:
     classes = ["x", "y"]
@@ -34,7 +34,13 @@ class CIFAR100(_Images):
 
 class SVHN(_Images):
     def __init__(self, root, split="train", download=False):
+        if split == "val":
+            raise ValueError("Unknown value 'val' for argument split.")
         super().__init__(root, {"train": 10, "test": 6, "extra": 99}[split])
+
+class Flowers102(_Images):
+    def __init__(self, root, split="train", download=False):
+        super().__init__(root, {"train": 8, "val": 4, "test": 2}[split])
 
 class Gone:
     def __init__(self, root, split="train", download=False):
@@ -72,6 +78,10 @@ def test_train_and_test_are_taken_and_validation_is_split_off(played, name, trai
     assert (tmp_path / "torchvision" / "asked").is_file()
 
 
+def test_a_validation_split_is_taken_where_there_is_one(played, tmp_path):
+    assert find("Flowers102", tmp_path).splits_N.tolist() == [0] * 8 + [1] * 4 + [2] * 2
+
+
 def test_what_is_known_needs_no_look_at_it(played, tmp_path):
     found = outline("CIFAR100")
     assert (found.channels, found.image_size, len(found.classes)) == (3, 32, 100)
@@ -90,7 +100,7 @@ def test_an_unknown_name_is_told_with_the_nearest(played, tmp_path):
     with pytest.raises(FaultsError) as error:
         find("CIFAR", tmp_path)
     assert "(did you mean 'CIFAR100'?)" in str(error.value)
-    assert str(error.value).endswith("available: CIFAR100, Gone, SVHN")
+    assert str(error.value).endswith("available: CIFAR100, Flowers102, Gone, SVHN")
 
 
 def test_a_download_that_fails_is_told_with_the_folder(played, tmp_path):

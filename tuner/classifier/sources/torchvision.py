@@ -16,7 +16,6 @@ from tuner.classifier.sources._images import (
     Images,
     Outline,
     Source,
-    fault,
     require,
 )
 from tuner.classifier.sources._module import images_of, parts_of
@@ -67,7 +66,7 @@ def find(name: str, folder: Path) -> Images:
     root = folder / "torchvision"
     root.mkdir(parents=True, exist_ok=True)
     try:
-        parts = {split: kind(root, **arguments) for split, arguments in _arguments(kind)}
+        parts = dict(_splits(kind, root))
     except Exception as error:  # whatever a download or a missing file raises
         what = f"torchvision's {name} is not in {root} and cannot be had"
         raise DataError(f"{what}: {reason_of(error)}") from error
@@ -92,16 +91,18 @@ def _split_argument(kind: Any) -> str | None:
     return next((name for name in ("train", "split") if name in names), None)
 
 
-def _arguments(kind: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(split, the arguments that make it), of train and test."""
-    argument = _split_argument(kind)
-    if argument is None:
-        raise fault("has no splits train and test", kind.__name__)
-    for split in ("train", "test"):
-        yield (
-            split,
-            {argument: split == "train" if argument == "train" else split, "download": True},
-        )
+def _splits(kind: Any, root: Path) -> Iterator[tuple[str, Any]]:
+    """The splits that a data set has: train and test, and some have val."""
+    if _split_argument(kind) == "train":
+        yield "train", kind(root, train=True, download=True)
+        yield "test", kind(root, train=False, download=True)
+        return
+    for split in ("train", "val", "test"):
+        try:
+            yield split, kind(root, split=split, download=True)
+        except ValueError:
+            if split != "val":
+                raise
 
 
 def _evenly(total: int, classes: int) -> tuple[int, ...]:
