@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 
+import photos
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,51 @@ from tuner.classifier.settings import ClassifierSettings, check_settings, model_
 
 def keys(**values):
     return [fault.key for fault in check_settings(values)]
+
+
+@pytest.fixture
+def place(tmp_path):
+    return photos.write(tmp_path / "photos", each=10)
+
+
+def told(**values):
+    return [str(fault) for fault in check_settings(values)]
+
+
+def test_images_of_the_users_own_are_checked_by_what_is_listed(place):
+    own = {"dataset": f"folder:{place}", "image_size": 16, "model": "resnet18"}
+    assert told(**own, batch_size=22) == []
+    assert told(**own, batch_size=23) == [
+        f"batch_size: must be at most the number of training images of dataset 'folder:{place}', "
+        "22, got 23"
+    ]
+    assert keys(**{**own, "image_size": 8}, batch_size=4) == ["model"]
+    assert keys(**own, cutout=17, crop_padding=9, batch_size=4) == ["crop_padding", "cutout"]
+    assert keys(dataset=f"folder:{place}", image_size=3, batch_size=4) == ["image_size"]
+
+
+def test_what_cannot_be_a_data_set_lists_the_forms_and_the_nearest():
+    (fault,) = told(dataset="foldr")
+    assert fault.startswith(
+        "dataset: unknown dataset 'foldr' (did you mean 'folder'?); available: "
+    )
+    assert fault.endswith(", folder:PATH, hf:NAME, torchvision:NAME, my_module:load")
+    (fault,) = told(dataset="foldr:my photos")
+    assert fault.startswith("dataset: unknown dataset 'foldr:my photos' (did you mean 'folder'?)")
+    (fault,) = told(dataset="foldr:photos")
+    assert fault.startswith("dataset: cannot be imported (ModuleNotFoundError")
+    assert keys(dataset="folder:") == ["dataset"]
+
+
+def test_a_folder_that_is_not_there_matters_only_where_it_is_looked_for(tmp_path):
+    gone = {"dataset": f"folder:{tmp_path / 'gone'}", "batch_size": 8}
+    assert "dataset: no folder" in told(**gone)[0]
+    assert check_settings(gone, files=False) == []
+
+
+def test_the_size_of_images_is_of_the_users_own_alone():
+    rule = "image_size: is not used by dataset 'digits', whose images have 8 px, got 16"
+    assert told(image_size=16) == [rule]
 
 
 def test_importing_it_does_not_import_torch():

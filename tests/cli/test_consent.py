@@ -143,6 +143,26 @@ def test_an_installed_searcher_or_scheduler_is_asked_on_a_resume_alone(here, ans
         admit_experiment(Results(folder), yes=False)
 
 
+def test_a_function_that_returns_images_is_asked_about_even_to_evaluate(here, answered, capsys):
+    asked = answered(False)
+    training = {"dataset": "ray.x:load"}
+    folder = make_folder(here / "results" / "x", trainable=IMAGE_CLASSIFIER, training=training)
+    Writer(folder).end()
+    with pytest.raises(click.Abort):
+        admit_results(Results(folder), yes=False, trains_only=True)
+    assert asked == ["run ray.x:load, from outside this folder?"]
+    assert "importing ray.x:load (" in capsys.readouterr().err
+
+
+def test_a_folder_of_images_is_announced(here, capsys):
+    training = {"dataset": "folder:/home/me"}
+    folder = make_folder(here / "x", trainable=IMAGE_CLASSIFIER, training=training)
+    Writer(folder).end()
+    admit_results(Results(folder), yes=False)
+    told = capsys.readouterr().err
+    assert told == "using training.dataset folder:/home/me, which x names\n"
+
+
 def test_what_a_foreign_spec_reaches_out_to_is_announced(here, capsys):
     training = {"data_dir": "/\x1bx"}
     folder = make_folder(here / "x", trainable="their:L", log=["wandb"], training=training)

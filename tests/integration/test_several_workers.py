@@ -119,7 +119,9 @@ def test_both_ranks_took_part_with_their_own_threads(faulty: tuple[Results, set[
 def test_no_rank_outlives_its_trial(faulty: tuple[Results, set[int]], free_before: float) -> None:
     _, pids = faulty
     assert len(pids) >= 10  # a fault ends both ranks, and the next trial gets new ones
-    alive = {pid: Path(f"/proc/{pid}/stat").read_text().split()[2] for pid in pids if _is_training(pid)}
+    alive = {
+        pid: Path(f"/proc/{pid}/stat").read_text().split()[2] for pid in pids if _is_training(pid)
+    }
     assert not alive, sorted(pids)
     deadline = time.monotonic() + 15
     while ray.available_resources().get("CPU", 0) < free_before:

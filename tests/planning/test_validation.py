@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import photos
 import pytest
 
+from tuner.classifier import catalog
 from tuner.errors import SpecError
 from tuner.planning import validation
 from tuner.planning.validation import Machine, validate
@@ -119,6 +122,36 @@ def test_what_works_passes() -> None:
 )
 def test_what_cannot_work_is_refused(changes: dict[str, Any], fault: str) -> None:
     assert fault in faults(**changes)
+
+
+def test_images_of_the_users_own_are_the_same_for_all_trials(tmp_path: Path) -> None:
+    own = f"folder:{photos.write(tmp_path / 'photos')}"
+    searched = {"dataset": f"choice(['digits', '{own}'])"}
+    rule = "search.space.dataset: may only be searched among those that ship: name your own in"
+    assert rule in faults(training={}, search={"space": searched})
+    grid = {"strategy": "grid", "space": {"lr": "uniform(0.1, 1)", "dataset": "choice(['digits'])"}}
+    configs = [{"lr": 0.1, "dataset": own}]
+    assert rule in faults(training={}, search={**grid, "configs": configs}, num_samples=None)
+    sizes = {"image_size": "choice([8, 16])", "batch_size": "choice([8])"}
+    rule = "search.space.image_size: cannot be searched, since images are decoded once"
+    assert rule in faults(training={"dataset": own}, search={"space": sizes})
+
+
+def test_a_folder_is_listed_once_for_all_extremes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = f"folder:{photos.write(tmp_path / 'photos')}"
+    listed: list[str] = []
+    source = catalog.SOURCES["folder"]
+
+    def outline(place: str) -> Any:
+        listed.append(place)
+        return source.outline(place)
+
+    monkeypatch.setitem(catalog.SOURCES, "folder", replace(source, outline=outline))
+    space = {"lr": "uniform(0.1, 1)", "batch_size": "choice([4, 8])", "flip": "choice([True])"}
+    validate({**DIGITS, "training": {"dataset": own}, "search": {"space": space}})
+    assert len(listed) == 1
 
 
 def test_faults_of_all_layers_come_at_once() -> None:

@@ -29,6 +29,17 @@ def test_each_dotted_path_of_a_spec_is_named_and_what_ships_is_not() -> None:
     assert code_named({"trainable": 1, "search": [], "scheduler": None}) == []
 
 
+@pytest.mark.parametrize("dataset", ["digits", "folder:photos", "hf:mnist", "decoded:x", 3, "a:"])
+def test_a_data_set_that_is_no_function_names_no_code(dataset: object) -> None:
+    assert code_named({"training": {"dataset": dataset}}) == []
+
+
+def test_a_function_that_returns_images_is_code() -> None:
+    spec = {"trainable": IMAGE_CLASSIFIER, "training": {"dataset": "their.data:load"}}
+    assert code_named(spec) == [NamedCode("training.dataset", "their.data:load")]
+    assert code_named({"training": None}) == []
+
+
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A package whose import is seen."""

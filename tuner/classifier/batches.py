@@ -9,7 +9,7 @@ the same images meet the same augmentation on any number of ranks.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from tuner.classifier.augment import Augmentation, Draws, crop_and_flip, cut_out, draw
-from tuner.classifier.catalog import DATASETS
+from tuner.classifier.catalog import DataChoice, dataset_info, pinned
 from tuner.classifier.datasets._dataset import DatasetInfo, data_folder
 
 LARGEST_SHARE = 0.5  # of a GPU's free memory that the images may take
@@ -42,18 +42,25 @@ class ImageSet:
 
 
 def image_set(
-    name: str, *, data_dir: str | None, split_seed: int, device: torch.device
+    name: str,
+    *,
+    data_dir: str | None,
+    split_seed: int,
+    device: torch.device,
+    image_size: int | None = None,
 ) -> ImageSet:
     """The data set `name` for `device`. A worker loads it once for all of its trials.
 
-    Raises DataError where the data cannot be had.
+    One of the user's own is decoded first, if need be, to `image_size` px. Raises DataError where
+    the data cannot be had.
     """
-    return _image_set(name, data_folder(data_dir), split_seed, device)
+    chosen = pinned(DataChoice(name, data_dir, image_size, split_seed))
+    return _image_set(chosen.dataset, data_folder(data_dir), split_seed, device)
 
 
 @lru_cache(maxsize=2)
 def _image_set(name: str, folder: Path, split_seed: int, device: torch.device) -> ImageSet:
-    info = DATASETS[name]
+    info = dataset_info(DataChoice(name, str(folder), None, split_seed))
     arrays = info.load(folder, split_seed=split_seed)
     rows_NP = _as_tensor(arrays.images_NHWC.reshape(len(arrays.images_NHWC), -1))
     home = home_of(rows_NP.nbytes, device)
@@ -183,7 +190,15 @@ class Batcher:
         self._images = images
         self._augmentation = augmentation
         self._device = device or images.rows_NP.device
-        self._scale_P, self._shift_P = _affine(images.info, dtype, self._device)
+        self._dtype = dtype
+        self.normalise_by(images.info.mean, images.info.std)
+
+    def normalise_by(self, mean: Sequence[float], std: Sequence[float]) -> None:
+        """Take pixels from 0 to 1 to (pixel - mean) / std from now on, of each channel."""
+        size = self._images.info.image_size
+        scale_P, shift_P = _affine(mean, std, pixels=size**2)
+        self._scale_P = scale_P.to(self._device, self._dtype)
+        self._shift_P = shift_P.to(self._device, self._dtype)
 
     def training_batch(self, epoch: Epoch, positions: slice) -> tuple[Tensor, Tensor]:
         """(x_NCHW, labels_N) at `positions` of the epoch's order, augmented."""
@@ -223,11 +238,8 @@ class Batcher:
         return x_NP.view(len(rows_NP), size, size, -1).permute(0, 3, 1, 2)
 
 
-def _affine(info: DatasetInfo, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
-    """(scale_P, shift_P) that take bytes to (byte / 255 - mean) / std."""
-    mean_C = torch.tensor(info.mean, dtype=torch.float64)
-    std_C = torch.tensor(info.std, dtype=torch.float64)
-    pixels = info.image_size**2
-    scale_P = (1 / (255 * std_C)).repeat(pixels)
-    shift_P = (-mean_C / std_C).repeat(pixels)
-    return scale_P.to(device, dtype), shift_P.to(device, dtype)
+def _affine(mean: Sequence[float], std: Sequence[float], *, pixels: int) -> tuple[Tensor, Tensor]:
+    """(scale_P, shift_P), in float64, that take bytes to (byte / 255 - mean) / std."""
+    mean_C = torch.tensor(mean, dtype=torch.float64)
+    std_C = torch.tensor(std, dtype=torch.float64)
+    return (1 / (255 * std_C)).repeat(pixels), (-mean_C / std_C).repeat(pixels)

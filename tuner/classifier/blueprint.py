@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field, model_validator
 
-from tuner.classifier.catalog import DATASETS, MODELS
+from tuner.classifier.catalog import MODELS, dataset_info
+from tuner.classifier.datasets._dataset import DatasetInfo
 from tuner.classifier.settings import ClassifierSettings, model_settings
 from tuner.errors import Fault, unknown
 from tuner.settings_base import FaultsError, Settings, parse
@@ -68,9 +69,12 @@ class Blueprint(Settings):
         )
 
 
-def blueprint_of(settings: ClassifierSettings) -> Blueprint:
-    """The blueprint of the model that `settings` train, for their data set's images."""
-    data = DATASETS[settings.dataset]
+def blueprint_of(settings: ClassifierSettings, data: DatasetInfo | None = None) -> Blueprint:
+    """The blueprint of the model that `settings` train, for their data set's images.
+
+    data: the data set's description, where it is known.
+    """
+    data = data or dataset_info(settings)
     return Blueprint(
         name=settings.model,
         settings=model_settings(settings),

@@ -24,12 +24,14 @@ from torch import nn
 from tuner.classifier.augment import Augmentation
 from tuner.classifier.batches import Batcher, image_set, plan_epoch, shards
 from tuner.classifier.blueprint import blueprint_of
-from tuner.classifier.catalog import METRICS, MODELS
+from tuner.classifier.catalog import METRICS, MODELS, ships
 from tuner.classifier.collectives import Ranks
+from tuner.classifier.datasets._dataset import DatasetInfo
 from tuner.classifier.optimizer import build_lr_schedule, build_optimizer, next_lr
 from tuner.classifier.precision import Precision, choose, hardware
 from tuner.classifier.replica import CrossEntropy, Replica, Setup
-from tuner.classifier.settings import ClassifierSettings, check_settings
+from tuner.classifier.settings import ClassifierSettings, check_settings, own_data_searched
+from tuner.classifier.trained_on import DATA, check_same, described
 from tuner.classifier.transfer import freeze, load_weights, matching, start_from
 from tuner.errors import SpecError
 from tuner.trial.state import host_copy
@@ -64,6 +66,7 @@ class ImageClassifier:
         split: int = 1,
     ) -> None:
         """Raises SpecError for settings that cannot work, DataError for data that is not there."""
+        _refuse_own_data(config)
         settings = _settings({**constants, **config}, split)
         assert split in (1, world_size)
         self._device = torch.device(device)
@@ -74,6 +77,7 @@ class ImageClassifier:
             data_dir=settings.data_dir,
             split_seed=settings.split_seed,
             device=self._device,
+            image_size=settings.image_size,
         )
         self._augmentation = Augmentation(
             settings.crop_padding, settings.flip, settings.cutout, settings.alternating_flip
@@ -84,7 +88,7 @@ class ImageClassifier:
         self._batcher = Batcher(
             self._data, dtype=self._dtype, augmentation=self._augmentation, device=self._device
         )
-        model = _seeded_model(settings).to(self._dtype)
+        model = _seeded_model(settings, self._data.info).to(self._dtype)
         if split == 1:
             model.to(self._device)
         # torch has the argument, its stubs do not
@@ -152,10 +156,18 @@ class ImageClassifier:
             "lr_schedule": host_copy(self._lr_schedule.state_dict()),
             "epoch": self._epoch,
             "scaler": self._scaler.state_dict(),
+            **({DATA: described(self._data.info)} if self._data.info.content else {}),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go back to `state`; raises RuntimeError where it is another model's."""
+        """Go back to `state`; raises RuntimeError where it is another model's.
+
+        Raises DataError where it was trained on other images than there are now.
+        """
+        said = state.get(DATA)
+        if said is not None:
+            check_same(said, self._data.info)
+            self._batcher.normalise_by(said["mean"], said["std"])
         self._model.load_state_dict(state["model"])
         # Both hold on to what they load, and an optimizer then updates it in place
         with self._optimizing():
@@ -240,6 +252,13 @@ class ImageClassifier:
         return loss / len(rows_N), right / len(rows_N)
 
 
+def _refuse_own_data(config: Mapping[str, Any]) -> None:
+    """A config may come from a folder that someone else made: it names no code and no files."""
+    name = config.get("dataset")
+    if isinstance(name, str) and not ships(name):
+        raise SpecError([own_data_searched(name)], "the config")
+
+
 def _settings(values: Mapping[str, Any], split: int) -> ClassifierSettings:
     faults = check_settings(values, split=split, files=False)  # a later epoch needs none of them
     if faults:
@@ -255,8 +274,8 @@ def _precision(settings: ClassifierSettings, device: torch.device, *, split: int
     return precision
 
 
-def _seeded_model(settings: ClassifierSettings) -> nn.Module:
+def _seeded_model(settings: ClassifierSettings, data: DatasetInfo) -> nn.Module:
     """The initial model; leaves torch's global random state as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(settings.seed)
-        return blueprint_of(settings).initial()
+        return blueprint_of(settings, data).initial()

@@ -5,13 +5,15 @@ Nothing here imports torch, so that a spec is checked in milliseconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, create_model
 
-from tuner.classifier.catalog import DATASETS, MODELS
+from tuner.classifier import catalog
+from tuner.classifier.catalog import MODELS
+from tuner.classifier.datasets._dataset import DatasetInfo
 from tuner.errors import Fault, unknown
 from tuner.settings_base import FaultsError, Settings, parse
 
@@ -41,6 +43,11 @@ def _one_of(known: Mapping[str, object], what: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _dataset(name: str) -> str:
+    catalog.check_form(name)
+    return name
+
+
 def _patterns(raw: object) -> object:
     patterns = (raw,) if isinstance(raw, str) else raw
     if not isinstance(patterns, list | tuple) or not all(isinstance(p, str) for p in patterns):
@@ -56,8 +63,13 @@ class ClassifierSettings(_ModelSettings):
     """
 
     model: Annotated[str, _one_of(MODELS, "model")] = "cnn"
-    dataset: Annotated[str, _one_of(DATASETS, "dataset")] = "digits"
+    dataset: Annotated[str, AfterValidator(_dataset)] = Field(
+        "digits", description="one that ships, folder:PATH, my_module:load, or another scheme"
+    )
     data_dir: str | None = Field(None, description="None: $TUNER_DATA, else ~/.cache/tuner")
+    image_size: int | None = Field(
+        None, ge=4, le=1024, description="px of images of your own; None: theirs, at most 64"
+    )
     split_seed: int = Field(0, ge=0, description="of the split; the same for every trial")
 
     batch_size: int = Field(64, ge=1, description="images an optimizer step, over all ranks")
@@ -107,10 +119,20 @@ def model_settings(settings: ClassifierSettings) -> dict[str, Any]:
     return MODELS[settings.model].defaults | chosen
 
 
-def check_settings(values: Mapping[str, Any], *, split: int = 1, files: bool = True) -> list[Fault]:
+Describe = Callable[[ClassifierSettings], DatasetInfo | None]
+
+
+def check_settings(
+    values: Mapping[str, Any],
+    *,
+    split: int = 1,
+    files: bool = True,
+    describe: Describe = catalog.describe,
+) -> list[Fault]:
     """Every fault of `values`, the constants merged with one config; keys are relative to them.
 
-    split: stages of the model. files: whether the files that are named must exist.
+    split: stages of the model. files: whether the files that are named must exist. describe: what
+    tells of a data set, None where nothing can.
     """
     settings, faults = parse(ClassifierSettings, values)
     faulty = {fault.key for fault in faults}
@@ -133,10 +155,16 @@ def check_settings(values: Mapping[str, Any], *, split: int = 1, files: bool = T
     if "model" not in faulty:
         faults += _inert_faults(settings)
         faults += _split_faults(settings, split)
-    if "dataset" not in faulty:
-        faults += _dataset_faults(settings)
-    if not {"model", "dataset"} & faulty:
-        faults += _shape_faults(settings)
+    if "dataset" in faulty or not (files or catalog.is_at_hand(settings.dataset)):
+        return faults
+    try:
+        data = describe(settings)
+    except FaultsError as error:
+        return [*faults, *(fault.under("dataset") for fault in error.faults)]
+    if data is not None:
+        faults += _dataset_faults(settings, data)
+        if "model" not in faulty:
+            faults += _shape_faults(settings, data)
     return faults
 
 
@@ -171,10 +199,19 @@ def _split_faults(settings: ClassifierSettings, split: int) -> Iterator[Fault]:
             yield Fault(key, "cannot be combined with resources.split", getattr(settings, key))
 
 
-def _dataset_faults(settings: ClassifierSettings) -> Iterator[Fault]:
-    info, name = DATASETS[settings.dataset], settings.dataset
+def own_data_searched(name: object) -> Fault:
+    """The fault of a data set of the user's own that is not the same for all trials."""
+    rule = "may only be searched among those that ship: name your own in `training`"
+    return Fault("dataset", rule, name, tuple(sorted(catalog.DATASETS)))
+
+
+def _dataset_faults(settings: ClassifierSettings, info: DatasetInfo) -> Iterator[Fault]:
+    name = settings.dataset
     if settings.data_dir is not None and not info.files:
         yield Fault("data_dir", f"is not used by dataset {name!r}", settings.data_dir)
+    if settings.image_size not in (None, info.image_size):
+        rule = f"is not used by dataset {name!r}, whose images have {info.image_size} px"
+        yield Fault("image_size", rule, settings.image_size)
     limits = {
         "batch_size": (info.train, "the number of training images"),
         "crop_padding": (info.image_size // 2, "half the image size"),
@@ -186,8 +223,8 @@ def _dataset_faults(settings: ClassifierSettings) -> Iterator[Fault]:
             yield Fault(key, f"must be at most {what} of dataset {name!r}, {most}", value)
 
 
-def _shape_faults(settings: ClassifierSettings) -> Iterator[Fault]:
-    info, data = MODELS[settings.model], DATASETS[settings.dataset]
+def _shape_faults(settings: ClassifierSettings, data: DatasetInfo) -> Iterator[Fault]:
+    info = MODELS[settings.model]
     shape = {"channels": data.channels, "image_size": data.image_size}
     if not info.takes(**shape):
         has = f"{data.channels}x{data.image_size}x{data.image_size}"

@@ -15,8 +15,11 @@ import click
 from tuner.wording import printable
 
 if TYPE_CHECKING:
+    from tuner.export.read import ExportConfig
     from tuner.results.described import Described
     from tuner.spec.code import NamedCode
+
+_TRAINING = ("trainable", "training.dataset")  # the keys of the code that trials run
 
 
 def admit_experiment(experiment: Described, *, yes: bool, trains_only: bool = False) -> None:
@@ -26,29 +29,33 @@ def admit_experiment(experiment: Described, *, yes: bool, trains_only: bool = Fa
     Raises Abort where the user refuses.
     """
     from tuner.planning.resolve import search_modules_in
-    from tuner.spec.code import code_named
+    from tuner.spec.code import code_named, is_dotted
 
     search_modules_in(Path.cwd())
     spec = experiment.spec
-    code = code_named(spec.model_dump(mode="json", include={"trainable", "search", "scheduler"}))
+    parts = {"trainable", "search", "scheduler", "training"}
+    code = code_named(spec.model_dump(mode="json", include=parts))
     if trains_only:
-        code = [each for each in code if each.key == "trainable"]
+        code = [each for each in code if each.key in _TRAINING]
     _announce(code, experiment.name)
     named: dict[str, Any] = {"log": ", ".join(spec.log)}
     named |= {f"training.{name}": spec.training.get(name) for name in ("data_dir", "start_from")}
+    dataset = spec.training.get("dataset")
+    if spec.ships and isinstance(dataset, str) and ":" in dataset and not is_dotted(dataset):
+        named["training.dataset"] = dataset
     for name, value in named.items():
         if value:
             click.echo(printable(f"using {name} {value}, which {experiment.name} names"), err=True)
     _ask(code, yes=yes, foreign=experiment.folder)
 
 
-def admit_export(trainable: str, folder: Path, *, yes: bool) -> None:
-    """The same for an exported model."""
+def admit_export(config: ExportConfig, folder: Path, *, yes: bool) -> None:
+    """The same for an exported model; its config is in `folder`."""
     from tuner.planning.resolve import search_modules_in
     from tuner.spec.code import code_named
 
     search_modules_in(Path.cwd())
-    code = code_named({"trainable": trainable})
+    code = code_named({"trainable": config.trainable, "training": config.training})
     _announce(code, str(folder))
     _ask(code, yes=yes, foreign=folder)
 

@@ -82,13 +82,14 @@ def _evaluate_best(
 
 def _evaluate_export(export: Export, data_dir: str | None, yes: bool) -> dict[str, Any]:
     from tuner.export.evaluate import evaluate_export
-    from tuner.spec.code import IMAGE_CLASSIFIER
+    from tuner.spec.code import code_named
 
-    trainable = export.config.trainable
-    if trainable != IMAGE_CLASSIFIER and Path.cwd().is_relative_to(export.folder.resolve()):
+    config = export.config
+    code = code_named({"trainable": config.trainable, "training": config.training})
+    if code and Path.cwd().is_relative_to(export.folder.resolve()):
         raise UsageError(
-            f"{trainable} is imported from the working directory, and that is the "
+            f"{code[0].path} is imported from the working directory, and that is the "
             "exported folder: go to your own one, for no code of an export is run"
         )
-    admit_export(trainable, export.folder, yes=yes)
+    admit_export(config, export.folder, yes=yes)
     return evaluate_export(export, data_dir=data_dir)

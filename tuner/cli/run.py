@@ -12,6 +12,7 @@ from tuner.cli import options
 from tuner.cli.printing import print_outcome
 from tuner.cli.validate import print_plan, resolve
 from tuner.errors import NameTakenError, UsageError
+from tuner.wording import printable
 
 if TYPE_CHECKING:
     from tuner.spec.experiment import ExperimentSpec
@@ -41,14 +42,17 @@ def run(
 
     EXPERIMENT is a name in ./experiments, else one that ships (digits; digits_grid,
     digits_hyperopt, digits_bayesopt, digits_bohb; cifar10_net, cifar10_resnet, cifar10_speednet);
-    or module:function; or a .py, .yaml or .json file. KEY=VALUE sets any field of its spec:
-    search.space.lr="loguniform(1e-5, 1e-2)", scheduler.max_t=30.
+    or module:function; or a .py, .yaml or .json file; or images of your own, folder:PATH with a
+    sub-folder for each class, for which all the rest has defaults. KEY=VALUE sets any field of
+    its spec: search.space.lr="loguniform(1e-5, 1e-2)", scheduler.max_t=30.
     """
     spec, source = resolve(experiment, assignments, address, flags, yes=yes)
     if dry_run:
         print_plan(spec, source, address, as_json)
         return 0
     _confirm_large_grid(spec, confirmed=yes)
+    for warning in spec.pin_data():  # before any Ray starts: images may turn out to be unreadable
+        click.echo(printable(f"warning: {warning}"), err=True)
     from tuner.cluster import connect as cluster
 
     with cluster.connect(address, spec=spec):

@@ -14,6 +14,7 @@ from tuner.places import LOCAL
 from tuner.wording import printable
 
 if TYPE_CHECKING:
+    from tuner.planning.validation import ValidatedSpec
     from tuner.spec.experiment import ExperimentSpec
 
 
@@ -46,7 +47,7 @@ def resolve(
     flags: dict[str, Any],
     *,
     yes: bool,
-) -> tuple[ExperimentSpec, str]:
+) -> tuple[ValidatedSpec, str]:
     """The validated spec and where it comes from; says what a warm start leaves out.
 
     yes: code that a file of text names is announced, and not asked about.

@@ -8,6 +8,8 @@ from inspect import isclass
 from pathlib import Path
 from typing import Any
 
+from tuner.classifier.catalog import moved
+from tuner.classifier.trained_on import DATA, info_in
 from tuner.classifier.transfer import EXPORTED
 from tuner.errors import CheckpointError, UsageError, translate_error
 from tuner.export.read import Export
@@ -60,10 +62,24 @@ def evaluate_export(export: Export, *, data_dir: str | None = None) -> dict[str,
     config = export.config
     learner = _learner(config.trainable, config.config, config.training, data_dir)
     weights = export.weights()
+    state = learner.state_dict()
+    _refuse_other_classes(state, export)
+    if DATA in state and config.input:  # the model knows pixels as they were normalised for it
+        state[DATA] |= {"mean": list(config.input.mean), "std": list(config.input.std)}
     what = f"{export.folder / EXPORTED} does not fit {config.trainable}"
     with _translated(CheckpointError, what):
-        learner.load_state_dict(with_weights(learner.state_dict(), weights))
+        learner.load_state_dict(with_weights(state, weights))
     return _measure(learner, config.trial_id, config.epoch, config.checkpoint_sha256)
+
+
+def _refuse_other_classes(state: Mapping[str, Any], export: Export) -> None:
+    """Raise UsageError where images of the user's own are of other classes than the model's."""
+    data = info_in(state) if export.config.model else None
+    if data and data.classes != export.config.classes:
+        has, knows = (", ".join(names[:10]) for names in (data.classes, export.config.classes))
+        raise UsageError(
+            f"{data.title} has classes {has}; the model of {export.folder} knows {knows}"
+        )
 
 
 def can_evaluate(spec: ExperimentSpec) -> bool:
@@ -118,7 +134,7 @@ def _learner(
     import torch
 
     if data_dir is not None:
-        constants = {**constants, "data_dir": data_dir}
+        constants = moved(constants, data_dir)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     with _translated(UsageError, f"{path} cannot be built"):
         learner: Learner = trainable(config, dict(constants), device=device, rank=0, world_size=1)

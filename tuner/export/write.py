@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from tuner.classifier.blueprint import blueprint_of
-from tuner.classifier.catalog import DATASETS
+from tuner.classifier.catalog import DATASETS, ships, without_place
+from tuner.classifier.datasets._dataset import DatasetInfo
 from tuner.classifier.settings import ClassifierSettings, check_settings
+from tuner.classifier.trained_on import info_in
 from tuner.classifier.transfer import EXPORTED
 from tuner.errors import CheckpointError, SpecError, UsageError
 from tuner.export import interchange
@@ -114,7 +116,7 @@ def _config(
         "model": None,
         "input": None,
         "data": None,
-        **(_classifier(constants, trial) if spec.ships else {}),
+        **(_classifier(constants, trial, checkpoint) if spec.ships else {}),
         "weights_sha256": weights_sha256,
         "experiment": results.name,
         "trial_id": trial.trial_id,
@@ -130,31 +132,50 @@ def _config(
     return config
 
 
-def _classifier(constants: Mapping[str, Any], trial: TrialRecord) -> dict[str, Any]:
+def _classifier(
+    constants: Mapping[str, Any], trial: TrialRecord, checkpoint: Checkpoint
+) -> dict[str, Any]:
     """What the config says of the classifier that ships: its model and its data."""
     values = {**constants, **trial.config}
     if faults := check_settings(values, files=False):
         raise SpecError(faults, f"trial {trial.trial_id}")
     settings = ClassifierSettings.model_validate(values)
-    info = DATASETS[settings.dataset]
+    info = _trained_on(settings, checkpoint)
     # Where data and weights lay is of this machine, and nobody else's business.
     training = {name: value for name, value in constants.items() if name != "data_dir"}
+    name = without_place(settings.dataset)
+    if "dataset" in training:
+        training["dataset"] = name
     if training.get("start_from"):
         training["start_from"] = Path(training["start_from"]).name
     copied = ("title", "origin", "licence", "train", "validation", "test")
     return {
         "training": training,
-        "model": blueprint_of(settings),
+        "model": blueprint_of(settings, info),
         "input": ImageInput(
             dtype=settings.dtype, mean=info.mean, std=info.std, mirrored=settings.test_time_flip
         ),
         "classes": info.classes,
         "data": Data(
-            name=settings.dataset,
+            name=name,
             split_seed=settings.split_seed,
+            content=info.content,
             **{name: getattr(info, name) for name in copied},
         ),
     }
+
+
+def _trained_on(settings: ClassifierSettings, checkpoint: Checkpoint) -> DatasetInfo:
+    """Of images of the user's own what the checkpoint says: they may not be here any more.
+
+    Nothing is imported and no image is read for it: the folder may be someone else's.
+    """
+    if ships(settings.dataset):
+        return DATASETS[settings.dataset]
+    said = info_in(load_state(checkpoint.path, None))
+    if said is None:
+        raise CheckpointError(f"{checkpoint.path} does not say which images it was trained on")
+    return said
 
 
 def _search(results: Results) -> dict[str, Any]:

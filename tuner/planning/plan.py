@@ -7,6 +7,7 @@ from typing import Any
 from tuner import quotas
 from tuner.classifier.catalog import MODELS
 from tuner.classifier.settings import ClassifierSettings
+from tuner.planning.own_images import doubts, outline_of, own_images
 from tuner.planning.validation import Machine
 from tuner.space.domains import Domain
 from tuner.spec.experiment import ExperimentSpec
@@ -24,7 +25,8 @@ def plan_of(spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
     """{trials, epochs_a_trial, a_trial_reserves, notes}, in words where no number is known.
 
     With {at_once, machine} where it runs `here`, on this machine: a cluster's size is not known
-    before it is joined. notes: what works, but perhaps not as it is meant.
+    before it is joined. With {data} where it trains on images of the user's own that can be told
+    of. notes: what works, but perhaps not as it is meant.
     """
     resources = spec.resources
     plan: dict[str, Any] = {
@@ -47,6 +49,10 @@ def plan_of(spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
     plan["notes"] = [_BATCH_NORM] if divided and _has_batch_norm(spec) else []
     if here and quotas.cpu_limit():
         plan["notes"].append(f"of this machine's CPUs {quotas.cpus_in_words()}")
+    images = own_images(spec)
+    if images is not None:
+        plan["data"] = outline_of(images)
+        plan["notes"] += doubts(images)
     return plan
 
 

@@ -1,13 +1,14 @@
 """From what the user asks for to the spec that runs: an experiment, and what overrides it.
 
 EXPERIMENT is a name in the working directory's experiments/, else one of those that ship; or
-`module:function`; or a .py, .yaml or .json file.
+`module:function`; or a .py, .yaml or .json file; or images of the user's own, `folder:PATH`.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import pkgutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +21,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from tuner.classifier.catalog import SOURCES
 from tuner.errors import SpecError, TunerError, UsageError, did_you_mean
+from tuner.planning.own_images import default_experiment
 from tuner.planning.validation import Machine, ValidatedSpec, validate
 from tuner.record.folder import ExperimentFolder
 from tuner.record.storage import free_name
@@ -81,7 +84,8 @@ def load_experiment(text: str, directory: Path | None = None) -> Experiment:
     """The experiment that `text` names, seen from `directory` (None: the working directory).
 
     Modules are looked for there, and beside a file; a Python module that is the experiment is
-    imported. Raises UsageError where there is none, and SpecError where what it holds is no spec.
+    imported. Raises UsageError where there is none, SpecError where what it holds is no spec or
+    images cannot work, and DataError where these cannot be had.
     """
     directory = directory or Path.cwd()
     path = directory / text
@@ -94,6 +98,8 @@ def load_experiment(text: str, directory: Path | None = None) -> Experiment:
             raise UsageError(f"no file {path}")
         search_modules_in(path.parent)
         return _from_module(_import_file(path.stem, path), path.stem)
+    if text.partition(":")[0] in SOURCES:
+        return _from_images(text, directory)
     if ":" in text:
         module, _, function = text.partition(":")
         return _from_module(_import(module, text), module.rpartition(".")[2], function)
@@ -105,7 +111,7 @@ def load_experiment(text: str, directory: Path | None = None) -> Experiment:
     known = names(directory)
     raise UsageError(
         f"no experiment {text!r}{did_you_mean(text, known)}; available: {', '.join(known)}; "
-        "or give module:function, or a .py, .yaml or .json file"
+        "or give module:function, a .py, .yaml or .json file, or images: folder:PATH"
     )
 
 
@@ -175,6 +181,18 @@ def _from_text(path: Path) -> Experiment:
         raise UsageError(f"cannot read {path}: it is not UTF-8") from error
     raw = read_mapping(text, str(path))
     return Experiment(raw, str(raw.get("name", path.stem)), str(path), tuple(code_named(raw)))
+
+
+def _from_images(dataset: str, directory: Path) -> Experiment:
+    """A search for a classifier of images, with defaults for all the rest.
+
+    A folder's path becomes a whole one, by which it is found from anywhere.
+    """
+    scheme, _, place = dataset.partition(":")
+    if scheme == "folder":
+        dataset = f"folder:{os.path.abspath(directory / Path(place).expanduser())}"
+    raw = default_experiment(dataset)
+    return Experiment(raw, str(raw["name"]), dataset)
 
 
 def _from_module(module: ModuleType, name: str, function: str = _FUNCTION) -> Experiment:

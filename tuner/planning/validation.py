@@ -8,14 +8,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
+from pydantic import PrivateAttr
+
 from tuner import quotas
-from tuner.classifier.catalog import METRICS
-from tuner.classifier.settings import ClassifierSettings, check_settings
+from tuner.classifier.catalog import (
+    METRICS,
+    data_choice,
+    dataset_info,
+    describe,
+    pinned,
+    remembering,
+    ships,
+)
+from tuner.classifier.settings import ClassifierSettings, check_settings, own_data_searched
 from tuner.errors import Fault, SpecError, unknown
 from tuner.planning.config_size import config_faults
+from tuner.planning.own_images import doubts
 from tuner.settings_base import FaultsError, parse
 from tuner.space.domains import Domain
 from tuner.spec.experiment import ExperimentSpec
@@ -60,6 +72,33 @@ class ValidatedSpec(ExperimentSpec):
     It equals the same spec as it was before. What is derived from it by `replace` is an
     ExperimentSpec again.
     """
+
+    _pinned: dict[str, Any] = PrivateAttr(default_factory=dict)
+
+    @property
+    def trial_constants(self) -> dict[str, Any]:
+        """What every Learner is built with: `constants`, images of the user's own as decoded."""
+        return {**self.constants, **self._pinned}
+
+    def pin_data(self) -> list[str]:
+        """Have images of the user's own decoded, once: all trials get these, on any machine.
+
+        Returns what to warn of, the first time. Raises DataError where the images cannot be had,
+        and SpecError where the spec does not fit them.
+        """
+        if not self.ships or self._pinned:
+            return []
+        choice = data_choice(self.constants)
+        if ships(choice.dataset):
+            return []
+        chosen = pinned(choice)
+        values = {"dataset": chosen.dataset, "image_size": None}
+        if faults := list(dict.fromkeys(map(str, _settings_faults(self, values)))):
+            raise SpecError(
+                (Fault("", fault) for fault in faults), f"the spec, for {choice.dataset},"
+            )
+        self._pinned = values
+        return doubts(dataset_info(chosen))
 
     def __eq__(self, other: object) -> bool:
         # pydantic's own is False wherever the types differ
@@ -201,26 +240,48 @@ def _metric_faults(objective: Objective, metrics: tuple[str, ...]) -> Iterator[F
         yield Fault(fault.key, f"{fault.rule}: the trainable does not report it", None, metrics)
 
 
-def _settings_faults(spec: ExperimentSpec) -> Iterator[Fault]:
-    """The faults of what the image classifier would be given, at every extreme of the space."""
+def _settings_faults(
+    spec: ExperimentSpec, pinned: Mapping[str, Any] | None = None
+) -> Iterator[Fault]:
+    """The faults of what the image classifier would be given, at every extreme of the space.
+
+    pinned: replaces some of the constants.
+    """
     if spec.epochs is None:
         yield Fault("training.epochs", "is required when there is no scheduler")
-    space = spec.search.space
+    constants, space = {**spec.constants, **(pinned or {})}, spec.search.space
     extremes = {
         name: value.extremes() if isinstance(value, Domain) else (value,)
         for name, value in space.items()
     }
+    yield from _own_data_faults(spec, extremes)
     middle = {name: values[0] for name, values in extremes.items()}
+    described = remembering(describe)  # a folder is listed once, not for every extreme
+    check = partial(check_settings, split=spec.resources.split, describe=described)
     for name, values in extremes.items():
         for value in values:
-            settings = {**spec.constants, **middle, name: value}
-            faults = check_settings(settings, split=spec.resources.split)
+            settings = {**constants, **middle, name: value}
+            faults = check(settings)
             for fault in [*faults, *_rank_faults(settings, spec.resources)]:
                 section = "search.space" if fault.key.split(".")[0] in space else "training"
                 yield fault.under(section)
     for number, config in enumerate(getattr(spec.search, "configs", ())):
-        for fault in check_settings({**spec.constants, **config}, split=spec.resources.split):
+        for fault in check({**constants, **config}):
             yield fault.under(f"search.configs.{number}")
+
+
+def _own_data_faults(
+    spec: ExperimentSpec, extremes: Mapping[str, tuple[Any, ...]]
+) -> Iterator[Fault]:
+    """What cannot be searched: images of the user's own are decoded once, for all trials."""
+    configs = getattr(spec.search, "configs", ())
+    names = [*extremes.get("dataset", ()), *(config.get("dataset") for config in configs)]
+    for name in names:
+        if isinstance(name, str) and not ships(name):
+            yield own_data_searched(name).under("search.space")
+    if "image_size" in extremes:
+        rule = "cannot be searched, since images are decoded once: set training.image_size"
+        yield Fault("search.space.image_size", rule)
 
 
 def _rank_faults(settings: Mapping[str, Any], resources: Resources) -> Iterator[Fault]:

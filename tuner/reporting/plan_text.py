@@ -31,6 +31,7 @@ def plan_text(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str
         *(("", text) for text in _nodes(plan)),
         ("Stopping", spec.scheduler.stopping_text() if spec.scheduler else _NO_SCHEDULER),
         ("Results", shown(spec.folder)),
+        *_data(plan.get("data")),
     ]
     if spec.scheduler and spec.brackets > 1:
         rows.append(("Brackets", spec.scheduler.brackets_text(spec.brackets)))
@@ -90,6 +91,21 @@ def refinement_json(refinement: Refinement, path: Path) -> dict[str, Any]:
 
 def _run(path: Path) -> str:
     return f"{program()} run {shlex.quote(str(path))}"
+
+
+def _data(data: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
+    """What is known of images of the user's own; nothing of a plan without."""
+    if data is None:
+        return
+    counts = " / ".join(f"{count:,}" for count in data["images"].values())
+    shape, classes = "x".join(map(str, data["shape"])), data["classes"]
+    yield "Data", data["title"]
+    yield "", f"{counts} of {shape} to train, validate and test"
+    if isinstance(classes, int):
+        yield "Classes", str(classes)
+    else:
+        each = (f"{name} {count:,}" for name, count in classes.items())
+        yield "Classes", f"{len(classes)}: {shorten(', '.join(each), 100)}"
 
 
 def _at_once(spec: ExperimentSpec, plan: Mapping[str, Any]) -> str:

@@ -66,6 +66,7 @@ def run_experiment(spec: ExperimentSpec) -> Results:
     """
     if not isinstance(spec, ValidatedSpec):
         spec = validate(spec, machine=_machine())
+    _pin_data(spec)
     if cluster.is_connected():
         cluster.admit(spec)  # refuses what the cluster cannot run before there is a folder
     warm_start = warm_start_of(spec)  # refuses what does not match before there is a folder
@@ -90,12 +91,18 @@ def resume_experiment(folder: Path, *, more: Extension | None = None) -> Results
     moved = {"name": files.name, "storage": files.storage}
     raw = more.applied_to({**document["spec"], **moved})
     spec = validate(raw, source=str(folder / EXPERIMENT), machine=_machine())
+    _pin_data(spec)
     if cluster.is_connected():
         cluster.admit(spec)
     with _opened(spec, files, resumed=True, retry_failed=more.retry_failed) as run:
         if more.changes_the_spec:
             files.write(EXPERIMENT, {**document, "spec": spec.model_dump(mode="json")})
         return run.search()
+
+
+def _pin_data(spec: ValidatedSpec) -> None:
+    for warning in spec.pin_data():
+        _log.warning(warning)
 
 
 def _machine() -> Machine | None:

@@ -14,9 +14,10 @@ from ray import tune
 from ray.tune import ProgressReporter, Stopper
 
 from tuner import ray_compat
+from tuner.classifier.datasets._dataset import data_folder
 from tuner.cluster import connect as cluster
+from tuner.planning.validation import ValidatedSpec
 from tuner.record.folder import ExperimentFolder
-from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Resources
 from tuner.trial.context import TrialContext
 from tuner.trial.loading import is_learner, load_trainable
@@ -25,13 +26,13 @@ from tuner.trial.trainable import FunctionTrial, LearnerTrial
 _RAY_FILES = ".tune-"  # the prefix of the folder that Ray Tune insists on
 
 
-def tune_trainable(spec: ExperimentSpec) -> Any:
+def tune_trainable(spec: ValidatedSpec) -> Any:
     """The trainable for `tune.run`, which reserves what a trial may use."""
     learner = spec.ships or is_learner(load_trainable(spec.trainable))
     context = TrialContext(
         place=spec.place,
         trainable=spec.trainable,
-        constants=spec.constants,
+        constants=_constants(spec),
         metric=spec.objective.metric,
         epochs=spec.epochs,
         cpus=spec.resources.cpus,
@@ -45,6 +46,18 @@ def tune_trainable(spec: ExperimentSpec) -> Any:
     )
     trial = tune.with_parameters(LearnerTrial if learner else FunctionTrial, context=context)
     return tune.with_resources(trial, placement(spec.resources))
+
+
+def _constants(spec: ValidatedSpec) -> dict[str, Any]:
+    """What every Learner is built with.
+
+    Workers of this machine find what was decoded where the driver has put it, whatever is in their
+    environment; on a cluster each node has a data folder of its own.
+    """
+    constants = spec.trial_constants
+    if constants != spec.constants and not cluster.is_joined():
+        constants["data_dir"] = str(data_folder(constants.get("data_dir")).absolute())
+    return constants
 
 
 def placement(resources: Resources) -> tune.PlacementGroupFactory:

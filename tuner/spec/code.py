@@ -1,4 +1,6 @@
-"""The code that a spec names: a trainable, a searcher, a scheduler. Nothing here imports any of it.
+"""The code that a spec names: a trainable, a searcher, a scheduler, a function that returns images.
+
+Nothing here imports any of it.
 
 A spec is data, but to run what it names is to run code, and so is importing it. What Python itself
 brings is no part of any search: `logging.config:dictConfig` runs what its config says.
@@ -10,14 +12,18 @@ import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 IMAGE_CLASSIFIER = "tuner.classifier.image_classifier:ImageClassifier"
 CLASSIFIER_BEFORE = "tuner.training.classifier:ImageClassifier"  # in experiments of version 0.1
 _SHIPPED = "tuner.shipped."
+_SOURCES = "tuner.classifier.sources"  # whose modules are the schemes of data sets
+_DECODED = "decoded"  # one more, which reads nothing but what was decoded
 NOT_STANDARD = "must not be of Python's standard library"
 
 
@@ -70,6 +76,26 @@ def _named(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key, path in (("search.strategy", strategy), ("scheduler.name", name)):
         if isinstance(path, str) and "." in path:
             yield key, path
+    training = spec.get("training")
+    dataset = training.get("dataset") if isinstance(training, Mapping) else None
+    if isinstance(dataset, str) and is_dotted(dataset):
+        yield "training.dataset", dataset
+
+
+def is_dotted(dataset: str) -> bool:
+    """Whether a data set is a function of the user's, `module:name`, and no scheme's place."""
+    module, colon, name = dataset.partition(":")
+    parts = (*module.split("."), *name.split("."))
+    return bool(colon) and all(map(str.isidentifier, parts)) and module not in _schemes()
+
+
+@cache
+def _schemes() -> frozenset[str]:
+    # By the package's name: the spec stands below the classifier and cannot import it
+    package = find_spec(_SOURCES)
+    assert package is not None
+    modules = iter_modules(package.submodule_search_locations)
+    return frozenset({_DECODED, *(each.name for each in modules if each.name[0] != "_")})
 
 
 def file_of(module: str) -> Path | None:

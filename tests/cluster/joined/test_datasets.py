@@ -5,14 +5,17 @@ Real ones: integration/test_data_on_nodes.py.
 
 from types import SimpleNamespace
 
+import photos
 import pytest
 
 from tuner.classifier.datasets._archive import Archive
 from tuner.classifier.datasets.cifar10 import OFFICIAL
+from tuner.classifier.image_classifier import ImageClassifier
 from tuner.cluster.joined import datasets
 from tuner.cluster.joined.nodes import Node
 from tuner.cluster.joined.run_on_nodes import Reply
 from tuner.errors import DataError
+from tuner.planning.validation import validate
 from tuner.spec.experiment import build_spec
 
 NEED = datasets.NeededData(Archive("Played", "played.tar", "http://x", "0", "raw", "decoded"), None)
@@ -150,6 +153,25 @@ def test_what_a_search_needs():
     assert datasets.needed_data(spec(**cifar10, trainable="mine:Mine")) == []
     searched = {"search": {"space": {"dataset": "choice(['digits', 'cifar10'])"}}}
     assert datasets.needed_data(spec(**searched)) == [datasets.NeededData(OFFICIAL, None)]
+
+
+def test_images_of_the_users_own_travel_as_they_were_decoded(tmp_path, monkeypatch):
+    monkeypatch.setenv("TUNER_DATA", str(tmp_path / "here"))
+    own = f"folder:{photos.write(tmp_path / 'photos')}"
+    search = {"space": {"batch_size": "choice([4, 8])"}}
+    pinned = validate({"training": {"dataset": own}, "search": search, "num_samples": 1})
+    assert datasets.needed_data(pinned) == []
+    pinned.pin_data()
+    [need] = datasets.needed_data(pinned)
+    assert f"decoded:{need.archive.name}" == pinned.trial_constants["dataset"]
+    assert datasets.state_of(need) == HAS
+    chunks = list(datasets.chunks(need))
+    monkeypatch.setenv("TUNER_DATA", str(tmp_path / "there"))
+    assert datasets.state_of(need) == LACKS
+    need.archive.write(need.folder, lambda: chunks, origin="here")
+    assert datasets.state_of(need) == HAS
+    learner = ImageClassifier({"batch_size": 8}, {**pinned.trial_constants, "model": "cnn"})
+    assert 0 <= learner.test()["test_accuracy"] <= 1
 
 
 def test_a_node_is_asked_of_its_own_folder(tmp_path, monkeypatch):

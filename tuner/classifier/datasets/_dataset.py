@@ -35,6 +35,10 @@ class DatasetInfo:
     to [0, 1]. files: whether it is read from `data_dir`. archive: what it is downloaded as, if
     anything. classes: the labels' names in their order. title, origin, licence: for whoever
     receives a model.
+
+    Of a user's own: mean and std are empty until it has been decoded. class_counts: images of each
+    class, of all splits. copies: images of validation and test that are exact copies of images in
+    an earlier split. content: a digest of all that was decoded.
     """
 
     load: Callable[..., ImageArrays]
@@ -51,6 +55,9 @@ class DatasetInfo:
     origin: str
     licence: str
     archive: Archive | None = None
+    class_counts: tuple[int, ...] = ()
+    copies: int = 0
+    content: str = ""
 
     @property
     def num_classes(self) -> int:

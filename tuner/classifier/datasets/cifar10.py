@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import tarfile
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +26,7 @@ from tuner.classifier.datasets._dataset import (
     data_folder,
     stratified_sample,
 )
+from tuner.classifier.datasets._once import folder_made_once
 from tuner.errors import DataError
 
 if TYPE_CHECKING:
@@ -93,46 +92,33 @@ def load(folder: Path, *, split_seed: int, source: Source = OFFICIAL) -> ImageAr
 
 def _decoded(folder: Path, source: Source) -> Path:
     """The folder with the decoded set; makes it where no process has done so yet."""
-    if (folder / DECODED).is_dir():
-        return folder / DECODED
-    from filelock import FileLock
-
-    store = folder
+    decoded = folder / DECODED
+    if decoded.is_dir():
+        return decoded
     if folder.exists() and not os.access(folder, os.W_OK):  # a place of its own in the cache
         key = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]
-        store = data_folder(None) / f"cifar10-{key}"
-    decoded = store / DECODED
-    if not decoded.is_dir():
-        store.mkdir(parents=True, exist_ok=True)
-        with FileLock(store / f".{DECODED}.lock"):
-            if not decoded.is_dir():
-                _decode(folder, decoded, source)
+        decoded = data_folder(None) / f"cifar10-{key}" / DECODED
+    folder_made_once(decoded, lambda partial: _decode(folder, partial, source))
     return decoded
 
 
-def _decode(folder: Path, decoded: Path, source: Source) -> None:
-    """Write images.npy and labels.npy to `decoded`, which appears only when both are complete."""
+def _decode(folder: Path, partial: Path, source: Source) -> None:
+    """Write images.npy and labels.npy to `partial`."""
     import numpy as np
 
-    partial = Path(tempfile.mkdtemp(dir=decoded.parent, prefix=f".{DECODED}."))
     count, (channels, height, width) = source.images_a_file, SHAPE_CHW
     shape_NHWC = len(FILES) * count, height, width, channels
-    try:
-        images_NHWC = np.lib.format.open_memmap(
-            partial / "images.npy", mode="w+", dtype=np.uint8, shape=shape_NHWC
-        )
-        labels_N = np.empty(len(images_NHWC), np.uint8)
-        for number, (name, data) in enumerate(_contents(folder, source)):
-            records = _records(data, name, count)
-            rows = slice(number * count, (number + 1) * count)
-            labels_N[rows] = records[:, 0]
-            images_NHWC[rows] = records[:, 1:].reshape(-1, *SHAPE_CHW).transpose(0, 2, 3, 1)
-        images_NHWC.flush()
-        np.save(partial / "labels.npy", labels_N)
-        partial.chmod(0o755)  # mkdtemp's 0700 would shut out the other users of a shared folder
-        partial.rename(decoded)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    images_NHWC = np.lib.format.open_memmap(
+        partial / "images.npy", mode="w+", dtype=np.uint8, shape=shape_NHWC
+    )
+    labels_N = np.empty(len(images_NHWC), np.uint8)
+    for number, (name, data) in enumerate(_contents(folder, source)):
+        records = _records(data, name, count)
+        rows = slice(number * count, (number + 1) * count)
+        labels_N[rows] = records[:, 0]
+        images_NHWC[rows] = records[:, 1:].reshape(-1, *SHAPE_CHW).transpose(0, 2, 3, 1)
+    images_NHWC.flush()
+    np.save(partial / "labels.npy", labels_N)
 
 
 def _contents(folder: Path, source: Source) -> Iterator[tuple[str, bytes]]:

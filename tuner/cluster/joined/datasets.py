@@ -15,13 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from tuner import ray_compat
-from tuner.classifier.catalog import DATASETS
+from tuner.classifier.catalog import archive_of
 from tuner.classifier.datasets._archive import Archive
 from tuner.classifier.datasets._dataset import data_folder
 from tuner.classifier.settings import ClassifierSettings
+from tuner.classifier.sources._decoded_set import DecodedSet
 from tuner.cluster.joined.nodes import Node
 from tuner.cluster.joined.run_on_nodes import RunOnEach, problem_of, remote_on, run_on_each
 from tuner.errors import DataError
+from tuner.planning.validation import ValidatedSpec
 from tuner.space.domains import Domain
 from tuner.spec.experiment import ExperimentSpec
 from tuner.wording import amount_of
@@ -36,9 +38,12 @@ Notify = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True)
 class NeededData:
-    """An archive that trials read, and the `data_dir` of a spec, which each node has its own of."""
+    """What trials read, and the `data_dir` of a spec, which each node has its own of.
 
-    archive: Archive
+    archive: a file of a data set that ships, or what a user's own has been decoded to.
+    """
+
+    archive: Archive | DecodedSet
     data_dir: str | None
 
     @property
@@ -48,13 +53,17 @@ class NeededData:
 
 
 def needed_data(spec: ExperimentSpec) -> list[NeededData]:
-    """What can be downloaded of what the trials of `spec` read; unknown of a user's trainable."""
+    """What can be downloaded or sent of what the trials of `spec` read.
+
+    Unknown of a user's trainable, and of images that are not pinned.
+    """
     if not spec.ships:
         return []
+    constants = spec.trial_constants if isinstance(spec, ValidatedSpec) else spec.constants
     usual = ClassifierSettings.model_fields["dataset"].default
-    chosen = {**spec.training, **spec.search.space}.get("dataset", usual)
+    chosen = {**constants, **spec.search.space}.get("dataset", usual)
     names = chosen.extremes() if isinstance(chosen, Domain) else (chosen,)
-    archives = [DATASETS[name].archive for name in names]
+    archives = [archive_of(str(name)) for name in names]
     data_dir = spec.training.get("data_dir")
     folder = None if data_dir is None else str(data_dir)
     return [NeededData(archive, folder) for archive in archives if archive]

@@ -1,0 +1,166 @@
+"""Images of the user's own without a spec: the defaults, what a plan says of them, its doubts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import photos
+import pytest
+from PIL import Image
+
+from tuner.classifier.datasets.digits import DATASET
+from tuner.errors import DataError, SpecError
+from tuner.planning.own_images import default_experiment, doubts, outline_of, own_images
+from tuner.planning.plan import plan_of
+from tuner.planning.resolve import resolve
+from tuner.planning.validation import ValidatedSpec, validate
+from tuner.reporting.plan_text import plan_text
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TUNER_DATA", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return photos.write(tmp_path / "my photos", each=12)
+
+
+def spec_of(place: Path, **changes: Any) -> ValidatedSpec:
+    raw = default_experiment(f"folder:{place}")
+    raw["training"] |= changes
+    return validate(raw)
+
+
+def test_a_folder_alone_is_an_experiment(place: Path) -> None:
+    spec, source = resolve("folder:my photos", ["num_samples=3", "training.model=cnn"])
+    assert (spec.name, source) == ("my-photos", f"folder:{place}")
+    assert spec.training["dataset"] == f"folder:{place}"
+    assert (spec.trials, spec.training["model"]) == (3, "cnn")
+
+
+@pytest.mark.parametrize(("px", "model"), [(12, "cnn"), (28, "resnet20"), (200, "resnet20")])
+def test_the_network_is_one_for_the_size(tmp_path: Path, px: int, model: str) -> None:
+    for name in "ab":
+        (tmp_path / "x" / name).mkdir(parents=True)
+        for number in range(4):
+            Image.new("RGB", (px, px + 9)).save(tmp_path / "x" / name / f"{number}.png")
+    raw = default_experiment(f"folder:{tmp_path / 'x'}")
+    assert (raw["training"]["model"], raw["training"]["image_size"]) == (model, min(px, 32))
+    assert validate(raw).trials == 16
+
+
+@pytest.mark.parametrize("each", [3, 4, 40, 700])
+def test_batches_are_no_larger_than_the_training_split(tmp_path: Path, each: int) -> None:
+    for name in "ab":
+        (tmp_path / "x" / name).mkdir(parents=True)
+        for number in range(each):
+            (tmp_path / "x" / name / f"{number}.png").touch()
+    assert validate(default_experiment(f"folder:{tmp_path / 'x'}"))
+
+
+def test_what_cannot_work_is_told_before_anything_else(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SpecError, match=r"training.dataset: must have at least two classes"):
+        resolve("folder:empty")
+    with pytest.raises(SpecError, match=r"no folder .*emty .did you mean 'empty'"):
+        resolve("folder:emty")
+
+
+def test_a_plan_shows_the_images_and_their_doubts(place: Path) -> None:
+    for number in range(4, 12):
+        (place / "rose" / f"{number:04}.jpg").unlink()
+    (place / "tulip" / "x.jpg").unlink(missing_ok=True)
+    spec = spec_of(place)
+    plan = plan_of(spec, here=True)
+    assert plan["data"] == {
+        "title": "my photos, a folder of images",
+        "images": {"train": 20, "validation": 4, "test": 4},
+        "shape": [3, 32, 32],
+        "classes": {"daisy": 12, "rose": 4, "tulip": 12},
+    }
+    text = plan_text(spec, plan, "here")
+    assert "  Data         my photos, a folder of images\n" in text
+    assert "               20 / 4 / 4 of 3x32x32 to train, validate and test\n" in text
+    assert "  Classes      3: daisy 12, rose 4, tulip 12\n" in text
+    assert plan["notes"] == []
+    (place / "rose" / "0003.jpg").unlink()
+    [note] = plan_of(spec_of(place), here=False)["notes"]
+    assert note == "the classes are uneven: 'daisy' has 12 images, 'rose' has 3"
+
+
+def test_others_than_own_images_are_no_part_of_a_plan(place: Path) -> None:
+    digits = validate({"search": {"space": {"lr": "uniform(0.1, 1)"}}, "num_samples": 1})
+    assert own_images(digits) is None
+    assert "data" not in plan_of(digits, here=True)
+
+
+def test_copies_across_splits_are_told_once_decoded(place: Path) -> None:
+    for path in (place / "rose").iterdir():
+        path.write_bytes((place / "rose" / "0000.jpg").read_bytes())
+    spec = spec_of(place)
+    assert not any("copies" in note for note in plan_of(spec, here=False)["notes"])
+    [warning] = spec.pin_data()
+    assert "are exact copies of images of another split" in warning
+    assert spec.pin_data() == []
+    assert warning in plan_of(spec_of(place), here=False)["notes"]
+
+
+def test_doubts_and_an_outline_of_what_is_not_counted() -> None:
+    assert doubts(DATASET) == []
+    assert doubts(replace(DATASET, copies=1))[0].startswith("1 image ")
+    assert outline_of(DATASET)["classes"] == 10
+
+
+def test_all_trials_get_what_the_search_began_with(place: Path) -> None:
+    spec = spec_of(place)
+    spec.pin_data()
+    constants = spec.trial_constants
+    assert constants["dataset"].startswith("decoded:my-photos-")
+    assert constants["image_size"] is None
+    assert spec.training["dataset"] == f"folder:{place}"
+    (place / "rose" / "0003.jpg").unlink()
+    assert spec.trial_constants == constants
+    again = spec_of(place)
+    again.pin_data()
+    assert again.trial_constants != constants
+
+
+def test_images_that_cannot_be_read_are_told_before_ray_starts(place: Path) -> None:
+    (place / "rose" / "0003.jpg").write_bytes(b"no image")
+    with pytest.raises(DataError, match=r"1 of 36 images cannot be read: .*rose/0003.jpg \("):
+        spec_of(place).pin_data()
+
+
+MODULE = """
+import numpy as np
+
+def load():
+    images = np.arange(40, dtype=np.uint8)[:, None, None, None] * np.ones((9, 9, 3), np.uint8)
+    return images, [n % 2 for n in range(40)]
+"""
+
+
+def test_what_only_a_call_can_tell_is_checked_before_the_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_images_of_a_test.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    raw = {
+        "training": {"dataset": "own_images_of_a_test:load"},
+        "search": {"space": {"batch_size": "choice([8, 64])"}},
+        "num_samples": 1,
+    }
+    spec = validate(raw)
+    assert "data" not in plan_of(spec, here=False)
+    with pytest.raises(
+        SpecError, match=r"batch_size: must be at most .* of dataset 'decoded:.*28,"
+    ):
+        spec.pin_data()
+    fits = validate({**raw, "search": {"space": {"batch_size": "choice([8, 28])"}}})
+    assert fits.pin_data() == []
+    assert fits.trial_constants["dataset"].startswith("decoded:own_images")

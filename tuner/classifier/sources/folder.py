@@ -1,0 +1,218 @@
+"""`folder:PATH`: a folder with one sub-folder of image files for each class.
+
+    photos/daisy/*.jpg                 or   photos/train/daisy/*.jpg
+    photos/rose/2024/*.png                  photos/val/daisy/*.jpg      valid, validation
+                                            photos/test/daisy/*.jpg
+
+Files are found by listing; what Pillow cannot read is told when they are decoded. Names that begin
+with a dot are passed over. A link is followed only to a file within the folder.
+"""
+
+# N images, K classes
+
+from __future__ import annotations
+
+import hashlib
+import os
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.classifier.sources._images import (
+    LARGEST_SIZE,
+    SPLITS,
+    Images,
+    Outline,
+    Source,
+    fault,
+    split_of,
+)
+from tuner.classifier.sources._pixels import bombs_refused, open_image, shorter_side
+from tuner.classifier.sources._splits import check_sizes
+from tuner.errors import did_you_mean, reason_of
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+CHANNELS = 3  # as networks expect photographs; a grey image has three equal ones
+
+_SAMPLE = 32  # images whose headers are read for their usual size
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """An image: its split, its class, its path in the folder, and what changes when it does."""
+
+    split: str
+    label: str
+    path: str
+    size: int
+    changed_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    root: Path
+    files: tuple[_File, ...]
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """By name: the first has label 0, as with torchvision's ImageFolder."""
+        return tuple(sorted({file.label for file in self.files if file.split == "train"}))
+
+    @property
+    def title(self) -> str:
+        return f"{self.root.resolve().name}, a folder of images"
+
+    def counts(self) -> dict[str, tuple[int, ...]]:
+        numbers = {label: number for number, label in enumerate(self.classes)}
+        counts = {name: [0] * len(numbers) for name in SPLITS}
+        for file in self.files:
+            counts[file.split][numbers[file.label]] += 1
+        return {name: tuple(each) for name, each in counts.items()}
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256()
+        for file in self.files:
+            digest.update(repr((file.path, file.size, file.changed_ns)).encode())
+        return digest.hexdigest()
+
+    def own_size(self) -> int:
+        """The median of the shorter sides in px of some images, spread over all."""
+        step = max(1, len(self.files) // _SAMPLE)
+        sides = []
+        with bombs_refused():
+            for file in self.files[::step]:
+                try:
+                    with open_image(self.root / file.path) as image:
+                        sides.append(shorter_side(image))
+                except Exception:  # these are told when they are decoded
+                    continue
+        return int(statistics.median(sides)) if sides else LARGEST_SIZE
+
+
+def outline(place: str) -> Outline:
+    """The classes and counts of the folder at `place`. Raises FaultsError."""
+    listing = _list(place)
+    size = min(listing.own_size(), LARGEST_SIZE)
+    return Outline(listing.classes, listing.counts(), CHANNELS, size, listing.title)
+
+
+def find(place: str, folder: Path) -> Images:
+    """The images of the folder at `place`; the data folder is not used. Raises FaultsError."""
+    import numpy as np
+
+    listing = _list(place)
+    files, root = listing.files, listing.root
+    labels = {label: number for number, label in enumerate(listing.classes)}
+
+    def read(position: int) -> Image.Image:
+        return open_image(root / files[position].path)
+
+    return Images(
+        title=listing.title,
+        classes=listing.classes,
+        labels_N=np.array([labels[file.label] for file in files], np.int64),
+        splits_N=np.array([SPLITS.index(file.split) for file in files], np.uint8),
+        read=read,
+        name_of=lambda position: str(root / files[position].path),
+        channels=CHANNELS,
+        own_size=listing.own_size(),
+        fingerprint=listing.fingerprint(),
+        in_threads=True,
+    )
+
+
+SOURCE = Source("folder:PATH", outline, find, lists=True)
+
+
+def _list(place: str) -> _Listing:
+    """Every image file. Raises FaultsError where a classifier cannot be trained with these."""
+    root = Path(place).expanduser()
+    if not root.is_dir():
+        raise fault(_missing(root), place)
+    try:
+        files = tuple(_files(root))
+    except OSError as error:
+        raise fault(f"cannot be read: {reason_of(error)}", place) from error
+    listing = _Listing(root, files)
+    strange = sorted({file.label for file in files} - {*listing.classes})
+    if strange:
+        rule = f"has classes without a training image: {', '.join(strange)}"
+        raise fault(rule, place, listing.classes)
+    check_sizes(listing.classes, listing.counts(), place)
+    return listing
+
+
+def _missing(root: Path) -> str:
+    if root.exists():
+        return "must be a folder, with a sub-folder of images for each class"
+    beside = [path.name for path in root.parent.glob("*/")] if root.parent.is_dir() else []
+    return f"no folder {root.absolute()}{did_you_mean(root.name, beside)}"
+
+
+def _files(root: Path) -> Iterator[_File]:
+    for split, folder in _split_folders(root):
+        for label in _folders(folder):
+            found = [_image(root, split, label, path) for path in _images(folder / label)]
+            if not found:
+                raise fault(_without_images(folder / label), str(root), SUFFIXES)
+            yield from found
+
+
+def _split_folders(root: Path) -> list[tuple[str, Path]]:
+    """(split, folder): the folders of the splits, or the root where there are none."""
+    names = _folders(root)
+    splits = [split_of(name) for name in names]
+    if "train" not in splits:
+        return [("train", root)]
+    strange = [name for name, split in zip(names, splits, strict=True) if split is None]
+    if strange:
+        rule = f"has `train` beside what is no split: {', '.join(strange)}"
+        raise fault(rule, str(root), ("train", "val", "test"))
+    if len(set(splits)) < len(splits):
+        raise fault(f"has two folders of one split: {', '.join(names)}", str(root))
+    return [(str(split), root / name) for name, split in zip(names, splits, strict=True)]
+
+
+def _folders(folder: Path) -> list[str]:
+    with os.scandir(folder) as entries:
+        found = [entry for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
+    for entry in found:
+        if entry.is_symlink():
+            raise fault("has a symbolic link to a folder, which is not followed", entry.path)
+    return sorted(entry.name for entry in found)
+
+
+def _images(folder: Path) -> Iterator[os.DirEntry[str]]:
+    """The image files in `folder` and below, by their names."""
+    with os.scandir(folder) as entries:
+        ordered = sorted(entries, key=lambda entry: entry.name)
+    for entry in ordered:
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            yield from _images(Path(entry.path))
+        elif entry.name.lower().endswith(SUFFIXES):
+            yield entry
+
+
+def _image(root: Path, split: str, label: str, entry: os.DirEntry[str]) -> _File:
+    if entry.is_symlink() and not Path(entry.path).resolve().is_relative_to(root.resolve()):
+        raise fault("has a symbolic link that leads out of the folder: copy the file", entry.path)
+    state = entry.stat()
+    path = Path(entry.path).relative_to(root).as_posix()
+    return _File(split, label, path, state.st_size, state.st_mtime_ns)
+
+
+def _without_images(folder: Path) -> str:
+    others = {path.suffix.lower() for path in folder.rglob("*") if path.is_file()}
+    has = f", and its files end in {_listed(sorted(others))}" if others else ", it is empty"
+    return f"class {folder.name!r} has no images{has}"
+
+
+def _listed(suffixes: Sequence[str]) -> str:
+    return ", ".join(suffix or "nothing" for suffix in suffixes)

@@ -1,0 +1,110 @@
+"""Images of the user's own: what makes them doubtful, and the search that is made of them alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tuner.classifier.catalog import (
+    DataChoice,
+    data_choice,
+    dataset_info,
+    decoded_before,
+    describe,
+    ships,
+    short_name,
+)
+from tuner.classifier.datasets._dataset import DatasetInfo
+from tuner.errors import SpecError
+from tuner.settings_base import FaultsError
+from tuner.spec.experiment import ExperimentSpec
+from tuner.wording import amount_of
+
+_UNEVEN = 3.0  # times as many images in the largest class as in the smallest
+
+_SIZE = 32  # px that are trained on unless set: a first search on a CPU takes minutes
+_SMALL = 16  # px up to which a network of three layers sees a whole image
+_EPOCHS, _TRIALS = 10, 16
+
+
+def own_images(spec: ExperimentSpec) -> DatasetInfo | None:
+    """The images of the user's own that `spec` trains on, as far as known without decoding them."""
+    choice = data_choice(spec.constants)
+    if not spec.ships or ships(choice.dataset):
+        return None
+    decoded = decoded_before(choice)
+    return dataset_info(decoded) if decoded else describe(choice)
+
+
+def outline_of(info: DatasetInfo) -> dict[str, Any]:
+    """What a plan says of images: {title, images, shape, classes}.
+
+    images: of each split. classes: how many images each has, where they have been counted, else
+    their number.
+    """
+    return {
+        "title": info.title,
+        "images": {name: getattr(info, name) for name in ("train", "validation", "test")},
+        "shape": [info.channels, info.image_size, info.image_size],
+        "classes": dict(zip(info.classes, info.class_counts, strict=True))
+        if info.class_counts
+        else info.num_classes,
+    }
+
+
+def doubts(info: DatasetInfo) -> list[str]:
+    """What makes measures on these images doubtful, in words."""
+    found = []
+    if info.copies:
+        count = amount_of(info.copies, "image")
+        found.append(
+            f"{count} of the validation or test split are exact copies of images of another "
+            "split: measures on these flatter"
+        )
+    if info.class_counts and max(info.class_counts) > _UNEVEN * min(info.class_counts):
+        most, least = (
+            f"{info.classes[info.class_counts.index(count)]!r} has {count:,}"
+            for count in (max(info.class_counts), min(info.class_counts))
+        )
+        found.append(f"the classes are uneven: {most} images, {least}")
+    return found
+
+
+def default_experiment(dataset: str) -> dict[str, Any]:
+    """The plain values of a spec that searches for a classifier of these images.
+
+    dataset: as in `training.dataset`. Raises SpecError for images that cannot work, and DataError
+    where they cannot be had.
+    """
+    choice = DataChoice(dataset)
+    try:
+        info = describe(choice) or dataset_info(choice)
+    except FaultsError as error:
+        faults = [fault.under("training.dataset") for fault in error.faults]
+        raise SpecError(faults, dataset) from error
+    size = min(info.image_size, _SIZE)
+    small = size <= _SMALL
+    return {
+        "name": short_name(dataset),
+        "training": {
+            "dataset": dataset,
+            "image_size": size,
+            **({"model": "cnn", "width": 32} if small else {"model": "resnet20"}),
+        },
+        "search": {
+            "strategy": "random",
+            "space": {
+                "lr": "loguniform(1e-2, 1)",
+                "weight_decay": "loguniform(1e-5, 1e-2)",
+                "batch_size": f"choice({_batch_sizes(info.train)})",
+                "flip": "choice([True, False])",
+                "crop_padding": f"choice({[0, size // 8]})",
+            },
+        },
+        "scheduler": {"max_t": _EPOCHS, "grace_period": 1, "reduction_factor": 3},
+        "num_samples": _TRIALS,
+    }
+
+
+def _batch_sizes(train: int) -> list[int]:
+    """Those that leave an epoch enough steps."""
+    return [size for size in (16, 32, 64, 128) if 16 * size <= train] or [min(8, train)]
