@@ -20,13 +20,21 @@ from torch import Tensor
 class Augmentation:
     """What is done to training images; `crop_padding` and `cutout` in px, 0 for neither.
 
-    alternating_flip: `flip` mirrors an image in every second epoch, not in each by chance.
+    alternating_flip: `flip` mirrors an image in every second epoch, not in each by chance. mixup,
+    cutmix: alpha of the Beta distribution of the shares of two images, 0 for none; see `mixing`.
     """
 
     crop_padding: int = 0
     flip: bool = False
     cutout: int = 0
     alternating_flip: bool = False
+    mixup: float = 0.0
+    cutmix: float = 0.0
+
+    @property
+    def mixes(self) -> bool:
+        """Whether an image is mixed with another one."""
+        return self.mixup > 0 or self.cutmix > 0
 
 
 class Draws(NamedTuple):

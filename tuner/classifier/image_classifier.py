@@ -19,16 +19,18 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
 
 from tuner.classifier.augment import Augmentation
 from tuner.classifier.batches import Batcher, image_set, plan_epoch, shards
 from tuner.classifier.blueprint import blueprint_of
 from tuner.classifier.catalog import METRICS, MODELS
 from tuner.classifier.collectives import Ranks
+from tuner.classifier.ema import WeightAverage
+from tuner.classifier.loss import training_loss
 from tuner.classifier.optimizer import build_lr_schedule, build_optimizer, next_lr
 from tuner.classifier.precision import Precision, choose, hardware
-from tuner.classifier.replica import CrossEntropy, Replica, Setup
+from tuner.classifier.replica import Replica, Setup
 from tuner.classifier.settings import ClassifierSettings, check_settings
 from tuner.classifier.transfer import freeze, load_weights, matching, start_from
 from tuner.errors import SpecError
@@ -51,7 +53,7 @@ class ImageClassifier:
     on each rank; 1 where every rank has all of it.
     """
 
-    metrics = METRICS
+    metrics: tuple[str, ...] = METRICS
 
     def __init__(
         self,
@@ -76,7 +78,12 @@ class ImageClassifier:
             device=self._device,
         )
         self._augmentation = Augmentation(
-            settings.crop_padding, settings.flip, settings.cutout, settings.alternating_flip
+            settings.crop_padding,
+            settings.flip,
+            settings.cutout,
+            settings.alternating_flip,
+            settings.mixup,
+            settings.cutmix,
         )
         self._dtype: torch.dtype = getattr(torch, settings.dtype)
         self._precision = _precision(settings, self._device, split=split)
@@ -93,7 +100,10 @@ class ImageClassifier:
         self._model = self._ranks.synchronised(model)
         self._frozen = matching(self._model, settings.freeze)
         freeze(self._model, self._frozen)
+        self._loss = training_loss(settings, self._data, self._device)
+        self.metrics = (*METRICS, *(f"val_{name}" for name in settings.metrics))
         self._part = self._built_part(split)
+        self._average = WeightAverage(self._part.tensors(), decay=settings.ema_decay)
         batches = ceil(len(self._data.splits["train"]) / settings.batch_size)
         self._steps = settings.epochs * batches
         with self._optimizing():
@@ -112,7 +122,7 @@ class ImageClassifier:
         train_loss is the mean over the epoch of what was minimised (with label smoothing), lr
         that of the epoch's last batch, micro_batch_size the images that a rank computes at once,
         images_per_s the training throughput over all ranks, epoch_s the seconds of training and
-        validation. Steps beyond `epochs` keep the last lr.
+        validation. Steps beyond `epochs` keep the last lr. The setting `metrics` adds others.
         """
         started = time.perf_counter()
         if self._epoch == 0:
@@ -120,33 +130,40 @@ class ImageClassifier:
         with self._precision.applied(), self._optimizing():
             loss_sum, lr = self._train_epoch()
         trained_s = time.perf_counter() - started
-        val_loss, val_accuracy = self._evaluate("validation")
+        validated = self._evaluate("validation")
         self._epoch += 1
         slowest = [trained_s, time.perf_counter() - started]
         trained_s, epoch_s = self._ranks.reduced(slowest, dist.ReduceOp.MAX)
         images = len(self._data.splits["train"])
         return {
             "train_loss": loss_sum / images,
-            "val_loss": val_loss,
-            "val_accuracy": val_accuracy,
+            "val_loss": validated.pop("loss"),
+            "val_accuracy": validated.pop("accuracy"),
             "lr": lr,
             "micro_batch_size": self._part.micro_batch_size,
             "images_per_s": images / trained_s,
             "epoch_s": epoch_s,
+            **{f"val_{name}": value for name, value in validated.items()},
         }
 
     def test(self) -> dict[str, float]:
-        """The loss and the accuracy (0 to 1) on the held-out test split."""
-        loss, accuracy = self._evaluate("test")
-        return {"test_loss": loss, "test_accuracy": accuracy}
+        """The loss, the accuracy (0 to 1) and the chosen metrics on the held-out test split."""
+        return {f"test_{name}": value for name, value in self._evaluate("test").items()}
 
     def state_dict(self) -> dict[str, Any]:
         """Copies, on the CPU, of the model, the optimizer, the schedule and the epoch.
 
-        No state of a random number generator: an epoch's randomness follows from its number.
+        With `ema_decay` the model is the averaged one, of which the metrics are, and "raw_model" is
+        the one that trains. No state of a random number generator: an epoch's randomness follows
+        from its number.
         """
         with self._optimizing():
             trained = self._part.state(self._optimizer)
+        if self._settings.ema_decay:
+            with self._average.applied():
+                averaged = self._part.weights()
+            own = {"raw_model": trained["model"], "ema_updates": self._average.updates}
+            trained = {**trained, "model": averaged, **own}
         return {
             **trained,
             "lr_schedule": host_copy(self._lr_schedule.state_dict()),
@@ -156,7 +173,11 @@ class ImageClassifier:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go back to `state`; raises RuntimeError where it is another model's."""
-        self._model.load_state_dict(state["model"])
+        if self._settings.ema_decay:
+            self._model.load_state_dict(state.get("raw_model", state["model"]))
+            self._average.updates = state.get("ema_updates", 0)
+        with self._average.applied():
+            self._model.load_state_dict(state["model"])
         # Both hold on to what they load, and an optimizer then updates it in place
         with self._optimizing():
             self._optimizer.load_state_dict(deepcopy(state["optimizer"]))
@@ -169,12 +190,7 @@ class ImageClassifier:
     def _built_part(self, split: int) -> Replica | Stage:
         settings = self._settings
         setup = Setup(
-            self._model,
-            settings,
-            self._ranks,
-            self._batcher,
-            CrossEntropy(self._dtype, settings.label_smoothing, settings.test_time_flip),
-            self._precision,
+            self._model, settings, self._ranks, self._batcher, self._loss, self._precision
         )
         if split > 1:
             from tuner.classifier.pipeline import Stage  # what it imports takes a second
@@ -199,6 +215,7 @@ class ImageClassifier:
         if source is not None:
             new = start_from(self._model, load_weights(source), source=source)
             print(f"started from {source}; new: {', '.join(new) or 'nothing'}")
+            self._average.begin()
 
     def _train_epoch(self) -> tuple[float, float]:
         """(sum of the loss over all images and ranks, lr of the last batch)."""
@@ -220,24 +237,38 @@ class ImageClassifier:
         loss_sum = torch.zeros((), dtype=torch.float64, device=self._device)
         for shard in shards(len(epoch.order_N), **self._part.share(self._settings.batch_size)):
             loss_sum += self._part.backward(epoch, shard)
+            self._clip_gradients()
             self._scaler.step(self._optimizer)
             self._scaler.update()
+            self._average.update()
             lr = next_lr(self._lr_schedule, steps=self._steps)
         return self._ranks.reduced([loss_sum.item()])[0], lr
 
-    @torch.inference_mode()
-    def _evaluate(self, split: str) -> tuple[float, float]:
-        """(mean loss, accuracy) on a split; each image counts once, on one rank."""
+    def _clip_gradients(self) -> None:
+        """Limit the norm of the whole batch's gradients: Pascanu et al. 2013, section 3.2."""
+        if most := self._settings.clip_grad_norm:
+            self._scaler.unscale_(self._optimizer)
+            norm = self._part.gradient_norm()
+            nn.utils.clip_grads_with_norm_(self._model.parameters(), most, norm)
+
+    def _evaluate(self, split: str) -> dict[str, float]:
+        """The loss, the accuracy and the chosen metrics on a split."""
         self._part.eval()
-        rows_N = self._data.splits[split].to(self._data.rows_NP.device)
-        # (sum of the loss, number right)
-        sums = torch.zeros(2, dtype=torch.float64, device=self._device)
+        with self._average.applied():
+            if self._settings.ema_decay:
+                self._part.eval()  # ranks evaluate one model, so they share the averages, too
+            return self._evaluated(self._data.splits[split])
+
+    @torch.inference_mode()
+    def _evaluated(self, rows_N: Tensor) -> dict[str, float]:
+        """The metrics of these images; each counts once, on one rank."""
+        rows_N = rows_N.to(self._data.rows_NP.device)
+        sums = self._loss.nothing(self._device)
         with self._precision.applied():
             for shard in shards(len(rows_N), **self._part.share(self._part.evaluation_batch)):
                 if shard.count:
                     sums += self._part.measure(rows_N[shard.positions])
-        loss, right = self._ranks.reduced(sums.tolist())
-        return loss / len(rows_N), right / len(rows_N)
+        return self._loss.metrics(self._ranks.reduced(sums.tolist()), count=len(rows_N))
 
 
 def _settings(values: Mapping[str, Any], split: int) -> ClassifierSettings:

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from tuner import quotas
-from tuner.classifier.catalog import METRICS
+from tuner.classifier.catalog import METRICS, OPTIONAL_METRICS
 from tuner.classifier.settings import ClassifierSettings, check_settings
 from tuner.errors import Fault, SpecError, unknown
 from tuner.planning.config_size import config_faults
@@ -74,7 +74,8 @@ def validate(
 ) -> ValidatedSpec:
     """The spec, known to work on `machine` (None: on a cluster, whose size is its own).
 
-    A mapping is parsed first. The trainable's module is imported, unless it is the one that ships.
+    A mapping is parsed first. The trainable's module is imported, unless it is the one that ships,
+    whose `training.metrics` gets the objective's metric where only that makes it report it.
     Raises SpecError with every fault.
     """
     faults: list[Fault] = []
@@ -95,6 +96,7 @@ def validate(
         faults += {str(f): f for f in further if f.key.split(".")[0] not in known}.values()
     if parsed is None or faults:
         raise SpecError(faults, source)
+    parsed = _reporting(parsed)
     # The fields are taken over as they are: nothing is dumped and parsed again
     fields = {name: getattr(parsed, name) for name in ExperimentSpec.model_fields}
     return ValidatedSpec.model_construct(parsed.model_fields_set, **fields)
@@ -159,8 +161,9 @@ def _machine_faults(resources: Resources, machine: Machine | None) -> Iterator[F
 
 def _trainable_faults(spec: ExperimentSpec) -> Iterator[Fault]:
     if spec.ships:
-        yield from _metric_faults(spec.objective, METRICS)
-        yield from _settings_faults(spec)
+        offered = *METRICS, *(f"val_{name}" for name in OPTIONAL_METRICS)
+        yield from _metric_faults(spec.objective, offered)
+        yield from _settings_faults(_reporting(spec))
         return
     try:
         trainable = load_trainable(spec.trainable)
@@ -199,6 +202,16 @@ def _metric_faults(objective: Objective, metrics: tuple[str, ...]) -> Iterator[F
     if objective.metric not in metrics:
         fault = unknown("objective.metric", "metric", objective.metric, metrics)
         yield Fault(fault.key, f"{fault.rule}: the trainable does not report it", None, metrics)
+
+
+def _reporting(spec: ExperimentSpec) -> ExperimentSpec:
+    """`spec`, the classifier that ships being told to report the objective's metric."""
+    named = spec.training.get("metrics", [])
+    named = [named] if isinstance(named, str) else named
+    wanted = {f"val_{name}": name for name in OPTIONAL_METRICS}.get(spec.objective.metric)
+    if not (spec.ships and wanted and isinstance(named, list)) or wanted in named:
+        return spec
+    return spec.model_copy(update={"training": {**spec.training, "metrics": [*named, wanted]}})
 
 
 def _settings_faults(spec: ExperimentSpec) -> Iterator[Fault]:
