@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -163,7 +164,9 @@ def _trainable_faults(spec: ExperimentSpec) -> Iterator[Fault]:
     if spec.ships:
         offered = *METRICS, *(f"val_{name}" for name in OPTIONAL_METRICS)
         yield from _metric_faults(spec.objective, offered)
-        yield from _settings_faults(_reporting(spec))
+        for found in _settings_faults(_reporting(spec)):
+            unasked = found.key == "training.metrics" and "metrics" not in spec.training
+            yield replace(found, key="objective.metric") if unasked else found
         return
     try:
         trainable = load_trainable(spec.trainable)
