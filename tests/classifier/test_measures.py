@@ -2,8 +2,8 @@ import pytest
 import torch
 from sklearn import metrics as sklearn
 
-from tuner.classifier.catalog import OPTIONAL_METRICS
 from tuner.classifier.measures import Measures, balanced_accuracy, confusion_matrix, macro_f1
+from tuner.classifier.recipe import OPTIONAL_METRICS
 
 CLASSES = 7
 GENERATOR = torch.Generator().manual_seed(0)

@@ -11,10 +11,10 @@ from test_replica import short_of_memory
 
 from tuner.classifier import image_classifier as classifier
 from tuner.classifier.batches import image_set
-from tuner.classifier.catalog import DATASETS, METRICS, OPTIONAL_METRICS
+from tuner.classifier.catalog import DATASETS, METRICS
 from tuner.classifier.image_classifier import ImageClassifier
 from tuner.classifier.precision import Hardware
-from tuner.classifier.recipe import RecipeSettings
+from tuner.classifier.recipe import OPTIONAL_METRICS, RecipeSettings
 from tuner.classifier.settings import check_settings
 from tuner.testing.learner_contract import same
 
@@ -246,7 +246,7 @@ def test_what_is_handed_over_is_what_was_evaluated():
     raw = ImageClassifier({"norm": "batch"}, TINY)
     raw.load_state_dict({**state, "model": state["raw_model"]})
     assert raw.test() != learner.test()
-    assert report["val_loss"] == learner._evaluate("validation")["loss"]
+    assert report["val_loss"] == learner._averaged("validation")["loss"]
 
 
 def test_an_average_goes_on_from_a_training_without_one():
@@ -346,3 +346,17 @@ def test_a_step_in_parts_is_the_whole_step():
     short_of_memory(parts, 6, failures)
     assert_equal(two_epochs(parts), two_epochs(whole))
     assert failures == [20, 10]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: none here")
+@pytest.mark.parametrize("precision", ["float32", "bf16", "fp16"])
+def test_the_whole_recipe_trains_and_goes_on_on_a_gpu(precision):
+    place = {"device": torch.device("cuda")}
+    settings = {**WHOLE, "precision": precision}
+    learner, restored = (ImageClassifier(settings, TINY, **place) for _ in range(2))
+    first = learner.step()
+    restored.load_state_dict(learner.state_dict())
+    assert quick(restored.step()) == pytest.approx(quick(learner.step()), rel=1e-2)
+    assert learner.step()["train_loss"] < first["train_loss"]
+    assert restored.test().keys() >= {"test_macro_f1", "test_top5_accuracy"}

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tuner.classifier.catalog import METRICS, MODELS, OPTIONAL_METRICS
+from tuner.classifier.catalog import METRICS, MODELS
 from tuner.classifier.pipeline import PARTS_PER_STAGE
-from tuner.classifier.recipe import STEP_FACTOR, STEPS, RecipeSettings
+from tuner.classifier.recipe import OPTIONAL_METRICS, STEP_FACTOR, STEPS, RecipeSettings
 from tuner.classifier.settings import ClassifierSettings
 from tuner.cli import main as cli
 from tuner.results.results import Results

@@ -8,12 +8,15 @@ device and any number of ranks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from tuner.classifier.settings import ClassifierSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,11 @@ class Augmentation:
     alternating_flip: bool = False
     mixup: float = 0.0
     cutmix: float = 0.0
+
+    @classmethod
+    def of(cls, settings: ClassifierSettings) -> Augmentation:
+        """What `settings` name; their names are the same."""
+        return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
 
     @property
     def mixes(self) -> bool:

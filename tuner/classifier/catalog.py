@@ -23,8 +23,6 @@ METRICS = (
     "images_per_s",
     "epoch_s",
 )
-# Each is reported, of both splits, where the setting `metrics` names it
-OPTIONAL_METRICS = ("top5_accuracy", "balanced_accuracy", "macro_f1")
 
 
 def _declared(package: ModuleType, variable: str) -> dict[str, Any]:

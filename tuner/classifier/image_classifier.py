@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import nn
 
 from tuner.classifier.augment import Augmentation
 from tuner.classifier.batches import Batcher, image_set, plan_epoch, shards
@@ -77,14 +77,7 @@ class ImageClassifier:
             split_seed=settings.split_seed,
             device=self._device,
         )
-        self._augmentation = Augmentation(
-            settings.crop_padding,
-            settings.flip,
-            settings.cutout,
-            settings.alternating_flip,
-            settings.mixup,
-            settings.cutmix,
-        )
+        self._augmentation = Augmentation.of(settings)
         self._dtype: torch.dtype = getattr(torch, settings.dtype)
         self._precision = _precision(settings, self._device, split=split)
         self._scaler = torch.amp.GradScaler(self._device.type, enabled=self._precision.scaled)
@@ -130,7 +123,7 @@ class ImageClassifier:
         with self._precision.applied(), self._optimizing():
             loss_sum, lr = self._train_epoch()
         trained_s = time.perf_counter() - started
-        validated = self._evaluate("validation")
+        validated = self._averaged("validation")
         self._epoch += 1
         slowest = [trained_s, time.perf_counter() - started]
         trained_s, epoch_s = self._ranks.reduced(slowest, dist.ReduceOp.MAX)
@@ -148,7 +141,7 @@ class ImageClassifier:
 
     def test(self) -> dict[str, float]:
         """The loss, the accuracy (0 to 1) and the chosen metrics on the held-out test split."""
-        return {f"test_{name}": value for name, value in self._evaluate("test").items()}
+        return {f"test_{name}": value for name, value in self._averaged("test").items()}
 
     def state_dict(self) -> dict[str, Any]:
         """Copies, on the CPU, of the model, the optimizer, the schedule and the epoch.
@@ -160,10 +153,9 @@ class ImageClassifier:
         with self._optimizing():
             trained = self._part.state(self._optimizer)
         if self._settings.ema_decay:
+            trained |= {"raw_model": trained["model"], "ema_updates": self._average.updates}
             with self._average.applied():
-                averaged = self._part.weights()
-            own = {"raw_model": trained["model"], "ema_updates": self._average.updates}
-            trained = {**trained, "model": averaged, **own}
+                trained["model"] = self._part.weights()
         return {
             **trained,
             "lr_schedule": host_copy(self._lr_schedule.state_dict()),
@@ -173,11 +165,7 @@ class ImageClassifier:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go back to `state`; raises RuntimeError where it is another model's."""
-        if self._settings.ema_decay:
-            self._model.load_state_dict(state.get("raw_model", state["model"]))
-            self._average.updates = state.get("ema_updates", 0)
-        with self._average.applied():
-            self._model.load_state_dict(state["model"])
+        self._load_weights(state)
         # Both hold on to what they load, and an optimizer then updates it in place
         with self._optimizing():
             self._optimizer.load_state_dict(deepcopy(state["optimizer"]))
@@ -186,6 +174,13 @@ class ImageClassifier:
         self._part.load(state)
         if state.get("scaler"):
             self._scaler.load_state_dict(state["scaler"])
+
+    def _load_weights(self, state: dict[str, Any]) -> None:
+        if self._settings.ema_decay:
+            self._model.load_state_dict(state.get("raw_model", state["model"]))
+            self._average.updates = state.get("ema_updates", 0)
+        with self._average.applied():
+            self._model.load_state_dict(state["model"])
 
     def _built_part(self, split: int) -> Replica | Stage:
         settings = self._settings
@@ -251,18 +246,18 @@ class ImageClassifier:
             norm = self._part.gradient_norm()
             nn.utils.clip_grads_with_norm_(self._model.parameters(), most, norm)
 
-    def _evaluate(self, split: str) -> dict[str, float]:
-        """The loss, the accuracy and the chosen metrics on a split."""
-        self._part.eval()
+    def _averaged(self, split: str) -> dict[str, float]:
+        """What `_evaluate` returns of the averaged weights, where there are such."""
+        if self._settings.ema_decay:
+            self._part.eval()  # so that ranks share the statistics of those that train, too
         with self._average.applied():
-            if self._settings.ema_decay:
-                self._part.eval()  # ranks evaluate one model, so they share the averages, too
-            return self._evaluated(self._data.splits[split])
+            return self._evaluate(split)
 
     @torch.inference_mode()
-    def _evaluated(self, rows_N: Tensor) -> dict[str, float]:
-        """The metrics of these images; each counts once, on one rank."""
-        rows_N = rows_N.to(self._data.rows_NP.device)
+    def _evaluate(self, split: str) -> dict[str, float]:
+        """The metrics of a split by their names; each image counts once, on one rank."""
+        self._part.eval()
+        rows_N = self._data.splits[split].to(self._data.rows_NP.device)
         sums = self._loss.nothing(self._device)
         with self._precision.applied():
             for shard in shards(len(rows_N), **self._part.share(self._part.evaluation_batch)):

@@ -17,7 +17,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """The metrics `names`, of `catalog.OPTIONAL_METRICS`, for labels of so many classes."""
+    """The metrics `names`, of `recipe.OPTIONAL_METRICS`, for labels of so many classes."""
 
     names: tuple[str, ...] = ()
     classes: int = 0

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
 from tuner import quotas
-from tuner.classifier.catalog import METRICS, OPTIONAL_METRICS
+from tuner.classifier.catalog import METRICS
 from tuner.classifier.settings import ClassifierSettings, check_settings
 from tuner.errors import Fault, SpecError, unknown
 from tuner.planning.config_size import config_faults
+from tuner.planning.reported import OPTIONAL, of_the_objective, reporting
 from tuner.settings_base import FaultsError, parse
 from tuner.space.domains import Domain
 from tuner.spec.experiment import ExperimentSpec
@@ -97,8 +97,8 @@ def validate(
         faults += {str(f): f for f in further if f.key.split(".")[0] not in known}.values()
     if parsed is None or faults:
         raise SpecError(faults, source)
-    parsed = _reporting(parsed)
     # The fields are taken over as they are: nothing is dumped and parsed again
+    parsed = reporting(parsed)
     fields = {name: getattr(parsed, name) for name in ExperimentSpec.model_fields}
     return ValidatedSpec.model_construct(parsed.model_fields_set, **fields)
 
@@ -162,11 +162,8 @@ def _machine_faults(resources: Resources, machine: Machine | None) -> Iterator[F
 
 def _trainable_faults(spec: ExperimentSpec) -> Iterator[Fault]:
     if spec.ships:
-        offered = *METRICS, *(f"val_{name}" for name in OPTIONAL_METRICS)
-        yield from _metric_faults(spec.objective, offered)
-        for found in _settings_faults(_reporting(spec)):
-            unasked = found.key == "training.metrics" and "metrics" not in spec.training
-            yield replace(found, key="objective.metric") if unasked else found
+        yield from _metric_faults(spec.objective, (*METRICS, *OPTIONAL))
+        yield from of_the_objective(_settings_faults(reporting(spec)), spec)
         return
     try:
         trainable = load_trainable(spec.trainable)
@@ -205,16 +202,6 @@ def _metric_faults(objective: Objective, metrics: tuple[str, ...]) -> Iterator[F
     if objective.metric not in metrics:
         fault = unknown("objective.metric", "metric", objective.metric, metrics)
         yield Fault(fault.key, f"{fault.rule}: the trainable does not report it", None, metrics)
-
-
-def _reporting(spec: ExperimentSpec) -> ExperimentSpec:
-    """`spec`, the classifier that ships being told to report the objective's metric."""
-    named = spec.training.get("metrics", [])
-    named = [named] if isinstance(named, str) else named
-    wanted = {f"val_{name}": name for name in OPTIONAL_METRICS}.get(spec.objective.metric)
-    if not (spec.ships and wanted and isinstance(named, list)) or wanted in named:
-        return spec
-    return spec.model_copy(update={"training": {**spec.training, "metrics": [*named, wanted]}})
 
 
 def _settings_faults(spec: ExperimentSpec) -> Iterator[Fault]:
