@@ -96,7 +96,7 @@ class ImageClassifier:
         self._loss = training_loss(settings, self._data, self._device)
         self.metrics = (*METRICS, *(f"val_{name}" for name in settings.metrics))
         self._part = self._built_part(split)
-        self._average = WeightAverage(self._part.tensors(), decay=settings.ema_decay)
+        self._average = WeightAverage(self._part.tensors, decay=settings.ema_decay)
         batches = ceil(len(self._data.splits["train"]) / settings.batch_size)
         self._steps = settings.epochs * batches
         with self._optimizing():
