@@ -10,9 +10,11 @@ from torch import nn
 from tuner.classifier.optimizer import build_lr_schedule, build_optimizer, next_lr
 from tuner.classifier.settings import ClassifierSettings
 
+SCHEDULES = ["constant", "cosine", "step", "one_cycle", "triangular"]
 
-def rates(schedule, *, steps, taken):
-    settings = ClassifierSettings(lr=0.5, lr_schedule=schedule)
+
+def rates(schedule, *, steps, taken, **more):
+    settings = ClassifierSettings(lr=0.5, lr_schedule=schedule, **more)
     optimizer = build_optimizer(settings, nn.Linear(1, 1))
     lr_schedule = build_lr_schedule(settings, optimizer, steps=steps)
     used = []
@@ -76,11 +78,44 @@ def test_triangular_rises_for_a_quarter_and_falls():
     assert len(slopes) == 2
 
 
-@pytest.mark.parametrize("schedule", ["constant", "cosine", "one_cycle", "triangular"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("steps", [1, 2, 3, 7])
-def test_beyond_its_end_the_last_rate_stays(schedule, steps):
-    got = rates(schedule, steps=steps, taken=steps + 3)
+@pytest.mark.parametrize("warmup_epochs", [0, 0.1, 2, 9.9])
+def test_beyond_its_end_the_last_rate_stays(schedule, steps, warmup_epochs):
+    got = rates(schedule, steps=steps, taken=steps + 3, warmup_epochs=warmup_epochs)
     assert got[steps:] == [got[steps - 1]] * 3
+    assert 0 < max(got) <= 0.5
+
+
+def test_step_falls_after_half_and_three_quarters_unless_told():
+    got = rates("step", steps=20, taken=20)
+    assert got == pytest.approx([0.5] * 10 + [0.05] * 5 + [0.005] * 5)
+    own = {"epochs": 4, "lr_steps": [1, 3.5], "lr_step_factor": 0.5}
+    got = rates("step", steps=20, taken=20, **own)
+    assert got == pytest.approx([0.5] * 5 + [0.25] * 13 + [0.125] * 2, abs=1e-9)
+
+
+def test_a_warm_up_rises_linearly_and_the_schedule_follows():
+    warmed = {"epochs": 10, "warmup_epochs": 2}
+    rise = [0.5 * (step + 1) / 5 for step in range(4)]
+    assert rates("constant", steps=20, taken=20, **warmed) == pytest.approx(rise + [0.5] * 16)
+    cosine = [0.25 * (1 + math.cos(math.pi * step / 16)) for step in range(16)]
+    assert rates("cosine", steps=20, taken=20, **warmed) == pytest.approx(rise + cosine)
+    step = rates("step", steps=20, taken=20, **warmed)
+    assert step == pytest.approx(rise + [0.5] * 6 + [0.05] * 5 + [0.005] * 5)
+    early = rates("step", steps=20, taken=20, **warmed, lr_steps=[1], lr_step_factor=0.2)
+    assert early == pytest.approx([rate / 5 for rate in rise] + [0.1] * 16)
+
+
+@pytest.mark.parametrize("schedule", ["one_cycle", "triangular"])
+@pytest.mark.parametrize("warmup_epochs", [1, 3, 8])
+def test_a_schedule_that_rises_anyway_does_so_in_the_warm_up(schedule, warmup_epochs):
+    got = rates(schedule, steps=200, taken=200, epochs=10, warmup_epochs=warmup_epochs)
+    peak = got.index(max(got))
+    assert peak == pytest.approx(20 * warmup_epochs, abs=1)
+    assert max(got) == pytest.approx(0.5, rel=1e-2)
+    assert got[: peak + 1] == sorted(got[: peak + 1])
+    assert got[peak:] == sorted(got[peak:], reverse=True)
 
 
 def one_step(**settings):
@@ -149,7 +184,7 @@ def test_biases_of_norm_layers_have_a_rate_of_their_own():
     assert len(build_optimizer(ClassifierSettings(), model).param_groups) == 1
 
 
-@pytest.mark.parametrize("schedule", ["constant", "cosine", "one_cycle", "triangular"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
 def test_a_schedule_moves_all_rates_in_proportion(schedule):
     settings = ClassifierSettings(lr=0.5, norm_bias_lr=8, lr_schedule=schedule)
     optimizer = build_optimizer(settings, layers())
@@ -173,3 +208,57 @@ def test_what_is_frozen_can_begin_later(name):
         model(torch.ones(1, 2)).sum().backward()
         optimizer.step()
         assert torch.equal(model[0].weight, before) != trains
+
+
+def names(model, groups):
+    by_id = {id(parameter): name for name, parameter in model.named_parameters()}
+    return [{by_id[id(parameter)] for parameter in group["params"]} for group in groups]
+
+
+def mixed_layers():
+    """A model with a norm over three dimensions and a vector that is no bias, besides `layers`."""
+    model = layers()
+    model.append(nn.LayerNorm([2, 3, 3]))
+    model.register_parameter("temperature", nn.Parameter(torch.ones(())))
+    return model
+
+
+@pytest.mark.parametrize("name", ["sgd", "sgdw", "adamw"])
+def test_norms_and_biases_can_be_left_undecayed(name):
+    model = mixed_layers()
+    settings = ClassifierSettings(
+        optimizer=name, lr=0.5, weight_decay=0.1, decay_norms_and_biases=False
+    )
+    groups = build_optimizer(settings, model).param_groups
+    decay = 0.2 if name == "sgdw" else 0.1
+    assert [group["weight_decay"] for group in groups] == pytest.approx([decay, 0])
+    decayed, undecayed = names(model, groups)
+    assert decayed == {"0.weight", "3.weight"}
+    assert undecayed == {name for name, _ in model.named_parameters()} - decayed
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    build_optimizer(settings, model).step()
+    shrunk = {name for name, value in model.named_parameters() if (value != before[name]).any()}
+    assert shrunk == decayed
+
+
+def test_groups_stay_as_they_were_where_all_decay():
+    (group,) = build_optimizer(ClassifierSettings(weight_decay=0.1), mixed_layers()).param_groups
+    assert group["weight_decay"] == 0.1
+    assert len(group["params"]) == 11
+
+
+def test_rate_decay_and_freezing_go_together():
+    model = layers()
+    settings = ClassifierSettings(lr=0.5, norm_bias_lr=8, decay_norms_and_biases=False)
+    groups = build_optimizer(settings, model, frozen={"0.weight", "0.bias"}).param_groups
+    assert names(model, groups) == [
+        {"3.weight"},
+        {"0.weight"},
+        {"1.weight", "2.weight", "3.bias"},
+        {"0.bias"},
+        {"1.bias", "2.bias"},
+    ]
+    assert [group["lr"] for group in groups] == [0.5] * 4 + [4]
+    assert [group["weight_decay"] > 0 for group in groups] == [True, True, False, False, False]

@@ -149,7 +149,7 @@ def test_a_function_that_returns_images_is_asked_about_even_to_evaluate(here, an
     folder = make_folder(here / "results" / "x", trainable=IMAGE_CLASSIFIER, training=training)
     Writer(folder).end()
     with pytest.raises(click.Abort):
-        admit_results(Results(folder), yes=False, trains_only=True)
+        admit_experiment(Results(folder), yes=False, trains_only=True)
     assert asked == ["run ray.x:load, from outside this folder?"]
     assert "importing ray.x:load (" in capsys.readouterr().err
 
@@ -158,7 +158,7 @@ def test_a_folder_of_images_is_announced(here, capsys):
     training = {"dataset": "folder:/home/me"}
     folder = make_folder(here / "x", trainable=IMAGE_CLASSIFIER, training=training)
     Writer(folder).end()
-    admit_results(Results(folder), yes=False)
+    admit_experiment(Results(folder), yes=False)
     told = capsys.readouterr().err
     assert told == "using training.dataset folder:/home/me, which x names\n"
 

@@ -14,14 +14,17 @@ from click.testing import CliRunner
 
 from tuner.classifier.catalog import METRICS, MODELS
 from tuner.classifier.pipeline import PARTS_PER_STAGE
+from tuner.classifier.recipe import OPTIONAL_METRICS, STEP_FACTOR, STEPS, RecipeSettings
 from tuner.classifier.settings import ClassifierSettings
 from tuner.cli import main as cli
+from tuner.results.results import Results
 from tuner.spec.sections import Resources
 from tuner.trial.memory import EPOCHS, LEAST_MIB
 from tuner.trial.recycling import BOUND_MIB
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+(RECIPE,) = re.findall(r"^```yaml\n(# recipe.yaml\n.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.docs
@@ -30,12 +33,17 @@ def test_every_command_works(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TUNER_STORAGE", str(tmp_path / "results"))
+    (tmp_path / "recipe.yaml").write_text(RECIPE)
     (block,) = re.findall(r"^```console\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL)
     for line in block.splitlines():
         words = shlex.split(line.removeprefix("$ tuner "))
         done = CliRunner().invoke(cli.cli, words, standalone_mode=False)
         assert not done.exception, f"{line}\n{done.output}"
         assert not done.return_value, f"{line}\n{done.output}"
+    recipe = Results(tmp_path / "results" / "recipe")
+    report = recipe.get_best_trial().results[-1].metrics
+    assert 0 < report["val_macro_f1"] <= 1
+    assert "val_balanced_accuracy" not in report
     for log in sorted((tmp_path / "results" / "further" / "trials").glob("*/log.txt")):
         assert log.read_text().startswith("started from source_model; new: nothing\n")
 
@@ -60,7 +68,8 @@ def test_the_test_of_a_learner_passes(tmp_path: Path) -> None:
 def test_its_settings_are_those_there_are() -> None:
     named = {name for name in re.findall(r"`(?:training|resources)\.(\w+)", TEXT) if name != "*"}
     assert named <= {*ClassifierSettings.model_fields, *Resources.model_fields}
-    assert named >= set(Resources.model_fields)
+    assert named >= {*Resources.model_fields, *RecipeSettings.model_fields}
+    assert all(f"`{name}`" in TEXT for name in OPTIONAL_METRICS)
     assert set(re.findall(r"`(micro_\w+)`", TEXT)) <= set(METRICS)
     split = next(line for line in TEXT.splitlines() if "can be split, such as" in line)
     assert set(re.findall(r"`(\w+)`", split)) <= {n for n, m in MODELS.items() if m.layers > 1}
@@ -70,3 +79,6 @@ def test_its_numbers_are_those_of_the_code() -> None:
     assert f"grows by {LEAST_MIB:g} MiB or more in each of {EPOCHS} successive" in TEXT
     assert f"more than {BOUND_MIB:g} MiB" in TEXT
     assert f"({PARTS_PER_STAGE} for each stage)" in TEXT
+    assert f"for `step`: {STEP_FACTOR} unless set" in TEXT
+    assert STEPS == (1 / 2, 3 / 4)
+    assert "half and three quarters of the epochs" in TEXT

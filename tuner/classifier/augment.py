@@ -8,25 +8,41 @@ device and any number of ranks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from tuner.classifier.settings import ClassifierSettings
 
 
 @dataclass(frozen=True, slots=True)
 class Augmentation:
     """What is done to training images; `crop_padding` and `cutout` in px, 0 for neither.
 
-    alternating_flip: `flip` mirrors an image in every second epoch, not in each by chance.
+    alternating_flip: `flip` mirrors an image in every second epoch, not in each by chance. mixup,
+    cutmix: alpha of the Beta distribution of the shares of two images, 0 for none; see `mixing`.
     """
 
     crop_padding: int = 0
     flip: bool = False
     cutout: int = 0
     alternating_flip: bool = False
+    mixup: float = 0.0
+    cutmix: float = 0.0
+
+    @classmethod
+    def of(cls, settings: ClassifierSettings) -> Augmentation:
+        """What `settings` name; their names are the same."""
+        return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
+
+    @property
+    def mixes(self) -> bool:
+        """Whether an image is mixed with another one."""
+        return self.mixup > 0 or self.cutmix > 0
 
 
 class Draws(NamedTuple):

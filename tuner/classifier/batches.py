@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
 from pathlib import Path
@@ -23,9 +23,10 @@ from torch import Tensor
 from tuner.classifier.augment import Augmentation, Draws, crop_and_flip, cut_out, draw
 from tuner.classifier.catalog import DataChoice, dataset_info, pinned
 from tuner.classifier.datasets._dataset import DatasetInfo, data_folder
+from tuner.classifier.mixing import Mixes, draw_mixes, mix
 
 LARGEST_SHARE = 0.5  # of a GPU's free memory that the images may take
-_FLIPS = 1  # tells the stream of the first flips from those of the epochs
+_FLIPS, _MIXES = 1, 2  # tell the streams of the first flips and of mixing from those of the epochs
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,11 +137,20 @@ def micro_shards(shard: Shard, *, size: int, world_size: int = 1) -> list[Shard]
 class Epoch:
     """One epoch over a split: the order of its images, and what is drawn for each.
 
-    The order lies where the images do, the draws on the device that trains.
+    The order lies where the images do, the draws on the device that trains. Where images are mixed,
+    `partners` is the same epoch one position on: each image's partner is the next, the last one's
+    the first.
     """
 
     order_N: Tensor
     draws: Draws
+    partners: Epoch | None = None
+    mixes: Mixes | None = None
+
+    def with_mixes(self, mixes: Mixes) -> Epoch:
+        """This epoch with its images mixed."""
+        next_draws = Draws(*(values_N.roll(-1) for values_N in self.draws))
+        return replace(self, partners=Epoch(self.order_N.roll(-1), next_draws), mixes=mixes)
 
 
 def plan_epoch(
@@ -164,7 +174,16 @@ def plan_epoch(
         first_N = torch.Generator().manual_seed(_mix(seed, 0, _FLIPS))
         flip_N = torch.randint(2, (len(rows_N),), generator=first_N)[permutation_N]
         draws = draws._replace(flip_N=(flip_N + epoch) % 2 == 1)
-    return Epoch(rows_N[permutation_N].to(home or device), draws.to(device))
+    planned = Epoch(rows_N[permutation_N].to(home or device), draws.to(device))
+    if not augmentation.mixes:
+        return planned
+    mixes = draw_mixes(
+        len(rows_N),
+        image_size=image_size,
+        augmentation=augmentation,
+        rng=np.random.default_rng([seed, epoch, _MIXES]),
+    )
+    return planned.with_mixes(mixes.to(device))
 
 
 def _mix(*numbers: int) -> int:
@@ -201,7 +220,18 @@ class Batcher:
         self._shift_P = shift_P.to(self._device, self._dtype)
 
     def training_batch(self, epoch: Epoch, positions: slice) -> tuple[Tensor, Tensor]:
-        """(x_NCHW, labels_N) at `positions` of the epoch's order, augmented."""
+        """(x_NCHW, labels_N) at `positions` of the epoch's order, augmented.
+
+        Where images are mixed, shares_NK of the classes take the place of the labels.
+        """
+        own = self._augmented(epoch, positions)
+        if epoch.partners is None or epoch.mixes is None:
+            return own
+        partners = self._augmented(epoch.partners, positions)
+        classes = self._images.info.num_classes
+        return mix(own, partners, epoch.mixes.at(positions), classes=classes)
+
+    def _augmented(self, epoch: Epoch, positions: slice) -> tuple[Tensor, Tensor]:
         info, rows_N = self._images.info, epoch.order_N[positions]
         draws = epoch.draws.at(positions)
         rows_NP, labels_N = self._select(rows_N)

@@ -27,9 +27,11 @@ from tuner.classifier.blueprint import blueprint_of
 from tuner.classifier.catalog import METRICS, MODELS, ships
 from tuner.classifier.collectives import Ranks
 from tuner.classifier.datasets._dataset import DatasetInfo
+from tuner.classifier.ema import WeightAverage
+from tuner.classifier.loss import training_loss
 from tuner.classifier.optimizer import build_lr_schedule, build_optimizer, next_lr
 from tuner.classifier.precision import Precision, choose, hardware
-from tuner.classifier.replica import CrossEntropy, Replica, Setup
+from tuner.classifier.replica import Replica, Setup
 from tuner.classifier.settings import ClassifierSettings, check_settings, own_data_searched
 from tuner.classifier.trained_on import DATA, check_same, described
 from tuner.classifier.transfer import freeze, load_weights, matching, start_from
@@ -53,7 +55,7 @@ class ImageClassifier:
     on each rank; 1 where every rank has all of it.
     """
 
-    metrics = METRICS
+    metrics: tuple[str, ...] = METRICS
 
     def __init__(
         self,
@@ -79,9 +81,7 @@ class ImageClassifier:
             device=self._device,
             image_size=settings.image_size,
         )
-        self._augmentation = Augmentation(
-            settings.crop_padding, settings.flip, settings.cutout, settings.alternating_flip
-        )
+        self._augmentation = Augmentation.of(settings)
         self._dtype: torch.dtype = getattr(torch, settings.dtype)
         self._precision = _precision(settings, self._device, split=split)
         self._scaler = torch.amp.GradScaler(self._device.type, enabled=self._precision.scaled)
@@ -97,7 +97,10 @@ class ImageClassifier:
         self._model = self._ranks.synchronised(model)
         self._frozen = matching(self._model, settings.freeze)
         freeze(self._model, self._frozen)
+        self._loss = training_loss(settings, self._data, self._device)
+        self.metrics = (*METRICS, *(f"val_{name}" for name in settings.metrics))
         self._part = self._built_part(split)
+        self._average = WeightAverage(self._part.tensors, decay=settings.ema_decay)
         batches = ceil(len(self._data.splits["train"]) / settings.batch_size)
         self._steps = settings.epochs * batches
         with self._optimizing():
@@ -116,7 +119,7 @@ class ImageClassifier:
         train_loss is the mean over the epoch of what was minimised (with label smoothing), lr
         that of the epoch's last batch, micro_batch_size the images that a rank computes at once,
         images_per_s the training throughput over all ranks, epoch_s the seconds of training and
-        validation. Steps beyond `epochs` keep the last lr.
+        validation. Steps beyond `epochs` keep the last lr. The setting `metrics` adds others.
         """
         started = time.perf_counter()
         if self._epoch == 0:
@@ -124,33 +127,39 @@ class ImageClassifier:
         with self._precision.applied(), self._optimizing():
             loss_sum, lr = self._train_epoch()
         trained_s = time.perf_counter() - started
-        val_loss, val_accuracy = self._evaluate("validation")
+        validated = self._averaged("validation")
         self._epoch += 1
         slowest = [trained_s, time.perf_counter() - started]
         trained_s, epoch_s = self._ranks.reduced(slowest, dist.ReduceOp.MAX)
         images = len(self._data.splits["train"])
         return {
             "train_loss": loss_sum / images,
-            "val_loss": val_loss,
-            "val_accuracy": val_accuracy,
+            "val_loss": validated.pop("loss"),
+            "val_accuracy": validated.pop("accuracy"),
             "lr": lr,
             "micro_batch_size": self._part.micro_batch_size,
             "images_per_s": images / trained_s,
             "epoch_s": epoch_s,
+            **{f"val_{name}": value for name, value in validated.items()},
         }
 
     def test(self) -> dict[str, float]:
-        """The loss and the accuracy (0 to 1) on the held-out test split."""
-        loss, accuracy = self._evaluate("test")
-        return {"test_loss": loss, "test_accuracy": accuracy}
+        """The loss, the accuracy (0 to 1) and the chosen metrics on the held-out test split."""
+        return {f"test_{name}": value for name, value in self._averaged("test").items()}
 
     def state_dict(self) -> dict[str, Any]:
         """Copies, on the CPU, of the model, the optimizer, the schedule and the epoch.
 
-        No state of a random number generator: an epoch's randomness follows from its number.
+        With `ema_decay` the model is the averaged one, of which the metrics are, and "raw_model" is
+        the one that trains. No state of a random number generator: an epoch's randomness follows
+        from its number.
         """
         with self._optimizing():
             trained = self._part.state(self._optimizer)
+        if self._settings.ema_decay:
+            trained |= {"raw_model": trained["model"], "ema_updates": self._average.updates}
+            with self._average.applied():
+                trained["model"] = self._part.weights()
         return {
             **trained,
             "lr_schedule": host_copy(self._lr_schedule.state_dict()),
@@ -168,7 +177,7 @@ class ImageClassifier:
         if said is not None:
             check_same(said, self._data.info)
             self._batcher.normalise_by(said["mean"], said["std"])
-        self._model.load_state_dict(state["model"])
+        self._load_weights(state)
         # Both hold on to what they load, and an optimizer then updates it in place
         with self._optimizing():
             self._optimizer.load_state_dict(deepcopy(state["optimizer"]))
@@ -178,15 +187,17 @@ class ImageClassifier:
         if state.get("scaler"):
             self._scaler.load_state_dict(state["scaler"])
 
+    def _load_weights(self, state: dict[str, Any]) -> None:
+        if self._settings.ema_decay:
+            self._model.load_state_dict(state.get("raw_model", state["model"]))
+            self._average.updates = state.get("ema_updates", 0)
+        with self._average.applied():
+            self._model.load_state_dict(state["model"])
+
     def _built_part(self, split: int) -> Replica | Stage:
         settings = self._settings
         setup = Setup(
-            self._model,
-            settings,
-            self._ranks,
-            self._batcher,
-            CrossEntropy(self._dtype, settings.label_smoothing, settings.test_time_flip),
-            self._precision,
+            self._model, settings, self._ranks, self._batcher, self._loss, self._precision
         )
         if split > 1:
             from tuner.classifier.pipeline import Stage  # what it imports takes a second
@@ -211,6 +222,7 @@ class ImageClassifier:
         if source is not None:
             new = start_from(self._model, load_weights(source), source=source)
             print(f"started from {source}; new: {', '.join(new) or 'nothing'}")
+            self._average.begin()
 
     def _train_epoch(self) -> tuple[float, float]:
         """(sum of the loss over all images and ranks, lr of the last batch)."""
@@ -232,24 +244,38 @@ class ImageClassifier:
         loss_sum = torch.zeros((), dtype=torch.float64, device=self._device)
         for shard in shards(len(epoch.order_N), **self._part.share(self._settings.batch_size)):
             loss_sum += self._part.backward(epoch, shard)
+            self._clip_gradients()
             self._scaler.step(self._optimizer)
             self._scaler.update()
+            self._average.update()
             lr = next_lr(self._lr_schedule, steps=self._steps)
         return self._ranks.reduced([loss_sum.item()])[0], lr
 
+    def _clip_gradients(self) -> None:
+        """Limit the norm of the whole batch's gradients: Pascanu et al. 2013, section 3.2."""
+        if most := self._settings.clip_grad_norm:
+            self._scaler.unscale_(self._optimizer)
+            norm = self._part.gradient_norm()
+            nn.utils.clip_grads_with_norm_(self._model.parameters(), most, norm)
+
+    def _averaged(self, split: str) -> dict[str, float]:
+        """What `_evaluate` returns of the averaged weights, where there are such."""
+        if self._settings.ema_decay:
+            self._part.eval()  # so that ranks share the statistics of those that train, too
+        with self._average.applied():
+            return self._evaluate(split)
+
     @torch.inference_mode()
-    def _evaluate(self, split: str) -> tuple[float, float]:
-        """(mean loss, accuracy) on a split; each image counts once, on one rank."""
+    def _evaluate(self, split: str) -> dict[str, float]:
+        """The metrics of a split by their names; each image counts once, on one rank."""
         self._part.eval()
         rows_N = self._data.splits[split].to(self._data.rows_NP.device)
-        # (sum of the loss, number right)
-        sums = torch.zeros(2, dtype=torch.float64, device=self._device)
+        sums = self._loss.nothing(self._device)
         with self._precision.applied():
             for shard in shards(len(rows_N), **self._part.share(self._part.evaluation_batch)):
                 if shard.count:
                     sums += self._part.measure(rows_N[shard.positions])
-        loss, right = self._ranks.reduced(sums.tolist())
-        return loss / len(rows_N), right / len(rows_N)
+        return self._loss.metrics(self._ranks.reduced(sums.tolist()), count=len(rows_N))
 
 
 def _refuse_own_data(config: Mapping[str, Any]) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import math
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,10 +11,12 @@ from torch import nn
 from torch.optim import SGD, AdamW, Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LRScheduler, OneCycleLR
 
+from tuner.classifier.recipe import STEP_FACTOR, STEPS
 from tuner.classifier.settings import ClassifierSettings
 from tuner.trial.torch_compat import eager
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+_NORMS = (*BATCH_NORMS, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 _FIRST, _PEAK, _LAST = 0.2, 0.25, 0.05  # rate at the start, place of the peak, rate at the end
 
 
@@ -35,7 +38,7 @@ def build_optimizer(
         kind, own = AdamW, {"betas": (momentum, 0.999)}
     if settings.optimizer == "sgdw":
         for group in groups:
-            group["weight_decay"] = weight_decay / group["lr"]
+            group.setdefault("weight_decay", weight_decay / group["lr"])
     if not settings.compile:
         kind = eager(kind)
     optimizer: Optimizer = kind(
@@ -47,7 +50,7 @@ def build_optimizer(
 def _groups(
     settings: ClassifierSettings, model: nn.Module, frozen: Collection[str]
 ) -> list[dict[str, Any]]:
-    """Parameters that share a learning rate and the epoch from which they train.
+    """Parameters that share a learning rate, a decay and the epoch from which they train.
 
     torch's fused SGD cannot begin with some of a group later, so what is frozen has groups apart.
     """
@@ -56,31 +59,82 @@ def _groups(
         for name, module in model.named_modules()
         if isinstance(module, (*BATCH_NORMS, nn.GroupNorm))
     }
-    groups: dict[tuple[bool, bool], list[nn.Parameter]] = {}
+    undecayed = frozenset() if settings.decay_norms_and_biases else norms_and_biases(model)
+    groups: dict[tuple[bool, bool, bool], list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
         fast = settings.norm_bias_lr != 1 and name in biases
-        groups.setdefault((fast, name in frozen), []).append(parameter)
+        groups.setdefault((fast, name in undecayed, name in frozen), []).append(parameter)
     return [
-        {"params": groups[key], "lr": settings.lr * (settings.norm_bias_lr if key[0] else 1)}
+        {
+            "params": groups[key],
+            "lr": settings.lr * (settings.norm_bias_lr if key[0] else 1),
+            **({"weight_decay": 0.0} if key[1] else {}),
+        }
         for key in sorted(groups)  # the slow ones first: their rate is the one that is reported
     ]
+
+
+def norms_and_biases(model: nn.Module) -> frozenset[str]:
+    """The names of the parameters of norm layers, of all biases, and of other vectors.
+
+    These are what He et al. 2019, "Bag of Tricks", section 3.1, does not decay.
+    """
+    of_norms = {
+        f"{name}.{own}"
+        for name, module in model.named_modules()
+        if isinstance(module, _NORMS)
+        for own, _ in module.named_parameters(recurse=False)
+    }
+    return frozenset(
+        name
+        for name, parameter in model.named_parameters()
+        if name in of_norms or name.endswith("bias") or parameter.ndim <= 1
+    )
 
 
 def build_lr_schedule(
     settings: ClassifierSettings, optimizer: Optimizer, *, steps: int
 ) -> LRScheduler:
-    """The schedule over `steps` optimizer steps, stepped once each; its largest rate is `lr`."""
-    if settings.lr_schedule == "cosine":
+    """The schedule over `steps` optimizer steps, stepped once each; its largest rate is `lr`.
+
+    The warm-up of the settings comes before the others, and is how long these two rise that do so
+    anyway, one_cycle and triangular.
+    """
+    warmup = warmup_steps(settings, steps=steps)
+    if settings.lr_schedule == "cosine" and not warmup:
         return CosineAnnealingLR(optimizer, T_max=steps)
     if settings.lr_schedule == "one_cycle":
         # Its own default cycles the momentum, which would make the setting mean nothing.
         largest = [group["lr"] for group in optimizer.param_groups]
+        total = max(steps, 2)
+        rise = max(warmup, 2) / total if warmup else 0.3  # it cannot rise in a single step
         return OneCycleLR(
-            optimizer, max_lr=largest, total_steps=max(steps, 2), cycle_momentum=False
+            optimizer, max_lr=largest, total_steps=total, pct_start=rise, cycle_momentum=False
         )
+    factor = _factor(settings, steps=steps, warmup=warmup)
+    if warmup and settings.lr_schedule != "triangular":
+        factor = partial(_warmed_up, warmup=warmup, then=factor)
+    return LambdaLR(optimizer, factor)
+
+
+def warmup_steps(settings: ClassifierSettings, *, steps: int) -> int:
+    """How many of `steps` are warm-up: at least 1 where there is any."""
+    if not settings.warmup_epochs:
+        return 0
+    return max(1, round(settings.warmup_epochs * steps / settings.epochs))
+
+
+def _factor(settings: ClassifierSettings, *, steps: int, warmup: int) -> Callable[[int], float]:
+    """The rate at a step after the warm-up, as a share of the largest."""
+    if settings.lr_schedule == "cosine":
+        return partial(_cosine, start=warmup, end=steps)
+    if settings.lr_schedule == "step":
+        epochs = settings.lr_steps or [share * settings.epochs for share in STEPS]
+        falls = [round(epoch * steps / settings.epochs) for epoch in epochs]
+        return partial(_stepped, falls=falls, by=settings.lr_step_factor or STEP_FACTOR)
     if settings.lr_schedule == "triangular":
-        return LambdaLR(optimizer, partial(_triangular, steps=steps))
-    return LambdaLR(optimizer, lambda _step: 1.0)
+        return partial(_triangular, steps=steps, peak=warmup / max(steps - 1, 1) or _PEAK)
+    return _constant
 
 
 def next_lr(schedule: LRScheduler, *, steps: int) -> float:
@@ -94,9 +148,28 @@ def next_lr(schedule: LRScheduler, *, steps: int) -> float:
     return used
 
 
-def _triangular(step: int, *, steps: int) -> float:
-    """Linear from 0.2 of the rate up to all of it at a quarter of `steps`, then down to 0.05."""
+def _warmed_up(step: int, *, warmup: int, then: Callable[[int], float]) -> float:
+    """Linear up to the rate of `then` in `warmup` steps: Goyal et al. 2017, section 2.2."""
+    return (step + 1) / (warmup + 1) * then(warmup) if step < warmup else then(step)
+
+
+def _constant(_step: int) -> float:
+    return 1.0
+
+
+def _cosine(step: int, *, start: int, end: int) -> float:
+    """Half a cosine from 1 at `start` to 0 at `end`: Loshchilov & Hutter 2017, equation 5."""
+    return (1 + math.cos(math.pi * (step - start) / max(end - start, 1))) / 2
+
+
+def _stepped(step: int, *, falls: Sequence[int], by: float) -> float:
+    """`by` to the power of how many of `falls` are over: He et al. 2016, section 4.2."""
+    return by ** sum(fall <= step for fall in falls)
+
+
+def _triangular(step: int, *, steps: int, peak: float) -> float:
+    """Linear from 0.2 of the rate up to all of it at `peak` of `steps`, then down to 0.05."""
     at = step / max(steps - 1, 1)
-    if at < _PEAK:
-        return _FIRST + (1 - _FIRST) * at / _PEAK
-    return 1 - (1 - _LAST) * (at - _PEAK) / (1 - _PEAK)
+    if at < peak:
+        return _FIRST + (1 - _FIRST) * at / peak
+    return 1 - (1 - _LAST) * (at - peak) / max(1 - peak, 1 / steps)

@@ -20,7 +20,7 @@ from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 from torch.optim import Optimizer
 
 from tuner.classifier.batches import Epoch, Shard
-from tuner.classifier.replica import Setup
+from tuner.classifier.replica import Setup, gradients_of
 from tuner.trial.state import host_copy
 
 PARTS_PER_STAGE = 4  # micro-batches under way: with more, stages idle less, but parts are smaller
@@ -78,7 +78,7 @@ def micro_batches(count: int, most: int) -> int:
 class Pipeline:
     """This rank's stage of `model`, rank r being stage r of the process group.
 
-    loss_sum: the sum of the loss over a batch, of (logits_NK, labels_N). micro_batches: parts of
+    loss_sum: the sum of the loss over a batch, of (logits_NK, targets). micro_batches: parts of
     a batch that are under way at once; a batch that has no such number of equal parts has fewer.
     forward: the context in which layers compute; stages exchange activations in the model's type.
     """
@@ -115,19 +115,19 @@ class Pipeline:
         """Whether this rank trains a parameter, or keeps a buffer, of the model."""
         return self._owner[id(tensor)] == self._rank
 
-    def backward(self, x_NCHW: Tensor, labels_N: Tensor) -> Tensor:
+    def backward(self, x_NCHW: Tensor, targets: Tensor) -> Tensor:
         """Add the gradients of the mean loss over the batch; the sum of the loss, 0 but on `last`.
 
-        Called with the batch on every rank; the first stage reads its images, the last its labels.
+        Called with the batch on every rank; the first stage reads its images, the last its targets.
         """
         means: list[Tensor] = []
-        wanted: dict[str, Any] = {"target": labels_N, "losses": means} if self.last else {}
-        schedule = self._schedule(len(labels_N), training=True)
+        wanted: dict[str, Any] = {"target": targets, "losses": means} if self.last else {}
+        schedule = self._schedule(len(targets), training=True)
         schedule.step(*self._input(x_NCHW), return_outputs=False, **wanted)
         total = torch.zeros((), dtype=torch.float64, device=self._device)
         for mean in means:
             total += mean.detach()
-        return total * len(labels_N)
+        return total * len(targets)
 
     def logits(self, x_NCHW: Tensor) -> Tensor | None:
         """logits_NK of the batch on the `last` rank; None on the others."""
@@ -143,8 +143,8 @@ class Pipeline:
         key = count, training
         if key not in self._schedules:
 
-            def mean(logits_NK: Tensor, labels_N: Tensor) -> Tensor:
-                return self._loss_sum(logits_NK, labels_N) / count
+            def mean(logits_NK: Tensor, targets: Tensor) -> Tensor:
+                return self._loss_sum(logits_NK, targets) / count
 
             stage = PipelineStage(self._layers, self._rank, self._stages, self._device)
             self._schedules[key] = ScheduleGPipe(
@@ -196,24 +196,38 @@ class Stage:
         return self._pipeline.backward(*self._batcher.training_batch(epoch, shard.positions))
 
     def measure(self, rows_N: Tensor) -> Tensor:
-        """(sum of the loss, number right) of the images `rows_N`, on one rank; zeros elsewhere."""
+        """`CrossEntropy.evaluated` of the images `rows_N`, on one rank; zeros elsewhere."""
         x_NCHW, labels_N = self._batcher.batch(rows_N)
         views = [self._pipeline.logits(view) for view in self._loss.views(x_NCHW)]
         logits = [logits_NK for logits_NK in views if logits_NK is not None]
         if not logits:
-            return torch.zeros(2, dtype=torch.float64, device=self._ranks.device)
+            return self._loss.nothing(self._ranks.device)
         return self._loss.evaluated(logits, labels_N)
+
+    def tensors(self) -> list[Tensor]:
+        """The parameters and buffers of this rank's stage."""
+        return [tensor for tensor in _tensors(self._model) if self._pipeline.owns(tensor)]
+
+    def gradient_norm(self) -> Tensor:
+        """The norm of the gradients of all stages, as one vector."""
+        own = nn.utils.get_total_norm(gradients_of(self._model.parameters()))
+        (squares,) = self._ranks.reduced([own.item() ** 2])
+        return torch.tensor(squares**0.5, dtype=own.dtype, device=own.device)
+
+    def weights(self) -> dict[str, Any]:
+        """Copies, on the CPU and on every rank, of all stages' parameters and buffers by name."""
+        tensors = self._model.state_dict(keep_vars=True)
+        copies = _gathered({n: t for n, t in tensors.items() if self._pipeline.owns(t)})
+        return {name: copies[name] for name in tensors}
 
     def state(self, optimizer: Optimizer) -> dict[str, Any]:
         """All that trains, on the CPU and the same on every rank, as one process would save it."""
         state = optimizer.state_dict()
         numbered = enumerate(p for group in optimizer.param_groups for p in group["params"])
         own = {number for number, parameter in numbered if self._pipeline.owns(parameter)}
-        tensors = self._model.state_dict(keep_vars=True)
-        model = _gathered({n: t for n, t in tensors.items() if self._pipeline.owns(t)})
         moments = _gathered({n: state["state"][n] for n in own if n in state["state"]})
         return {
-            "model": {name: model[name] for name in tensors},
+            "model": self.weights(),
             "optimizer": {**host_copy(state), "state": {n: moments[n] for n in sorted(moments)}},
         }
 

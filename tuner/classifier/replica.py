@@ -3,11 +3,11 @@
 Ranks that hold replicas divide each batch among them and average their gradients.
 """
 
-# N images, C channels, H W pixels, K classes
+# N images, C channels, H W pixels
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -15,12 +15,12 @@ from math import ceil
 from typing import Any, cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from tuner.classifier.batches import Batcher, Epoch, Shard, micro_shards
 from tuner.classifier.collectives import Ranks
+from tuner.classifier.loss import CrossEntropy
 from tuner.classifier.micro_batch import MicroBatch
 from tuner.classifier.precision import Precision
 from tuner.classifier.settings import ClassifierSettings
@@ -30,37 +30,6 @@ from tuner.trial.state import host_copy
 OVERLAPPING = ("cuda",)  # where ranks exchange gradients while they still compute
 EVALUATION_BATCH = 125  # images that a rank evaluates at once on a CPU: more only takes memory
 CUDA_EVALUATION_BATCH = 1000  # on a GPU, where memory allows
-
-
-@dataclass(frozen=True, slots=True)
-class CrossEntropy:
-    """Sums over images, computed in `dtype`, since autocast's half precision has too few digits.
-
-    smoothing: of the labels, in training alone. test_time_flip: an evaluation averages the logits
-    of an image and its mirror image.
-    """
-
-    dtype: torch.dtype
-    smoothing: float = 0.0
-    test_time_flip: bool = False
-
-    def training(self, logits_NK: Tensor, labels_N: Tensor) -> Tensor:
-        """The sum of what is minimised."""
-        return self._sum(logits_NK, labels_N, self.smoothing)
-
-    def views(self, x_NCHW: Tensor) -> list[Tensor]:
-        """The variants of these images that an evaluation averages over."""
-        return [x_NCHW, x_NCHW.flip(3)] if self.test_time_flip else [x_NCHW]
-
-    def evaluated(self, views: Sequence[Tensor], labels_N: Tensor) -> Tensor:
-        """(sum of the loss, number right), in float64, by the logits_NK of each view."""
-        logits_NK = torch.stack(list(views)).mean(0)
-        right = (logits_NK.argmax(1) == labels_N).sum()
-        return torch.stack([self._sum(logits_NK, labels_N).double(), right.double()])
-
-    def _sum(self, logits_NK: Tensor, labels_N: Tensor, smoothing: float = 0.0) -> Tensor:
-        logits_NK = logits_NK.to(self.dtype)
-        return F.cross_entropy(logits_NK, labels_N, reduction="sum", label_smoothing=smoothing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +110,26 @@ class Replica:
         return loss_sum
 
     def measure(self, rows_N: Tensor) -> Tensor:
-        """(sum of the loss, number right) of the images `rows_N`."""
+        """`CrossEntropy.evaluated` of the images `rows_N`."""
         return self._evaluation_micro.run(partial(self._measure, rows_N))
+
+    def tensors(self) -> list[Tensor]:
+        """The parameters and buffers of the model that are this rank's: all of them."""
+        return [*self._model.parameters(), *self._model.buffers()]
+
+    def gradient_norm(self) -> Tensor:
+        """The norm of the gradients of all parameters, as one vector."""
+        return nn.utils.get_total_norm(gradients_of(self._model.parameters()))
+
+    def weights(self) -> dict[str, Any]:
+        """Copies, on the CPU, of the model's parameters and buffers by name."""
+        copies: dict[str, Any] = host_copy(dict(self._model.state_dict()))
+        return copies
 
     def state(self, optimizer: Optimizer) -> dict[str, Any]:
         """Copies, on the CPU, of what trains."""
         return {
-            "model": host_copy(dict(self._model.state_dict())),
+            "model": self.weights(),
             "optimizer": host_copy(optimizer.state_dict()),
             "micro_batch_size": self._micro.size,
         }
@@ -176,11 +158,11 @@ class Replica:
         parts = micro_shards(shard, size=size, world_size=self._ranks.world_size)
         for number, part in enumerate(parts, 1):
             exchange = overlap and number == len(parts)
-            x_NCHW, labels_N = self._batcher.training_batch(epoch, part.positions)
+            x_NCHW, targets = self._batcher.training_batch(epoch, part.positions)
             context = nullcontext() if exchange else self._ranks.without_exchange(self._network)
             with context:
                 with self._precision.forward():
-                    loss = self._loss.training(self._network(x_NCHW), labels_N)
+                    loss = self._loss.training(self._network(x_NCHW), targets)
                 # Averaging over the ranks divides by the world size; the weight makes that the
                 # mean over the global batch, also with unequal shares. No images: weight 0.
                 weight = self._ranks.world_size / part.global_count if part.count else 0.0
@@ -190,10 +172,15 @@ class Replica:
         return loss_sum
 
     def _measure(self, rows_N: Tensor, size: int) -> Tensor:
-        sums = torch.zeros(2, dtype=torch.float64, device=self._ranks.device)
+        sums = self._loss.nothing(self._ranks.device)
         for part_N in rows_N.split(size):
             x_NCHW, labels_N = self._batcher.batch(part_N)
             with self._precision.forward():
                 views = [self._model(view) for view in self._loss.views(x_NCHW)]
                 sums += self._loss.evaluated(views, labels_N)
         return sums
+
+
+def gradients_of(parameters: Iterable[Tensor]) -> list[Tensor]:
+    """The gradients that there are."""
+    return [parameter.grad for parameter in parameters if parameter.grad is not None]

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, create_model
 from tuner.classifier import catalog
 from tuner.classifier.catalog import MODELS
 from tuner.classifier.datasets._dataset import DatasetInfo
+from tuner.classifier.recipe import RecipeSettings, image_faults, schedule_faults
 from tuner.errors import Fault, unknown
 from tuner.settings_base import FaultsError, Settings, parse
 
@@ -55,7 +56,7 @@ def _patterns(raw: object) -> object:
     return tuple(patterns)
 
 
-class ClassifierSettings(_ModelSettings):
+class ClassifierSettings(RecipeSettings, _ModelSettings):
     """Every setting of `ImageClassifier`: the spec's `training` section and one config, merged.
 
     The hyperparameters that models declare are settings too. They are None unless set, and
@@ -87,7 +88,7 @@ class ClassifierSettings(_ModelSettings):
         "sgd", description="sgd is with Nesterov momentum; sgdw decays weights whatever the lr"
     )
     lr: float = Field(0.1, gt=0, description="the largest learning rate of the schedule")
-    lr_schedule: Literal["constant", "cosine", "one_cycle", "triangular"] = "cosine"
+    lr_schedule: Literal["constant", "cosine", "step", "one_cycle", "triangular"] = "cosine"
     norm_bias_lr: float = Field(1.0, gt=0, description="factor on lr, for biases of norm layers")
     momentum: float = Field(0.9, ge=0, lt=1, description="adamw: its beta1")
     weight_decay: float = Field(5e-4, ge=0)
@@ -149,6 +150,10 @@ def check_settings(
         faults.append(Fault("alternating_flip", "needs `flip`", settings.alternating_flip))
     if settings.unfreeze_epoch is not None and not settings.freeze and "freeze" not in faulty:
         faults.append(Fault("unfreeze_epoch", "needs `freeze`", settings.unfreeze_epoch))
+    if not {"lr_schedule", "epochs"} & faulty:
+        faults += schedule_faults(
+            settings, lr_schedule=settings.lr_schedule, epochs=settings.epochs
+        )
     source = settings.start_from if files else None
     if source is not None and not Path(source).expanduser().exists():
         faults.append(Fault("start_from", "must be a file or an export", source))
@@ -221,6 +226,7 @@ def _dataset_faults(settings: ClassifierSettings, info: DatasetInfo) -> Iterator
         value = getattr(settings, key)
         if value > most:
             yield Fault(key, f"must be at most {what} of dataset {name!r}, {most}", value)
+    yield from image_faults(settings, info, name=name)
 
 
 def _shape_faults(settings: ClassifierSettings, data: DatasetInfo) -> Iterator[Fault]:

@@ -28,6 +28,7 @@ from tuner.classifier.settings import ClassifierSettings, check_settings, own_da
 from tuner.errors import Fault, SpecError, unknown
 from tuner.planning.config_size import config_faults
 from tuner.planning.own_images import doubts
+from tuner.planning.reported import OPTIONAL, of_the_objective, reporting
 from tuner.settings_base import FaultsError, parse
 from tuner.space.domains import Domain
 from tuner.spec.experiment import ExperimentSpec
@@ -113,7 +114,8 @@ def validate(
 ) -> ValidatedSpec:
     """The spec, known to work on `machine` (None: on a cluster, whose size is its own).
 
-    A mapping is parsed first. The trainable's module is imported, unless it is the one that ships.
+    A mapping is parsed first. The trainable's module is imported, unless it is the one that ships,
+    whose `training.metrics` gets the objective's metric where only that makes it report it.
     Raises SpecError with every fault.
     """
     faults: list[Fault] = []
@@ -135,6 +137,7 @@ def validate(
     if parsed is None or faults:
         raise SpecError(faults, source)
     # The fields are taken over as they are: nothing is dumped and parsed again
+    parsed = reporting(parsed)
     fields = {name: getattr(parsed, name) for name in ExperimentSpec.model_fields}
     return ValidatedSpec.model_construct(parsed.model_fields_set, **fields)
 
@@ -198,8 +201,8 @@ def _machine_faults(resources: Resources, machine: Machine | None) -> Iterator[F
 
 def _trainable_faults(spec: ExperimentSpec) -> Iterator[Fault]:
     if spec.ships:
-        yield from _metric_faults(spec.objective, METRICS)
-        yield from _settings_faults(spec)
+        yield from _metric_faults(spec.objective, (*METRICS, *OPTIONAL))
+        yield from of_the_objective(_settings_faults(reporting(spec)), spec)
         return
     try:
         trainable = load_trainable(spec.trainable)

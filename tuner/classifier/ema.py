@@ -1,0 +1,72 @@
+"""A moving average of the weights, which generalises better than the last ones.
+
+Polyak & Juditsky 1992, "Acceleration of Stochastic Approximation by Averaging"; exponential, as in
+Tarvainen & Valpola 2017, "Mean teachers are better role models", section 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+from torch.optim.swa_utils import get_ema_multi_avg_fn
+
+
+class WeightAverage:
+    """The moving averages of the tensors of a model, its parameters and buffers.
+
+    An update moves each by 1 - decay of its distance to the present value. In the n-th, n = 0 being
+    the first, the decay is at most (1 + n) / (10 + n), as in TensorFlow's ExponentialMovingAverage:
+    otherwise the initial weights would weigh on the average for the first 1 / (1 - decay) updates.
+    Whole numbers, such as BatchNorm's count of batches, are copied.
+
+    tensors: gives the present ones, always in one order, since a forward pass can put other buffers
+    in their place. decay: 0 for no average, which costs nothing.
+    """
+
+    def __init__(self, tensors: Callable[[], Sequence[Tensor]], *, decay: float) -> None:
+        self.decay, self.updates = decay, 0
+        self._tensors: Callable[[], Sequence[Tensor]] = tensors if decay else tuple
+        self._averages = [tensor.detach().clone() for tensor in self._tensors()]
+
+    @torch.no_grad()
+    def begin(self) -> None:
+        """Start anew, from the present values."""
+        self.updates = 0
+        for average, tensor in zip(self._averages, self._tensors(), strict=True):
+            average.copy_(tensor)
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Take in the present values."""
+        if not self.decay:
+            return
+        decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
+        self.updates += 1
+        floats: list[tuple[Tensor, Tensor]] = []
+        for average, tensor in zip(self._averages, self._tensors(), strict=True):
+            if tensor.is_floating_point():
+                floats.append((average, tensor))
+            else:
+                average.copy_(tensor)
+        averages, tensors = map(list, zip(*floats, strict=True))
+        get_ema_multi_avg_fn(decay)(averages, tensors, self.updates)
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Within it the model has the averages; what is loaded into it then replaces them."""
+        tensors = self._tensors()
+        trained = [tensor.data for tensor in tensors]
+        _give(tensors, self._averages)
+        try:
+            yield
+        finally:
+            _give(tensors, trained)
+
+
+def _give(tensors: Sequence[Tensor], values: Sequence[Tensor]) -> None:
+    # The tensors stay the same objects, by which the optimizer and the ranks know them
+    for tensor, value in zip(tensors, values, strict=True):
+        tensor.data = value

@@ -1,0 +1,102 @@
+"""What is minimised, and what is measured of an evaluation."""
+
+# N batch, C channels, H W pixels, K classes
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tuner.classifier.batches import ImageSet
+from tuner.classifier.measures import NONE, Measures
+from tuner.classifier.settings import ClassifierSettings
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CrossEntropy:
+    """Sums over images, computed in `dtype`, since autocast's half precision has too few digits.
+
+    smoothing and weights_K are of the labels and the classes, in training alone. test_time_flip: an
+    evaluation averages the logits of an image and its mirror image. measures: what an evaluation
+    counts beside.
+    """
+
+    dtype: torch.dtype
+    smoothing: float = 0.0
+    test_time_flip: bool = False
+    weights_K: Tensor | None = None
+    measures: Measures = NONE
+
+    def training(self, logits_NK: Tensor, targets: Tensor) -> Tensor:
+        """The sum of what is minimised, for labels_N or each class's share of an image, as NK."""
+        return F.cross_entropy(
+            logits_NK.to(self.dtype),
+            targets,
+            weight=self.weights_K,
+            reduction="sum",
+            label_smoothing=self.smoothing,
+        )
+
+    def views(self, x_NCHW: Tensor) -> list[Tensor]:
+        """The variants of these images that an evaluation averages over."""
+        return [x_NCHW, x_NCHW.flip(3)] if self.test_time_flip else [x_NCHW]
+
+    def evaluated(self, views: Sequence[Tensor], labels_N: Tensor) -> Tensor:
+        """(sum of the loss, number right, counts of `measures`) by the logits_NK of each view.
+
+        In float64, like `nothing`.
+        """
+        logits_NK = torch.stack(list(views)).mean(0)
+        loss = F.cross_entropy(logits_NK.to(self.dtype), labels_N, reduction="sum")
+        right = (logits_NK.argmax(1) == labels_N).sum()
+        own = torch.stack([loss.double(), right.double()])
+        return torch.cat([own, self.measures.counts(logits_NK, labels_N)])
+
+    def nothing(self, device: torch.device) -> Tensor:
+        """What `evaluated` returns of no images."""
+        return torch.zeros(2 + self.measures.size, dtype=torch.float64, device=device)
+
+    def metrics(self, sums: Sequence[float], *, count: int) -> dict[str, float]:
+        """The mean loss, the accuracy and the `measures`, by the sums over `count` images."""
+        loss, right, *counts = sums
+        own = {"loss": loss / count, "accuracy": right / count}
+        return own | self.measures.metrics(counts)
+
+
+def training_loss(
+    settings: ClassifierSettings, images: ImageSet, device: torch.device
+) -> CrossEntropy:
+    """What `settings` minimise and measure on a device."""
+    dtype: torch.dtype = getattr(torch, settings.dtype)
+    classes = images.info.num_classes
+    weights_K = None
+    if settings.class_weights is not None:
+        labels_N = images.labels_N.cpu()[images.splits["train"]]
+        weights_K = class_weights(settings.class_weights, labels_N, classes=classes)
+        weights_K = weights_K.to(device, dtype)
+    return CrossEntropy(
+        dtype,
+        settings.label_smoothing,
+        settings.test_time_flip,
+        weights_K,
+        Measures(settings.metrics, classes),
+    )
+
+
+def class_weights(setting: str | Sequence[float], labels_N: Tensor, *, classes: int) -> Tensor:
+    """weights_K of the classes in the loss, in float64.
+
+    "balanced" weighs a class by the inverse of its share of `labels_N`, those of training: n / (K
+    n_k) for n_k of n images. Others are scaled, as these are, such that their mean over the images
+    is 1, so that `lr` keeps its meaning.
+    """
+    counts_K = torch.bincount(labels_N, minlength=classes).double()
+    if isinstance(setting, str):
+        weights_K = torch.where(counts_K > 0, 1 / counts_K, 0)
+    else:
+        weights_K = torch.tensor(setting, dtype=torch.float64)
+    return weights_K * (counts_K.sum() / (weights_K * counts_K).sum())

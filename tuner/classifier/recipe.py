@@ -1,0 +1,123 @@
+"""Pieces of training recipes, each off unless it is named, and every fault that they can have.
+
+Nothing here imports torch, so that a spec is checked in milliseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from tuner.classifier.datasets._dataset import DatasetInfo
+from tuner.errors import Fault, unknown
+from tuner.settings_base import FaultsError, Settings
+
+# Each is reported, of both splits, where the setting `metrics` names it
+OPTIONAL_METRICS = ("top5_accuracy", "balanced_accuracy", "macro_f1")
+STEPS = (1 / 2, 3 / 4)  # of the epochs: where the rate steps down unless set, as in He et al. 2016
+STEP_FACTOR = 0.1
+MOST_ALPHA = 100  # of a Beta distribution: its values are all but 1/2 by then
+
+
+def _numbers(raw: object) -> tuple[float, ...] | None:
+    """The numbers of a list, none below 0; None where `raw` is no such list."""
+    if not isinstance(raw, list | tuple) or not raw:
+        return None
+    sound = all(isinstance(n, int | float) and not isinstance(n, bool) for n in raw)
+    return tuple(raw) if sound and all(0 <= n < math.inf for n in raw) else None
+
+
+def _lr_steps(raw: object) -> object:
+    if raw is None:
+        return None
+    steps = _numbers([raw] if isinstance(raw, int | float) else raw)
+    if not steps or steps[0] == 0 or any(later <= earlier for earlier, later in pairwise(steps)):
+        raise FaultsError(Fault("", "must be epochs above 0, each above the one before it", raw))
+    return steps
+
+
+def _class_weights(raw: object) -> object:
+    if raw is None or raw == "balanced":
+        return raw
+    weights = _numbers(raw)
+    if not weights or not any(weights):
+        rule = "must be 'balanced' or a list of numbers, none below 0 and not all 0"
+        raise FaultsError(Fault("", rule, raw))
+    return weights
+
+
+def _metrics(raw: object) -> object:
+    names = [raw] if isinstance(raw, str) else raw
+    if not isinstance(names, list | tuple):
+        raise FaultsError(Fault("", "must be a list of names", raw, OPTIONAL_METRICS))
+    strangers = [name for name in names if name not in OPTIONAL_METRICS]
+    if strangers:
+        faults = (unknown("", "metric", str(name), OPTIONAL_METRICS) for name in strangers)
+        raise FaultsError(*faults)
+    return tuple(dict.fromkeys(names))
+
+
+class RecipeSettings(Settings):
+    """What a recipe may have beside the optimizer, its rate and its decay."""
+
+    warmup_epochs: float = Field(
+        0.0, ge=0, description="epochs in which the rate rises to lr; 0: as lr_schedule has it"
+    )
+    lr_steps: Annotated[tuple[float, ...] | None, BeforeValidator(_lr_steps)] = Field(
+        None, description="lr_schedule step: epochs after which the rate falls; None: 1/2, 3/4"
+    )
+    lr_step_factor: float | None = Field(
+        None, gt=0, lt=1, description="lr_schedule step: what the rate falls by; None: 0.1"
+    )
+    decay_norms_and_biases: bool = Field(
+        True, description="whether weight_decay applies to norm layers and biases, too"
+    )
+    clip_grad_norm: float = Field(
+        0.0, ge=0, description="the most that the norm of all gradients may be; 0: no limit"
+    )
+    ema_decay: float = Field(
+        0.0, ge=0, lt=1, description="evaluate the moving average of the weights; 0: none"
+    )
+    mixup: float = Field(
+        0.0, ge=0, le=MOST_ALPHA, description="alpha of Beta(alpha, alpha) of shares; 0: none"
+    )
+    cutmix: float = Field(
+        0.0, ge=0, le=MOST_ALPHA, description="alpha of Beta(alpha, alpha) of areas; 0: none"
+    )
+    class_weights: Annotated[
+        Literal["balanced"] | tuple[float, ...] | None, BeforeValidator(_class_weights)
+    ] = Field(None, description="of the loss: balanced, or a list of one a class")
+    metrics: Annotated[tuple[str, ...], BeforeValidator(_metrics)] = Field(
+        (), description=f"reported as val_NAME and test_NAME, too: {', '.join(OPTIONAL_METRICS)}"
+    )
+
+
+def schedule_faults(settings: RecipeSettings, *, lr_schedule: str, epochs: int) -> Iterator[Fault]:
+    """What does not fit the schedule of the rate, or its length in epochs."""
+    warmup, steps = settings.warmup_epochs, settings.lr_steps
+    if warmup >= epochs:
+        yield Fault("warmup_epochs", f"must be below `epochs`, {epochs}", warmup)
+    for key, value in {"lr_steps": steps, "lr_step_factor": settings.lr_step_factor}.items():
+        if value is not None and lr_schedule != "step":
+            rule = f"is used by lr_schedule 'step' alone, and lr_schedule is {lr_schedule!r}"
+            yield Fault(key, rule, value)
+    if steps and lr_schedule == "step" and steps[-1] >= epochs:
+        yield Fault("lr_steps", f"must be below `epochs`, {epochs}", steps[-1])
+
+
+def image_faults(settings: RecipeSettings, info: DatasetInfo, *, name: str) -> Iterator[Fault]:
+    """What does not fit the images and classes of the data set `name`."""
+    weights = settings.class_weights
+    if isinstance(weights, tuple) and len(weights) != info.num_classes:
+        rule = f"must be as many as dataset {name!r} has classes, {info.num_classes}"
+        yield Fault("class_weights", rule, len(weights))
+    if settings.cutmix and info.image_size < 2:
+        rule = f"needs images of at least 2x2, and those of dataset {name!r} are 1x1"
+        yield Fault("cutmix", rule, settings.cutmix)
+    if "top5_accuracy" in settings.metrics and info.num_classes <= 5:
+        rule = f"top5_accuracy needs more than 5 classes, and dataset {name!r} has"
+        yield Fault("metrics", f"{rule} {info.num_classes}")
