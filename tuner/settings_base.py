@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -70,7 +71,9 @@ def faults_of(error: ValidationError, model: type[BaseModel], prefix: str = "") 
             faults += [fault.under(key) for fault in cause.faults]
         elif item["type"] == "extra_forbidden":
             owner = _model_at(model, location[:-1])
-            faults.append(unknown(key, "key", str(location[-1]), owner.model_fields))
+            name = str(location[-1])
+            fault = unknown(key, "key", name, owner.model_fields)
+            faults.append(replace(fault, stranger=name))
         elif item["type"] == "missing":
             faults.append(Fault(key, "is required"))
         elif item["type"] == "literal_error":

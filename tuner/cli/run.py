@@ -12,6 +12,7 @@ from tuner.cli import options
 from tuner.cli.printing import print_outcome
 from tuner.cli.validate import print_plan, resolve
 from tuner.errors import NameTakenError, UsageError
+from tuner.wording import printable
 
 if TYPE_CHECKING:
     from tuner.spec.experiment import ExperimentSpec
@@ -48,6 +49,7 @@ def run(
     if dry_run:
         print_plan(spec, source, address, as_json)
         return 0
+    _warn(spec)
     _confirm_large_grid(spec, confirmed=yes)
     from tuner.cluster import connect as cluster
 
@@ -60,6 +62,13 @@ def run(
             except NameTakenError:  # by another run, a moment ago: resolved to the next free name
                 spec, source = resolve(experiment, assignments, address, flags, yes=True)
     return print_outcome(results, evaluate=evaluate, as_json=as_json)
+
+
+def _warn(spec: ExperimentSpec) -> None:
+    from tuner.planning.plan import warnings_of
+
+    for warning in warnings_of(spec):
+        click.echo(printable(f"warning: {warning}"), err=True)
 
 
 def _confirm_large_grid(spec: ExperimentSpec, *, confirmed: bool) -> None:

@@ -9,6 +9,7 @@ from tuner.classifier.catalog import MODELS
 from tuner.classifier.settings import ClassifierSettings
 from tuner.planning.validation import Machine
 from tuner.space.domains import Domain
+from tuner.space.slips import slips
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Resources
 from tuner.wording import duration
@@ -44,10 +45,17 @@ def plan_of(spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
             **({"gpus": machine.gpus} if resources.gpus else {}),
         }
     divided = resources.workers > 1 and not resources.gpus
-    plan["notes"] = [_BATCH_NORM] if divided and _has_batch_norm(spec) else []
+    plan["notes"] = warnings_of(spec)
+    if divided and _has_batch_norm(spec):
+        plan["notes"].append(_BATCH_NORM)
     if here and quotas.cpu_limit():
         plan["notes"].append(f"of this machine's CPUs {quotas.cpus_in_words()}")
     return plan
+
+
+def warnings_of(spec: ExperimentSpec) -> list[str]:
+    """What works, but hardly as it is meant; it is told before a search, too."""
+    return [f"search.space.{slip}" for slip in slips(spec.search.space)]
 
 
 def fit(resources: Resources, machine: Machine) -> int:

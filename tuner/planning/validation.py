@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from tuner import quotas
@@ -16,6 +17,7 @@ from tuner.classifier.catalog import METRICS
 from tuner.classifier.settings import ClassifierSettings, check_settings
 from tuner.errors import Fault, SpecError, unknown
 from tuner.planning.config_size import config_faults
+from tuner.planning.misplaced import placed
 from tuner.settings_base import FaultsError, parse
 from tuner.space.domains import Domain
 from tuner.spec.experiment import ExperimentSpec
@@ -89,12 +91,13 @@ def validate(
         further = [
             *_trainable_faults(checked),
             *_machine_faults(checked.resources, machine),
+            *_data_faults(checked, machine),
             *_log_faults(checked),
             *config_faults(checked.search),
         ]
         faults += {str(f): f for f in further if f.key.split(".")[0] not in known}.values()
     if parsed is None or faults:
-        raise SpecError(faults, source)
+        raise SpecError(map(placed, faults), source)
     # The fields are taken over as they are: nothing is dumped and parsed again
     fields = {name: getattr(parsed, name) for name in ExperimentSpec.model_fields}
     return ValidatedSpec.model_construct(parsed.model_fields_set, **fields)
@@ -155,6 +158,15 @@ def _machine_faults(resources: Resources, machine: Machine | None) -> Iterator[F
             of_all = "" if resources.ranks == 1 else f" in its {resources.ranks_text}"
             rule = f"a trial cannot have more {what}{of_all}"
             yield Fault(f"resources.{key}", rule, asked * resources.ranks)
+
+
+def _data_faults(spec: ExperimentSpec, machine: Machine | None) -> Iterator[Fault]:
+    """Of the data of the user's own Learner; a data set that ships may be downloaded."""
+    folder = spec.training.get("data_dir")
+    if machine is None or spec.ships or not isinstance(folder, str):
+        return
+    if not Path(folder).expanduser().is_dir():
+        yield Fault("training.data_dir", "must be a folder that exists on this machine", folder)
 
 
 def _trainable_faults(spec: ExperimentSpec) -> Iterator[Fault]:
