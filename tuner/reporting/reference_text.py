@@ -92,9 +92,9 @@ CONSTANT = """
 A domain is one of these calls as text, or Ray's own object: `tune.loguniform(1e-4, 1e-1)`. The text
 is parsed and never evaluated. Whatever else stands in a space is a constant: the same in every
 trial. A list, a pair or `{min: 1, max: 5}` is one, too, and a warning names the domain that was
-likely meant; `constant([1, 2])` (in Python also `tuner.constant([1, 2])`) says that it is meant. `sample_from` is refused: what follows from
-other hyperparameters is computed in the trainable, from its config. A nested mapping is a space of
-its own. All strategies take all domains.
+likely meant; `constant([1, 2])` (in Python also `tuner.constant`) says that it is meant.
+`sample_from` is refused: what follows from other hyperparameters is computed in the trainable, from
+its config. A nested mapping is a space of its own. All strategies take all domains.
 """
 
 CONDITIONAL = """
