@@ -8,7 +8,9 @@ from tuner import quotas
 from tuner.classifier.catalog import MODELS
 from tuner.classifier.settings import ClassifierSettings
 from tuner.planning.validation import Machine
+from tuner.settings_base import FaultsError
 from tuner.space.domains import Domain
+from tuner.space.parsing import parse_domain
 from tuner.space.slips import slips
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Resources
@@ -18,6 +20,10 @@ _BATCH_NORM = (
     "on CPUs each worker's BatchNorm sees its own share of a batch, so results change with the "
     "number of workers (on GPUs it is SyncBatchNorm, over the whole batch). training.norm=group "
     "gives the same with any number."
+)
+_CONSTANT_TEXT = (
+    "training.{name} is the text {text!r} in every trial, which is not searched. Did you mean "
+    "search.space.{name}?"
 )
 
 
@@ -55,7 +61,18 @@ def plan_of(spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
 
 def warnings_of(spec: ExperimentSpec) -> list[str]:
     """What works, but hardly as it is meant; it is told before a search, too."""
-    return [f"search.space.{slip}" for slip in slips(spec.search.space)]
+    domains = [name for name, value in spec.training.items() if _is_domain(value)]
+    return [
+        *(f"search.space.{slip}" for slip in slips(spec.search.space)),
+        *(_CONSTANT_TEXT.format(name=name, text=spec.training[name]) for name in domains),
+    ]
+
+
+def _is_domain(value: object) -> bool:
+    try:
+        return isinstance(value, str) and bool(parse_domain(value))
+    except FaultsError:
+        return False
 
 
 def fit(resources: Resources, machine: Machine) -> int:
