@@ -18,7 +18,7 @@ EXTRAS ?= dev
 # Processes that run tests; one of them runs all that starts Ray
 WORKERS ?= 2
 
-.PHONY: sweep install test lint types pytest integration nodes docs faults format clean
+.PHONY: sweep install test lint types pytest integration nodes docs faults reference format clean
 
 sweep: $(INSTALLED)
 	@$(BIN)/tuner run digits
@@ -67,6 +67,10 @@ faults: $(INSTALLED_DEV)
 	$(BIN)/python -m benchmarks.faults --rounds 3
 	$(BIN)/python -m benchmarks.faults --rounds 1 --targets silent
 	$(BIN)/python -m benchmarks.faults --rounds 1 --targets power,vanished
+
+# docs/spec.md is what `tuner spec` prints
+reference: $(INSTALLED)
+	$(BIN)/tuner spec > docs/spec.md
 
 format: $(INSTALLED_DEV)
 	$(BIN)/ruff check --fix .

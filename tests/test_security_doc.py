@@ -46,7 +46,7 @@ def test_its_limits_are_those_of_the_code() -> None:
 
 
 def test_the_commands_that_read_a_folder_are_all_there() -> None:
-    of_no_folder = {"run", "validate", "doctor", "submit", "jobs", "logs", "stop"}
+    of_no_folder = {"run", "validate", "spec", "doctor", "submit", "jobs", "logs", "stop"}
     paragraph = TEXT.partition("### None of its code")[2].partition("- Held by")[0]
     named = set(re.findall(r"`(\w+)`", paragraph))
     assert set(cli.cli.commands) - of_no_folder <= named

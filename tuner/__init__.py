@@ -6,6 +6,7 @@ ExperimentSpec       what trains, what is searched, what decides, what it may us
 run_experiment       run the search of a spec; its Results
 resume_experiment    go on with an interrupted search, by its folder; its Results
 confirm              retrain the leaders of a search with fresh seeds; a Confirmation
+constant             a list or a mapping in a space that is meant as it is, and not as a domain
 compare              put searches side by side, by strategy; a Comparison
 load_results         the Results of an experiment, by its name or its folder
 Results              what a search came to: best trial, checkpoints, data frames
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from tuner.results.results import Results, load_results
     from tuner.search.confirm import confirm
     from tuner.search.run import resume_experiment, run_experiment
+    from tuner.space.domains import constant
     from tuner.spec.experiment import ExperimentSpec
     from tuner.trial.learner import Learner
 
@@ -69,6 +71,7 @@ __all__ = [
     "UsageError",
     "compare",
     "confirm",
+    "constant",
     "export_model",
     "load_model",
     "load_results",
@@ -82,6 +85,7 @@ _MODULES = {
     "Results": "tuner.results.results",
     "compare": "tuner.results.comparison",
     "confirm": "tuner.search.confirm",
+    "constant": "tuner.space.domains",
     "export_model": "tuner.export.write",
     "load_model": "tuner.export.read",
     "load_results": "tuner.results.results",

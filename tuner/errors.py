@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -40,12 +40,16 @@ class TunerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing wrong with a spec: the key, the rule it breaks, the value, the choices."""
+    """One thing wrong with a spec: the key, the rule it breaks, the value, the choices.
+
+    stranger: the last name of a key that is not known where it stands.
+    """
 
     key: str
     rule: str
     value: object = None
     choices: tuple[str, ...] = ()
+    stranger: str = field(default="", compare=False)
 
     def under(self, prefix: str) -> Fault:
         """This fault, seen from outside: its key below the key `prefix`."""
@@ -175,5 +179,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     >>> did_you_mean("gird", ["grid", "random"])
     " (did you mean 'grid'?)"
     """
-    nearest = get_close_matches(name, list(known), n=1)
-    return f" (did you mean {nearest[0]!r}?)" if nearest else ""
+    return "".join(f" (did you mean {found!r}?)" for found in nearest(name, known))
+
+
+def nearest(name: str, known: Iterable[str]) -> list[str]:
+    """The one of `known` that is nearest to `name`; none where all are far."""
+    return get_close_matches(name, list(known), n=1)

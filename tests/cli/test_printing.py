@@ -24,5 +24,7 @@ def test_no_usable_trial_is_exit_code_1_and_still_told(here, capsys, as_json):
     writer.end()
     assert print_outcome(Results(writer.folder), evaluate=True, as_json=as_json) == 1
     printed = capsys.readouterr()
-    assert printed.err.startswith("error: bad has no usable trial")
+    why = ". Trial 00000: m" if as_json else ""  # of which the summary tells
+    assert printed.err == f"error: bad has no usable trial: 1 failed (nan){why}\n"
+    assert as_json or "\nFailed trials\n  1 nan, first trial 00000\n    m\n" in printed.out
     assert "failed" in printed.out

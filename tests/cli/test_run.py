@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import click
 import pytest
-from commands import CONNECT, GOOD, call, text_of, tuner
+from commands import A_FUNCTION, CONNECT, GOOD, call, text_of, tuner
 
 from tuner.cli.main import cli
 from tuner.record.folder import ExperimentFolder
@@ -29,6 +29,19 @@ def test_a_name_that_another_run_takes_meanwhile_is_passed_over(here, ended, mon
     text_of("mine.yaml", GOOD)
     assert call("run", "mine.yaml").return_value == 0
     assert tried == ["mine", "mine-2"]
+
+
+def test_what_is_hardly_meant_is_warned_of_before_the_search(here, ended, monkeypatch):
+    monkeypatch.setattr(CONNECT, lambda address, spec: contextlib.nullcontext())
+    monkeypatch.setattr("tuner.search.run.run_experiment", lambda spec: ended)
+    space = {**GOOD["search"]["space"], "momentum": [0.5, 0.9]}
+    text_of(
+        "mine.yaml", {**GOOD, "trainable": A_FUNCTION, "training": {}, "search": {"space": space}}
+    )
+    for command in ("run", "validate"):
+        done = call(command, "mine.yaml")
+        told = " ".join((done.stderr if command == "run" else done.stdout).split())
+        assert "search.space.momentum is [0.5, 0.9] in every trial. Did you mean choice(" in told
 
 
 def test_a_bad_spec_is_exit_code_2_with_every_fault_on_stderr(here):

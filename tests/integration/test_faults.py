@@ -383,6 +383,6 @@ def test_all_failures_are_exit_code_1(ray_here, tmp_path):
     done = run(tmp_path, spec("train", ["raises"], when="at the start"))
     assert done.return_value == 1
     assert "no usable trial: 1 failed (exception)" in done.stderr
-    assert "1 exception, first trial 00000: ValueError: wrong shape: 3 x 32" in done.stdout
+    assert "1 exception, first trial 00000\n    ValueError: wrong shape: 3 x 32, at " in done.stdout
     events = list(read(tmp_path / "spec"))
     assert events[-1]["status"] == "completed"

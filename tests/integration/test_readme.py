@@ -1,4 +1,8 @@
-"""The README is true: its files are written, its commands are run, its output is what comes."""
+"""The README is true: its files are written, its commands are run, its output is what comes.
+
+The commands run one after the other as in one shell, which has what those before have given it and
+nothing else: no `tuner` on its PATH, for one, until the README says how to have it.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +27,10 @@ LIMIT_S = 300
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A newcomer's folder, with the files that the README shows."""
+    """A newcomer's folder after `make sweep`, with the files that the README shows, and images."""
     folder = tmp_path_factory.mktemp("newcomer")
+    (folder / ".venv").symlink_to(sys.prefix, target_is_directory=True)
+    write_photos(folder / "photos")
     for kind, text in BLOCKS:
         name = re.match(r"# ([\w/]+\.(?:py|yaml))\n", text)
         if kind in ("python", "yaml"):
@@ -34,37 +40,85 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def write_photos(folder: Path) -> None:
+    """60 small JPEGs in a sub-folder for each of three classes, which differ in their colour."""
+    from PIL import Image
+
+    for number, name in enumerate(("cats", "dogs", "owls")):
+        (folder / name).mkdir(parents=True)
+        for seed in range(60):
+            colour = [(seed * 3 + 80 * (channel == number)) % 256 for channel in range(3)]
+            Image.new("RGB", (40, 32), tuple(colour)).save(folder / name / f"{seed}.jpg")
+
+
 def commands() -> list[str]:
     lines = "".join(text for kind, text in BLOCKS if kind == "console").splitlines()
     assert all(line.startswith("$ ") for line in lines)
     return [line.removeprefix("$ ") for line in lines]
 
 
-def environment() -> dict[str, str]:
-    bin_folder = str(Path(sys.executable).parent)
-    kept = {k: v for k, v in os.environ.items() if k != "TUNER_STORAGE"}
-    return {**kept, "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"}
+class Shell:
+    """A newcomer's: each command finds the variables, as PATH, that the one before has left."""
 
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        own = {"TUNER_STORAGE", "VIRTUAL_ENV", "PYTHONHOME"}
+        self.environment = {k: v for k, v in os.environ.items() if k not in own}
+        self.environment["PATH"] = os.pathsep.join(
+            place
+            for place in os.environ["PATH"].split(os.pathsep)
+            if not any((Path(place) / name).exists() for name in ("tuner", "ray"))
+        )
 
-@pytest.mark.docs
-def test_every_command_works(folder: Path) -> None:
-    for command in commands():
-        if command.startswith("make "):
-            continue  # see below
-        if command.startswith("tuner tensorboard"):
-            assert_serves(command, folder)
-            continue
+    def run(self, command: str) -> subprocess.CompletedProcess[str]:
+        left = self.folder.parent / "environment"
+        line = f"{command}\ncode=$?; env -0 > '{left}'; exit $code"
         done = subprocess.run(
-            command,
-            shell=True,
-            cwd=folder,
-            env=environment(),
+            ["bash", "-c", line],
+            cwd=self.folder,
+            env=self.environment,
             capture_output=True,
             text=True,
             timeout=LIMIT_S,
         )
+        pairs = (pair.partition("=") for pair in left.read_text().split("\0") if pair)
+        self.environment = {name: value for name, _, value in pairs}
+        return done
+
+
+@pytest.fixture
+def shell(folder: Path) -> Shell:
+    return Shell(folder)
+
+
+def activated(shell: Shell) -> Shell:
+    """The shell after what the README says of having `tuner`."""
+    assert shell.run("tuner --version").returncode == 127, "found before the README says how"
+    line = next(line for line in commands() if line.startswith("source "))
+    assert shell.run(line).returncode == 0
+    return shell
+
+
+def test_tuner_is_a_command_after_the_second_line(shell: Shell) -> None:
+    assert commands()[0].startswith("make sweep ")
+    assert commands()[1].startswith("source ")
+    done = activated(shell).run("tuner --version")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("tuner, version ")
+
+
+@pytest.mark.docs
+def test_every_command_works(shell: Shell) -> None:
+    folder = shell.folder
+    for command in commands():
+        if command.startswith("make "):
+            continue  # see below
+        if command.startswith("tuner tensorboard"):
+            assert_serves(command, shell)
+            continue
+        done = shell.run(command)
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-        assert done.stdout, command
+        assert done.stdout or command.startswith("source "), command
     assert (folder / "my_model" / "model.safetensors").is_file()
     assert (folder / "with_program" / "model.pt2").is_file()
     shown = names_in("results/first/")
@@ -79,17 +133,17 @@ def names_in(head: str) -> set[str]:
     return {line.split()[0] for line in tree.splitlines()[1:]}
 
 
-def assert_serves(command: str, folder: Path) -> None:
+def assert_serves(command: str, shell: Shell) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     words = shlex.split(command, comments=True)
-    program = shutil.which(words[0], path=environment()["PATH"])
+    program = shutil.which(words[0], path=shell.environment["PATH"])
     assert program
     server = subprocess.Popen(
         [program, *words[1:], "--port", str(port)],
-        cwd=folder,
-        env=environment(),
+        cwd=shell.folder,
+        env=shell.environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -125,14 +179,10 @@ def test_make_sweep_is_what_it_says() -> None:
 
 @pytest.mark.slow
 def test_make_sweep_ends_as_shown(tmp_path: Path) -> None:
-    done = subprocess.run(
-        ["tuner", "run", "digits"],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-    )
+    folder = tmp_path / "newcomer"
+    folder.mkdir()
+    (folder / ".venv").symlink_to(sys.prefix, target_is_directory=True)
+    done = activated(Shell(folder)).run("tuner run digits")
     assert done.returncode == 0, done.stderr
     shown = next(text for kind, text in BLOCKS if text.startswith("digits: completed"))
     assert words_of(done.stdout) == words_of(shown)
@@ -155,6 +205,14 @@ def test_what_it_names_is_there() -> None:
         assert written_by_the_reader or (ROOT / path).exists(), path
     for module in re.findall(r"python -m (benchmarks\.\w+)", README):
         assert (ROOT / f"{module.replace('.', '/')}.py").exists(), module
+
+
+def test_the_settings_are_those_there_are() -> None:
+    from tuner.classifier.settings import ClassifierSettings
+
+    named = set(re.findall(r"`?training\.(\w+)=", README))
+    assert named
+    assert named <= set(ClassifierSettings.model_fields)
 
 
 def test_the_strategies_are_those_there_are() -> None:

@@ -9,7 +9,9 @@ from tuner.planning.plan import plan_of
 from tuner.planning.validation import Machine
 from tuner.spec.experiment import build_spec
 
-SPEC = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 5}
+SAMPLES = {"num_samples": 5}
+A = {"space": {"a": "uniform(0, 1)"}}
+SPEC = {"search": {"space": {"lr": "uniform(0, 1)"}}, **SAMPLES}
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +50,23 @@ def test_a_quota_that_leaves_fewer_cpus_is_said(monkeypatch):
     assert note.startswith("of this machine's CPUs 1 of ")
     assert note.endswith(" may be used: /box/cpu.max gives 1.5 CPUs")
     assert plan_of(spec, here=False)["notes"] == []
+
+
+def test_a_constant_that_looks_like_a_domain_is_noted():
+    spec = build_spec({"search": {"space": {"lr": "uniform(0, 1)", "l1": [1, 2, 4]}}} | SAMPLES)
+    [note] = plan_of(spec, here=True)["notes"]
+    assert note.startswith("search.space.l1 is [1, 2, 4] in every trial. Did you mean choice(")
+    written = spec.replace(search={"space": {"lr": "uniform(0, 1)", "l1": "constant([1, 2, 4])"}})
+    assert plan_of(written, here=True)["notes"] == []
+
+
+def test_a_domain_among_the_constants_is_noted():
+    training = {"lr": "loguniform(1e-4, 1e-1)", "model": "resnet(18)", "name": "uniform"}
+    spec = build_spec(SPEC | {"trainable": "mine:Learner", "training": training} | {"search": A})
+    assert plan_of(spec, here=True)["notes"] == [
+        "training.lr is the text 'loguniform(1e-4, 1e-1)' in every trial, which is not searched. "
+        "Did you mean search.space.lr?"
+    ]
 
 
 def test_on_a_cluster_nobody_knows():

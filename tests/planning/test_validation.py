@@ -171,6 +171,20 @@ def test_a_fault_is_told_once() -> None:
     )
 
 
+def test_a_learners_data_folder_that_is_missing_is_refused_where_it_is_known(
+    tmp_path: Path,
+) -> None:
+    def own(folder: Path | str) -> dict[str, Any]:
+        return {"trainable": GoodLearner, "training": {"data_dir": str(folder)}}
+
+    missing = tmp_path / "photos"
+    told = f"training.data_dir: must be a folder that exists on this machine, got '{missing}'"
+    assert told in faults(**own(missing))
+    validate({**DIGITS, **own(missing)}, machine=None)  # a path on each node of a cluster
+    missing.mkdir()
+    validate({**DIGITS, **own(missing)}, machine=MACHINE)
+
+
 def test_a_cluster_has_a_size_of_its_own() -> None:
     assert validate({**DIGITS, "resources": {"cpus": 64}}, machine=None).resources.cpus == 64
 

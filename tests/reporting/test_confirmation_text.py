@@ -63,3 +63,4 @@ def test_what_the_seeds_cannot_tell(search: Results) -> None:
     text = text_of(search, [[None, None], [0.8, 0.7]])
     assert "The search's best, trial 00001, failed with every fresh seed." in text
     assert "all failed" in text
+    assert "\n\nFailed trials\n  2 nan, first trial 00000\n    m\n" in text

@@ -33,7 +33,10 @@ def test_the_summary_of_a_whole_search(storage):
     writer = Writer("results/digits", clock=Clock(tick=5.0))
     writer.trial(1, [metrics(0.5), metrics(0.75), metrics(0.625)], config=CONFIG)
     writer.trial(2, [metrics(0.25)], end="stopped")
-    long = "CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 79.1 GiB total capacity)"
+    long = (
+        "OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 79.1 GiB total "
+        "capacity), at train.py:12 in step: x = self.model(y)"
+    )
     writer.trial(3, [], error=("nan", "val_loss is nan at epoch 1"))
     writer.trial(4, [metrics(0.9)], error=("oom", long))
     writer.trial(5, [], error=("oom", "another"))
@@ -57,9 +60,12 @@ def test_the_summary_of_a_whole_search(storage):
         "  batch_size     64",
         "",
         "Failed trials",
-        "  2 oom, first trial 00004: CUDA out of memory. Tried to allocate 2.00 GiB (G...",
+        "  2 oom, first trial 00004",
+        "    OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0;",
+        "    79.1 GiB total capacity), at train.py:12 in step: x = self.model(y)",
         "    results/digits/trials/00004/log.txt",
-        "  1 nan, first trial 00003: val_loss is nan at epoch 1",
+        "  1 nan, first trial 00003",
+        "    val_loss is nan at epoch 1",
         "",
         "Results      results/digits",
         "Report       tuner report digits",
@@ -82,7 +88,7 @@ def test_without_a_usable_trial_the_summary_says_why(storage):
     writer.end("failed")
     told = summary(Results(writer.folder))
     assert "digits has no usable trial: 1 failed (exception)" in told
-    assert "  1 exception, first trial 00001: [31mboom at line 3" in told
+    assert "  1 exception, first trial 00001\n    [31mboom at line 3\n" in told
     assert "\x1b" not in told
 
 

@@ -36,6 +36,13 @@ def test_how_a_running_search_stands(story):
     assert all(len(line) <= 80 for line in lines)
 
 
+def test_what_has_failed_while_a_search_runs_is_told_whole(story):
+    story.trial(2, [], error=("exception", "ValueError: " + "word " * 40))
+    lines = standing(Results(story.folder), now=story.events[-1]["time"] + 1).splitlines()
+    at = lines.index("Failed trials")
+    assert " ".join(" ".join(lines[at + 2 :]).split()) == f"ValueError: {'word ' * 40}".strip()
+
+
 def test_a_search_is_followed_to_its_end(story):
     stream = io.StringIO()
 

@@ -71,7 +71,7 @@ def test_odd_experiments_have_numbers_too(tmp_path, kind):
 def test_why_there_is_no_best_is_told(tmp_path):
     report = Report(odd(tmp_path / "x", "all_failed"))
     assert report.best == []
-    assert report.why_no_best == "x has no usable trial: 3 failed (nan)"
+    assert report.why_no_best.startswith("x has no usable trial: 3 failed (nan). Trial 00000: <b>")
     assert Report(search(tmp_path / "y", 3)).why_no_best == ""
 
 

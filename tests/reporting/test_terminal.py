@@ -64,6 +64,7 @@ def test_without_a_terminal_there_are_plain_lines(events):
         f"new best val_accuracy 0.75, trial 00001, epoch 3: {config}",
         "32s, ~39s left: 1/3 trials: 1 running, 1 completed"
         "; best val_accuracy 0.75, trial 00001, epoch 3",
+        "trial 00003 failed: oom: m",
         "56s: 3/3 trials: 0 running, 1 completed, 1 stopped, 1 failed"
         "; best val_accuracy 0.75, trial 00001, epoch 3",
     ]
@@ -111,14 +112,29 @@ def test_what_an_earlier_run_found_is_not_shown_again(events):
     assert stream.getvalue().startswith("new best val_accuracy 0.8, trial 00002, epoch 4: lr=")
 
 
-def rendered(events, width, warnings=(), **settings):
+def test_a_failure_is_told_whole_once_and_only_the_first_few():
+    stream = io.StringIO()
+    shown = Shown(stream)
+    message = f"ValueError: {'far too long ' * 50}, at train.py:12 in step: x = y"
+    for number in range(12):
+        error = {"kind": "exception", "message": message if number < 8 else f"m{number}"}
+        shown({"event": "trial_started", "trial_id": f"{number:05}", "time": START, "config": {}})
+        ended = {"event": "trial_ended", "time": START, "status": "failed", "error": error}
+        shown(ended | {"trial_id": f"{number:05}"})
+    shown.close()
+    assert stream.getvalue().splitlines() == [
+        f"trial 00000 failed: exception: {message}",
+        "trial 00008 failed: exception: m8",
+        "trial 00009 failed: exception: m9",
+    ]
+
+
+def rendered(events, width, **settings):
     time_left = replace(KNOWN, **settings)
     standing = Standing(fold(events, OBJECTIVE), time_left, OBJECTIVE.metric, "1 CPU")
     file = io.StringIO()
     now = events[-1]["time"] if events else START
-    Console(file=file, width=width).print(
-        live_view(standing, now=now, warnings=warnings, width=width)
-    )
+    Console(file=file, width=width).print(live_view(standing, now=now, width=width))
     return file.getvalue().splitlines()
 
 
@@ -134,13 +150,11 @@ def test_the_live_view_in_80_columns(events):
     ]
 
 
-def test_failures_are_shown_with_their_kind_and_the_last_warnings(events):
-    lines = rendered(events, 80, warnings=["the disk is full", "x" * 100])
+def test_failures_are_shown_with_their_kind(events):
+    lines = rendered(events, 80)
     assert [line.rstrip() for line in lines[4:]] == [
         "failed: 1 oom",
         "  00003  oom: m",
-        "warning: the disk is full",
-        f"warning: {'x' * 68}...",
     ]
 
 
@@ -164,6 +178,16 @@ def test_the_live_view_keeps_its_lines_at_every_width(events, width, unknown):
         lines = rendered(events[:upto], width, **unknown)
         assert len(lines) <= 8
         assert all(len(line) <= width for line in lines)
+
+
+def test_what_is_told_stands_whole_above_the_view(events, monkeypatch):
+    screen = pyte.HistoryScreen(80, 24, history=100)
+    terminal = pyte.Stream(screen)
+    failed = {**events[-2], "error": {"kind": "exception", "message": "word " * 40}}
+    assert failed["status"] == "failed"
+    terminal.feed(on_a_terminal([*events[:-2], failed, events[-1]], monkeypatch))
+    text = " ".join(line.strip() for line in screen.display)
+    assert f"trial 00003 failed: exception: {'word ' * 40}" in text
 
 
 def on_a_terminal(events, monkeypatch, *, pause=0.0, **environment):
@@ -205,9 +229,10 @@ def test_the_view_scrolls_nothing_away(events, monkeypatch):
     lines = [line.rstrip() for line in screen.display if line.strip()]
     assert not screen.history.top
     assert lines[0] == "$ tuner run digits"
-    assert lines[1].endswith("3/3 trials 56s")
-    assert lines[2] == "0 running, 1 completed, 1 stopped, 1 failed"
-    assert [line for line in lines if "3/3 trials" in line] == [lines[1]]  # drawn in its place
+    assert lines[1] == "trial 00003 failed: oom: m"
+    assert lines[2].endswith("3/3 trials 56s")
+    assert lines[3] == "0 running, 1 completed, 1 stopped, 1 failed"
+    assert [line for line in lines if "3/3 trials" in line] == [lines[2]]  # drawn in its place
     assert lines[-1] == "$"
 
 

@@ -91,7 +91,9 @@ def test_one_seed_settles_nothing(search: Results) -> None:
 
 def test_where_all_fail_nothing_is_confirmed(search: Results) -> None:
     results = retrained(search, [[None, None]])
-    with pytest.raises(NoUsableTrialError, match="none of the retrained trials completed"):
+    with pytest.raises(
+        NoUsableTrialError, match=r"none of the retrained trials completed\. Trial 00000: m$"
+    ):
         Confirmation(results)
     assert confirmation_of(search) is None
 

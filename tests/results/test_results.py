@@ -246,12 +246,14 @@ def test_the_data_frame_has_a_row_a_trial(folder):
         "started",
         "duration_s",
         "error",
+        "message",
     ]
     assert list(frame["trial_id"]) == ["00001", "00002", "00003", "00004", "00005"]
     two = frame.iloc[1]
     assert (two["last/val_accuracy"], two["best/val_accuracy"]) == (0.8, 0.9)
     assert (two["best_epoch"], two["epochs"], two["duration_s"]) == (2, 3, 4.0)
     assert frame.loc[2, "error"] == "oom"
+    assert frame.loc[2, "message"] == Results(folder).trial("3").error.message
     assert frame["seed"].tolist() == [1] * 5
     assert frame.loc[0, "started"].timestamp() == START + 2
     assert frame["best_epoch"].isna().tolist() == [False] * 4 + [True]

@@ -113,7 +113,9 @@ def test_the_best_trials_stand_first(writer):
     writer.trial(3, [], error=("nan", "m"))
     writer.end()
     html = shown(writer.folder)
-    assert html.startswith("<p><b>digits</b>: completed, 3 trials: 2 completed, 1 failed</p>\n")
+    assert html.startswith(
+        "<p><b>digits</b>: completed, 3 trials: 2 completed, 1 failed. Trial 00003: m</p>\n"
+    )
     heads = ["trial", "status", "best val_accuracy", "epoch", "lr", "norm", "augment/shift"]
     assert [f"<th>{name}</th>" in html for name in heads] == [True] * len(heads)
     assert cells(html) == [
@@ -143,7 +145,7 @@ def test_without_a_usable_trial_there_is_no_table(writer):
     writer.trial(1, [], error=("nan", "m"))
     writer.end("failed")
     html = shown(writer.folder)
-    assert html == "<p><b>digits</b>: failed, 1 trial: 1 failed</p>"
+    assert html == "<p><b>digits</b>: failed, 1 trial: 1 failed. Trial 00001: m</p>"
 
 
 def test_text_of_others_is_no_markup(tmp_path):

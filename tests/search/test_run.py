@@ -50,6 +50,17 @@ def test_what_cannot_work_is_refused_before_there_is_a_folder(spec):
     assert not spec.folder.exists()
 
 
+def test_from_python_what_is_hardly_meant_is_logged_once(spec, no_search, caplog):
+    space = {"lr": "uniform(0.1, 1)", "label_smoothing": {"min": 0.0, "max": 0.2}}
+    changes = {"trainable": "commands:a_function", "training": {}, "search": {"space": space}}
+    run_experiment(spec.replace(**changes))
+    [told] = [record.getMessage() for record in caplog.records]
+    assert told.startswith("search.space.label_smoothing is {'min': 0.0, 'max': 0.2} in every")
+    assert "Did you mean uniform(0.0, 0.2)? If it is to be" in told
+    run_experiment(validate(spec.replace(**changes, name="again")))  # by whoever validated it
+    assert len(caplog.records) == 1
+
+
 def test_the_folder_is_claimed_with_its_description(spec, no_search):
     run_experiment(spec)
     document = json.loads((spec.folder / "experiment.json").read_text())

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from ray import tune
 
 from tuner.settings_base import FaultsError
-from tuner.space.domains import Choice, Domain
-from tuner.space.parsing import from_ray, parse_domain, parse_space
+from tuner.space.domains import Choice, Domain, constant
+from tuner.space.parsing import CALLS, from_ray, parse_domain, parse_space
 from tuner.space.spaces import space_text
 from tuner.testing.spaces import leaves, spaces
 
@@ -132,6 +132,27 @@ def test_all_faults_of_a_space_are_told_with_their_names() -> None:
     assert keys == ["lr", "b.x", "", "f"]
 
 
-def test_a_sample_function_of_ray_is_refused() -> None:
-    with pytest.raises(FaultsError, match="Function domain cannot be searched"):
-        parse_space({"lr": tune.sample_from(lambda: 1)})
+@pytest.mark.parametrize(
+    "written", [tune.sample_from(lambda: 1), "sample_from(lambda spec: 1)", "tune.sample_from(f)"]
+)
+def test_a_sample_function_is_refused_with_what_to_write_in_its_place(written: object) -> None:
+    with pytest.raises(FaultsError, match=r"^lr: sample_from cannot be searched: write the domain"):
+        parse_space({"lr": written})
+    branch = CALLS["choice"].build(
+        [{"kind": "a", "width": CALLS["randint"].build(1, 9)}, {"kind": "b"}]
+    )
+    assert isinstance(branch, Choice)
+
+
+@pytest.mark.parametrize("value", [[1, 2], "a", None, {"min": 1, "max": [2]}, [], 3.5])
+def test_a_constant_is_one_value_of_whatever_kind(value: object) -> None:
+    written = constant(value)
+    assert parse_domain(str(written)) == parse_space({"a": written})["a"] == written
+    assert (written.at(0), written.at(1), written.size) == (value, value, 1)
+    assert str(written).startswith("constant(")
+
+
+@pytest.mark.parametrize("text", ["constant(uniform(0, 1))", "constant({'a': [choice([1])]})"])
+def test_a_constant_holds_no_domain(text: str) -> None:
+    with pytest.raises(FaultsError, match="constant takes a value without domains, got"):
+        parse_domain(text)

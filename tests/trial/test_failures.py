@@ -3,6 +3,7 @@
 import asyncio
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -56,7 +57,18 @@ def test_an_exception_has_a_kind_and_one_line(error, kind, message):
 
 
 def test_a_long_message_is_cut():
-    assert len(failure_of(ValueError("x" * 10_000)).message) <= 500
+    message = failure_of(ValueError("x" * 10_000)).message
+    assert len(message) == 1000
+    assert message.endswith("x...")
+
+
+def test_a_message_ends_with_the_last_line_of_the_users_own_code():
+    try:
+        json.loads("{")
+    except ValueError as error:
+        message = failure_of(error).message
+    assert message.startswith("JSONDecodeError: Expecting property name")
+    assert re.search(r', at \S*test_failures\.py:\d+ in test_a_\w+: json\.loads\("\{"\)$', message)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +128,7 @@ def test_the_largest_report_fits_into_a_line_of_the_journal():
 
 def test_what_is_said_of_a_report_without_the_objective_is_short():
     message = check_report({"n" * 190 + str(number): 0 for number in range(100)}, "m")[2].message
-    assert len(message) <= 500
+    assert len(message) <= 1000
 
 
 def test_other_values_that_are_no_finite_numbers_are_left_out():

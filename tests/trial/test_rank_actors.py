@@ -1,5 +1,6 @@
 """Ranks as actors, without Ray; with it: tests/integration/test_several_workers.py."""
 
+import pickle
 import re
 
 import pytest
@@ -8,6 +9,7 @@ from test_worker import context
 
 from tuner import ray_compat
 from tuner.trial import rank_actors
+from tuner.trial.failures import failure_of
 from tuner.trial.rank_actors import RankGroup
 
 
@@ -43,3 +45,16 @@ def test_what_would_end_a_rank_is_sent_as_an_error(error, message):
 def test_an_error_that_can_be_sent_is_sent_as_it_is():
     with pytest.raises(KeyError, match="lr"), rank_actors._survives():
         raise KeyError("lr")
+
+
+@pytest.mark.parametrize("error", [KeyError("lr"), SystemExit(3)])
+def test_a_rank_tells_the_trial_where_its_error_arose(error):
+    """What is pickled has no traceback."""
+    with pytest.raises((KeyError, RuntimeError)) as raised, rank_actors._survives():
+        raise error
+    received = pickle.loads(pickle.dumps(raised.value.with_traceback(None)))
+    assert re.search(r", at \S*test_rank_actors.py:\d+ in test_\w+: raise", message_at(received))
+
+
+def message_at(error):
+    return failure_of(error).message

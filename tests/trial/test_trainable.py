@@ -156,7 +156,9 @@ def test_a_failure_that_may_have_left_something_behind_ends_the_process(
     with pytest.raises(WorkerSpentError) as spent:
         trial.train()
     sent = pickle.loads(pickle.dumps(spent.value))  # as it comes to the driver
-    assert death_of(SimpleNamespace(cause=sent)) == Failure("exception", message, poisoned)
+    failure = death_of(SimpleNamespace(cause=sent))
+    assert failure.message.startswith(f"{message}, at test_trainable.py:")
+    assert failure == Failure("exception", failure.message, poisoned)
     assert "Traceback" in log(tmp_path)
 
 

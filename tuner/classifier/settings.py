@@ -61,6 +61,8 @@ class ClassifierSettings(RecipeSettings, _ModelSettings):
 
     The hyperparameters that models declare are settings too. They are None unless set, and
     `model_settings` fills in the model's own default.
+
+    model: the network that is trained. dataset: the images that it is trained on.
     """
 
     model: Annotated[str, _one_of(MODELS, "model")] = "cnn"
@@ -91,8 +93,10 @@ class ClassifierSettings(RecipeSettings, _ModelSettings):
     lr_schedule: Literal["constant", "cosine", "step", "one_cycle", "triangular"] = "cosine"
     norm_bias_lr: float = Field(1.0, gt=0, description="factor on lr, for biases of norm layers")
     momentum: float = Field(0.9, ge=0, lt=1, description="adamw: its beta1")
-    weight_decay: float = Field(5e-4, ge=0)
-    label_smoothing: float = Field(0.0, ge=0, lt=1)
+    weight_decay: float = Field(5e-4, ge=0, description="of all weights towards 0; 0: none")
+    label_smoothing: float = Field(
+        0.0, ge=0, lt=1, description="share of a label that is spread over all classes"
+    )
 
     start_from: str | None = Field(
         None, description="weights to begin with: safetensors, an export, a saved state dict"

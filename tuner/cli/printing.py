@@ -33,7 +33,8 @@ def print_outcome(results: Results, *, evaluate: bool, as_json: bool) -> int:
         test = _test_metrics(results, results.get_best_trial().trial_id, evaluate=evaluate)
         code = _exit_code(results)
     except NoUsableTrialError as error:
-        click.echo(f"error: {error}", err=True)
+        told = "" if as_json else results.why_failed  # by the summary
+        click.echo(f"error: {str(error).removesuffix(told)}", err=True)
         test, code = None, error.exit_code
     click.echo(json_text({**results.show(), "test": test}) if as_json else summary(results, test))
     return code

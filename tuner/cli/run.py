@@ -50,6 +50,7 @@ def run(
     if dry_run:
         print_plan(spec, source, address, as_json)
         return 0
+    _warn(spec)
     _confirm_large_grid(spec, confirmed=yes)
     for warning in spec.pin_data():  # before any Ray starts: images may turn out to be unreadable
         click.echo(printable(f"warning: {warning}"), err=True)
@@ -64,6 +65,13 @@ def run(
             except NameTakenError:  # by another run, a moment ago: resolved to the next free name
                 spec, source = resolve(experiment, assignments, address, flags, yes=True)
     return print_outcome(results, evaluate=evaluate, as_json=as_json)
+
+
+def _warn(spec: ExperimentSpec) -> None:
+    from tuner.planning.plan import warnings_of
+
+    for warning in warnings_of(spec):
+        click.echo(printable(f"warning: {warning}"), err=True)
 
 
 def _confirm_large_grid(spec: ExperimentSpec, *, confirmed: bool) -> None:

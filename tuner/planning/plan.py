@@ -9,7 +9,10 @@ from tuner.classifier.catalog import MODELS
 from tuner.classifier.settings import ClassifierSettings
 from tuner.planning.own_images import doubts, outline_of, own_images
 from tuner.planning.validation import Machine
+from tuner.settings_base import FaultsError
 from tuner.space.domains import Domain
+from tuner.space.parsing import parse_domain
+from tuner.space.slips import slips
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Resources
 from tuner.wording import duration
@@ -18,6 +21,10 @@ _BATCH_NORM = (
     "on CPUs each worker's BatchNorm sees its own share of a batch, so results change with the "
     "number of workers (on GPUs it is SyncBatchNorm, over the whole batch). training.norm=group "
     "gives the same with any number."
+)
+_CONSTANT_TEXT = (
+    "training.{name} is the text {text!r} in every trial, which is not searched. Did you mean "
+    "search.space.{name}?"
 )
 
 
@@ -46,7 +53,9 @@ def plan_of(spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
             **({"gpus": machine.gpus} if resources.gpus else {}),
         }
     divided = resources.workers > 1 and not resources.gpus
-    plan["notes"] = [_BATCH_NORM] if divided and _has_batch_norm(spec) else []
+    plan["notes"] = warnings_of(spec)
+    if divided and _has_batch_norm(spec):
+        plan["notes"].append(_BATCH_NORM)
     if here and quotas.cpu_limit():
         plan["notes"].append(f"of this machine's CPUs {quotas.cpus_in_words()}")
     images = own_images(spec)
@@ -54,6 +63,22 @@ def plan_of(spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
         plan["data"] = outline_of(images)
         plan["notes"] += doubts(images)
     return plan
+
+
+def warnings_of(spec: ExperimentSpec) -> list[str]:
+    """What works, but hardly as it is meant; it is told before a search, too."""
+    domains = [name for name, value in spec.training.items() if _is_domain(value)]
+    return [
+        *(f"search.space.{slip}" for slip in slips(spec.search.space)),
+        *(_CONSTANT_TEXT.format(name=name, text=spec.training[name]) for name in domains),
+    ]
+
+
+def _is_domain(value: object) -> bool:
+    try:
+        return isinstance(value, str) and bool(parse_domain(value))
+    except FaultsError:
+        return False
 
 
 def fit(resources: Resources, machine: Machine) -> int:

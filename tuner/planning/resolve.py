@@ -23,6 +23,7 @@ from pydantic import ValidationError
 
 from tuner.classifier.catalog import SOURCES
 from tuner.errors import SpecError, TunerError, UsageError, did_you_mean
+from tuner.planning.misplaced import placed
 from tuner.planning.own_images import default_experiment
 from tuner.planning.validation import Machine, ValidatedSpec, validate
 from tuner.record.folder import ExperimentFolder
@@ -160,7 +161,7 @@ def _translate_errors(source: str) -> Iterator[None]:
     except TunerError:
         raise
     except ValidationError as error:
-        raise SpecError(faults_of(error, ExperimentSpec), source) from error
+        raise SpecError(map(placed, faults_of(error, ExperimentSpec)), source) from error
     except (Exception, SystemExit) as error:
         lines = [f.lineno for f in extract_tb(error.__traceback__) if f.filename == source]
         if isinstance(error, SyntaxError) and error.filename == source:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Mapping
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from pydantic import PrivateAttr
@@ -27,6 +28,7 @@ from tuner.classifier.catalog import (
 from tuner.classifier.settings import ClassifierSettings, check_settings, own_data_searched
 from tuner.errors import Fault, SpecError, unknown
 from tuner.planning.config_size import config_faults
+from tuner.planning.misplaced import placed
 from tuner.planning.own_images import doubts
 from tuner.planning.reported import OPTIONAL, of_the_objective, reporting
 from tuner.settings_base import FaultsError, parse
@@ -130,12 +132,13 @@ def validate(
         further = [
             *_trainable_faults(checked),
             *_machine_faults(checked.resources, machine),
+            *_data_faults(checked, machine),
             *_log_faults(checked),
             *config_faults(checked.search),
         ]
         faults += {str(f): f for f in further if f.key.split(".")[0] not in known}.values()
     if parsed is None or faults:
-        raise SpecError(faults, source)
+        raise SpecError(map(placed, faults), source)
     # The fields are taken over as they are: nothing is dumped and parsed again
     parsed = reporting(parsed)
     fields = {name: getattr(parsed, name) for name in ExperimentSpec.model_fields}
@@ -197,6 +200,15 @@ def _machine_faults(resources: Resources, machine: Machine | None) -> Iterator[F
             of_all = "" if resources.ranks == 1 else f" in its {resources.ranks_text}"
             rule = f"a trial cannot have more {what}{of_all}"
             yield Fault(f"resources.{key}", rule, asked * resources.ranks)
+
+
+def _data_faults(spec: ExperimentSpec, machine: Machine | None) -> Iterator[Fault]:
+    """Of the data of the user's own Learner; a data set that ships may be downloaded."""
+    folder = spec.training.get("data_dir")
+    if machine is None or spec.ships or not isinstance(folder, str):
+        return
+    if not Path(folder).expanduser().is_dir():
+        yield Fault("training.data_dir", "must be a folder that exists on this machine", folder)
 
 
 def _trainable_faults(spec: ExperimentSpec) -> Iterator[Fault]:

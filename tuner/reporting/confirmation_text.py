@@ -7,7 +7,7 @@ from textwrap import fill
 from typing import Any
 
 from tuner.places import shown
-from tuner.reporting.experiment_text import folder_name, model_lines
+from tuner.reporting.experiment_text import failure_lines, folder_name, model_lines
 from tuner.results.confirmation import Confirmation, Leader
 from tuner.results.statistics import Mean
 from tuner.wording import aligned, joined, number, printable, program, with_error
@@ -16,7 +16,7 @@ _HEAD = ("TRIAL", "SEARCHED", "CONFIRMED", "SEEDS", "LESS THE FIRST", "APART")
 
 
 def confirmation_text(confirmation: Confirmation, test: Mapping[str, Any] | None = None) -> str:
-    """The leaders with their means, whether these differ for sure, and the best one's model.
+    """The leaders with their means, whether these differ for sure, what failed, the best's model.
 
     `test` is what `tuner.export.evaluate.evaluate` measured of the model that is handed over.
     """
@@ -24,9 +24,10 @@ def confirmation_text(confirmation: Confirmation, test: Mapping[str, Any] | None
         [_head(confirmation)],
         aligned([_HEAD, *map(_row, confirmation.leaders)]),
         [fill(line, 80) for line in verdict(confirmation)],
+        failure_lines(confirmation.results),
         _model(confirmation, test or {}),
     ]
-    return "\n\n".join("\n".join(section) for section in sections)
+    return "\n\n".join("\n".join(section) for section in sections if section)
 
 
 def _head(confirmation: Confirmation) -> str:

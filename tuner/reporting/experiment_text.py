@@ -38,14 +38,14 @@ def summary(
 
     How many trials ended how; the best trial with its validation metrics, the test_* of `test`
     (held-out split), and its config; `confirmed`, in the shape that `show_json` gives it; failures
-    by kind, each with its first message and log; memory that kept growing; where the results are
-    and how to look at them.
+    by kind, each with its first message, whole, and its log; memory that kept growing; where the
+    results are and how to look at them.
     """
     sections = [
         _head(results),
         _best(results, test or {}),
         _confirmed(results.metric, confirmed) if confirmed else [],
-        _failures(results),
+        failure_lines(results),
         _leaks(results),
         _next_steps(results),
     ]
@@ -100,8 +100,9 @@ def _head(results: Results) -> list[str]:
 def _best(results: Results, test: Mapping[str, Any]) -> list[str]:
     try:
         trial = results.get_best_trial()
-    except NoUsableTrialError as error:
-        return [printable(str(error))]
+    except NoUsableTrialError:  # whose text says of the failures what is listed below
+        why = f"{results.name} has no usable trial: {results.why_unusable(results.metric)}"
+        return wrap(printable(why), _WIDTH)
     best = results.best_json(trial)
     names = [results.metric, *(name for name in best["metrics"] if name.startswith("val_"))]
     metrics = {name: best["metrics"][name] for name in names if name in best["metrics"]}
@@ -132,16 +133,22 @@ def _retrained(confirmed: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _failures(results: Results) -> list[str]:
+def failure_lines(results: Results) -> list[str]:
+    """How many trials failed in which way, with the whole message and the log of the first each."""
     lines = ["Failed trials"] if results.failures else []
     for kind, failed in results.failures.items():
         first, message = failed[0]
-        head = f"  {len(failed)} {printable(kind)}, first trial {first.trial_id}: "
-        lines.append(head + shorten(message, max(_WIDTH - len(head), 20)))
+        lines.append(f"  {len(failed)} {printable(kind)}, first trial {first.trial_id}")
+        lines += _indented(message)
         log = results.log_path(first)
         if log.exists():
             lines.append(f"    {printable(shown(log))}")
     return lines
+
+
+def _indented(message: str) -> list[str]:
+    text, indent = " ".join(printable(message).split()), " " * 4
+    return wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=indent)
 
 
 def _leaks(results: Results) -> list[str]:

@@ -10,6 +10,7 @@ from typing import IO
 from tuner import streams
 from tuner.record.history import History
 from tuner.record.journal import Tail
+from tuner.reporting.experiment_text import failure_lines
 from tuner.reporting.plan_text import reserves
 from tuner.reporting.terminal import Progress, Standing, live_view
 from tuner.reporting.time_left import TimeLeft
@@ -20,7 +21,9 @@ _WIDTH = 80
 
 
 def standing(results: Results, *, now: float) -> str:
-    """How a running search stands, in the lines of the live view: 80 columns, no colour."""
+    """How a running search stands, in the lines of the live view, and what has failed: 80 columns,
+    no colour.
+    """
     spec = results.spec
     each = reserves(spec.resources)
     view = Standing(results.history, TimeLeft.of(spec), results.metric, each)
@@ -28,7 +31,9 @@ def standing(results: Results, *, now: float) -> str:
     with console.capture() as captured:
         console.print(f"{results.name}: running")
         console.print(live_view(view, now=now, width=_WIDTH))
-    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+    lines = [line.rstrip() for line in captured.get().splitlines()]
+    failed = failure_lines(results)
+    return "\n".join([*lines, *(["", *failed] if failed else [])])
 
 
 def follow(

@@ -6,8 +6,8 @@ import logging
 import math
 import sys
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from tuner.record.events import (
     INTERRUPTED,
     RUNNING,
     STOPPED,
+    TRIAL_ENDED,
     Event,
 )
 from tuner.record.history import Best, History
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 _LINE_EVERY_S = 30.0
 _BEST_EVERY_S = 10.0  # in a fast search each of the first trials may be the best so far
 # Lines at most, so that the view fits a small terminal
-_RUNNING_LINES, _FAILURES, _WARNINGS = 8, 2, 3
+_RUNNING_LINES, _FAILURES = 8, 2
+_MOST_TOLD = 3  # failures with different messages, each told whole when it first comes
 _WIDTH = 80
 _SHOWN = (RUNNING, COMPLETED, STOPPED, FAILED, INTERRUPTED)
 
@@ -42,7 +44,7 @@ class Progress:
 
     history: the experiment's, up to the event that is being observed. each: what a trial reserves,
     in words. `stream` is stderr by default. clock: that of the events, by default the machine's.
-    Warnings of tuner's own logger are shown, too.
+    Warnings of tuner's own logger, and the first failures, are told whole as they come.
     """
 
     def __init__(
@@ -57,12 +59,21 @@ class Progress:
     ) -> None:
         self._standing = Standing(history, time_left, metric, each)
         self._view = _view(stream or sys.stderr, self._standing, clock or time.time)
-        self._warnings = _Warnings(self._view.warn)
+        self._warnings = _Warnings(self._view.tell)
+        self._failures: set[str] = set()
         logging.getLogger("tuner").addHandler(self._warnings)
 
     def __call__(self, event: Event) -> None:
         """Take one event and show what it changes."""
         self._view.update(event)
+        if event["event"] == TRIAL_ENDED and event["status"] == FAILED:
+            self._tell_failure(event["trial_id"], event["error"])
+
+    def _tell_failure(self, trial_id: str, error: Event) -> None:
+        text = f"{error['kind']}: {error['message']}"
+        if text not in self._failures and len(self._failures) < _MOST_TOLD:
+            self._failures.add(text)
+            self._view.tell(f"trial {trial_id} failed: {text}", "red")
 
     def close(self) -> None:
         """Leave the terminal as it was, the last view in place."""
@@ -71,14 +82,14 @@ class Progress:
 
 
 class _Warnings(logging.Handler):
-    """Hands warnings to `show`, as text."""
+    """Hands warnings to `tell`, as text and its style."""
 
-    def __init__(self, show: Callable[[str], None]) -> None:
+    def __init__(self, tell: Callable[[str, str], None]) -> None:
         super().__init__(logging.WARNING)
-        self._show = show
+        self._tell = tell
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._show(record.getMessage())
+        self._tell(f"warning: {record.getMessage()}", "yellow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +136,7 @@ def _view(stream: IO[str], standing: Standing, clock: Callable[[], float]) -> _L
 
 
 class _Lines:
-    """Plain lines: a new best and how it stands now and then, every warning, the end."""
+    """Plain lines: a new best and how it stands now and then, what is told, the end."""
 
     def __init__(self, stream: IO[str], standing: Standing) -> None:
         self._stream = stream
@@ -150,8 +161,8 @@ class _Lines:
             self._printed_at = now
             self._print(self._line(now))
 
-    def warn(self, text: str) -> None:
-        self._print(f"warning: {printable(text)}")
+    def tell(self, text: str, style: str) -> None:
+        self._print(text)
 
     def close(self) -> None:
         pass
@@ -166,7 +177,10 @@ class _Lines:
 
 
 class _Live:
-    """A view of a few lines that stays at the bottom of the terminal and renews itself."""
+    """A view of a few lines that stays at the bottom of the terminal and renews itself.
+
+    What is told scrolls away above it.
+    """
 
     def __init__(self, console: Console, standing: Standing, clock: Callable[[], float]) -> None:
         from rich.live import Live
@@ -174,7 +188,6 @@ class _Live:
         self._standing = standing
         self._clock = clock
         self._console = console
-        self._warnings: deque[str] = deque(maxlen=_WARNINGS)
         self._live = Live(
             console=console,
             get_renderable=self._render,
@@ -186,28 +199,19 @@ class _Live:
     def update(self, event: Event) -> None:
         pass  # the view renews itself
 
-    def warn(self, text: str) -> None:
-        self._warnings.append(text)
+    def tell(self, text: str, style: str) -> None:
+        from rich.text import Text
+
+        self._console.print(Text(printable(text), style))
 
     def close(self) -> None:
         self._live.stop()
 
     def _render(self) -> RenderableType:
-        return live_view(
-            self._standing,
-            now=self._clock(),
-            warnings=tuple(self._warnings),
-            width=self._console.width,
-        )
+        return live_view(self._standing, now=self._clock(), width=self._console.width)
 
 
-def live_view(
-    standing: Standing,
-    *,
-    now: float,
-    warnings: Iterable[str] = (),
-    width: int = _WIDTH,
-) -> RenderableType:
+def live_view(standing: Standing, *, now: float, width: int = _WIDTH) -> RenderableType:
     """The lines of the live view, each at most `width` characters, at most 80."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar
@@ -234,7 +238,6 @@ def live_view(
         lines.append(line(f"  {standing.config(best, width - 2)}", style="dim"))
     lines += [line(text) for text in _running_lines(standing, width)]
     lines += [line(text, "red") for text in _failed_lines(history, width)]
-    lines += [line(f"warning: {shorten(text, width - 9)}", "yellow") for text in warnings]
     return Group(*lines)
 
 

@@ -97,7 +97,8 @@ class Confirmation:
         ]
         self.leaders = _compared(found, results.objective)
         if self.chosen.mean is None:
-            raise NoUsableTrialError(f"{results.name}: none of the retrained trials completed")
+            none = f"{results.name}: none of the retrained trials completed"
+            raise NoUsableTrialError(f"{none}{results.why_failed}")
 
     @property
     def chosen(self) -> Leader:

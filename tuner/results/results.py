@@ -59,7 +59,7 @@ class Results(Described):
 
         counts = ", ".join(f"{count} {status}" for status, count in self.counts.items() if count)
         trials = amount_of(len(self.trials), "trial")
-        standing = f"{self.status}, {trials}: {counts or 'none has started'}"
+        standing = f"{self.status}, {trials}: {counts or 'none has started'}{self.why_failed}"
         best = [trial.trial_id for trial in self.top(_SHOWN_IN_NOTEBOOK)]
         frame = self.dataframe().set_index("trial_id", drop=False).loc[best]
         return summary_html(self.name, standing, frame, self.metric, trials=len(self.trials))
@@ -101,6 +101,16 @@ class Results(Described):
             if trial.error is not None:
                 kinds.setdefault(trial.error.kind, []).append((trial, trial.error.message))
         return dict(sorted(kinds.items(), key=lambda pair: -len(pair[1])))
+
+    @property
+    def why_failed(self) -> str:
+        """What the first trial of the most frequent kind of failure says, to be put behind a
+        sentence; empty where none failed.
+        """
+        for failed in self.failures.values():
+            first, message = failed[0]
+            return f". Trial {first.trial_id}: {message}"
+        return ""
 
     def trial(self, trial_id: str) -> TrialRecord:
         """The trial of this id, leading zeros optional; UsageError if there is none."""
@@ -149,9 +159,8 @@ class Results(Described):
         """
         best = self.top(1, metric, mode, scope)
         if not best:
-            raise NoUsableTrialError(
-                f"{self.name} has no usable trial: {self._why_unusable(metric or self.metric)}"
-            )
+            why = self.why_unusable(metric or self.metric)
+            raise NoUsableTrialError(f"{self.name} has no usable trial: {why}{self.why_failed}")
         return best[0]
 
     def best_epoch(
@@ -229,7 +238,7 @@ class Results(Described):
         Columns: trial_id, status, seed (that it trained with), config/NAME (nested names joined by
         /), last/METRIC, and at the trial's best epoch by the objective best_epoch and best/METRIC;
         then epochs (the last one), started (UTC), duration_s (seconds that it ran), error (the
-        failure's kind).
+        failure's kind) and message (what it says).
         """
         if reports:
             return self.reports()
@@ -262,7 +271,8 @@ class Results(Described):
             check("metric", metric, self.metrics)
         return Objective(metric=metric, mode=mode or mode_of(metric))
 
-    def _why_unusable(self, metric: str) -> str:
+    def why_unusable(self, metric: str) -> str:
+        """Why no trial has a value of `metric` that counts: how many failed, and how."""
         if not self.trials:
             return "no trial has started"
         reasons = [f"{len(failed)} failed ({kind})" for kind, failed in self.failures.items()]

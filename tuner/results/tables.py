@@ -33,9 +33,10 @@ def trials_frame(
 ) -> pd.DataFrame:
     """One row a trial; the columns are those of `Results.dataframe`. seed: the experiment's."""
     rows = [_trial_row(trial, objective, seed) for trial in trials]
-    fixed = ("trial_id", "status", "seed", "best_epoch", "epochs", "started", "duration_s", "error")
+    first = ("trial_id", "status", "seed")
+    last = ("best_epoch", "epochs", "started", "duration_s", "error", "message")
     groups = {name: _columns(rows, f"{name}/") for name in ("config", "last", "best")}
-    columns = [*fixed[:3], *groups["config"], *groups["last"], *groups["best"], *fixed[3:]]
+    columns = [*first, *groups["config"], *groups["last"], *groups["best"], *last]
     frame = pd.DataFrame(rows, columns=columns)
     frame["best_epoch"] = frame["best_epoch"].astype("Int64")
     frame["started"] = pd.to_datetime(frame["started"], unit="s", utc=True)
@@ -93,6 +94,7 @@ def _trial_row(trial: TrialRecord, objective: Objective, seed: int | None) -> di
         "started": trial.started,
         "duration_s": trial.duration_s,
         "error": trial.error.kind if trial.error else None,
+        "message": trial.error.message if trial.error else None,
     }
 
 

@@ -18,6 +18,7 @@ from tuner.cluster import connect as cluster
 from tuner.cluster import daemons
 from tuner.errors import ExperimentError, InterruptedSearchError, JournalLostError, TunerError
 from tuner.owner import this_owner
+from tuner.planning.plan import warnings_of
 from tuner.planning.validation import Machine, ValidatedSpec, validate
 from tuner.record.events import (
     COMPLETED,
@@ -60,12 +61,15 @@ def run_experiment(spec: ExperimentSpec) -> Results:
     """Search as `spec` says and return the results; progress goes to stderr.
 
     Uses the Ray that this process is connected to, or else starts one on this machine for the time
-    of the run. Trials that fail do not end it. Raises SpecError for a spec that cannot work,
-    UsageError if the experiment exists, InterruptedSearchError after SIGINT, SIGTERM or SIGHUP, and
-    ExperimentError for the experiment's own faults; what was reported is in the journal.
+    of the run. Trials that fail do not end it; a warning is logged of what works, but is hardly
+    meant. Raises SpecError for a spec that cannot work, UsageError if the experiment exists,
+    InterruptedSearchError after SIGINT, SIGTERM or SIGHUP, and ExperimentError for the experiment's
+    own faults; what was reported is in the journal.
     """
     if not isinstance(spec, ValidatedSpec):
         spec = validate(spec, machine=_machine())
+        for warning in warnings_of(spec):  # the command line, which validates by itself, has too
+            _log.warning(warning)
     _pin_data(spec)
     if cluster.is_connected():
         cluster.admit(spec)  # refuses what the cluster cannot run before there is a folder

@@ -201,6 +201,38 @@ class Choice(Domain):
         return f"{self.name}({literal(list(self.values))})"
 
 
+@dataclass(frozen=True, slots=True)
+class Constant(Choice):
+    """A choice of one value, for what would look like a domain that was written in another way."""
+
+    @property
+    def name(self) -> str:
+        return "constant"
+
+    def __str__(self) -> str:
+        return f"constant({literal(self.values[0])})"
+
+
+def constant(value: Value) -> Domain:
+    """`value` in every trial: says of a list or a mapping that it is meant to be constant.
+
+    Raises FaultsError, a ValueError, where it is not plain or has a domain in it.
+    """
+    if _holds_domain(value):
+        raise FaultsError(Fault("", "constant takes a value without domains", literal(value)))
+    literal(value)
+    return Constant((list(value) if isinstance(value, tuple) else value,))
+
+
+def _holds_domain(value: Value) -> bool:
+    match value:
+        case Mapping():
+            return any(map(_holds_domain, value.values()))
+        case list() | tuple():
+            return any(map(_holds_domain, value))
+    return isinstance(value, Domain)
+
+
 def literal(value: Value) -> str:
     """`value` as text that `parse_domain` reads back; raises FaultsError where it is not plain."""
     match value:

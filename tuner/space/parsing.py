@@ -7,28 +7,117 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tuner.errors import Fault, unknown
 from tuner.settings_base import FaultsError
-from tuner.space.domains import Choice, Domain, Normal, Numeric, Value, literal
+from tuner.space.domains import Choice, Domain, Normal, Numeric, Value, constant, literal
 from tuner.space.hyperopt import from_hyperopt, holds_hyperopt
 
-# The calls that text may use, with Ray's parameter names: (names, how many are required, builder)
-_CALLS: dict[str, tuple[tuple[str, ...], int, Callable[..., Domain]]] = {
-    "uniform": (("lower", "upper"), 2, lambda lo, hi: Numeric(lo, hi)),
-    "quniform": (("lower", "upper", "q"), 3, lambda lo, hi, q: Numeric(lo, hi, q=q)),
-    "loguniform": (("lower", "upper"), 2, lambda lo, hi: Numeric(lo, hi, log=True)),
-    "qloguniform": (("lower", "upper", "q"), 3, lambda lo, hi, q: Numeric(lo, hi, log=True, q=q)),
-    "randn": (("mean", "sd"), 0, lambda *a: Normal(*a)),
-    "qrandn": (("mean", "sd", "q"), 3, lambda mean, sd, q: Normal(mean, sd, q)),
-    "randint": (("lower", "upper"), 2, lambda lo, hi: Numeric(lo, hi, integer=True)),
-    "qrandint": (("lower", "upper", "q"), 2, lambda *a: _qrandint(*a)),
-    "lograndint": (("lower", "upper"), 2, lambda lo, hi: Numeric(lo, hi, log=True, integer=True)),
-    "qlograndint": (("lower", "upper", "q"), 3, lambda *a: _qrandint(*a, log=True)),
-    "choice": (("categories",), 1, lambda values: Choice(_options(values))),
-    "grid_search": (("values",), 1, lambda values: Choice(_options(values), grid=True)),
+
+class Call(NamedTuple):
+    """A call that text may use, with Ray's names for its arguments.
+
+    arguments: those from `required` on may be left out. numbers: whether it takes numbers alone.
+    """
+
+    arguments: tuple[str, ...]
+    required: int
+    meaning: str
+    build: Callable[..., Domain]
+    numbers: bool = True
+
+
+CALLS = {
+    "uniform": Call(
+        ("lower", "upper"),
+        2,
+        "numbers from `lower` to `upper`, all equally likely",
+        lambda lower, upper: Numeric(lower, upper),
+    ),
+    "quniform": Call(
+        ("lower", "upper", "q"),
+        3,
+        "the same, of the multiples of `q`",
+        lambda lower, upper, q: Numeric(lower, upper, q=q),
+    ),
+    "loguniform": Call(
+        ("lower", "upper"),
+        2,
+        "numbers above 0 whose logarithm is uniform: for learning rates and their like",
+        lambda lower, upper: Numeric(lower, upper, log=True),
+    ),
+    "qloguniform": Call(
+        ("lower", "upper", "q"),
+        3,
+        "the same, of the multiples of `q`",
+        lambda lower, upper, q: Numeric(lower, upper, log=True, q=q),
+    ),
+    "randn": Call(
+        ("mean", "sd"),
+        0,
+        "normally distributed numbers; mean 0 and sd 1 unless given",
+        lambda *given: Normal(*given),
+    ),
+    "qrandn": Call(
+        ("mean", "sd", "q"),
+        3,
+        "the same, of the multiples of `q`",
+        lambda mean, sd, q: Normal(mean, sd, q),
+    ),
+    "randint": Call(
+        ("lower", "upper"),
+        2,
+        "whole numbers from `lower` on, below `upper`",
+        lambda lower, upper: Numeric(lower, upper, integer=True),
+    ),
+    "qrandint": Call(
+        ("lower", "upper", "q"),
+        2,
+        "multiples of `q` from `lower` to `upper`, which is among them unless `q` is 1",
+        lambda *given: _qrandint(*given),
+    ),
+    "lograndint": Call(
+        ("lower", "upper"),
+        2,
+        "whole numbers from `lower` on, below `upper`, whose logarithm is uniform",
+        lambda lower, upper: Numeric(lower, upper, log=True, integer=True),
+    ),
+    "qlograndint": Call(
+        ("lower", "upper", "q"),
+        3,
+        "multiples of `q` from `lower` to `upper`, whose logarithm is uniform",
+        lambda *given: _qrandint(*given, log=True),
+    ),
+    "choice": Call(
+        ("categories",),
+        1,
+        "one of a list of values; a mapping among these is a branch with names of its own",
+        lambda values: Choice(_options(values)),
+        numbers=False,
+    ),
+    "grid_search": Call(
+        ("values",),
+        1,
+        "the same, as Ray writes it for a grid; every strategy takes it",
+        lambda values: Choice(_options(values), grid=True),
+        numbers=False,
+    ),
+    "constant": Call(
+        ("value",),
+        1,
+        "this value in every trial: for a list, which would otherwise look like a slip",
+        constant,
+        numbers=False,
+    ),
 }
+
+_NO_FUNCTION = (
+    "cannot be searched: write the domain, as uniform(0, 1) or choice([16, 32]), and compute in "
+    "the trainable, from its config, what follows from other hyperparameters; one that belongs to "
+    "some value of another stands in a branch: choice([{'kind': 'a', 'width': randint(1, 9)}, "
+    "{'kind': 'b'}])"
+)
 
 _MAX_NAMES = 1000
 MAX_LENGTH = 100_000  # characters of a domain: a choice of some 20,000 numbers
@@ -85,7 +174,7 @@ def parse_domain(text: str) -> Domain:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise FaultsError(Fault("", "is not a domain that can be read", text)) from None
     if not isinstance(parsed, Domain):
-        raise FaultsError(Fault("", "must be one call of a domain", text, tuple(sorted(_CALLS))))
+        raise FaultsError(Fault("", "must be one call of a domain", text, tuple(sorted(CALLS))))
     return parsed
 
 
@@ -108,8 +197,10 @@ def from_ray(domain: Any) -> Domain:
         if q is not None:
             return _qrandint(domain.lower, domain.upper, q, log=log)
         return Numeric(domain.lower, domain.upper, log=log, integer=True)
+    if isinstance(domain, sample.Function):
+        raise FaultsError(Fault("", f"sample_from {_NO_FUNCTION}"))
     rule = f"Ray's {type(domain).__name__} domain cannot be searched"
-    raise FaultsError(Fault("", rule, choices=tuple(sorted(_CALLS))))
+    raise FaultsError(Fault("", rule, choices=tuple(sorted(CALLS))))
 
 
 def _parse_value(value: Value) -> Value:
@@ -139,7 +230,7 @@ def _options(raw: Sequence[Value]) -> tuple[Value, ...]:
         raise FaultsError(Fault("", "takes a list of values", raw))
     # Text that calls no domain, as "resnet(18)", is text
     options = tuple(
-        value if isinstance(value, str) and _called(value) not in _CALLS else _parse_value(value)
+        value if isinstance(value, str) and _called(value) not in CALLS else _parse_value(value)
         for value in raw
     )
     for option in options:
@@ -173,9 +264,11 @@ def _evaluate(node: ast.expr, text: str) -> Value:
 
 
 def _evaluate_call(name: str, node: ast.Call, text: str) -> Domain:
-    if name not in _CALLS:
-        raise FaultsError(unknown("", "domain", name, _CALLS))
-    names, required, build = _CALLS[name]
+    if name == "sample_from":
+        raise FaultsError(Fault("", f"{name} {_NO_FUNCTION}"))
+    if name not in CALLS:
+        raise FaultsError(unknown("", "domain", name, CALLS))
+    names, required, _, build, takes_numbers = CALLS[name]
     arguments = dict(zip(names, node.args, strict=False))
     for keyword in node.keywords:
         if keyword.arg not in names or keyword.arg in arguments:
@@ -184,7 +277,7 @@ def _evaluate_call(name: str, node: ast.Call, text: str) -> Domain:
     if len(node.args) > len(names) or any(n not in arguments for n in names[:required]):
         raise FaultsError(Fault("", f"{name} takes ({', '.join(names)})", text))
     values = [_evaluate(arguments[n], text) for n in names if n in arguments]
-    if name not in ("choice", "grid_search"):
+    if takes_numbers:
         for value in values:
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise FaultsError(Fault("", f"{name} takes numbers", value))

@@ -20,7 +20,7 @@ from tuner.places import default_storage, local, url_of
 from tuner.settings_base import MAX_COUNT, FaultsError, Settings, parse
 from tuner.spec.code import CLASSIFIER_BEFORE, IMAGE_CLASSIFIER
 from tuner.spec.schedulers import Scheduler, default_scheduler
-from tuner.spec.sections import Confirms, Objective, Resources, Timeouts, read_logs
+from tuner.spec.sections import LOGS, Confirms, Objective, Resources, Timeouts, read_logs
 from tuner.spec.strategies import GridSettings, Search, learning_strategies
 from tuner.spec.text import read_mapping
 
@@ -85,8 +85,14 @@ class ExperimentSpec(Settings):
     max_concurrent: int | None = Field(None, ge=1, le=MAX_COUNT)
     time_budget_s: float | None = Field(None, gt=0)
     seed: int = Field(0, ge=0, lt=2**32)
-    storage: Annotated[str, AfterValidator(_path)] = Field(default_factory=default_storage)
-    log: Annotated[tuple[str, ...], BeforeValidator(read_logs)] = ()
+    storage: Annotated[str, AfterValidator(_path)] = Field(
+        default_factory=default_storage,
+        description="a folder, relative to where the run is started, or a URL of an object store "
+        "(s3://bucket/folder); unless set $TUNER_STORAGE, else ./results",
+    )
+    log: Annotated[tuple[str, ...], BeforeValidator(read_logs)] = Field(
+        (), description=f"trackers, beside TensorBoard: {', '.join(LOGS)}."
+    )
     confirms: Confirms | None = None
     warm_start: Annotated[str, AfterValidator(_path)] | None = None
 

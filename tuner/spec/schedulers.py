@@ -21,7 +21,8 @@ _DEFAULT = "asha"
 class SchedulerSettings(Settings):
     """What every scheduler takes, and what others ask of it; each scheduler's own is a subclass.
 
-    max_t: upper bound of a trial in epochs, inclusive.
+    name: asha, none, or the module of one of your own, as my_package.my_scheduler. max_t: upper
+    bound of a trial in epochs, inclusive.
     """
 
     name: str

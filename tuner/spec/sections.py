@@ -19,6 +19,9 @@ class Objective(Settings):
 
     What follows from the mode is decided here and nowhere else. Values are finite: a NaN has no
     place in an order, so callers leave it out.
+
+    metric: the name under which the trainable reports it. mode: "min" for a loss, "max" for an
+    accuracy.
     """
 
     metric: str = Field("val_loss", min_length=1)
@@ -48,9 +51,11 @@ LEAST_SHARE = 0.0001  # of a CPU or a GPU
 class Resources(Settings):
     """What one trial reserves: CPUs and GPUs of each worker, and how many workers.
 
-    workers: processes that each train the whole model on their share of a batch (DDP ranks).
-    split: stages of a model that does not fit one device, each in a process of its own. Ray counts
-    in ten thousandths: less of a CPU or GPU would be none.
+    Ray counts in ten thousandths: less of a CPU or GPU would be none.
+
+    cpus: CPUs of each worker, and its number of threads. gpus: GPUs of each worker, a share below 1
+    or whole ones. workers: processes that each train the whole model on their share of a batch (DDP
+    ranks). split: stages of a model that does not fit one device, each in a process of its own.
     """
 
     cpus: float = Field(1, ge=LEAST_SHARE)

@@ -38,7 +38,8 @@ SpaceField = Annotated[
 class SearchSettings(Settings):
     """What every search strategy takes; each strategy's own settings are a subclass.
 
-    space: hyperparameter name -> domain, or a constant. forbid: expressions over hyperparameters,
+    strategy: its name, or the module of one of your own, as my_package.my_searcher. space: each
+    hyperparameter's name and its domain, or a constant. forbid: expressions over hyperparameters,
     as "lr > 0.1 and batch_size < 32"; a config for which one holds is not tried.
     """
 

@@ -14,6 +14,7 @@ from numbers import Real
 from typing import Any
 
 from tuner.errors import StorageError
+from tuner.trial.origin import origin_of
 
 STORAGE = "storage"  # the kind of a Failure that is the experiment's and no trial's
 
@@ -21,7 +22,7 @@ MOST_METRICS = 5_000  # in a report
 LONGEST_NAME = 200  # characters of a metric's name
 
 _LARGEST = 10**300  # the journal takes no whole number beyond a float's range
-_MESSAGE_LENGTH = 500  # characters of a message in the journal; the trial's log has all of it
+_MESSAGE_LENGTH = 1000  # characters of a message in the journal; the trial's log has all of it
 
 # How CUDA, cuBLAS, cuDNN, oneDNN and the CPU allocator say that memory ran out. A handle that
 # cannot be made (NOT_INITIALIZED) mostly means that the card is full. oneDNN's "primitive" was seen
@@ -65,6 +66,8 @@ class WorkerSpentError(RuntimeError):
 def failure_of(error: BaseException) -> Failure:
     """The failure that an exception raised by a trainable means, of whichever class it is.
 
+    The message ends with the last line of the user's own code, where the error arose in such.
+
     >>> failure_of(RuntimeError("CUDA error: out of memory"))
     Failure(kind='oom', message='RuntimeError: CUDA error: out of memory', poisoned=False)
     >>> failure_of(RuntimeError("CUDA error: device-side assert triggered")).poisoned
@@ -72,9 +75,14 @@ def failure_of(error: BaseException) -> Failure:
     """
     if isinstance(error, StorageError):
         return Failure(STORAGE, str(error))
-    message = message_of(error)[:_MESSAGE_LENGTH]
+    message, origin = _cut(message_of(error)), origin_of(error)
+    message = f"{message}, at {origin}" if origin else message
     kind = "oom" if is_out_of_memory(error) else "exception"
     return Failure(kind, message, is_poisoned(error))
+
+
+def _cut(message: str) -> str:
+    return message if len(message) <= _MESSAGE_LENGTH else f"{message[: _MESSAGE_LENGTH - 3]}..."
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -134,7 +142,7 @@ def check_report(report: object, metric: str) -> tuple[dict[str, float], list[st
     numbers = {str(name): _number(value) for name, value in report.items()}
     if metric not in numbers:
         names = ", ".join(sorted(numbers)) or "nothing"
-        message = f"did not report {metric!r}; it reported {names}"[:_MESSAGE_LENGTH]
+        message = _cut(f"did not report {metric!r}; it reported {names}")
         return {}, [], Failure("bad_report", message)
     value = numbers[metric]
     if value is None:

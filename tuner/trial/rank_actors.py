@@ -17,6 +17,7 @@ from tuner.record.history import CheckpointRecord
 from tuner.trial.context import Assignment, TrialContext
 from tuner.trial.failures import message_of
 from tuner.trial.interfaces import use_interface_of
+from tuner.trial.origin import keep_origin
 from tuner.trial.trial_log import TrialLog
 from tuner.trial.worker import Worker
 
@@ -34,9 +35,12 @@ def _survives() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
+        keep_origin(error)
         if isinstance(error, Exception) and _can_be_sent(error):
             raise
-        raise RuntimeError(message_of(error)) from None
+        sent = RuntimeError(message_of(error))
+        keep_origin(sent, of=error)
+        raise sent from None
 
 
 def _can_be_sent(error: Exception) -> bool:

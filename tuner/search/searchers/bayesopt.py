@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class BayesOptSettings(ModelSettings):
-    """A Gaussian process and expected improvement; startup: Sobol points before it is asked."""
+    """A Gaussian process and expected improvement.
+
+    startup: Sobol points before the model is asked.
+    """
 
     strategy: Literal["bayesopt"] = "bayesopt"
     startup: int = Field(8, ge=2)

@@ -1,0 +1,85 @@
+"""The JSON schema of a spec: what is valid by it is what there is."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tuner.classifier.settings import ClassifierSettings
+from tuner.planning.resolve import load_experiment, names
+from tuner.planning.schema import SECTIONS, schedulers, schema_of, spec_schema, strategies
+from tuner.spec.experiment import ExperimentSpec
+
+jsonschema = pytest.importorskip("jsonschema")  # Ray Tune needs it
+GOOD: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}
+
+
+def faults(raw: dict[str, Any]) -> list[str]:
+    return [
+        error.message for error in jsonschema.Draft202012Validator(spec_schema()).iter_errors(raw)
+    ]
+
+
+def test_it_is_a_schema_and_json() -> None:
+    schema = json.loads(json.dumps(spec_schema()))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert set(schema["properties"]) == set(ExperimentSpec.model_fields)
+
+
+@pytest.mark.parametrize("name", names(__import__("pathlib").Path("/")))
+def test_every_experiment_that_ships_is_valid_by_it(name: str) -> None:
+    raw = load_experiment(name).raw
+    assert not faults(raw)
+    assert not faults(ExperimentSpec.model_validate(raw).model_dump(mode="json"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"scheduler": "none"},
+        {"scheduler": None},
+        {"scheduler": {"name": "my.scheduler", "anything": 1}},
+        {"search": {"strategy": "my_package.my_searcher", "space": {"lr": 1}, "first": 0.5}},
+        {"search": {**GOOD["search"], "strategy": "hyperopt", "gamma": 0.2}},
+        {"log": "wandb"},
+        {"training": {"whatever": [1, {"a": None}]}},
+    ],
+)
+def test_what_may_be_written_is_valid(change: dict[str, Any]) -> None:
+    assert not faults({**GOOD, **change})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"epochs": 3},
+        {"num_samples": 0},
+        {"objective": {"mode": "least"}},
+        {"search": {**GOOD["search"], "points": 3, "strategy": "random"}},
+        {"search": {"strategy": "hyperopt"}},
+        {"scheduler": {"name": "asha", "max_t": 0}},
+        {"scheduler": "hyperband"},
+        {"training": {"lr": -1}},
+    ],
+)
+def test_what_cannot_be_is_not(change: dict[str, Any]) -> None:
+    assert faults({**GOOD, **change})
+
+
+def test_every_key_says_what_it_means_or_what_there_is_to_choose_from() -> None:
+    models = [
+        *strategies().values(),
+        *schedulers().values(),
+        *SECTIONS.values(),
+        ClassifierSettings,
+    ]
+    silent = {
+        f"{model.__name__}.{name}"
+        for model in [ExperimentSpec, *models]
+        for name, found in schema_of(model)["properties"].items()
+        if not found["description"] and "enum" not in json.dumps(found)
+    }
+    sections = {"training", "search", "objective", "scheduler", "resources", "timeouts"}
+    assert silent - {f"ExperimentSpec.{name}" for name in sections} == set()

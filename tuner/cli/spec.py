@@ -1,0 +1,28 @@
+"""tuner spec."""
+
+from __future__ import annotations
+
+import click
+
+from tuner.cli import options
+from tuner.cli.printing import json_text
+
+
+@click.command(cls=options.Command, section="Search", place=5)
+@click.argument("key", required=False)
+@options.as_json
+def spec(key: str | None, as_json: bool) -> int:
+    """Show what a spec may hold: every key, domain and setting.
+
+    KEY shows one section, as search.space, or one key, as scheduler.max_t. As Markdown; --json
+    gives the JSON schema of a spec, with which editors check and complete YAML.
+    """
+    if as_json:
+        from tuner.planning.schema import spec_schema
+
+        click.echo(json_text(spec_schema()))
+        return 0
+    from tuner.reporting.reference import part, reference
+
+    click.echo(reference() if key is None else part(key))
+    return 0

@@ -1,0 +1,75 @@
+"""What a spec may hold, as a JSON schema: for editors, and for the reference.
+
+It is made of the settings models. What no schema can say (rules between keys, names that only some
+networks have) is left to `validate`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tuner.classifier.settings import ClassifierSettings
+from tuner.settings_base import Settings, meaning, purpose
+from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.schedulers import NONE, SCHEDULERS
+from tuner.spec.sections import Confirms, Objective, Resources, Timeouts
+from tuner.spec.strategies import SEARCHERS
+
+Schema = dict[str, Any]
+
+SECTIONS: dict[str, type[Settings]] = {
+    "objective": Objective,
+    "resources": Resources,
+    "timeouts": Timeouts,
+    "confirms": Confirms,
+}
+_DOTTED: Schema = {"type": "string", "pattern": r"\."}
+
+
+def spec_schema() -> Schema:
+    """The JSON schema (draft 2020-12) of an ExperimentSpec in YAML or JSON."""
+    models = [*SECTIONS.values(), *strategies().values(), *schedulers().values()]
+    schema = schema_of(ExperimentSpec)
+    schema["$defs"] = {model.__name__: schema_of(model) for model in models}
+    schema["$defs"]["JsonValue"] = {}
+    properties: dict[str, Schema] = schema["properties"]
+    for name in ("objective", "resources", "timeouts"):
+        properties[name] = _reference(SECTIONS[name])
+    properties["confirms"] = {"anyOf": [_reference(Confirms), {"type": "null"}]}
+    own = {"type": "object", "properties": {"strategy": _DOTTED}, "required": ["strategy"]}
+    properties["search"] = {"anyOf": [*map(_reference, strategies().values()), own]}
+    own = {"type": "object", "properties": {"name": _DOTTED}, "required": ["name"]}
+    names = {"enum": [*schedulers(), NONE, None]}
+    properties["scheduler"] = {"anyOf": [*map(_reference, schedulers().values()), names, own]}
+    properties["training"] = {
+        **properties["training"],
+        "additionalProperties": True,
+        "properties": schema_of(ClassifierSettings)["properties"],
+    }
+    properties["log"] = {**properties["log"], "type": ["array", "string"]}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def schema_of(model: type[Settings]) -> Schema:
+    """The schema of one settings model, with the meaning of each key as its description."""
+    schema: Schema = model.model_json_schema()
+    schema.pop("$defs", None)
+    schema["description"] = purpose(model)
+    for name, found in schema["properties"].items():
+        found.pop("title", None)
+        found["description"] = meaning(model, name)
+    return schema
+
+
+def strategies() -> dict[str, type[Settings]]:
+    """The settings of each search strategy that ships, by its name."""
+    return {name: SEARCHERS.settings(name) for name in SEARCHERS.names()}
+
+
+def schedulers() -> dict[str, type[Settings]]:
+    """The settings of each scheduler that ships, by its name."""
+    return {name: SCHEDULERS.settings(name) for name in SCHEDULERS.names()}
+
+
+def _reference(model: type[Settings]) -> Schema:
+    return {"$ref": f"#/$defs/{model.__name__}"}
