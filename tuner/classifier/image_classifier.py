@@ -52,6 +52,7 @@ class ImageClassifier:
     """
 
     metrics = METRICS
+    stays_in_start_dir = True  # it writes nothing, and its data may have relative paths
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ its `lost` says what happens without it, which `tuner doctor` lists for a Ray th
 
 # ruff: noqa: F403 - this is their face: who needs a piece need not know its module
 from tuner.ray_compat.actors import *
+from tuner.ray_compat.classes import *
 from tuner.ray_compat.functions import *
 from tuner.ray_compat.joined import *
 from tuner.ray_compat.names import *

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -47,15 +48,24 @@ def _foreign(trainable: Any) -> str | None:
 def is_learner(trainable: Any) -> bool:
     """Whether `trainable` is a Learner class or a function that builds one.
 
-    Otherwise it is a plain Tune function, as is whatever can be called with a config alone.
+    Otherwise it is a class of Ray Tune's, or a plain Tune function, as is whatever can be called
+    with a config alone.
     """
     if inspect.isclass(trainable):
-        return True
+        return not is_rays_class(trainable)
     return not _accepts(trainable, {}) and _builds(trainable, world_size=1)
 
 
+def is_rays_class(trainable: Any) -> bool:
+    """Whether `trainable` is a subclass of `ray.tune.Trainable`."""
+    tune: Any = sys.modules.get("ray.tune")  # which the module of such a class has imported
+    return inspect.isclass(trainable) and tune is not None and issubclass(trainable, tune.Trainable)
+
+
 def trainable_fault(trainable: Any) -> Fault | None:
-    """Why `trainable` is neither a Learner nor a plain `def train(config)`; None if it is."""
+    """Why `trainable` is no Learner, class of Ray's or `def train(config)`; None if it is one."""
+    if is_rays_class(trainable):
+        return None
     if inspect.isclass(trainable):
         missing = [m for m in _METHODS if not callable(getattr(trainable, m, None))]
         lacks = ", ".join(f"{method}()" for method in missing)
