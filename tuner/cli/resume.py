@@ -35,9 +35,10 @@ def resume(
 ) -> int:
     """Go on with the interrupted experiment NAME."""
     from tuner.cluster import connect as cluster
-    from tuner.search.resuming import Extension
+    from tuner.search.resuming import Extension, trainable_of
 
     before = tuner.load_results(name, storage)
+    trainable_of(before.spec.trainable, None, before.folder)  # refused before Ray is started
     admit_results(before, yes=yes)
     spec = before.spec
     with cluster.connect(address, spec=spec):

@@ -11,6 +11,7 @@ from typing import Any
 
 from tuner.errors import Fault
 from tuner.settings_base import FaultsError
+from tuner.spec.by_value import ByValue, given_again, is_by_value
 from tuner.spec.code import NOT_STANDARD, is_standard
 
 _METHODS = ("step", "state_dict", "load_state_dict")
@@ -23,7 +24,13 @@ def load_trainable(path: str) -> Any:
 
     Raises whatever the import raises, AttributeError where the module has no such name, and
     FaultsError for what Python brings or C implements; a module of Python's is not even imported.
+    What was given by value is with its name, or nowhere: FaultsError then, too.
     """
+    if isinstance(path, ByValue):
+        return path.value
+    if is_by_value(path):
+        rule = "was given by value, by a script or a notebook: give it again, from Python"
+        raise FaultsError(Fault("", f"{rule}, as {given_again(path)}", path))
     module, _, name = path.partition(":")
     if is_standard(module):
         raise FaultsError(Fault("", NOT_STANDARD, path))
