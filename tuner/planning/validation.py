@@ -183,6 +183,9 @@ def _trainable_faults(spec: ExperimentSpec) -> Iterator[Fault]:
         return
     if is_learner(trainable) and spec.epochs is None:
         yield Fault("training.epochs", "is required for a Learner when there is no scheduler")
+    if is_rays_class(trainable) and spec.epochs is None:
+        rule = "is required for a class of Ray Tune's, whose trials may go on for ever"
+        yield Fault("scheduler.max_t", rule)
     resources = spec.resources
     what = "a class of Ray Tune's" if is_rays_class(trainable) else "a plain function"
     if not is_learner(trainable) and resources.workers > 1:

@@ -11,6 +11,7 @@ from tuner.ray_compat.functions import *
 from tuner.ray_compat.joined import *
 from tuner.ray_compat.names import *
 from tuner.ray_compat.own_ray import *
+from tuner.ray_compat.parameters import *
 from tuner.ray_compat.pieces import *
 from tuner.ray_compat.tune import *
 from tuner.ray_compat.watch import *

@@ -11,6 +11,8 @@ import sys
 from functools import partial
 from typing import Any
 
+from tuner import ray_compat
+
 _MARK = " (by value)"
 _SCRIPT = ("__main__", "__mp_main__")
 
@@ -23,6 +25,7 @@ class ByValue(str):
 
     def __init__(self, value: Any, pickled: bytes | None = None, text: str = "") -> None:
         self._value, self._pickled = value, pickled
+        ray_compat.note_parameters(value)
 
     @property
     def value(self) -> Any:
@@ -34,9 +37,7 @@ class ByValue(str):
         return self._value
 
     def __reduce__(self) -> Any:
-        from ray import cloudpickle
-
-        return ByValue, (None, cloudpickle.dumps(self.value), str(self))
+        return ByValue, (None, _pickled(self.value), str(self))
 
     def __deepcopy__(self, memo: object) -> ByValue:
         return self
@@ -65,10 +66,8 @@ def is_found_by_name(value: Any) -> bool:
 
 def pickling_fault(trainable: ByValue) -> str | None:
     """Why the trainable cannot be sent to the workers; None where it can."""
-    from ray import cloudpickle
-
     try:
-        cloudpickle.dumps(trainable.value)
+        _pickled(trainable.value)
     except Exception as error:  # whatever what it holds raises
         return f"{type(error).__name__}: {error}"
     return None
@@ -81,6 +80,14 @@ def given_again(trainable: str) -> str:
     'trainable=train'
     """
     return f"trainable={bare_name(trainable)}"
+
+
+def _pickled(value: Any) -> bytes:
+    from ray import cloudpickle
+
+    ray_compat.renew_parameters(value)
+    pickled: bytes = cloudpickle.dumps(value)
+    return pickled
 
 
 def _module_of(value: Any) -> str:

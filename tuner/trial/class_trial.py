@@ -45,7 +45,9 @@ class ClassTrial(Trial):
         raw = ray_compat.train_class(self._trained)
         rays = ray_compat.filled_in(self._trained) - {self._context.metric}
         metrics = {name: value for name, value in raw.items() if name not in rays}
-        return self._recorded(metrics, partial(self._save, self._trained), {}, is_last=raw["done"])
+        return self._recorded(
+            metrics, partial(self._save, self._trained), {}, is_last=bool(raw["done"])
+        )
 
     def _save(self, trained: Trainable, epoch: int) -> CheckpointRecord | None:
         if type(trained).save_checkpoint is Trainable.save_checkpoint:

@@ -56,7 +56,8 @@ class FunctionTrial(Trial):
                 return self._failed()
             return report.raw
         save = partial(self._save, report.checkpoint)
-        return self._recorded(report.metrics, save, {}, is_last=report.metrics.get("done") is True)
+        is_last = bool(report.metrics.get("done", False))  # as Tune takes it
+        return self._recorded(report.metrics, save, {}, is_last=is_last)
 
     def _save(self, folder: Path | None, epoch: int) -> CheckpointRecord | None:
         if folder is None:
