@@ -1,9 +1,12 @@
 """A trial works in a folder of its own, which is kept with it."""
 
 import json
+from pathlib import Path
 
 import pytest
+import torch.distributed as dist
 
+from tuner import trial_dir
 from tuner.search.run import resume_experiment
 
 SIDE_BY_SIDE = (1.0, 2.0)
@@ -70,3 +73,35 @@ def test_what_lies_where_the_search_was_started(searched, tmp_path, monkeypatch)
         assert not (results.folder / "trials" / trial.trial_id / "files").exists()
     again = resume_experiment(results.folder)
     assert again.counts == results.counts
+
+
+def test_the_ranks_of_a_trial_share_its_folder_also_where_they_were_given_by_value(searched):
+    class Shares:
+        def __init__(self, config, constants, *, device, rank, world_size):
+            self.rank = rank
+
+        def step(self):
+            Path(f"rank{self.rank}").write_text(str(trial_dir()))
+            dist.barrier()
+            there = {path.name: path.read_text() for path in Path().iterdir()}
+            return {"loss": 1.0, "same": float(len(there) == 2 and len(set(there.values())) == 1)}
+
+        def state_dict(self):
+            return {"epoch": 1}
+
+        def load_state_dict(self, state):
+            pass
+
+    results = searched(
+        trainable=Shares,
+        search={"space": {"lr": "uniform(0, 1)"}},
+        objective={"metric": "loss"},
+        scheduler={"max_t": 1},
+        num_samples=1,
+        resources={"cpus": 0.5, "workers": 2},
+    )
+    (trial,) = results.trials.values()
+    assert trial.error is None
+    assert trial.results[0].metrics["same"] == 1
+    own = results.folder / "trials" / trial.trial_id / "files"
+    assert sorted(path.name for path in own.iterdir()) == ["rank0", "rank1"]
