@@ -177,8 +177,8 @@ def _trainable_faults(spec: ExperimentSpec) -> Iterator[Fault]:
     if fault:
         yield fault
         return
-    if isinstance(spec.trainable, ByValue) and (reason := pickling_fault(spec.trainable)):
-        rule = f"cannot be sent to the workers ({reason}): it holds what is of this process alone"
+    if isinstance(spec.trainable, ByValue) and (refused := pickling_fault(spec.trainable)):
+        rule = f"cannot be sent to the workers ({refused}): it holds what is of this process alone"
         yield Fault("trainable", rule, str(spec.trainable))
         return
     if is_learner(trainable) and spec.epochs is None:

@@ -50,7 +50,7 @@ def _path(text: str) -> str:
     return text
 
 
-def trainable_text(raw: object) -> str:
+def trainable_text(raw: Any) -> str:
     """`module:name` of a class or function, given itself or as text; by value where that must be.
 
     Raises FaultsError for what is neither.
