@@ -14,7 +14,9 @@ from tuner.places import (
     local,
     local_experiment,
     shown,
+    start_dir,
     storage_of,
+    trial_dir,
     url_of,
 )
 from tuner.spec.experiment import build_spec
@@ -101,3 +103,13 @@ def test_an_experiment_at_a_url_lies_in_its_mirror(root):
     assert spec.folder == local(URL) / "a"
     assert spec.place == f"{URL}/a"
     assert spec.replace(storage="x").place == str(Path("x/a").resolve())
+
+
+def test_outside_of_a_trial_its_places_are_the_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert start_dir() == trial_dir() == tmp_path
+    monkeypatch.setenv("TUNER_START_DIR", "/start")
+    monkeypatch.setenv("TUNER_TRIAL_DIR", str(tmp_path / "trial"))
+    assert start_dir() == Path("/start")
+    assert trial_dir() == tmp_path / "trial"
+    assert trial_dir().is_dir()

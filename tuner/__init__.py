@@ -13,6 +13,8 @@ Results              what a search came to: best trial, checkpoints, data frames
 export_model         hand the best model of Results over, as a folder
 load_model           the model of an exported folder, without Ray
 Learner              what to implement to bring your own training
+trial_dir            inside a trial: its own folder, which is kept with it
+start_dir            inside a trial: the directory where its search was started
 
 Errors: every one is a TunerError, whose text is the whole message. SpecError, UsageError
 (NameTakenError), NoUsableTrialError, InterruptedSearchError, and ExperimentError (JournalError with
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     )
     from tuner.export.read import load_model
     from tuner.export.write import export_model
+    from tuner.places import start_dir, trial_dir
     from tuner.results.comparison import compare
     from tuner.results.results import Results, load_results
     from tuner.search.confirm import confirm
@@ -77,6 +80,8 @@ __all__ = [
     "load_results",
     "resume_experiment",
     "run_experiment",
+    "start_dir",
+    "trial_dir",
 ]
 
 _MODULES = {
@@ -91,6 +96,8 @@ _MODULES = {
     "load_results": "tuner.results.results",
     "resume_experiment": "tuner.search.run",
     "run_experiment": "tuner.search.run",
+    "start_dir": "tuner.places",
+    "trial_dir": "tuner.places",
 }  # the others are in tuner.errors
 
 

@@ -1,7 +1,8 @@
 """Where experiments lie: in a folder, or in an object store with a copy on this machine.
 
 A copy is a folder like any other, so that whatever reads or writes experiments knows paths alone.
-Its name is the quoted URL, by which a path shows that it belongs to a copy.
+Its name is the quoted URL, by which a path shows that it belongs to a copy. And where a trial is:
+its own folder, and the directory where its search was started.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from tuner.errors import UsageError
 
 LOCAL = "local"  # the address of a Ray that is started here for one search
 ROOT = "TUNER_MIRROR"  # in the environment: the folder of the copies
+TRIAL_DIR = "TUNER_TRIAL_DIR"  # in the environment of a trial: its own folder
+START_DIR = "TUNER_START_DIR"  # in the environment of a trial: where its search was started
 
 _URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://.", re.IGNORECASE)
 _LONGEST = 255  # characters of a file's name
@@ -34,6 +37,25 @@ def check_here() -> None:
         raise UsageError(
             f"user {os.getuid()} has no home folder: set HOME to a folder that it can write to"
         ) from None
+
+
+def trial_dir() -> Path:
+    """The folder of the trial that this process trains; it is kept with the trial.
+
+    Outside of a trial it is the working directory, so that the same code runs by hand.
+    """
+    folder = Path(os.environ.get(TRIAL_DIR) or Path.cwd())
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def start_dir() -> Path:
+    """The directory where the search was started; outside of a trial the working directory.
+
+    What lies there is found by `start_dir() / "data"` wherever a trial works. On another node of a
+    cluster it is the copy of that directory.
+    """
+    return Path(os.environ.get(START_DIR) or Path.cwd())
 
 
 def default_storage() -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import photos
 import pytest
+from ray import tune
 
 from tuner.classifier import catalog
 from tuner.errors import SpecError
@@ -230,3 +231,16 @@ def test_wandb_without_a_key_is_refused_unless_it_is_offline(
 def test_an_unknown_log_is_refused_with_the_choices() -> None:
     with pytest.raises(SpecError, match=r"log: unknown log 'wand' .*available: mlflow, wandb"):
         validate({**DIGITS, "log": "wand"}, machine=MACHINE)
+
+
+class Steps(tune.Trainable):
+    """A class of Ray Tune's."""
+
+
+def test_a_class_of_rays_needs_a_length_and_takes_no_constants() -> None:
+    steps: dict[str, Any] = {"trainable": Steps, "training": {"width": 4}}
+    found = faults(**steps, resources={"workers": 2}, scheduler="none")
+    assert "scheduler.max_t: is required for a class of Ray Tune's" in found
+    assert "training: is for Learners; a class of Ray Tune's gets constants as values" in found
+    assert "resources.workers: must be 1 for a class of Ray Tune's" in found
+    assert "max_t" not in faults(**steps, scheduler={"name": "none", "max_t": 3})

@@ -132,6 +132,15 @@ def test_end_thread(trial):
     assert ray_compat.end_thread(60)
 
 
+def test_name_trial_dir(trial, tmp_path):
+    def telling(config):
+        tune.report({"dir": tune.get_context().get_trial_dir()})
+
+    run(trial, telling)
+    ray_compat.name_trial_dir(tmp_path / "own")
+    assert ray_compat.next_report(trial).metrics == {"dir": str(tmp_path / "own")}
+
+
 def test_continue_from(trial, tmp_path):
     def resumed(config):
         tune.report({"found": tune.get_checkpoint().path})

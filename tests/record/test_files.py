@@ -142,6 +142,23 @@ def test_nothing_is_written_where_anything_else_lies(folder, tmp_path, make, nam
     assert snapshot(tmp_path) == before
 
 
+def test_a_trials_own_files_may_link_to_each_other_and_nowhere_else(tmp_path):
+    own = tmp_path / "trials" / "00000" / "files"
+    (own / "run-1").mkdir(parents=True)
+    (own / "latest-run").symlink_to("run-1")
+    check_folder(tmp_path)
+    with pytest.raises(UsageError, match="latest-run is a symbolic link"):
+        check_folder(tmp_path, to_follow=True)
+    for target in ("../checkpoints", "..", ".", str(tmp_path)):
+        (own / "out").symlink_to(target)
+        with pytest.raises(UsageError, match="files/out is a symbolic link"):
+            check_folder(tmp_path)
+        (own / "out").unlink()
+    (own / "latest-run").rename(own.parent / "latest-run")
+    with pytest.raises(UsageError, match="latest-run is a symbolic link"):
+        check_folder(tmp_path)
+
+
 def test_the_folder_itself_may_be_a_link(folder, tmp_path):
     (tmp_path / "shortcut").symlink_to(folder)
     check_folder(tmp_path / "shortcut")

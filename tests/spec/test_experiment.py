@@ -123,7 +123,7 @@ def test_all_faults_come_at_once_with_key_rule_value_and_choices() -> None:
         ({"name": ".."}, "got '..'"),
         ({"name": ""}, "got ''"),
         ({"trainable": "nowhere"}, "trainable: must be a dotted path"),
-        ({"trainable": lambda config: None}, "trainable: cannot be pickled for the workers"),
+        ({"trainable": 5}, "trainable: must be a class, a function, or the dotted"),
         ({"storage": ""}, "storage: must be a path"),
         ({"storage": "a\0b"}, "storage: must be a path"),
         ({"storage": "\ud800"}, "storage: must be a path"),

@@ -24,6 +24,22 @@ def test_there_may_be_none(none: object) -> None:
     assert build_spec({**MINIMAL, "scheduler": none}).scheduler is None
 
 
+def test_without_one_a_trial_may_have_a_length() -> None:
+    for written in ({"name": "none", "max_t": 4}, {"name": "asha", "max_t": 4, "grace_period": 4}):
+        spec = build_spec({**MINIMAL, "scheduler": written})
+        assert spec.epochs == 4
+        assert spec.scheduler is not None
+        assert spec.scheduler.rungs() == ()
+
+
+def test_what_none_does_not_use_is_refused() -> None:
+    rule = "scheduler.grace_period: is not used by scheduler none, which takes max_t alone, got 3"
+    with pytest.raises(SpecError, match=rule):
+        build_spec({**MINIMAL, "scheduler": {"name": "none", "max_t": 4, "grace_period": 3}})
+    with pytest.raises(SpecError, match=r"scheduler\.max_t: .*, got 0"):
+        build_spec({**MINIMAL, "scheduler": {"name": "none", "max_t": 0}})
+
+
 def test_one_that_is_not_known_is_refused_with_the_choices() -> None:
     known = ", ".join(sorted([*SCHEDULERS.names(), "none"]))
     with pytest.raises(SpecError, match=f"scheduler: unknown scheduler 'pbt'; available: {known}"):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tuner.errors import SpecError
+from tuner.spec.by_value import ByValue
 from tuner.spec.experiment import build_spec
 from tuner.spec.text import override, read_mapping, read_value, with_strategy
 
@@ -80,3 +81,15 @@ def test_switching_the_strategy_keeps_the_space_and_drops_the_rest() -> None:
 def test_text_that_is_no_mapping_is_refused(text: str, fault: str) -> None:
     with pytest.raises(SpecError, match=f"x.yaml has 1 fault:\n  {fault}"):
         read_mapping(text, "x.yaml")
+
+
+@pytest.mark.parametrize("written", ["none", None, {"name": "none"}])
+def test_a_length_does_not_bring_back_the_scheduler_that_was_left_out(written: object) -> None:
+    raw = {"scheduler": written}
+    assert override(raw, ["scheduler.max_t=5"]) == {"scheduler": {"name": "none", "max_t": 5}}
+    assert raw == {"scheduler": written}
+
+
+def test_a_trainable_that_was_given_by_value_stays_so() -> None:
+    given = ByValue(lambda config: 1)
+    assert override({"trainable": given}, ["seed=1"])["trainable"] is given

@@ -116,7 +116,7 @@ def test_what_a_worker_keeps_between_trials_is_measured(tmp_path):
         used.begin(Assignment("00000", {"keep": keep}))
         weights = hoarder.latest
         used.end()
-        grown.append(used._leftovers.grown_mib)
+        grown.append(used._process._leftovers.grown_mib)
         assert (weights() is not None) == keep
     hoarder.hoard.clear()
     gc.collect()

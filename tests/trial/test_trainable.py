@@ -3,19 +3,17 @@
 import asyncio
 import json
 import pickle
-import re
 import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-import ray
 from test_worker import Counter, context
 
 from tuner.trial import trainable, trial_log
 from tuner.trial.failures import STORAGE, Failure, WorkerSpentError
 from tuner.trial.recycling import Leftovers, WorkerReplacedError, is_recycled
-from tuner.trial.trainable import REPORT, FunctionTrial, LearnerTrial
+from tuner.trial.trainable import REPORT, LearnerTrial
 from tuner.trial.worker_death import death_of
 
 CONTEXT = None  # of the trial that is made next
@@ -241,23 +239,3 @@ def test_what_the_context_adds_to_the_path_is_found(make, tmp_path, monkeypatch)
     (tmp_path / "modules" / "brought.py").write_text("from test_trainable import Moody\n")
     trial = make(trainable="brought:Moody", sys_path=(str(tmp_path / "modules"),))
     assert trial.train()["steps"] == 1
-
-
-class FunctionHere(FunctionTrial):
-    def setup(self, config):
-        super().setup(config, CONTEXT)
-
-
-def test_where_ray_lacks_what_a_function_needs_its_trial_fails_and_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(ray, "__version__", "2.60.99")
-    monkeypatch.delattr("ray.train._internal.session.get_session")
-    monkeypatch.setitem(globals(), "CONTEXT", context(tmp_path, trainable="json:dumps", cpus=1))
-    trial = FunctionHere(assignment())
-    with pytest.raises(WorkerSpentError) as spent:
-        trial.train()
-    message = (
-        r"UnknownRayError: this Ray \(2\.60\.99\) is not as begin_function needs it \(.*\): no"
-    )
-    assert re.match(message, spent.value.failure.message)
-    trial.stop()
-    assert "no plain function can be searched" in log(tmp_path)

@@ -56,6 +56,7 @@ class ImageClassifier:
     """
 
     metrics: tuple[str, ...] = METRICS
+    stays_in_start_dir = True  # it writes nothing, and its data may have relative paths
 
     def __init__(
         self,

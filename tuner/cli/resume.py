@@ -37,9 +37,10 @@ def resume(
     from tuner.cluster import connect as cluster
     from tuner.record.storage import find_experiment
     from tuner.results.described import Described
-    from tuner.search.resuming import Extension
+    from tuner.search.resuming import Extension, trainable_of
 
     before = Described(find_experiment(name, storage))
+    trainable_of(before.spec.trainable, None, before.folder)  # refused before Ray is started
     admit_experiment(before, yes=yes)
     spec = before.spec
     with cluster.connect(address, spec=spec):

@@ -16,7 +16,8 @@ from tuner.export.read import Export
 from tuner.record.checkpoints import Checkpoint
 from tuner.record.folder import ExperimentFolder
 from tuner.results.results import Results
-from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.by_value import ByValue, is_by_value
+from tuner.spec.experiment import ExperimentSpec, trainable_text
 from tuner.trial.checkpoint_store import load_state
 from tuner.trial.context import with_trial_seed
 from tuner.trial.learner import Learner
@@ -24,15 +25,20 @@ from tuner.trial.loading import is_learner, load_trainable
 
 
 def evaluate(
-    results: Results, trial_id: str | None = None, *, data_dir: str | None = None
+    results: Results,
+    trial_id: str | None = None,
+    *,
+    data_dir: str | None = None,
+    trainable: Any = None,
 ) -> dict[str, Any]:
     """The test metrics of a trial's best checkpoint (None: of the best trial's).
 
     Returns {trial_id, epoch, checkpoint_sha256, test_accuracy, test_loss, ...}, which is recorded
     in the trial's folder, where a second call reads it. Imports the trainable that the experiment
-    names. data_dir: where its data lies (None: where it lay for the search). Raises UsageError
-    where the trainable cannot be imported or built, or has no method `test`, CheckpointError where
-    it does not take the checkpoint, and what `Results.best_checkpoint` raises.
+    names. trainable: that one itself, where it was given by value. data_dir: where its data lies
+    (None: where it lay for the search). Raises UsageError where the trainable cannot be imported or
+    built, or has no method `test`, CheckpointError where it does not take the checkpoint, and what
+    `Results.best_checkpoint` raises.
     """
     trial = results.get_best_trial() if trial_id is None else results.trial(trial_id)
     checkpoint = results.best_checkpoint(trial)
@@ -41,7 +47,7 @@ def evaluate(
         return known
     spec = results.spec
     constants = with_trial_seed(spec.constants, trial.seed)
-    learner = _learner(spec.trainable, trial.config, constants, data_dir)
+    learner = _learner(_named(spec.trainable, trainable), trial.config, constants, data_dir)
     state = load_state(checkpoint.path, None)  # `best_checkpoint` has compared its digest
     with _translated(CheckpointError, f"{checkpoint.path} does not fit {spec.trainable}"):
         learner.load_state_dict(state)
@@ -50,7 +56,9 @@ def evaluate(
     return measured
 
 
-def evaluate_export(export: Export, *, data_dir: str | None = None) -> dict[str, Any]:
+def evaluate_export(
+    export: Export, *, data_dir: str | None = None, trainable: Any = None
+) -> dict[str, Any]:
     """The test metrics of an exported model; the keys are those of `evaluate`.
 
     Measured anew each time; nothing is written. Imports the trainable that the export names.
@@ -60,7 +68,8 @@ def evaluate_export(export: Export, *, data_dir: str | None = None) -> dict[str,
     from tuner.trial.state import with_weights
 
     config = export.config
-    learner = _learner(config.trainable, config.config, config.training, data_dir)
+    path = _named(config.trainable, trainable)
+    learner = _learner(path, config.config, config.training, data_dir)
     weights = export.weights()
     state = learner.state_dict()
     _refuse_other_classes(state, export)
@@ -85,9 +94,10 @@ def _refuse_other_classes(state: Mapping[str, Any], export: Export) -> None:
 def can_evaluate(spec: ExperimentSpec) -> bool:
     """Whether the trainable that a resolved spec names can measure a test split.
 
-    Raises UsageError where it cannot be imported.
+    One that was given by value is not at hand. Raises UsageError where it cannot be imported.
     """
-    return _has_test(_import(spec.trainable))
+    given = is_by_value(spec.trainable) and not isinstance(spec.trainable, ByValue)
+    return not given and _has_test(_import(spec.trainable))
 
 
 def recorded_test(folder: Path, trial_id: str, checkpoint: Checkpoint) -> dict[str, Any] | None:
@@ -116,6 +126,11 @@ def _record(trial_id: str) -> str:
 
 def _has_test(trainable: Any) -> bool:
     return is_learner(trainable) and callable(getattr(trainable, "test", None))
+
+
+def _named(recorded: str, given: Any) -> str:
+    """The trainable that is recorded, with itself where it is given."""
+    return recorded if given is None else trainable_text(given)
 
 
 def _import(path: str) -> Any:

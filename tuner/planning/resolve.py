@@ -206,7 +206,7 @@ def _from_module(module: ModuleType, name: str, function: str = _FUNCTION) -> Ex
     if isinstance(spec, ExperimentSpec):
         if "name" in spec.model_fields_set:
             name = spec.name
-        return Experiment(spec.model_dump(mode="json", exclude_unset=True), name, source)
+        return Experiment(spec.plain(exclude_unset=True), name, source)
     if isinstance(spec, Mapping):
         return Experiment(dict(spec), str(spec.get("name", name)), source)
     kind = type(spec).__name__

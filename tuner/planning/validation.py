@@ -33,12 +33,14 @@ from tuner.planning.own_images import doubts
 from tuner.planning.reported import OPTIONAL, of_the_objective, reporting
 from tuner.settings_base import FaultsError, parse
 from tuner.space.domains import Domain
+from tuner.spec.by_value import ByValue, pickling_fault
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.registry import IMPORTING
 from tuner.spec.sections import Objective, Resources
 from tuner.trial.loading import (
     declared_metrics,
     is_learner,
+    is_rays_class,
     load_trainable,
     takes_split,
     trainable_fault,
@@ -229,11 +231,19 @@ def _trainable_faults(spec: ExperimentSpec) -> Iterator[Fault]:
     if fault:
         yield fault
         return
+    if isinstance(spec.trainable, ByValue) and (refused := pickling_fault(spec.trainable)):
+        rule = f"cannot be sent to the workers ({refused}): it holds what is of this process alone"
+        yield Fault("trainable", rule, str(spec.trainable))
+        return
     if is_learner(trainable) and spec.epochs is None:
         yield Fault("training.epochs", "is required for a Learner when there is no scheduler")
+    if is_rays_class(trainable) and spec.epochs is None:
+        rule = "is required for a class of Ray Tune's, whose trials may go on for ever"
+        yield Fault("scheduler.max_t", rule)
     resources = spec.resources
+    what = "a class of Ray Tune's" if is_rays_class(trainable) else "a plain function"
     if not is_learner(trainable) and resources.workers > 1:
-        rule = "must be 1 for a plain function: only a Learner knows of ranks"
+        rule = f"must be 1 for {what}: only a Learner knows of ranks"
         yield Fault("resources.workers", rule, resources.workers)
     if resources.split > 1 and not takes_split(trainable):
         rule = "must be 1 for a trainable that takes no argument `split`"
@@ -241,7 +251,7 @@ def _trainable_faults(spec: ExperimentSpec) -> Iterator[Fault]:
     if not is_learner(trainable) and spec.training:
         yield Fault(
             "training",
-            "is for Learners; a plain function gets constants as values of search.space",
+            f"is for Learners; {what} gets constants as values of search.space",
             sorted(spec.training),
         )
     metrics = declared_metrics(trainable)

@@ -6,10 +6,12 @@ its `lost` says what happens without it, which `tuner doctor` lists for a Ray th
 
 # ruff: noqa: F403 - this is their face: who needs a piece need not know its module
 from tuner.ray_compat.actors import *
+from tuner.ray_compat.classes import *
 from tuner.ray_compat.functions import *
 from tuner.ray_compat.joined import *
 from tuner.ray_compat.names import *
 from tuner.ray_compat.own_ray import *
+from tuner.ray_compat.parameters import *
 from tuner.ray_compat.pieces import *
 from tuner.ray_compat.tune import *
 from tuner.ray_compat.watch import *

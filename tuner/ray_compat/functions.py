@@ -98,6 +98,16 @@ def end_function(trial: Any) -> None:
         FunctionTrainable.cleanup(trial)
 
 
+@piece(lost="get_trial_dir() is a folder of Ray's, which goes with the search")
+def name_trial_dir(folder: Path) -> None:
+    """Let `tune.get_context().get_trial_dir()` return `folder`."""
+    from ray.train._internal.session import get_session
+
+    session: Any = get_session()
+    _ = session.trial_info.logdir
+    session.trial_info.logdir = str(folder)
+
+
 @piece(lost="a function cannot be resumed: it would start anew", required=True)
 def continue_from(checkpoint: Path) -> None:
     """Let `tune.get_checkpoint()` return the files of the folder `checkpoint`."""

@@ -51,11 +51,12 @@ def read_plain(path: Path) -> bytes:
     return data
 
 
-def check_folder(folder: Path) -> None:
+def check_folder(folder: Path, *, to_follow: bool = False) -> None:
     """Raise UsageError if anything within `folder` is neither a plain file nor a folder.
 
-    `folder` itself may be reached through links. Call it before writing into a folder that may be
-    someone else's, and before handing it to who follows links.
+    `folder` itself may be reached through links. A trial's own files may hold links to each other,
+    as training code leaves them, unless the folder is for someone `to_follow` them. Call it before
+    writing into a folder that may be someone else's.
     """
     todo = [folder]
     while todo:
@@ -64,7 +65,10 @@ def check_folder(folder: Path) -> None:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
                         todo.append(Path(entry.path))
-                    elif not entry.is_file(follow_symlinks=False):
+                    elif not (
+                        entry.is_file(follow_symlinks=False)
+                        or (not to_follow and _stays_with_trial(Path(entry.path), folder))
+                    ):
                         what = "a symbolic link" if entry.is_symlink() else "no plain file"
                         raise UsageError(
                             f"{entry.path} is {what}: an experiment's folder may hold only plain "
@@ -74,6 +78,15 @@ def check_folder(folder: Path) -> None:
             continue  # a running driver has removed it meanwhile
         except OSError as error:
             raise UsageError(f"cannot look through {error.filename}: {error.strerror}") from error
+
+
+def _stays_with_trial(path: Path, folder: Path) -> bool:
+    """Whether `path` is a link of a trial's own files, trials/ID/files, to one of them."""
+    parts = path.relative_to(folder).parts
+    if parts[0] != "trials" or parts[2:3] != ("files",) or not path.is_symlink():
+        return False
+    own = os.path.realpath(folder.joinpath(*parts[:3]))
+    return os.path.realpath(path).startswith(own + os.sep)
 
 
 def read_json(path: Path, *, most: int = MOST) -> Any:

@@ -13,6 +13,7 @@ from tuner.places import shown
 from tuner.record.events import COMPLETED, INTERRUPTED
 from tuner.record.storage import storage_folder
 from tuner.results.results import Results
+from tuner.spec.by_value import given_again, is_by_value
 from tuner.trial.memory import SUSPECT, first_growth
 from tuner.wording import (
     aligned,
@@ -167,6 +168,14 @@ def _leaks(results: Results) -> list[str]:
     ]
 
 
+def _how_to_resume(results: Results) -> str:
+    trainable = str(results.document["spec"].get("trainable", ""))
+    if is_by_value(trainable):
+        folder = printable(repr(str(results.folder)))
+        return f"tuner.resume_experiment({folder}, {printable(given_again(trainable))})"
+    return f"{program()} resume {folder_name(results.folder)}"
+
+
 def _next_steps(results: Results) -> list[str]:
     name = folder_name(results.folder)
     lines = [
@@ -175,5 +184,5 @@ def _next_steps(results: Results) -> list[str]:
         f"TensorBoard  {program()} tensorboard {name}",
     ]
     if results.status == INTERRUPTED:
-        lines.append(f"Go on        {program()} resume {name}")
+        lines.append(f"Go on        {_how_to_resume(results)}")
     return lines

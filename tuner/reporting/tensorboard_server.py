@@ -31,7 +31,7 @@ def serve(folder: Path, *, port: int = 6006) -> int:
     It follows links, and its projector opens whatever file a file of the folder names. So there is
     no projector, and UsageError is raised where the folder holds more than plain files and folders.
     """
-    check_folder(folder)
+    check_folder(folder, to_follow=True)
     plugins = [p for p in default.get_plugins() if p not in (HParamsPlugin, ProjectorPlugin)]
     tensorboard = program.TensorBoard(plugins=[*plugins, _HParamsLoader(logdir(folder))])
     tensorboard.configure(

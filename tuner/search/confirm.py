@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tuner.cluster import connect as cluster
 from tuner.errors import TunerError, UsageError
 from tuner.places import LOCAL
@@ -11,6 +13,7 @@ from tuner.record.storage import free_name
 from tuner.results.confirmation import Confirmation, leaders, link, linked, without_seed
 from tuner.results.results import Results
 from tuner.results.selection import score_of
+from tuner.search.resuming import trainable_of
 from tuner.search.run import resume_experiment, run_experiment
 from tuner.spec.experiment import ExperimentSpec
 
@@ -18,22 +21,28 @@ _ENDING = "confirm"  # of the experiment's name
 _LONGEST = 90  # characters of the search's name that go into it
 
 
-def confirm(results: Results, *, top: int, seeds: int, address: str = LOCAL) -> Confirmation:
+def confirm(
+    results: Results, *, top: int, seeds: int, address: str = LOCAL, trainable: Any = None
+) -> Confirmation:
     """Retrain the `top` leaders of the search with `seeds` fresh seeds each; what it has shown.
 
     The search's folder names the experiment. If the same leaders were retrained with the same seeds
-    before, that one is read, or resumed. Uses the Ray at `address`. Raises UsageError for a search
-    that still runs or is itself a confirmation, NoUsableTrialError if it has no leader, or if no
-    leader could be retrained, and what `run_experiment` does.
+    before, that one is read, or resumed. Uses the Ray at `address`. trainable: as for
+    `resume_experiment`. Raises UsageError for a search that still runs or is itself a confirmation,
+    SpecError for a trainable that only Python can give and has not, NoUsableTrialError if it has no
+    leader, or if no leader could be retrained, and what `run_experiment` does.
     """
     machine = Machine.here() if address == LOCAL else None
-    spec = validate(confirming_spec(results, top=top, seeds=seeds), machine=machine)
+    spec = confirming_spec(results, top=top, seeds=seeds)
+    if trainable is not None:
+        spec = spec.replace(trainable=trainable_of(spec.trainable, trainable, results.folder))
+    spec = validate(spec, machine=machine)
     before = _same(results, spec)
     if before is not None and before.status == COMPLETED:
         return Confirmation(before)
     with cluster.connect(address, spec=spec):
         if before is not None:
-            return Confirmation(resume_experiment(before.folder))
+            return Confirmation(resume_experiment(before.folder, trainable=trainable))
         link(results, spec.name)
         return Confirmation(run_experiment(spec))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, JournalError, UsageError
@@ -20,6 +21,8 @@ from tuner.record.events import (
 )
 from tuner.record.folder import ExperimentFolder
 from tuner.record.history import History, TrialRecord
+from tuner.spec.by_value import bare_name, given_again, is_by_value
+from tuner.spec.experiment import trainable_text
 from tuner.trial.context import Assignment
 
 if TYPE_CHECKING:
@@ -53,6 +56,27 @@ class Extension:
         if self.time_budget_s:
             changed["time_budget_s"] = self.time_budget_s
         return changed
+
+
+def trainable_of(recorded: str, given: object, folder: Path) -> str:
+    """The trainable that a resume of the experiment in `folder` trains: the recorded one.
+
+    given: None, or what Python gives, which has to be it. Raises UsageError where it is not, and
+    where the recorded one was given by value and is not given again.
+    """
+    if given is None:
+        if is_by_value(recorded):
+            call = f"tuner.resume_experiment({str(folder)!r}, {given_again(recorded)})"
+            raise UsageError(
+                f"{folder.name} trains {recorded}, of a script or a notebook, and only Python can "
+                f"give it again: {call}"
+            )
+        return recorded
+    named = trainable_text(given)
+    same = is_by_value(recorded) and bare_name(named) == bare_name(recorded)
+    if named != recorded and not same:
+        raise UsageError(f"{folder.name} trains {recorded}, and was given {named} to go on with")
+    return named
 
 
 def restored(

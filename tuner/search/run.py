@@ -40,10 +40,18 @@ from tuner.reporting.time_left import TimeLeft
 from tuner.reporting.trackers import Tracker
 from tuner.results.results import Results
 from tuner.search.provenance import describe
-from tuner.search.resuming import Extension, assignment_of, restored, unfinished
+from tuner.search.resuming import (
+    Extension,
+    assignment_of,
+    restored,
+    trainable_of,
+    unfinished,
+)
 from tuner.search.retention import Retention
 from tuner.search.stopping import StopRequest
 from tuner.search.warm_start import load_warm_start, warm_start_of
+from tuner.spec.by_value import given_again, is_by_value
+from tuner.spec.code import IMAGE_CLASSIFIER
 from tuner.spec.experiment import ExperimentSpec
 from tuner.trial.context import Assignment
 from tuner.wording import program
@@ -82,24 +90,33 @@ def run_experiment(spec: ExperimentSpec) -> Results:
         return run.search()
 
 
-def resume_experiment(folder: Path, *, more: Extension | None = None) -> Results:
+def resume_experiment(
+    folder: Path | str, *, more: Extension | None = None, trainable: Any = None
+) -> Results:
     """Go on with the experiment in `folder` as if it had not been interrupted.
 
     Finished trials stay as they are; the others continue from their newest whole checkpoint, and
-    the trials that had not started yet follow. `more` extends it. Raises as `run_experiment` does,
-    and SpecError for an experiment.json that cannot run here.
+    the trials that had not started yet follow. `more` extends it. trainable: what the experiment
+    trains, where only Python can tell: a function or class of a script or a notebook. Raises as
+    `run_experiment` does, UsageError for another trainable than the experiment's, and SpecError for
+    an experiment.json that cannot run here.
     """
-    more = more or Extension()
+    more, folder = more or Extension(), Path(folder)
     files = ExperimentFolder(folder)
     document = files.document()
-    moved = {"name": files.name, "storage": files.storage}
+    recorded = str(document["spec"].get("trainable", IMAGE_CLASSIFIER))
+    moved = {
+        "name": files.name,
+        "storage": files.storage,
+        "trainable": trainable_of(recorded, trainable, folder),
+    }
     raw = more.applied_to({**document["spec"], **moved})
     spec = validate(raw, source=str(folder / EXPERIMENT), machine=_machine())
     _pin_data(spec)
     if cluster.is_connected():
         cluster.admit(spec)
     with _opened(spec, files, resumed=True, retry_failed=more.retry_failed) as run:
-        if more.changes_the_spec:
+        if more.changes_the_spec or (trainable is not None and spec.trainable != recorded):
             files.write(EXPERIMENT, {**document, "spec": spec.model_dump(mode="json")})
         return run.search()
 
@@ -184,6 +201,9 @@ class SearchRun:
         return type(error)(f"{error}; then {self._how_to_resume()}")
 
     def _how_to_resume(self) -> str:
+        if is_by_value(self.spec.trainable):
+            arguments = f"{str(self.spec.folder)!r}, {given_again(self.spec.trainable)}"
+            return f"go on with: tuner.resume_experiment({arguments})"
         return f"go on with: {program()} resume {folder_name(self.spec.folder)}"
 
     @property

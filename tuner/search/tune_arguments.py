@@ -19,16 +19,17 @@ from tuner.cluster import connect as cluster
 from tuner.planning.validation import ValidatedSpec
 from tuner.record.folder import ExperimentFolder
 from tuner.spec.sections import Resources
+from tuner.trial.class_trial import ClassTrial
 from tuner.trial.context import TrialContext
-from tuner.trial.loading import is_learner, load_trainable
-from tuner.trial.trainable import FunctionTrial, LearnerTrial
+from tuner.trial.function_trial import FunctionTrial
+from tuner.trial.loading import is_learner, is_rays_class, load_trainable
+from tuner.trial.trainable import LearnerTrial, Trial
 
 _RAY_FILES = ".tune-"  # the prefix of the folder that Ray Tune insists on
 
 
 def tune_trainable(spec: ValidatedSpec) -> Any:
     """The trainable for `tune.run`, which reserves what a trial may use."""
-    learner = spec.ships or is_learner(load_trainable(spec.trainable))
     context = TrialContext(
         place=spec.place,
         trainable=spec.trainable,
@@ -41,10 +42,10 @@ def tune_trainable(spec: ValidatedSpec) -> Any:
         split=spec.resources.split,
         report_timeout_s=spec.timeouts.report_s,
         ranks_timeout_s=spec.timeouts.ranks_s,
-        sys_path=tuple(sys.path),
+        sys_path=tuple(map(os.path.abspath, sys.path)),  # a trial works elsewhere
         directory=os.getcwd(),
     )
-    trial = tune.with_parameters(LearnerTrial if learner else FunctionTrial, context=context)
+    trial = tune.with_parameters(_trial_of(spec), context=context)
     return tune.with_resources(trial, placement(spec.resources))
 
 
@@ -58,6 +59,12 @@ def _constants(spec: ValidatedSpec) -> dict[str, Any]:
     if constants != spec.constants and not cluster.is_joined():
         constants["data_dir"] = str(data_folder(constants.get("data_dir")).absolute())
     return constants
+
+
+def _trial_of(spec: ValidatedSpec) -> type[Trial]:
+    if spec.ships or is_learner(trainable := load_trainable(spec.trainable)):
+        return LearnerTrial
+    return ClassTrial if is_rays_class(trainable) else FunctionTrial
 
 
 def placement(resources: Resources) -> tune.PlacementGroupFactory:

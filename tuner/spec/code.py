@@ -19,6 +19,8 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
+from tuner.spec.by_value import is_by_value
+
 IMAGE_CLASSIFIER = "tuner.classifier.image_classifier:ImageClassifier"
 CLASSIFIER_BEFORE = "tuner.training.classifier:ImageClassifier"  # in experiments of version 0.1
 _SHIPPED = "tuner.shipped."
@@ -68,7 +70,7 @@ def code_named(spec: Mapping[str, Any]) -> list[NamedCode]:
 
 def _named(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     trainable, search, scheduler = map(spec.get, ("trainable", "search", "scheduler"))
-    if isinstance(trainable, str):
+    if isinstance(trainable, str) and not is_by_value(trainable):  # else nothing is imported
         module, _, attribute = trainable.rpartition(".")
         yield "trainable", trainable if ":" in trainable else f"{module}:{attribute}"
     strategy = search.get("strategy") if isinstance(search, Mapping) else None

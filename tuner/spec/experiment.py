@@ -13,11 +13,20 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 import yaml
-from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    JsonValue,
+    PlainSerializer,
+    WrapValidator,
+    model_validator,
+)
 
 from tuner.errors import Fault, SpecError
 from tuner.places import default_storage, local, url_of
 from tuner.settings_base import MAX_COUNT, FaultsError, Settings, parse
+from tuner.spec.by_value import ByValue, is_by_value, is_found_by_name
 from tuner.spec.code import CLASSIFIER_BEFORE, IMAGE_CLASSIFIER
 from tuner.spec.schedulers import Scheduler, default_scheduler
 from tuner.spec.sections import LOGS, Confirms, Objective, Resources, Timeouts, read_logs
@@ -41,38 +50,49 @@ def _path(text: str) -> str:
     return text
 
 
-def _dotted(raw: object) -> object:
-    """`module:name` of a class or function that is given itself."""
+def trainable_text(raw: Any) -> str:
+    """`module:name` of a class or function, given itself or as text; by value where that must be.
+
+    Raises FaultsError for what is neither.
+    """
+    if isinstance(raw, ByValue):
+        return raw
     if raw == CLASSIFIER_BEFORE:
         return IMAGE_CLASSIFIER
+    if isinstance(raw, str) and is_by_value(raw):
+        return _path(raw)
     if isinstance(raw, str):
         module, _, name = raw.partition(":") if ":" in raw else raw.rpartition(".")
         parts = [*module.split("."), *name.split(".")]
         if not module or not all(part.isidentifier() for part in parts):
             raise FaultsError(Fault("", "must be a dotted path, as in 'package.module:Name'", raw))
         return f"{module}:{name}"
-    module, name = getattr(raw, "__module__", ""), getattr(raw, "__qualname__", "")
-    if not module or not name or "<" in name:
-        rule = "cannot be pickled for the workers: define it by name at a module's top level"
-        raise FaultsError(Fault("", rule, repr(raw)))
-    return f"{module}:{name}"
+    if not callable(raw):
+        raise FaultsError(Fault("", "must be a class, a function, or the dotted path of one", raw))
+    return f"{raw.__module__}:{raw.__qualname__}" if is_found_by_name(raw) else ByValue(raw)
+
+
+# Wrapped, since pydantic's own check of a str would make a plain one of a ByValue
+_Trainable = Annotated[
+    str, WrapValidator(lambda raw, _: trainable_text(raw)), PlainSerializer(str, return_type=str)
+]
 
 
 class ExperimentSpec(Settings):
     """One experiment: what trains, what is searched, what decides, what it may use.
 
-    name: its folder under `storage`. trainable: dotted path of a Learner class or a plain Tune
-    function. training: the trainable's constants. num_samples: trials, 1 or more; only a grid or a
-    time budget may leave it out. max_concurrent: trials at a time; None: as many as fit.
-    time_budget_s: seconds after which no epoch is begun. seed: decides every config and every
-    trial's initial weights. storage: a folder, relative to where the run is started, or a URL of
-    an object store (s3://bucket/folder). confirms: what
-    `tuner confirm` says of the search that it retrains the leaders of. warm_start: an earlier
-    experiment, by name or folder, whose finished trials the searcher is given.
+    name: its folder under `storage`. trainable: a Learner class, a plain Tune function or a class
+    of Ray Tune's, itself or by its dotted path. training: the trainable's constants. num_samples:
+    trials, 1 or more; only a grid or a time budget may leave it out. max_concurrent: trials at a
+    time; None: as many as fit. time_budget_s: seconds after which no epoch is begun. seed: decides
+    every config and every trial's initial weights. storage: a folder, relative to where the run is
+    started, or a URL of an object store (s3://bucket/folder). confirms: what `tuner confirm` says
+    of the search that it retrains the leaders of. warm_start: an earlier experiment, by name or
+    folder, whose finished trials the searcher is given.
     """
 
     name: Annotated[str, BeforeValidator(_folder_name)] = "experiment"
-    trainable: Annotated[str, BeforeValidator(_dotted)] = IMAGE_CLASSIFIER
+    trainable: _Trainable = IMAGE_CLASSIFIER
     training: Annotated[
         dict[str, JsonValue], BeforeValidator(lambda raw: {} if raw is None else raw)
     ] = Field(default_factory=dict)
@@ -171,7 +191,12 @@ class ExperimentSpec(Settings):
 
     def replace(self, **changes: Any) -> ExperimentSpec:
         """This spec with the given fields changed, validated anew. Raises SpecError."""
-        return build_spec({**self.model_dump(mode="json"), **changes})
+        return build_spec({**self.plain(), **changes})
+
+    def plain(self, *, exclude_unset: bool = False) -> dict[str, Any]:
+        """The plain values that it is built of, with a trainable that was given by value itself."""
+        values = self.model_dump(mode="json", exclude_unset=exclude_unset)
+        return {**values, "trainable": self.trainable} if "trainable" in values else values
 
     def to_json(self) -> str:
         """The spec as JSON text."""

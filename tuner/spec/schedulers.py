@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, SerializeAsAny, ValidationInfo
 
-from tuner.settings_base import MAX_COUNT, Settings
+from tuner.errors import Fault
+from tuner.settings_base import MAX_COUNT, FaultsError, Settings
 from tuner.spec.registry import Registry
 from tuner.spec.sections import Objective
 
@@ -75,6 +76,16 @@ def default_scheduler() -> SchedulerSettings:
     return SCHEDULERS.settings(_DEFAULT).model_validate({})
 
 
+def _unstopped(raw: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The section for trials that nothing stops: None, or up to the `max_t` that it names."""
+    rest = {key: value for key, value in raw.items() if key != "name"}
+    if unused := sorted(rest.keys() - {"max_t"}):
+        rule = f"is not used by scheduler {NONE}, which takes max_t alone"
+        raise FaultsError(*(Fault(key, rule, rest[key]) for key in unused))
+    whole = rest.get("max_t")
+    return {"name": _DEFAULT, "max_t": whole, "grace_period": whole} if rest else None
+
+
 def _read(raw: object, info: ValidationInfo) -> object:
     if isinstance(raw, str):
         raw = {"name": raw}
@@ -82,7 +93,10 @@ def _read(raw: object, info: ValidationInfo) -> object:
         return raw
     name = raw.get("name", _DEFAULT)
     if name == NONE:
-        return None
+        raw = _unstopped(raw)
+        if raw is None:
+            return None
+        name = _DEFAULT
     return SCHEDULERS.read(raw, str(name), info.context)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from reprlib import repr as shown  # short, and safe on what is nested deep
 from typing import Any
 
@@ -12,6 +12,7 @@ import yaml
 
 from tuner.errors import Fault, SpecError
 from tuner.plain_values import DEEPEST, fault_of_values, too_deep, too_many
+from tuner.spec.schedulers import NONE
 
 LONGEST = 1 << 20  # characters of a spec, or of the value of a KEY=VALUE
 MOST = 20_000  # values in it: YAML is read slowly
@@ -103,7 +104,9 @@ def override(raw: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, An
     `search.space.lr=loguniform(1e-5, 1e-2)` sets a domain. Raises SpecError for an assignment
     without `=`, or a path through something that holds no keys.
     """
-    changed: dict[str, Any] = json.loads(json.dumps(raw))
+    changed: dict[str, Any] = deepcopy(dict(raw))
+    if isinstance(name := changed.get("scheduler", {}), str | None):
+        changed["scheduler"] = {"name": name or NONE}  # so that it keeps its name beside a max_t
     faults = []
     for assignment in assignments:
         path, equals, text = assignment.partition("=")

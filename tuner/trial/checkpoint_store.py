@@ -6,7 +6,7 @@ import os
 import pickle
 import shutil
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -57,13 +57,17 @@ class CheckpointStore:
 
     def adopt(self, epoch: int, directory: Path) -> CheckpointRecord:
         """Copy the files of a `directory` that a plain function saved; raises as `save` does."""
+        return self.fill(epoch, lambda folder: shutil.copytree(directory, folder))
+
+    def fill(self, epoch: int, write: Callable[[Path], object]) -> CheckpointRecord:
+        """Let `write` make a folder with the files of a checkpoint; raises as `save` does."""
         path = self._folder / str(epoch)
         partial = path.with_name(f"{epoch}.partial")
         for stale in (partial, path):
             shutil.rmtree(stale, ignore_errors=True)
         with _storing(path):
             self._experiment.make_folder(path.parent)
-            shutil.copytree(directory, partial)
+            write(partial)
             return self._publish(epoch, partial, path)
 
     def fetch(self, path: str) -> Path:

@@ -43,8 +43,12 @@ class TrialContext:
         """The experiment's folder on this machine."""
         return local_experiment(self.place)
 
+    def files(self, trial_id: str) -> Path:
+        """The folder of a trial's own, for whatever it writes beside its checkpoints."""
+        return self.folder / "trials" / trial_id / "files"
+
     def prepare_process(self) -> None:
-        """Let this process find the user's modules, and files by their relative paths."""
+        """Let this process find the user's modules, and go to where the search was started."""
         sys.path += [entry for entry in self.sys_path if entry not in sys.path]
         if os.path.isdir(self.directory):  # another node may not have it
             os.chdir(self.directory)

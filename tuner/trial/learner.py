@@ -35,6 +35,10 @@ class Learner(Protocol):
     `test() -> dict[str, float]` measures the held-out test split; `tuner evaluate` calls it, and
     it should report `test_loss` and `test_accuracy`.
 
+    A trial works in a folder of its own, which its ranks share: see `tuner.trial_dir` and
+    `tuner.start_dir`. With `stays_in_start_dir = True` on the class it works where the search was
+    started.
+
     With several ranks every rank holds its own Learner, the caller has initialised
     `torch.distributed`, and every method is called on all of them in the same order.
     """

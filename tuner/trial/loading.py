@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from tuner.errors import Fault
 from tuner.settings_base import FaultsError
+from tuner.spec.by_value import ByValue, given_again, is_by_value
 from tuner.spec.code import NOT_STANDARD, is_standard
 
 _METHODS = ("step", "state_dict", "load_state_dict")
@@ -22,7 +24,13 @@ def load_trainable(path: str) -> Any:
 
     Raises whatever the import raises, AttributeError where the module has no such name, and
     FaultsError for what Python brings or C implements; a module of Python's is not even imported.
+    What was given by value is with its name, or nowhere: FaultsError then, too.
     """
+    if isinstance(path, ByValue):
+        return path.value
+    if is_by_value(path):
+        rule = "was given by value, by a script or a notebook: give it again, from Python"
+        raise FaultsError(Fault("", f"{rule}, as {given_again(path)}", path))
     module, _, name = path.partition(":")
     if is_standard(module):
         raise FaultsError(Fault("", NOT_STANDARD, path))
@@ -47,15 +55,24 @@ def _foreign(trainable: Any) -> str | None:
 def is_learner(trainable: Any) -> bool:
     """Whether `trainable` is a Learner class or a function that builds one.
 
-    Otherwise it is a plain Tune function, as is whatever can be called with a config alone.
+    Otherwise it is a class of Ray Tune's, or a plain Tune function, as is whatever can be called
+    with a config alone.
     """
     if inspect.isclass(trainable):
-        return True
+        return not is_rays_class(trainable)
     return not _accepts(trainable, {}) and _builds(trainable, world_size=1)
 
 
+def is_rays_class(trainable: Any) -> bool:
+    """Whether `trainable` is a subclass of `ray.tune.Trainable`."""
+    tune: Any = sys.modules.get("ray.tune")  # which the module of such a class has imported
+    return inspect.isclass(trainable) and tune is not None and issubclass(trainable, tune.Trainable)
+
+
 def trainable_fault(trainable: Any) -> Fault | None:
-    """Why `trainable` is neither a Learner nor a plain `def train(config)`; None if it is."""
+    """Why `trainable` is no Learner, class of Ray's or `def train(config)`; None if it is one."""
+    if is_rays_class(trainable):
+        return None
     if inspect.isclass(trainable):
         missing = [m for m in _METHODS if not callable(getattr(trainable, m, None))]
         lacks = ", ".join(f"{method}()" for method in missing)

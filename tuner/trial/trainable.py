@@ -1,4 +1,4 @@
-"""What Ray Tune runs for one trial: it drives a Learner, or a plain function, through its epochs.
+"""What Ray Tune runs for one trial: it drives a Learner, or whatever else trains, by its epochs.
 
 It owns everything that is not training: the trial's log, its checkpoints, the check of what is
 reported, and the naming of a failure. A failure is reported as the trial's last result, so that
@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import faulthandler
 import logging
-import shutil
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, astuple
-from functools import partial
-from pathlib import Path
+from dataclasses import asdict, astuple, replace
 from typing import Any
 
 from ray.exceptions import RayActorError
@@ -23,25 +20,22 @@ from ray.tune import Trainable
 
 from tuner import ray_compat
 from tuner.errors import StorageError
-from tuner.record.folder import ExperimentFolder
+from tuner.places import start_dir
 from tuner.record.history import CheckpointRecord
-from tuner.trial.checkpoint_store import CheckpointStore
-from tuner.trial.context import Assignment, TrialContext, with_trial_seed
+from tuner.trial.context import Assignment, TrialContext
 from tuner.trial.failures import Failure, WorkerSpentError, check_report, failure_of
-from tuner.trial.loading import load_trainable
 from tuner.trial.rank_actors import RankGroup, RankTimeoutError
-from tuner.trial.recycling import Leftovers, WorkerReplacedError, must_move, why_not_again
+from tuner.trial.recycling import WorkerReplacedError, must_move, why_not_again
 from tuner.trial.trial_log import TrialLog
 from tuner.trial.worker import Worker
 from tuner.trial.worker_death import death_of
+from tuner.trial.working_directory import hint_of
 
 REPORT = "tuner"  # the key of a result under which the driver finds what to journal
 
-_THREAD_S = 2.0  # how long a function may take to end once its trial has
 
-
-class _Trial(Trainable):
-    """What a Learner's and a function's trials have in common."""
+class Trial(Trainable):
+    """What all trials have in common: those of Learners, functions, and classes of Ray's."""
 
     _live = False  # whether a trial has begun here and not ended
 
@@ -113,6 +107,7 @@ class _Trial(Trainable):
         assignment = Assignment(**config)
         self._failure: Failure | None = None
         self._epoch = assignment.epoch
+        self._files = self._context.files(assignment.trial_id)
         self._log = TrialLog(self._context.folder, f"trials/{assignment.trial_id}/log.txt")
         try:
             self._log.__enter__()
@@ -146,7 +141,9 @@ class _Trial(Trainable):
         elif isinstance(error, RankTimeoutError):
             self._failure = Failure("timeout", str(error))
         else:
-            self._failure = failure_of(error)
+            failure = failure_of(error)
+            hint = hint_of(error, start=start_dir(), here=self._files)
+            self._failure = replace(failure, message=failure.message + hint)
 
     def _failed(self) -> dict[str, Any]:
         """The failure as the last result; raised where the process ends with the trial."""
@@ -161,8 +158,13 @@ class _Trial(Trainable):
         report: object,
         save: Callable[[int], CheckpointRecord | None],
         memory: Mapping[str, float],
+        *,
+        is_last: bool = False,
     ) -> dict[str, Any]:
-        """The result for Ray of an epoch's report, with the checkpoint that `save` writes."""
+        """The result for Ray of an epoch's report, with the checkpoint that `save` writes.
+
+        is_last: whether the trial ends with it by itself.
+        """
         metrics, left_out, self._failure = check_report(report, self._context.metric)
         if left_out:
             print(f"epoch {self._epoch + 1}: no finite numbers, not recorded: {left_out}")
@@ -172,12 +174,12 @@ class _Trial(Trainable):
         self._epoch += 1
         metrics = {**memory, **metrics}
         saved = save(self._epoch)
-        done = self._context.epochs is not None and self._epoch >= self._context.epochs
+        done = is_last or (self._context.epochs is not None and self._epoch >= self._context.epochs)
         journaled = {"metrics": metrics, "checkpoint": saved.as_dict() if saved else None}
         return {**metrics, "training_iteration": self._epoch, "done": done, REPORT: journaled}
 
 
-class LearnerTrial(_Trial):
+class LearnerTrial(Trial):
     """A trial of a Learner: an epoch is one `step()`, and a checkpoint follows each.
 
     With one worker it trains in this process; with several this process only supervises them.
@@ -205,65 +207,3 @@ class LearnerTrial(_Trial):
         finally:
             if isinstance(self._workers, RankGroup):
                 self._workers.close()
-
-
-class FunctionTrial(_Trial):
-    """A trial of a plain `def train(config)`: an epoch is one `tune.report(...)`.
-
-    The function runs in a thread that Ray's session holds between two reports. A seed of the
-    trial's own is its config's `seed`, since a function has no other argument.
-    """
-
-    _leftovers: Leftovers | None = None
-
-    def _prepare(self, assignment: Assignment) -> None:
-        self._leftovers = self._leftovers or Leftovers()
-        self._store = CheckpointStore(self._context.folder, assignment.trial_id)
-        began = ray_compat.begin_function(self, self._call)
-        assert began, "`_release` has ended the thread of the trial before"
-        self._function = ray_compat.as_tune_calls(load_trainable(self._context.trainable))
-        self._leftovers.begin()
-        if ExperimentFolder(self._context.folder).is_remote:
-            ray_compat.admit_storage()
-        if assignment.checkpoint is not None:
-            ray_compat.continue_from(self._store.fetch(assignment.checkpoint["path"]))
-
-    def _call(self, config: dict[str, Any]) -> Any:
-        try:
-            return self._function(with_trial_seed(config["config"], config["seed"]))
-        except SystemExit as error:
-            if ray_compat.is_raised_by_ray(error):
-                raise  # this is how it ends the thread of a trial that is stopped
-            raise SystemExit(str(error.code)) from error  # Ray ignores an exit with code 0
-
-    def _report(self) -> dict[str, Any]:
-        report = ray_compat.next_report(self)
-        if report.metrics is None:  # the function has returned
-            if self._epoch == 0:
-                self._failure = Failure("bad_report", "returned without a report")
-                return self._failed()
-            return report.raw
-        return self._recorded(report.metrics, partial(self._save, report.checkpoint), {})
-
-    def _save(self, folder: Path | None, epoch: int) -> CheckpointRecord | None:
-        if folder is None:
-            return None
-        saved = self._store.adopt(epoch, folder)
-        if ExperimentFolder(self._context.folder).is_remote:
-            shutil.rmtree(folder, ignore_errors=True)  # Ray's copy, of this machine alone
-        return saved
-
-    def _release(self) -> str | None:
-        ended = ray_compat.end_thread(_THREAD_S)
-        self._store.release()
-        reason = self._leftovers.clear() if self._leftovers else None
-        return reason if ended else f"the function of a trial has not ended in {_THREAD_S:g} s"
-
-    def _fail(self, error: BaseException) -> None:
-        super()._fail(ray_compat.error_of_function(error) or error)
-
-    def cleanup(self) -> None:
-        try:
-            super().cleanup()
-        finally:
-            ray_compat.end_function(self)

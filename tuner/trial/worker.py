@@ -14,9 +14,8 @@ from tuner.record.history import CheckpointRecord
 from tuner.trial.checkpoint_store import CheckpointStore, load_state
 from tuner.trial.context import Assignment, TrialContext, with_trial_seed
 from tuner.trial.learner import Learner
-from tuner.trial.loading import load_trainable
 from tuner.trial.memory import MemoryWatch
-from tuner.trial.recycling import Leftovers
+from tuner.trial.trial_process import TrialProcess
 
 if TYPE_CHECKING:
     import torch
@@ -32,7 +31,7 @@ class Worker:
         self._rank = rank
         self._learner: Learner | None = None
         self._rendezvous: Any = None
-        self._leftovers = Leftovers()
+        self._process = TrialProcess(context)
         torch.set_num_threads(max(1, int(context.cpus)))
         if 0 < context.gpus < 1 and torch.cuda.is_available():  # the others get their shares
             torch.cuda.set_per_process_memory_fraction(context.gpus)
@@ -43,8 +42,7 @@ class Worker:
         A seed of the trial's own replaces the experiment's among the constants.
         """
         context = self._context
-        build = load_trainable(context.trainable)
-        self._leftovers.begin()  # what a module sets as it is imported stays for all trials
+        build = self._process.begin(assignment)
         self._watch = MemoryWatch(self._device())
         self._store = CheckpointStore(context.folder, assignment.trial_id)
         self._learner = build(
@@ -76,7 +74,7 @@ class Worker:
     def end(self) -> str | None:
         """Drop the Learner; why this process should not train another trial."""
         self._learner = None
-        return self._leftovers.clear()
+        return self._process.end()
 
     def open_rendezvous(self, host: str) -> int:
         """Rank 0: the port on `host` at which the ranks meet; the system chooses a free one."""

@@ -1,0 +1,28 @@
+"""Images of noise, as many as the examples look at."""
+
+import torch
+
+
+class _Noise(torch.utils.data.Dataset):
+    shape, count = (1, 28, 28), 512
+
+    def __init__(self, *place, **how):
+        generator = torch.Generator().manual_seed(0)
+        self.images = torch.rand(self.count, *self.shape, generator=generator)
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        return self.images[index], index % 10
+
+
+class MNIST(_Noise):
+    pass
+
+
+class FakeData(_Noise):
+    shape, count = (3, 32, 32), 64
+
+
+CIFAR10 = FakeData

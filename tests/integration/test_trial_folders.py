@@ -1,0 +1,107 @@
+"""A trial works in a folder of its own, which is kept with it."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch.distributed as dist
+
+from tuner import trial_dir
+from tuner.search.run import resume_experiment
+
+SIDE_BY_SIDE = (1.0, 2.0)
+
+
+@pytest.fixture
+def side_by_side(searched, tmp_path):
+    """Runs a trainable of writing.py in as many trials at a time as there are values of lr."""
+
+    def search(name, **fields):
+        space = {"lr": f"grid_search({list(SIDE_BY_SIDE)!r})", "gate": str(tmp_path), "trials": 2}
+        return searched(
+            trainable=f"writing:{name}",
+            search={"strategy": "grid", "space": space},
+            objective={"metric": "loss", "mode": "min"},
+            resources={"cpus": 0.5},
+            **fields,
+        )
+
+    return search
+
+
+def test_the_export_of_the_best_holds_its_own_weights(side_by_side, tmp_path):
+    results = side_by_side("keeps_its_weights", scheduler="none")
+    for trial in results.trials.values():
+        kept = results.best_checkpoint(trial).path / "weights.json"
+        assert json.loads(kept.read_text()) == trial.config["lr"]
+        assert trial.results[0].metrics["same"] == 1
+        assert (results.folder / "trials" / trial.trial_id / "files/ck/weights.json").is_file()
+    exported = results.export(tmp_path / "out") / "checkpoint" / "weights.json"
+    assert json.loads(exported.read_text()) == 1.0
+
+
+def test_no_trial_loads_what_another_wrote(side_by_side):
+    results = side_by_side("LoadsItsBest", scheduler={"max_t": 2, "grace_period": 2})
+    for trial in results.trials.values():
+        assert [report.metrics["wrong"] for report in trial.results] == [0, 0]
+        out = results.folder / "trials" / trial.trial_id / "files" / "out"
+        assert sorted(path.name for path in out.iterdir()) == ["checkpoint-1", "checkpoint-2"]
+
+
+def test_what_lies_where_the_search_was_started(searched, tmp_path, monkeypatch):
+    (tmp_path / "data.txt").write_text("data")
+    monkeypatch.chdir(tmp_path)
+    hows = ["by start_dir", "and fails", "or does without", "not at all"]
+    results = searched(
+        trainable="writing:Reads",
+        search={"strategy": "grid", "space": {"how": f"grid_search({hows!r})"}},
+        objective={"metric": "loss"},
+        scheduler={"max_t": 1},
+        max_concurrent=1,
+    )
+    by_how = {trial.config["how"]: trial for trial in results.trials.values()}
+    failed = by_how.pop("and fails")
+    hint = (
+        f"'data.txt' lies in {tmp_path}, where the search was started, and a trial works in a "
+        "folder of its own: name it as tuner.start_dir() / 'data.txt'"
+    )
+    assert failed.error.message.endswith(f"No such file or directory: 'data.txt'; {hint}")
+    assert {trial.status for trial in by_how.values()} == {"completed"}
+    logs = {how: results.log_path(trial).read_text() for how, trial in by_how.items()}
+    assert logs == {"by start_dir": "", "or does without": f"warning: {hint}\n", "not at all": ""}
+    for trial in results.trials.values():  # an empty folder does not stay
+        assert not (results.folder / "trials" / trial.trial_id / "files").exists()
+    again = resume_experiment(results.folder)
+    assert again.counts == results.counts
+
+
+def test_the_ranks_of_a_trial_share_its_folder_also_where_they_were_given_by_value(searched):
+    class Shares:
+        def __init__(self, config, constants, *, device, rank, world_size):
+            self.rank = rank
+
+        def step(self):
+            Path(f"rank{self.rank}").write_text(str(trial_dir()))
+            dist.barrier()
+            there = {path.name: path.read_text() for path in Path().iterdir()}
+            return {"loss": 1.0, "same": float(len(there) == 2 and len(set(there.values())) == 1)}
+
+        def state_dict(self):
+            return {"epoch": 1}
+
+        def load_state_dict(self, state):
+            pass
+
+    results = searched(
+        trainable=Shares,
+        search={"space": {"lr": "uniform(0, 1)"}},
+        objective={"metric": "loss"},
+        scheduler={"max_t": 1},
+        num_samples=1,
+        resources={"cpus": 0.5, "workers": 2},
+    )
+    (trial,) = results.trials.values()
+    assert trial.error is None
+    assert trial.results[0].metrics["same"] == 1
+    own = results.folder / "trials" / trial.trial_id / "files"
+    assert sorted(path.name for path in own.iterdir()) == ["rank0", "rank1"]

@@ -1,0 +1,58 @@
+"""What `tune.with_parameters` holds; `test_NAME` fails when Ray moves what NAME relies on."""
+
+from functools import partial
+
+import pytest
+import ray
+from ray import tune
+
+from tuner import ray_compat
+
+
+class Own(tune.Trainable):
+    def setup(self, config, data=None):
+        self.data = data
+
+
+@pytest.fixture
+def in_ray(monkeypatch):
+    """A Ray that keeps what is put into it in a list."""
+    kept = []
+    monkeypatch.setattr(ray, "put", lambda value: kept.append(value) or len(kept) - 1)
+    monkeypatch.setattr(ray, "get", lambda number: kept[number])
+
+    def started(is_so):
+        monkeypatch.setattr(ray, "is_initialized", lambda: is_so)
+
+    started(False)
+    return started
+
+
+def read(holder):
+    if isinstance(holder, type):
+        return holder({}).data
+    return holder({})
+
+
+@pytest.mark.parametrize("wrapped", [lambda made: made, partial], ids=["itself", "partial"])
+@pytest.mark.parametrize("kind", [lambda config, data: data, Own], ids=["function", "class"])
+def test_renew_parameters(in_ray, kind, wrapped, monkeypatch, tmp_path):
+    monkeypatch.setattr(Own, "_setup_logdir", lambda self: None)
+    holder = tune.with_parameters(kind, data=[1, 2])
+    held = wrapped(holder) if not isinstance(holder, type) else holder
+    ray_compat.note_parameters(held)
+    (registry,) = ray_compat.parameters._registries(held)
+    for _ in range(2):
+        in_ray(True)
+        registry.flush()  # as ray.init does: what it was made of is dropped
+        registry.references.clear()  # and Ray has ended
+        ray_compat.note_parameters(held)
+        ray_compat.renew_parameters(held)
+        assert read(holder) == [1, 2]
+
+
+def test_note_parameters(in_ray):
+    ray_compat.note_parameters(lambda config: None)
+    ray_compat.renew_parameters(lambda config: None)
+    ray_compat.note_parameters(tune.with_parameters(Own, data=1))
+    assert ray_compat.PIECES["note_parameters"].startswith("what tune.with_parameters holds")

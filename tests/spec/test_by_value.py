@@ -1,0 +1,119 @@
+"""Trainables that only Python can give: what the spec says of them, and how they travel."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from typing import Any
+
+import pytest
+from ray import cloudpickle, tune
+
+from tuner.errors import SpecError
+from tuner.planning.resolve import load_experiment
+from tuner.planning.validation import validate
+from tuner.spec.by_value import ByValue, bare_name, is_by_value
+from tuner.spec.experiment import ExperimentSpec, build_spec
+
+MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}
+
+
+def train(config: dict[str, Any]) -> float:
+    return float(config["lr"])
+
+
+def made(factor: float) -> Any:
+    def closure(config: dict[str, Any]) -> float:
+        return factor * float(config["lr"])
+
+    return closure
+
+
+def of_a_script() -> Any:
+    """As a function of a script or a notebook cell."""
+
+    def script(config: dict[str, Any]) -> float:
+        return 3 * float(config["lr"])
+
+    script.__module__, script.__qualname__ = "__main__", "script"
+    return script
+
+
+class Callable:
+    def __call__(self, config: dict[str, Any]) -> float:
+        return float(config["lr"])
+
+
+HERE = __name__
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (made(2), f"{HERE}:closure (by value)"),
+        (of_a_script(), "__main__:script (by value)"),
+        (lambda config: 1, f"{HERE}:<lambda> (by value)"),
+        (partial(partial(train)), f"{HERE}:train (by value)"),
+        (Callable(), f"{HERE}:Callable (by value)"),
+        (tune.with_parameters(train, factor=2), "ray.tune.trainable.util:train (by value)"),
+    ],
+)
+def test_what_no_name_leads_to_is_named_and_marked(value: Any, text: str) -> None:
+    spec = build_spec({**MINIMAL, "trainable": value})
+    assert isinstance(spec.trainable, ByValue)
+    assert (spec.trainable, spec.trainable.value) == (text, value)
+    assert is_by_value(text)
+    assert bare_name(text) in text
+
+
+def test_what_a_name_leads_to_is_only_named() -> None:
+    assert type(build_spec({**MINIMAL, "trainable": train}).trainable) is str
+
+
+def test_the_spec_stays_data() -> None:
+    spec = build_spec({**MINIMAL, "trainable": made(2)})
+    for text in (spec.to_json(), spec.to_yaml()):
+        again = ExperimentSpec.from_text(text)
+        assert again == spec
+        assert type(again.trainable) is str
+    assert type(spec.model_dump(mode="json")["trainable"]) is str
+
+
+def test_it_stays_with_a_spec_that_is_changed_and_validated() -> None:
+    value = made(2)
+    spec = build_spec({**MINIMAL, "trainable": value}).replace(seed=3)
+    assert validate(spec).trainable.value is value  # type: ignore[attr-defined]
+
+
+def test_it_travels_with_what_it_holds() -> None:
+    sent = ByValue(made(2))
+    received = cloudpickle.loads(cloudpickle.dumps(cloudpickle.loads(cloudpickle.dumps(sent))))
+    assert received == sent
+    assert received.value({"lr": 3}) == 6
+
+
+def test_what_cannot_travel_is_refused() -> None:
+    lock = threading.Lock()
+    reason = r"trainable: cannot be sent to the workers \(TypeError: cannot pickle '_thread.lock'"
+    with pytest.raises(SpecError, match=reason):
+        validate(build_spec({**MINIMAL, "trainable": lambda config: lock.locked()}))
+
+
+def test_by_its_text_alone_it_is_refused_with_the_way_to_give_it() -> None:
+    told = r"trainable: was given by value, .*: give it again, from Python, as trainable=train, got"
+    with pytest.raises(SpecError, match=told):
+        validate({**MINIMAL, "trainable": "__main__:train (by value)"})
+
+
+def test_an_experiment_of_a_module_may_make_it(tmp_path: Any) -> None:
+    (tmp_path / "own_closure.py").write_text(
+        "from tuner import ExperimentSpec\n"
+        "def make(factor):\n"
+        "    return lambda config: factor * config['lr']\n"
+        "def experiment():\n"
+        "    space = {'lr': 'uniform(0, 1)'}\n"
+        "    return ExperimentSpec(trainable=make(2), search={'space': space}, num_samples=1)\n"
+    )
+    raw = load_experiment("own_closure.py", tmp_path).raw
+    assert raw["trainable"].value({"lr": 3}) == 6
+    assert raw["trainable"] == "own_closure:<lambda> (by value)"

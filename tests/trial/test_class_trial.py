@@ -1,0 +1,152 @@
+"""The trial of a class of Ray Tune's, in this process; more of it is in integration/."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from ray import tune
+from test_trainable import assignment, log
+from test_worker import context
+
+from tuner.trial.class_trial import ClassTrial
+from tuner.trial.failures import WorkerSpentError
+from tuner.trial.trainable import REPORT
+
+CONTEXT = None  # of the trial that is made next
+
+
+class Here(ClassTrial):
+    def setup(self, config):
+        super().setup(config, CONTEXT)
+
+
+class OwnError(Exception):
+    """One that cannot be copied, as Ray would."""
+
+    def __init__(self, one, two):
+        super().__init__(one)
+
+
+class Counting(tune.Trainable):
+    """Counts its steps; ends by itself, or raises, at the step that its config says."""
+
+    def setup(self, config):
+        self.counted = config.get("start", 0)
+        self.kept = {"files": self.keep_files, "dict": lambda folder: {"counted": self.counted}}
+
+    def step(self):
+        self.counted += 1
+        if self.counted == self.config.get("raises_at"):
+            raise OwnError("enough", 2)
+        return {
+            "steps": self.counted,
+            "own": self.iteration,
+            "here": float(self.logdir == os.getcwd()),
+            "done": self.counted == self.config.get("ends_at"),
+        }
+
+    def keep_files(self, folder):
+        (Path(folder) / "counted.json").write_text(json.dumps(self.counted))
+
+    def save_checkpoint(self, checkpoint_dir):
+        return self.kept[self.config.get("keeps", "files")](checkpoint_dir)
+
+    def load_checkpoint(self, checkpoint):
+        if isinstance(checkpoint, dict):
+            self.counted = checkpoint["counted"]
+        else:
+            self.counted = json.loads((Path(checkpoint) / "counted.json").read_text())
+
+    def reset_config(self, new_config):
+        return True  # and forgets nothing, as Ray's own examples
+
+    def cleanup(self):
+        print("cleaned up at", self.counted)
+        if self.config.get("fails_at_the_end"):
+            raise OwnError("the end", 2)
+
+
+class KeepsNone(tune.Trainable):
+    def step(self):
+        return {"steps": 1}
+
+
+@pytest.fixture
+def make(tmp_path, monkeypatch):
+    trials = []
+    monkeypatch.chdir(tmp_path)
+
+    def begin(config=None, name="Counting", **fields):
+        made = context(tmp_path, trainable=f"test_class_trial:{name}", cpus=1)
+        monkeypatch.setitem(globals(), "CONTEXT", made)
+        trials.append(Here(assignment(config, **{"seed": None, **fields})))
+        return trials[-1]
+
+    yield begin
+    for trial in trials:
+        trial.stop()
+
+
+def test_an_epoch_is_a_step_and_a_checkpoint(make, tmp_path):
+    trial = make()
+    results = [trial.train() for _ in range(3)]
+    assert [r["done"] for r in results] == [False, False, True]
+    for epoch, result in enumerate(results, start=1):
+        report = json.loads(json.dumps(result[REPORT]))
+        assert report["metrics"] == {"steps": epoch, "own": epoch - 1, "here": 1}
+        assert report["checkpoint"]["path"] == f"trials/00000/checkpoints/{epoch}"
+        assert (tmp_path / report["checkpoint"]["path"] / "counted.json").is_file()
+    trial.stop()
+    assert log(tmp_path) == "cleaned up at 3\n"
+
+
+def test_it_may_end_by_itself(make):
+    trial = make({"ends_at": 2})
+    assert [trial.train()["done"] for _ in range(2)] == [False, True]
+
+
+@pytest.mark.parametrize("keeps", ["files", "dict"])
+def test_it_goes_on_from_its_checkpoint(make, keeps):
+    trial = make({"keeps": keeps})
+    trial.train()
+    checkpoint = trial.train()[REPORT]["checkpoint"]
+    trial.stop()
+    epoch = checkpoint.pop("epoch")
+    resumed = make({"keeps": keeps}, epoch=epoch, checkpoint=checkpoint)
+    result = resumed.train()
+    assert (result["steps"], result["own"], result["training_iteration"]) == (3, 2, 3)
+    assert result["done"]
+
+
+def test_the_next_trial_in_the_process_begins_anew_whatever_reset_config_keeps(make):
+    trial = make()
+    trial.train()
+    assert trial.reset(assignment(trial_id="00001", seed=None))
+    assert trial.train()["steps"] == 1
+
+
+def test_a_class_without_checkpoints_has_none(make):
+    assert make(name="KeepsNone").train()[REPORT]["checkpoint"] is None
+
+
+def test_what_step_raises_is_the_failure_as_it_was_raised(make, tmp_path):
+    trial = make({"raises_at": 1})
+    with pytest.raises(WorkerSpentError) as spent:
+        trial.train()
+    assert spent.value.failure.message == "OwnError: enough"
+    assert "raise OwnError" in log(tmp_path)
+
+
+def test_a_process_whose_trial_cannot_clear_away_is_not_used_again(make, tmp_path):
+    trial = make({"fails_at_the_end": True})
+    trial.train()
+    trial.stop()
+    reason = "this process is not used again: cleanup() failed: OwnError: the end"
+    assert log(tmp_path).splitlines()[-1] == reason
+
+
+def test_a_trials_own_seed_is_in_its_config(make):
+    trial = make({"start": 5}, seed=7)
+    assert trial._trained.config["seed"] == 7
+    assert trial._trained.config["start"] == 5

@@ -1,0 +1,52 @@
+"""What `tune.with_parameters` holds, for more than one search.
+
+Ray keeps it in its object store, and drops what it was made of: once that Ray has ended, as the one
+that a search starts for itself, nothing is left. Until: it lasts as long as the function.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from tuner.ray_compat.pieces import piece
+
+_ONE_SEARCH = "what tune.with_parameters holds is gone after a search"
+_known: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+
+
+@piece(lost=_ONE_SEARCH)
+def note_parameters(trainable: Any) -> None:
+    """Keep what `trainable` holds, unless Ray has it already."""
+    for registry in _registries(trainable):
+        if registry.to_flush:
+            _known[registry] = dict(registry.to_flush)
+
+
+@piece(lost=_ONE_SEARCH)
+def renew_parameters(trainable: Any) -> None:
+    """Hand what `trainable` holds to the Ray of the moment, if there is one."""
+    import ray
+
+    for registry in _registries(trainable):
+        if registry in _known:
+            registry.references.clear()
+            registry.to_flush.update(_known[registry])
+            if ray.is_initialized():
+                registry.flush()
+
+
+def _registries(trainable: Any) -> Iterator[Any]:
+    module: Any = sys.modules.get("ray.tune.registry")  # whoever has called it has imported it
+    if module is None:
+        return
+    while isinstance(trainable, partial):
+        trainable = trainable.func
+    classes = trainable.__mro__ if isinstance(trainable, type) else ()
+    for function in (trainable, *(vars(each).get("setup") for each in classes)):
+        for cell in getattr(function, "__closure__", None) or ():
+            if isinstance(cell.cell_contents, module._ParameterRegistry):
+                yield cell.cell_contents

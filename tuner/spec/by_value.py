@@ -1,0 +1,102 @@
+"""A trainable that no worker could import by its name: of a script, a notebook, or a closure.
+
+A spec names it, and says that it was given by value; the trainable itself goes along in memory
+alone. Workers get it pickled by Ray, so that its code comes with it. Nothing of it is written down:
+who reads the spec again knows only the name.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import Any
+
+from tuner import ray_compat
+
+_MARK = " (by value)"
+_SCRIPT = ("__main__", "__mp_main__")
+
+
+class ByValue(str):
+    """The text `module:name (by value)`, and the trainable that it stands for."""
+
+    def __new__(cls, value: Any, pickled: bytes | None = None, text: str = "") -> ByValue:
+        return super().__new__(cls, text or f"{_module_of(value)}:{_name_of(value)}{_MARK}")
+
+    def __init__(self, value: Any, pickled: bytes | None = None, text: str = "") -> None:
+        self._value, self._pickled = value, pickled
+        ray_compat.note_parameters(value)
+
+    @property
+    def value(self) -> Any:
+        """The trainable. In a worker its modules are imported only when it is asked for."""
+        if self._pickled is not None:
+            from ray import cloudpickle
+
+            self._value, self._pickled = cloudpickle.loads(self._pickled), None
+        return self._value
+
+    def __reduce__(self) -> Any:
+        return ByValue, (None, _pickled(self.value), str(self))
+
+    def __deepcopy__(self, memo: object) -> ByValue:
+        return self
+
+
+def is_by_value(text: str) -> bool:
+    """Whether a spec's trainable was given by value."""
+    return text.endswith(_MARK)
+
+
+def bare_name(text: str) -> str:
+    """The name of a trainable within its module."""
+    return text.removesuffix(_MARK).partition(":")[2]
+
+
+def is_found_by_name(value: Any) -> bool:
+    """Whether another process that imports its module finds `value` there under its name."""
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if not module or not name or module in _SCRIPT:
+        return False
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found is value
+
+
+def pickling_fault(trainable: ByValue) -> str | None:
+    """Why the trainable cannot be sent to the workers; None where it can."""
+    try:
+        _pickled(trainable.value)
+    except Exception as error:  # whatever what it holds raises
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def given_again(trainable: str) -> str:
+    """The argument by which Python gives the trainable again.
+
+    >>> given_again("__main__:train (by value)")
+    'trainable=train'
+    """
+    return f"trainable={bare_name(trainable)}"
+
+
+def _pickled(value: Any) -> bytes:
+    from ray import cloudpickle
+
+    ray_compat.renew_parameters(value)
+    pickled: bytes = cloudpickle.dumps(value)
+    return pickled
+
+
+def _module_of(value: Any) -> str:
+    while isinstance(value, partial):
+        value = value.func
+    return str(getattr(value, "__module__", None) or "__main__")
+
+
+def _name_of(value: Any) -> str:
+    while isinstance(value, partial):
+        value = value.func
+    return str(getattr(value, "__name__", None) or type(value).__name__)

@@ -1,0 +1,83 @@
+"""A trial of a plain function, which Ray's session runs in a thread of its own."""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tuner import ray_compat
+from tuner.record.folder import ExperimentFolder
+from tuner.record.history import CheckpointRecord
+from tuner.trial.checkpoint_store import CheckpointStore
+from tuner.trial.context import Assignment, with_trial_seed
+from tuner.trial.failures import Failure
+from tuner.trial.trainable import Trial
+from tuner.trial.trial_process import TrialProcess
+
+_THREAD_S = 2.0  # how long a function may take to end once its trial has
+
+
+class FunctionTrial(Trial):
+    """A trial of a plain `def train(config)`: an epoch is one `tune.report(...)`.
+
+    The function runs in a thread that Ray's session holds between two reports. A seed of the
+    trial's own is its config's `seed`, since a function has no other argument.
+    """
+
+    _process: TrialProcess | None = None
+
+    def _prepare(self, assignment: Assignment) -> None:
+        self._process = self._process or TrialProcess(self._context)
+        self._store = CheckpointStore(self._context.folder, assignment.trial_id)
+        began = ray_compat.begin_function(self, self._call)
+        assert began, "`_release` has ended the thread of the trial before"
+        self._function = ray_compat.as_tune_calls(self._process.begin(assignment))
+        ray_compat.name_trial_dir(self._files)
+        if ExperimentFolder(self._context.folder).is_remote:
+            ray_compat.admit_storage()
+        if assignment.checkpoint is not None:
+            ray_compat.continue_from(self._store.fetch(assignment.checkpoint["path"]))
+
+    def _call(self, config: dict[str, Any]) -> Any:
+        try:
+            return self._function(with_trial_seed(config["config"], config["seed"]))
+        except SystemExit as error:
+            if ray_compat.is_raised_by_ray(error):
+                raise  # this is how it ends the thread of a trial that is stopped
+            raise SystemExit(str(error.code)) from error  # Ray ignores an exit with code 0
+
+    def _report(self) -> dict[str, Any]:
+        report = ray_compat.next_report(self)
+        if report.metrics is None:  # the function has returned
+            if self._epoch == 0:
+                self._failure = Failure("bad_report", "returned without a report")
+                return self._failed()
+            return report.raw
+        save = partial(self._save, report.checkpoint)
+        is_last = bool(report.metrics.get("done", False))  # as Tune takes it
+        return self._recorded(report.metrics, save, {}, is_last=is_last)
+
+    def _save(self, folder: Path | None, epoch: int) -> CheckpointRecord | None:
+        if folder is None:
+            return None
+        saved = self._store.adopt(epoch, folder)
+        if ExperimentFolder(self._context.folder).is_remote:
+            shutil.rmtree(folder, ignore_errors=True)  # Ray's copy, of this machine alone
+        return saved
+
+    def _release(self) -> str | None:
+        ended = ray_compat.end_thread(_THREAD_S)
+        self._store.release()
+        reason = self._process.end() if self._process else None
+        return reason if ended else f"the function of a trial has not ended in {_THREAD_S:g} s"
+
+    def _fail(self, error: BaseException) -> None:
+        super()._fail(ray_compat.error_of_function(error) or error)
+
+    def cleanup(self) -> None:
+        try:
+            super().cleanup()
+        finally:
+            ray_compat.end_function(self)
