@@ -125,7 +125,7 @@ def test_buffers_and_random_state_are_put_back():
         return size
 
     before = torch.get_rng_state()
-    micro_batch(8, buffers=norm.buffers()).run(attempt)
+    micro_batch(8, buffers=lambda: list(norm.buffers())).run(attempt)
     assert drawn == [drawn[0]] * 3
     assert norm.num_batches_tracked == 1
     assert norm.running_mean.tolist() == pytest.approx([0.3, 0.3])

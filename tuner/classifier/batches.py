@@ -23,6 +23,7 @@ from torch import Tensor
 from tuner.classifier.augment import Augmentation, Draws, crop_and_flip, cut_out, draw
 from tuner.classifier.catalog import DATASETS
 from tuner.classifier.datasets._dataset import DatasetInfo, data_folder
+from tuner.classifier.randomness import mixed
 
 LARGEST_SHARE = 0.5  # of a GPU's free memory that the images may take
 _FLIPS = 1  # tells the stream of the first flips from those of the epochs
@@ -150,19 +151,14 @@ def plan_epoch(
 
     home: where the images lie, `device` unless set.
     """
-    generator = torch.Generator().manual_seed(_mix(seed, epoch))
+    generator = torch.Generator().manual_seed(mixed(seed, epoch))
     permutation_N = torch.randperm(len(rows_N), generator=generator)
     draws = draw(len(rows_N), image_size=image_size, augmentation=augmentation, generator=generator)
     if augmentation.alternating_flip:
-        first_N = torch.Generator().manual_seed(_mix(seed, 0, _FLIPS))
+        first_N = torch.Generator().manual_seed(mixed(seed, 0, _FLIPS))
         flip_N = torch.randint(2, (len(rows_N),), generator=first_N)[permutation_N]
         draws = draws._replace(flip_N=(flip_N + epoch) % 2 == 1)
     return Epoch(rows_N[permutation_N].to(home or device), draws.to(device))
-
-
-def _mix(*numbers: int) -> int:
-    """A seed from several numbers, such that similar ones lead to unrelated streams."""
-    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
 
 
 class Batcher:

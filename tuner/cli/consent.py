@@ -15,6 +15,7 @@ import click
 from tuner.wording import printable
 
 if TYPE_CHECKING:
+    from tuner.export.read import Export
     from tuner.results.results import Results
     from tuner.spec.code import NamedCode
 
@@ -26,13 +27,12 @@ def admit_results(results: Results, *, yes: bool, trains_only: bool = False) -> 
     Raises Abort where the user refuses.
     """
     from tuner.planning.resolve import search_modules_in
-    from tuner.spec.code import code_named
 
     search_modules_in(Path.cwd())
     spec = results.spec
-    code = code_named(spec.model_dump(mode="json", include={"trainable", "search", "scheduler"}))
+    code = _code_of(results)
     if trains_only:
-        code = [each for each in code if each.key == "trainable"]
+        code = [each for each in code if each.key not in ("search.strategy", "scheduler.name")]
     _announce(code, results.name)
     named: dict[str, Any] = {"log": ", ".join(spec.log)}
     named |= {f"training.{name}": spec.training.get(name) for name in ("data_dir", "start_from")}
@@ -42,15 +42,55 @@ def admit_results(results: Results, *, yes: bool, trains_only: bool = False) -> 
     _ask(code, yes=yes, foreign=results.folder)
 
 
-def admit_export(trainable: str, folder: Path, *, yes: bool) -> None:
-    """The same for an exported model."""
+def admit_network(results: Results, *, yes: bool) -> None:
+    """The same for the networks alone that its trials have trained."""
     from tuner.planning.resolve import search_modules_in
-    from tuner.spec.code import code_named
 
     search_modules_in(Path.cwd())
-    code = code_named({"trainable": trainable})
-    _announce(code, str(folder))
-    _ask(code, yes=yes, foreign=folder)
+    code = [each for each in _code_of(results) if each.key.endswith(".model")]
+    _announce(code, results.name)
+    _ask(code, yes=yes, foreign=results.folder)
+
+
+def admit_export(export: Export, *, yes: bool) -> None:
+    """The same for an exported model, and what it names: its trainable and its network."""
+    from tuner.planning.resolve import search_modules_in
+
+    search_modules_in(Path.cwd())
+    code = code_of_export(export)
+    _announce(code, str(export.folder))
+    _ask(code, yes=yes, foreign=export.folder)
+
+
+def code_of_export(export: Export) -> list[NamedCode]:
+    """The code that evaluating an export imports, but for what ships."""
+    from tuner.spec.code import code_named
+
+    config = export.config
+    return code_named(
+        {
+            "trainable": config.trainable,
+            "training": config.training,
+            "search": {"configs": [config.config]},
+        }
+    )
+
+
+def _code_of(results: Results) -> list[NamedCode]:
+    """What the spec of an experiment names, and the configs of its trials, which may be others."""
+    from tuner.results.confirmation import confirmation_of
+    from tuner.spec.code import code_named
+
+    named = results.spec.model_dump(
+        mode="json", include={"trainable", "training", "search", "scheduler"}
+    )
+    code = code_named(named)
+    confirmation = confirmation_of(results)
+    journals = [results] if confirmation is None else [results, confirmation.results]
+    configs = [trial.config for journal in journals for trial in journal.trials.values()]
+    tried = code_named({"trainable": named["trainable"], "search": {"configs": configs}})
+    known = {each.path for each in code}
+    return [*code, *(each for each in tried if each.path not in known)]
 
 
 def admit_file(code: Sequence[NamedCode], source: str, *, yes: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tuner import quotas
-from tuner.classifier.catalog import MODELS
+from tuner.classifier.catalog import model_info
 from tuner.classifier.settings import ClassifierSettings
 from tuner.planning.validation import Machine
 from tuner.space.domains import Domain
@@ -70,5 +70,5 @@ def _has_batch_norm(spec: ExperimentSpec) -> bool:
         value = given.get(name, ClassifierSettings.model_fields[name].default)
         return value.extremes() if isinstance(value, Domain) else (value,)
 
-    usual = [MODELS[model].defaults.get("norm") for model in values("model")]
+    usual = [model_info(model).defaults.get("norm") for model in values("model")]
     return any((norm or own) == "batch" for own in usual if own for norm in values("norm"))

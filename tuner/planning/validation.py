@@ -13,11 +13,11 @@ from typing import Any
 
 from tuner import quotas
 from tuner.classifier.catalog import METRICS
-from tuner.classifier.settings import ClassifierSettings, check_settings
+from tuner.classifier.settings import ClassifierSettings, check_settings, merged
 from tuner.errors import Fault, SpecError, unknown
 from tuner.planning.config_size import config_faults
 from tuner.settings_base import FaultsError, parse
-from tuner.space.domains import Domain
+from tuner.space.spaces import extreme_configs, walk
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.registry import IMPORTING
 from tuner.spec.sections import Objective, Resources
@@ -205,21 +205,16 @@ def _settings_faults(spec: ExperimentSpec) -> Iterator[Fault]:
     """The faults of what the image classifier would be given, at every extreme of the space."""
     if spec.epochs is None:
         yield Fault("training.epochs", "is required when there is no scheduler")
-    space = spec.search.space
-    extremes = {
-        name: value.extremes() if isinstance(value, Domain) else (value,)
-        for name, value in space.items()
-    }
-    middle = {name: values[0] for name, values in extremes.items()}
-    for name, values in extremes.items():
-        for value in values:
-            settings = {**spec.constants, **middle, name: value}
-            faults = check_settings(settings, split=spec.resources.split)
-            for fault in [*faults, *_rank_faults(settings, spec.resources)]:
-                section = "search.space" if fault.key.split(".")[0] in space else "training"
-                yield fault.under(section)
+    searched = {place.path for place, _ in walk(spec.search.space)}
+    for config in extreme_configs(spec.search.space):
+        settings = merged(spec.constants, config)
+        faults = check_settings(settings, split=spec.resources.split)
+        for fault in [*faults, *_rank_faults(settings, spec.resources)]:
+            is_searched = any(f"{fault.key}.".startswith(f"{path}.") for path in searched)
+            yield fault.under("search.space" if is_searched else "training")
     for number, config in enumerate(getattr(spec.search, "configs", ())):
-        for fault in check_settings({**spec.constants, **config}, split=spec.resources.split):
+        settings = merged(spec.constants, config)
+        for fault in check_settings(settings, split=spec.resources.split):
             yield fault.under(f"search.configs.{number}")
 
 
