@@ -1,4 +1,4 @@
-"""The image classifier with networks from elsewhere: all that it does with its own, it does here."""
+"""The image classifier with networks from elsewhere: it does all that it does with its own."""
 
 import pytest
 import real_ranks
@@ -55,9 +55,7 @@ def test_what_it_draws_follows_from_seed_and_epoch():
 
 def test_a_network_that_cannot_train_on_one_image_is_told_at_the_start():
     assert tiny_images.INFO.train % 16 == 1
-    with pytest.raises(
-        SpecError, match=r"batch_size: leaves a worker with 1 image .*BatchNorm|1 v"
-    ):
+    with pytest.raises(SpecError, match="batch_size: leaves a worker with 1 image of"):
         learner("Flat")
     assert learner("Flat", batch_size=13).step()["val_loss"] > 0
 
@@ -69,7 +67,7 @@ def test_its_layers_are_frozen_and_its_norms_have_a_rate_of_their_own():
     assert torch.equal(one.model.conv.weight, before)
     rates = {len(group["params"]): group["lr"] for group in one._optimizer.param_groups}
     assert rates[1] == pytest.approx(2 * one._settings.lr)
-    with pytest.raises(SpecError, match="freeze: matches no parameter.*conv, norm, head"):
+    with pytest.raises(SpecError, match=r"freeze: matches no parameter.*conv, norm, head"):
         learner("Small", freeze=["features"])
 
 
@@ -125,7 +123,7 @@ def unused(rank):
 
 
 def overlapping(rank):
-    """As on CUDA, where the exchange is DistributedDataParallel's, unless parameters are left out."""
+    """As on CUDA, where DistributedDataParallel exchanges, unless parameters are left out."""
     replica.OVERLAPPING = ("cpu",)
     results = {}
     for name in ("Plain", "Unused"):

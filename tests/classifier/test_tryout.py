@@ -1,4 +1,4 @@
-"""A network from elsewhere is tried before it trains: what is wrong is told, and nothing changed."""
+"""A network from elsewhere is tried before it trains: its faults are told, nothing is changed."""
 
 import random
 from contextlib import nullcontext
