@@ -16,7 +16,7 @@ from tuner.errors import SpecError
 
 TINY = {"dataset": "tiny", "batch_size": 16, "epochs": 3}
 EXACT = {
-    **{k: v for k, v in tiny_images.EXACT.items() if k not in ("width", "norm")},
+    **{k: v for k, v in tiny_images.EXACT.items() if k not in ("model", "width", "norm")},
     "epochs": 2,
 }
 
