@@ -50,6 +50,11 @@ def test_a_quota_that_leaves_fewer_cpus_is_said(monkeypatch):
     assert plan_of(spec, here=False)["notes"] == []
 
 
+def test_a_network_of_the_users_own_has_no_norm_that_is_known():
+    changes = {"training": {"model": "my_net:Net"}, "resources": {"workers": 2}}
+    assert plan_of(build_spec(SPEC | changes), here=True)["notes"] == []
+
+
 def test_on_a_cluster_nobody_knows():
     assert "at_once" not in plan_of(build_spec(SPEC), here=False)
 

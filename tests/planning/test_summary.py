@@ -18,5 +18,5 @@ def test_there_is_one_of_each_model_with_the_first_of_what_is_searched():
 
 
 def test_it_is_of_the_image_classifier_alone():
-    with pytest.raises(UsageError, match="--summary is of the image classifier; a.b:C builds its"):
+    with pytest.raises(UsageError, match=r"--summary is of the image classifier; a\.b:C builds"):
         summaries_of(build_spec({**SPEC, "trainable": "a.b:C"}))

@@ -46,7 +46,7 @@ def test_networks_of_the_users_own_are_code_wherever_a_spec_names_one() -> None:
     assert code_named(spec) == named
     classifiers = (IMAGE_CLASSIFIER, IMAGE_CLASSIFIER.replace(":", "."), "tuner.other:Name")
     for trainable in classifiers:
-        assert [code for code in code_named({**spec, "trainable": trainable})][:5] == named
+        assert code_named({**spec, "trainable": trainable})[:5] == named
     own = {**spec, "trainable": "mine:Learner"}  # in which `model` may mean anything
     assert code_named(own) == [NamedCode("trainable", "mine:Learner")]
     for bent in ({"training": []}, {"search": []}, {"search": {"configs": 3, "space": "x"}}):

@@ -65,8 +65,8 @@ def start_from(model: nn.Module, weights: Mapping[str, Tensor], *, source: str) 
 def for_channels(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
     """Weights of a network for colour images, those of its first convolution for `model`'s images.
 
-    For grey images they are summed over the colours, which gives what three equal colours would;
-    for more channels they are repeated, and scaled so that the sum stays.
+    For grey images they are summed over the colours, which gives what three equal colours would.
+    For other channels they are repeated in turn and scaled by their number, as timm does.
     """
     changed = (
         (name, weights[name], own)
