@@ -64,7 +64,7 @@ def test_it_is_searched_exported_and_loaded(
     results = Results(tmp_path / "results" / "own")
     configs = [trial.config["model_args"] for trial in results.trials.values()]
     assert configs == [{"width": 4}, {"width": 8}]
-    assert results.get_best_trial().values("val_accuracy")[3] > 0.5
+    assert results.get_best_trial().results[-1].metrics["val_accuracy"] > 0.5
     assert "config/model_args/width" in results.dataframe().columns
 
     done = call("export", "own", *storage, "--to", "model", "--format", "onnx")
