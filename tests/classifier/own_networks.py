@@ -54,6 +54,7 @@ class Unused(Plain):
         self.aside = nn.Linear(3, 3)
         self.sometimes = nn.Parameter(torch.ones(num_classes))
         self.register_buffer("seen", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("mask", torch.ones(2, dtype=torch.bool))
 
     def forward(self, x):
         logits = super().forward(x)

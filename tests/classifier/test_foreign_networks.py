@@ -100,11 +100,10 @@ def test_out_of_memory_leaves_its_buffers_as_they_were():
     failures = []
     short_of_memory(short, 8, failures)
     whole.step()
-    seen = [buffer.clone() for buffer in whole.model.buffers()]
-    assert seen == [torch.tensor(4.0, dtype=torch.float64)]
+    assert whole.model.seen == 4
     short.step()
     assert failures == [16]
-    assert list(short.model.buffers()) == [torch.tensor(7.0, dtype=torch.float64)]  # 2, 2, 2 and 1
+    assert short.model.seen == 7  # in 2, 2, 2 and 1 parts
 
 
 def result_of(one):
@@ -158,7 +157,7 @@ def assert_equals_one_process(result, name):
     for got, wanted in zip(result["metrics"], alone["metrics"], strict=True):
         assert got == pytest.approx(wanted, rel=1e-11)
     for key, value in alone["model"].items():
-        assert (result["model"][key] - value).abs().max() <= 1e-12, key
+        assert (result["model"][key].double() - value.double()).abs().max() <= 1e-12, key
 
 
 def test_two_ranks_equal_one_process(ranks):
