@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tuner.classifier import datasets, models
-from tuner.classifier.catalog import DATASETS, METRICS, MODELS
+from tuner.classifier.catalog import DATASETS, METRICS, MODELS, model_info
+from tuner.settings_base import FaultsError
 from tuner.spec.code import IMAGE_CLASSIFIER
 from tuner.trial.loading import load_trainable
 
@@ -27,3 +28,11 @@ def test_each_file_without_an_underscore_is_one_that_ships(package, found):
 
 def test_the_classifier_reports_its_metrics():
     assert load_trainable(IMAGE_CLASSIFIER).metrics == METRICS
+
+
+def test_a_model_is_known_by_its_reference():
+    assert model_info("cnn") is MODELS["cnn"]
+    assert not any(info.foreign for info in MODELS.values())
+    assert model_info("a.b:Net").foreign
+    with pytest.raises(FaultsError, match=r"unknown model 'cn' .*'cnn'.*; available: cnn, .*timm:"):
+        model_info("cn")

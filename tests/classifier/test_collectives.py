@@ -13,6 +13,8 @@ def test_one_rank_does_nothing():
     assert ranks.wrapped(model, model) is model is ranks.synchronised(model)
     assert ranks.reduced([1.0, 2.0]) == [1.0, 2.0]
     assert ranks.smallest(3) == 3
+    model.weight.grad = torch.ones(1, 1)
+    assert ranks.used_by_any([*model.parameters()]) == [True, False]
     with ranks.without_exchange(model):
         pass
 

@@ -125,12 +125,29 @@ def test_buffers_and_random_state_are_put_back():
         return size
 
     before = torch.get_rng_state()
-    micro_batch(8, buffers=norm.buffers()).run(attempt)
+    micro_batch(8, buffers=lambda: list(norm.buffers())).run(attempt)
     assert drawn == [drawn[0]] * 3
     assert norm.num_batches_tracked == 1
     assert norm.running_mean.tolist() == pytest.approx([0.3, 0.3])
     torch.set_rng_state(before)
     assert torch.rand(1).item() == drawn[0]
+
+
+def test_buffers_that_were_replaced_are_put_back():
+    module = torch.nn.Module()
+    module.register_buffer("count", torch.zeros(1))
+
+    def attempt(size):
+        module.count = module.count + 1
+        if size > 2:
+            raise torch.OutOfMemoryError
+        return size
+
+    micro = micro_batch(8, buffers=lambda: list(module.buffers()))
+    assert micro.run(attempt) == 2
+    assert module.count.tolist() == [1.0]
+    micro.run(attempt)
+    assert module.count.tolist() == [2.0]
 
 
 def test_a_rank_goes_with_the_smallest():

@@ -127,7 +127,8 @@ def test_each_bound_is_held(key, value):
 def test_unknown_names_list_the_choices_and_the_nearest():
     (fault,) = check_settings({"model": "resnet21"})
     assert str(fault).startswith("model: unknown model 'resnet21' (did you mean 'resnet20'?)")
-    assert set(fault.choices) == set(MODELS)
+    elsewhere = {"my_module:MyNet", "torchvision:NAME", "timm:NAME"}
+    assert set(fault.choices) == {*MODELS, *elsewhere}
     (fault,) = check_settings({"dataset": "cifar"})
     assert "did you mean 'cifar10'?" in str(fault)
     (fault,) = check_settings({"momentun": 0.9})

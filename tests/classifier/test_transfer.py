@@ -6,6 +6,7 @@ from torch import nn
 from tuner.classifier.image_classifier import ImageClassifier
 from tuner.classifier.settings import check_settings
 from tuner.classifier.transfer import (
+    for_channels,
     freeze,
     head_of,
     load_weights,
@@ -82,6 +83,25 @@ def test_a_new_head_where_shapes_differ():
     assert torch.equal(target[1].running_var, source[1].running_var)
     assert torch.equal(target[3].weight, head)
     assert start_from(model(), model().state_dict(), source="x") == []
+
+
+@pytest.mark.parametrize("channels", [1, 3, 6])
+def test_weights_for_colours_are_adapted_to_other_channels(channels):
+    """On images whose channels are all the same the first convolution gives what it gave."""
+    colour, other = nn.Conv2d(3, 5, 3, bias=False), nn.Conv2d(channels, 5, 3, bias=False)
+    adapted = for_channels({"0.weight": colour.weight}, nn.Sequential(other))
+    grey = torch.rand(2, 1, 4, 4)
+    expected = colour(grey.expand(-1, 3, -1, -1))
+    got = nn.functional.conv2d(grey.expand(-1, channels, -1, -1), adapted["0.weight"])
+    assert torch.allclose(got, expected, atol=1e-5)
+
+
+def test_only_a_convolution_of_other_channels_is_adapted():
+    model = nn.Sequential(nn.Conv2d(3, 5, 3), nn.Flatten(), nn.Linear(5, 2))
+    given = {"0.weight": torch.zeros(5, 3, 3, 3), "2.weight": torch.zeros(9, 5)}
+    assert for_channels(given, model) == given
+    other_size = {"0.weight": torch.zeros(5, 3, 5, 5)}
+    assert for_channels(other_size, model) == other_size
 
 
 def test_a_headless_file_and_one_of_an_old_batch_norm():

@@ -8,8 +8,9 @@ import pytest
 from commands import GOOD, call, text_of
 from synthetic import Writer, make_folder
 
-from tuner.cli.consent import admit_experiment
+from tuner.cli.consent import admit_experiment, admit_network
 from tuner.cli.validate import resolve
+from tuner.errors import SpecError
 from tuner.results.results import Results
 from tuner.spec.code import IMAGE_CLASSIFIER
 
@@ -161,6 +162,50 @@ def test_a_folder_of_images_is_announced(here, capsys):
     admit_experiment(Results(folder), yes=False)
     told = capsys.readouterr().err
     assert told == "using training.dataset folder:/home/me, which x names\n"
+
+
+NET = "from torch import nn\n\n\ndef net(num_classes):\n    return nn.LazyLinear(num_classes)\n"
+
+
+@pytest.fixture
+def network(elsewhere):
+    """A spec that names a network beside it."""
+    (elsewhere / "their_code.py").write_text(NET)
+    text_of(elsewhere / "theirs.yaml", {**GOOD, "training": {"model": "their_code:net"}})
+    return elsewhere
+
+
+def test_a_network_is_code_as_a_trainable_is(network, answered, monkeypatch):
+    told = f"importing their_code:net ({network / 'their_code.py'}), which "
+    assert call("validate", network / "theirs.yaml").stderr.startswith(told)
+    sys.modules.pop("their_code")
+    asked = answered(False)
+    with pytest.raises(click.Abort):
+        validate(str(network / "theirs.yaml"))
+    assert asked == ["run their_code:net, from outside this folder?"]
+    assert "their_code" not in sys.modules
+
+
+def test_a_network_of_python_is_refused_unimported(here, capsys):
+    text_of("own.yaml", {**GOOD, "training": {"model": "antigravity:fly"}})
+    with pytest.raises(SpecError, match=r"training.model: must not be of Python's standard lib"):
+        validate("own.yaml")
+    assert "antigravity" not in sys.modules
+    assert capsys.readouterr().err == ""
+
+
+def test_a_network_that_only_the_journal_names_is_told_and_asked_about(here, answered, capsys):
+    asked = answered(False)
+    folder = make_folder(here / "results" / "x", trainable=IMAGE_CLASSIFIER, training={})
+    writer = Writer(folder)
+    writer.trial(0, [0.3], config={"lr": 0.1, "model": "timm.data:create_loader"})
+    writer.end()
+    for command in (admit_experiment, admit_network):
+        with pytest.raises(click.Abort):
+            command(Results(folder), yes=False)
+    assert asked == ["run timm.data:create_loader, from outside this folder?"] * 2
+    told = "importing timm.data:create_loader ("
+    assert [line.startswith(told) for line in capsys.readouterr().err.splitlines()] == [True, True]
 
 
 def test_what_a_foreign_spec_reaches_out_to_is_announced(here, capsys):

@@ -9,7 +9,7 @@ from commands import GOOD, call, text_of, tuner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.errors import TunerError
+from tuner.errors import SpecError, TunerError
 
 
 def test_validate_shows_plan_and_spec_and_starts_nothing(here):
@@ -32,6 +32,19 @@ def test_validate_and_dry_run_as_json(here):
     assert shown["a_trial_reserves"] == {"cpus": 1, "gpus": 0}
     assert json.loads(call("run", "digits", "--dry-run", "--json").stdout) == shown
     assert not list(here.iterdir())
+
+
+def test_the_networks_are_summed_up_on_request():
+    assert "networks" not in json.loads(call("validate", "digits", "--json").stdout)
+    done = call("validate", "digits", "--json", "--summary", "training.freeze=head")
+    [network] = json.loads(done.stdout)["networks"]
+    assert network["model"] == "cnn"
+    assert network["stages"][0]["output"] == [network["settings"]["width"], 8, 8]
+    assert network["trainable"] == network["parameters"] - network["stages"][-1]["parameters"]
+    text = call("validate", "digits", "--summary").stdout
+    assert f"{network['parameters']:,} parameters, " in text
+    with pytest.raises(SpecError, match="freeze: matches no parameter, got 'tail'"):
+        raise call("validate", "digits", "--summary", "training.freeze=tail").exception
 
 
 def test_flags_and_assignments_set_the_spec():

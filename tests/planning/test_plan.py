@@ -69,6 +69,14 @@ def test_a_domain_among_the_constants_is_noted():
     ]
 
 
+def test_a_network_of_the_users_own_has_no_norm_that_is_known():
+    changes = {"training": {"model": "my_net:Net"}, "resources": {"workers": 2}}
+    [note] = plan_of(build_spec(SPEC | changes), here=True)["notes"]
+    assert note.startswith("on CPUs each worker's BatchNorm, if there is any in my_net:Net, sees")
+    alone = {"training": {"model": "my_net:Net"}}
+    assert plan_of(build_spec(SPEC | alone), here=True)["notes"] == []
+
+
 def test_on_a_cluster_nobody_knows():
     assert "at_once" not in plan_of(build_spec(SPEC), here=False)
 

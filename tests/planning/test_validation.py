@@ -77,9 +77,34 @@ def test_what_works_passes() -> None:
         assert spec.trainable == f"{__name__}:{trainable.__name__}"
 
 
+def net(num_classes: int, width: int = 4) -> None:
+    """Stands for a network: nothing builds it."""
+
+
+def test_a_network_of_the_users_own_may_have_its_arguments_searched() -> None:
+    space = {"model_args": {"width": "randint(1, 9)"}, "lr": "uniform(0.1, 1)"}
+    training = {"model": f"{__name__}:net", "model_args": {"width": 3}}
+    with pytest.raises(SpecError, match=r"training.model_args.width: is also searched"):
+        validate({**DIGITS, "training": training, "search": {"space": space}})
+    training["model_args"] = {}
+    assert validate({**DIGITS, "training": training, "search": {"space": space}})
+    space["model_args"] = {"wide": "randint(1, 9)", "depth": 3}
+    training["model_args"] = {"deep": 3}
+    with pytest.raises(SpecError) as refused:
+        validate({**DIGITS, "training": training, "search": {"space": space}})
+    assert [fault.key for fault in refused.value.faults] == [
+        "training.model_args.deep",
+        "search.space.model_args.wide",
+        "search.space.model_args.depth",
+    ]
+
+
 @pytest.mark.parametrize(
     ("changes", "fault"),
     [
+        ({"training": {"model": "nowhere:Net"}}, "training.model: cannot be imported (Module"),
+        ({"training": {"model": "os:system"}}, "training.model: must not be of Python's standard"),
+        ({"training": {"model_args": {"x": 1}}}, "training.model_args: is not used by model 'cnn'"),
         ({"training": {"model": "cn"}}, "training.model: unknown model 'cn' (did you mean 'cnn'?)"),
         ({"training": {"dataset": "mnist"}}, "training.dataset: unknown dataset 'mnist'"),
         ({"training": {"modell": "cnn"}}, "training.modell: unknown key 'modell'"),

@@ -104,6 +104,35 @@ def test_brackets_are_told_where_there_are_several():
     assert "Brackets" not in told(search=bohb, scheduler="none")
 
 
+def test_a_network_is_told_layer_by_layer():
+    stages = [
+        {"name": "conv", "kind": "Conv2d", "output": (16, 8, 8), "parameters": 1234},
+        {"name": "a\x1bside", "kind": "Linear", "output": (), "parameters": 6},
+    ]
+    network = {
+        "model": "my_net:MyNet",
+        "settings": {"model_args": {"width": 16}},
+        "images": "1x8x8",
+        "classes": 10,
+        "stages": stages,
+        "parameters": 1240,
+        "trainable": 6,
+        "mib": 0.00473,
+    }
+    spec = build_spec({"search": {"space": {"lr": 1}}, "num_samples": 1})
+    plan = {**plan_of(spec, here=False), "networks": [network]}
+    text = plan_text(spec, plan, "here")
+    assert text.partition("\n\n")[2].startswith(
+        "my_net:MyNet model_args.width=16\n"
+        "  for images of 1x8x8 and 10 classes\n"
+        "  stage   kind    an image's output   parameters\n"
+        "  conv    Conv2d  16 x 8 x 8               1,234\n"
+        "  a side  Linear  -                            6\n"
+        "  1,240 parameters, 6 of them train, 0.00473 MiB\n\n"
+        "Its spec\n"
+    )
+
+
 def test_the_spec_follows_and_reads_back():
     spec = build_spec(SPEC)
     text = plan_text(spec, plan_of(spec, here=False), "mine.yaml")

@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 
 from tuner.space.domains import Choice, Domain, Value
 from tuner.space.parsing import parse_space
-from tuner.space.spaces import Place, config_at, domains_of, names_of, space_text, transform, walk
+from tuner.space.spaces import (
+    Place,
+    config_at,
+    domains_of,
+    extreme_configs,
+    names_of,
+    space_text,
+    transform,
+    walk,
+)
 from tuner.testing.spaces import spaces
 
 
@@ -25,6 +34,23 @@ def test_a_config_has_every_name_and_no_domain_left(
 def test_the_names_of_a_space_are_dotted_where_they_lie_in_branches() -> None:
     space = parse_space({"a": "choice([1, {'x': randint(0, 3)}])", "b": 7})
     assert set(names_of(space)) == {"a", "a.x", "b"}
+
+
+@given(spaces)
+def test_each_extreme_of_each_domain_is_in_a_config(space: dict[str, object]) -> None:
+    configs = extreme_configs(space)
+    for name, value in space.items():
+        if isinstance(value, Domain) and not any(isinstance(v, Mapping) for v in value.extremes()):
+            assert {str(v) for v in value.extremes()} == {str(c[name]) for c in configs}
+    assert all(list(config) == list(space) for config in configs)
+    assert not any(list(domains_of(config)) for config in configs)
+
+
+def test_extremes_are_also_those_of_nested_names_and_branches() -> None:
+    space = parse_space({"a": {"x": "uniform(1, 2)"}, "b": "choice([7, {'y': randint(0, 3)}])"})
+    configs = extreme_configs(space)
+    assert {config["a"]["x"] for config in configs} == {1, 2}
+    assert [c["b"] for c in configs if c["b"] != 7] == [{"y": 0}, {"y": 2}]
 
 
 def test_branches_that_share_a_name_are_different_places() -> None:

@@ -40,6 +40,32 @@ def test_a_function_that_returns_images_is_code() -> None:
     assert code_named({"training": None}) == []
 
 
+def test_networks_of_the_users_own_are_code_wherever_a_spec_names_one() -> None:
+    search = {
+        "space": {"model": "choice(['cnn', 'a.b:Net', 'timm:resnet18', 'c:D'])"},
+        "configs": [{"model": "e:F"}, {"model": "a.b:Net"}, 3],
+        "points_to_evaluate": [{"model": {"grid_search": ["g:H", "os:system"]}}],
+    }
+    spec = {"training": {"model": "i:J"}, "search": search}
+    named = [
+        NamedCode("training.model", "i:J"),
+        NamedCode("search.space.model", "a.b:Net"),
+        NamedCode("search.space.model", "c:D"),
+        NamedCode("search.configs.0.model", "e:F"),
+        NamedCode("search.points_to_evaluate.0.model", "g:H"),
+    ]
+    assert code_named(spec) == named
+    classifiers = (IMAGE_CLASSIFIER, IMAGE_CLASSIFIER.replace(":", "."), "tuner.other:Name")
+    for trainable in classifiers:
+        assert code_named({**spec, "trainable": trainable})[:5] == named
+    own = {**spec, "trainable": "mine:Learner"}  # in which `model` may mean anything
+    assert code_named(own) == [NamedCode("trainable", "mine:Learner")]
+    for bent in ({"training": []}, {"search": []}, {"search": {"configs": 3, "space": "x"}}):
+        assert code_named(bent) == []
+    for model in (3, None, ["a:B"], "choice([", "choice(3)", {"a": "b:C"}, "cnn"):
+        assert code_named({"training": {"model": model}}) == []
+
+
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A package whose import is seen."""

@@ -108,7 +108,25 @@ def test_all_faults_come_at_once_with_key_rule_value_and_choices() -> None:
         ({"search": {"space": {"a": "choice([])"}}}, "search.space.a: choice needs at least one"),
         ({"search": {"space": {"a": "grid_search([])"}}}, "at least one value"),
         ({"search": {"space": {"a": "loguniform(0, 1)"}}}, "lower must be above 0, got 0"),
-        ({"search": {"space": {"a.b": 1}}}, "names must be text without '.'"),
+        (
+            {"search": {"space": {"a.b": 1}}},
+            "names must be text without '.', '/' or spaces; nest them: model_args: {width: ...}",
+        ),
+        (
+            {
+                "training": {"model_args": {"width": 1, "depth": 2}},
+                "search": {"space": {"model_args": {"width": "choice([1])"}}},
+            },
+            "training.model_args.width: is also searched: set search.space.model_args.width",
+        ),
+        (
+            {
+                "trainable": "mine:Learner",
+                "training": {"opt": {"depth": 2}},
+                "search": {"space": {"opt": {"width": "choice([1])"}}},
+            },
+            "training.opt: is also searched: set search.space.opt instead",
+        ),
         ({"search": {"space": {"a": 1}, "points": 3}}, "search.points: unknown key 'points'"),
         ({"search": None}, "search: "),
         ({"num_samples": None}, "num_samples: is required, unless the search is grid"),

@@ -24,6 +24,7 @@ from tuner.classifier.augment import Augmentation, Draws, crop_and_flip, cut_out
 from tuner.classifier.catalog import DataChoice, dataset_info, pinned
 from tuner.classifier.datasets._dataset import DatasetInfo, data_folder
 from tuner.classifier.mixing import Mixes, draw_mixes, mix
+from tuner.classifier.randomness import mixed
 
 LARGEST_SHARE = 0.5  # of a GPU's free memory that the images may take
 _FLIPS, _MIXES = 1, 2  # tell the streams of the first flips and of mixing from those of the epochs
@@ -167,11 +168,11 @@ def plan_epoch(
 
     home: where the images lie, `device` unless set.
     """
-    generator = torch.Generator().manual_seed(_mix(seed, epoch))
+    generator = torch.Generator().manual_seed(mixed(seed, epoch))
     permutation_N = torch.randperm(len(rows_N), generator=generator)
     draws = draw(len(rows_N), image_size=image_size, augmentation=augmentation, generator=generator)
     if augmentation.alternating_flip:
-        first_N = torch.Generator().manual_seed(_mix(seed, 0, _FLIPS))
+        first_N = torch.Generator().manual_seed(mixed(seed, 0, _FLIPS))
         flip_N = torch.randint(2, (len(rows_N),), generator=first_N)[permutation_N]
         draws = draws._replace(flip_N=(flip_N + epoch) % 2 == 1)
     planned = Epoch(rows_N[permutation_N].to(home or device), draws.to(device))
@@ -184,11 +185,6 @@ def plan_epoch(
         rng=np.random.default_rng([seed, epoch, _MIXES]),
     )
     return planned.with_mixes(mixes.to(device))
-
-
-def _mix(*numbers: int) -> int:
-    """A seed from several numbers, such that similar ones lead to unrelated streams."""
-    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
 
 
 class Batcher:

@@ -1,7 +1,8 @@
 """The models and data sets that ship, by name, and the metrics of the image classifier.
 
 A data set may also be the user's own, `SCHEME:PLACE` or `my_module:load`: `dataset_info` describes
-any of them. Nothing here imports torch, so that a spec is checked against it in milliseconds.
+any of them. A model may be the user's own, too, or a library's: `model_info` is how everything else
+learns of it. Nothing here imports torch, so that a spec is checked against it in milliseconds.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from typing import Any, Protocol
 from tuner.classifier import datasets, models, sources
 from tuner.classifier.datasets._archive import Archive
 from tuner.classifier.datasets._dataset import DatasetInfo, ImageArrays, data_folder
+from tuner.classifier.models._libraries import LIBRARIES, library_model
 from tuner.classifier.models._model import ModelInfo
+from tuner.classifier.models._own import own_model
 from tuner.classifier.sources import _module
 from tuner.classifier.sources._decode import decode, decoded_path
 from tuner.classifier.sources._decoded_set import LICENCE, ORIGIN, STORE, DecodedSet
 from tuner.classifier.sources._images import LARGEST_SIZE, Images, Outline, Source
 from tuner.classifier.sources._splits import sizes
-from tuner.errors import DataError, Fault, did_you_mean, translate_error
+from tuner.errors import DataError, Fault, did_you_mean, translate_error, unknown
 from tuner.settings_base import FaultsError
 from tuner.spec.code import is_dotted
 
@@ -45,6 +48,8 @@ def _declared(package: ModuleType, variable: str) -> dict[str, Any]:
     names = [module.name for module in iter_modules(package.__path__) if module.name[0] != "_"]
     return {name: getattr(import_module(f"{package.__name__}.{name}"), variable) for name in names}
 
+
+_ELSEWHERE = ("my_module:MyNet", *(f"{library}:NAME" for library in LIBRARIES))
 
 MODELS: dict[str, ModelInfo] = _declared(models, "MODEL")
 DATASETS: dict[str, DatasetInfo] = _declared(datasets, "DATASET")
@@ -260,3 +265,17 @@ def _target(settings: DataSettings, images: Images) -> dict[str, Any]:
         "store": data_folder(settings.data_dir) / STORE,
         "name": short_name(settings.dataset),
     }
+
+
+def model_info(reference: str) -> ModelInfo:
+    """The model that `reference`, the setting `model`, names: that ships, or is from elsewhere.
+
+    Imports no network. Raises FaultsError, its key relative to the setting, for what names none.
+    """
+    if reference in MODELS:
+        return MODELS[reference]
+    scheme, colon, name = reference.partition(":")
+    if colon:
+        return library_model(scheme, name) if scheme in LIBRARIES else own_model(reference)
+    fault = unknown("", "model", reference, MODELS)
+    raise FaultsError(Fault("", fault.rule, None, (*fault.choices, *_ELSEWHERE)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, cast
@@ -54,12 +54,21 @@ class Ranks:
             return context
         return nullcontext()
 
+    def used_by_any(self, parameters: Sequence[Tensor]) -> list[bool]:
+        """Of each parameter, whether it has a gradient on any rank."""
+        used = [float(parameter.grad is not None) for parameter in parameters]
+        return [value > 0 for value in self.reduced(used, dist.ReduceOp.MAX)]
+
     def average_gradients(self, parameters: Iterable[Tensor]) -> None:
-        """Give every rank the mean of the ranks' gradients."""
+        """Give every rank the mean of the ranks' gradients; without one, a rank's is 0.
+
+        The parameters are the same on all ranks.
+        """
         by_type: dict[torch.dtype, list[Tensor]] = {}
         for parameter in parameters:
-            if parameter.grad is not None:
-                by_type.setdefault(parameter.grad.dtype, []).append(parameter.grad)
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            by_type.setdefault(parameter.grad.dtype, []).append(parameter.grad)
         for gradients in by_type.values():
             flat = torch.cat([gradient.flatten() for gradient in gradients]).div_(self.world_size)
             dist.all_reduce(flat)

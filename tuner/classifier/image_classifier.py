@@ -24,17 +24,22 @@ from torch import nn
 from tuner.classifier.augment import Augmentation
 from tuner.classifier.batches import Batcher, image_set, plan_epoch, shards
 from tuner.classifier.blueprint import blueprint_of
-from tuner.classifier.catalog import METRICS, MODELS, ships
+from tuner.classifier.catalog import METRICS, ships
 from tuner.classifier.collectives import Ranks
-from tuner.classifier.datasets._dataset import DatasetInfo
 from tuner.classifier.ema import WeightAverage
 from tuner.classifier.loss import training_loss
 from tuner.classifier.optimizer import build_lr_schedule, build_optimizer, next_lr
 from tuner.classifier.precision import Precision, choose, hardware
+from tuner.classifier.randomness import mixed, seeded
 from tuner.classifier.replica import Replica, Setup
-from tuner.classifier.settings import ClassifierSettings, check_settings, own_data_searched
+from tuner.classifier.settings import (
+    ClassifierSettings,
+    check_settings,
+    merged,
+    own_data_searched,
+)
 from tuner.classifier.trained_on import DATA, check_same, described
-from tuner.classifier.transfer import freeze, load_weights, matching, start_from
+from tuner.classifier.transfer import for_channels, freeze, load_weights, matching, start_from
 from tuner.errors import SpecError
 from tuner.trial.state import host_copy
 from tuner.trial.torch_compat import without_compiler
@@ -42,17 +47,20 @@ from tuner.trial.torch_compat import without_compiler
 if TYPE_CHECKING:
     from tuner.classifier.pipeline import Stage
 
+_TRAINING, _EVALUATION = range(2)  # streams of what a model draws by itself
+
 PREPARING = 1000  # training images that a model may learn something from before it trains
 
 
 class ImageClassifier:
     """Trains the model, data set and recipe that its settings name; a `Learner`.
 
-    Everything random follows from the setting `seed` and the epoch, so trials in one process do
-    not affect each other. On a CPU a run that was saved and loaded continues bit for bit. On
-    several ranks gradients equal one process's, except that BatchNorm on CPU ranks sees only each
-    rank's share of a batch: use norm="group" there. split: the number of stages of the model, one
-    on each rank; 1 where every rank has all of it.
+    Everything random follows from the setting `seed`, the epoch and the rank, what a network draws
+    by itself (as Dropout does) included, so trials in one process do not affect each other. On a
+    CPU a run that was saved and loaded continues bit for bit. On several ranks gradients equal one
+    process's, except that BatchNorm on CPU ranks sees only each rank's share of a batch: use
+    norm="group" there. split: the number of stages of the model, one on each rank; 1 where every
+    rank has all of it.
     """
 
     metrics: tuple[str, ...] = METRICS
@@ -70,7 +78,7 @@ class ImageClassifier:
     ) -> None:
         """Raises SpecError for settings that cannot work, DataError for data that is not there."""
         _refuse_own_data(config)
-        settings = _settings({**constants, **config}, split)
+        settings = _settings(merged(constants, config), split)
         assert split in (1, world_size)
         self._device = torch.device(device)
         self._ranks = Ranks(rank, world_size, self._device)
@@ -89,12 +97,13 @@ class ImageClassifier:
         self._batcher = Batcher(
             self._data, dtype=self._dtype, augmentation=self._augmentation, device=self._device
         )
-        model = _seeded_model(settings, self._data.info).to(self._dtype)
+        self._plan = blueprint_of(settings, self._data.info)
+        self._info = self._plan.info
+        with seeded(settings.seed):
+            model = self._plan.initial().to(self._dtype)
         if split == 1:
             model.to(self._device)
-        # torch has the argument, its stubs do not
-        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self._prepare(model)
+        self._fit_in(model)
         self._model = self._ranks.synchronised(model)
         self._frozen = matching(self._model, settings.freeze)
         freeze(self._model, self._frozen)
@@ -125,7 +134,7 @@ class ImageClassifier:
         started = time.perf_counter()
         if self._epoch == 0:
             self._start()
-        with self._precision.applied(), self._optimizing():
+        with self._precision.applied(), self._optimizing(), self._randomness(_TRAINING):
             loss_sum, lr = self._train_epoch()
         trained_s = time.perf_counter() - started
         validated = self._averaged("validation")
@@ -210,18 +219,39 @@ class ImageClassifier:
         """For whatever the optimizer does."""
         return nullcontext() if self._settings.compile else without_compiler()
 
-    def _prepare(self, model: nn.Module) -> None:
-        """Let a model that learns something from the images before it trains do so."""
-        prepare = MODELS[self._settings.model].prepare
-        if prepare is not None:
+    def _fit_in(self, model: nn.Module) -> None:
+        """Whatever a new model needs, on its device, before it can train on these images."""
+        if self._info.foreign:
+            from tuner.classifier.tryout import check_one_image, fit_in
+
+            fit_in(model, self._plan, context=self._precision.forward)
+            size, images = self._settings.batch_size, len(self._data.splits["train"])
+            last = images % size or size
+            if min(size, last) // self._ranks.world_size <= 1:
+                check_one_image(model, self._plan, batch_size=size)
+        else:
+            # torch has the argument, its stubs do not
+            model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        if self._info.prepare is not None:
+            # A model that learns something from the images before it trains
             rows_N = self._data.splits["train"][:PREPARING].to(self._data.rows_NP.device)
-            prepare(model, self._batcher.batch(rows_N)[0])
+            self._info.prepare(model, self._batcher.batch(rows_N)[0])
+
+    def _randomness(self, purpose: int) -> AbstractContextManager[None]:
+        """For an epoch's forward passes: what the model draws follows from seed, epoch and rank."""
+        seed = mixed(self._settings.seed, self._epoch, self._ranks.rank, purpose)
+        return seeded(seed, self._device)
 
     def _start(self) -> None:
         """What comes before the first epoch."""
         source = self._settings.start_from
+        if self._settings.pretrained and self._info.pretrained is not None:
+            source = str(self._info.pretrained())
         if source is not None:
-            new = start_from(self._model, load_weights(source), source=source)
+            weights = load_weights(source)
+            if self._settings.pretrained:
+                weights = for_channels(weights, self._model)
+            new = start_from(self._model, weights, source=source)
             print(f"started from {source}; new: {', '.join(new) or 'nothing'}")
             self._average.begin()
 
@@ -272,7 +302,7 @@ class ImageClassifier:
         self._part.eval()
         rows_N = self._data.splits[split].to(self._data.rows_NP.device)
         sums = self._loss.nothing(self._device)
-        with self._precision.applied():
+        with self._precision.applied(), self._randomness(_EVALUATION):
             for shard in shards(len(rows_N), **self._part.share(self._part.evaluation_batch)):
                 if shard.count:
                     sums += self._part.measure(rows_N[shard.positions])
@@ -299,10 +329,3 @@ def _precision(settings: ClassifierSettings, device: torch.device, *, split: int
     if split > 1 and precision.scaled:  # each stage would detect overflows of its own
         return choose("float32", hardware(device))
     return precision
-
-
-def _seeded_model(settings: ClassifierSettings, data: DatasetInfo) -> nn.Module:
-    """The initial model; leaves torch's global random state as it was."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(settings.seed)
-        return blueprint_of(settings, data).initial()

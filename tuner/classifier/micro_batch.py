@@ -7,7 +7,8 @@ the batch size keeps its meaning. The smaller size stays for the steps that foll
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+from operator import is_
 from typing import TypeVar
 
 import torch
@@ -18,6 +19,7 @@ from tuner.trial.memory import release
 from tuner.trial.torch_compat import copy_all
 
 T = TypeVar("T")
+Buffers = Callable[[], Sequence[Tensor]]
 
 
 def next_smaller(size: int) -> int:
@@ -37,17 +39,17 @@ def alone(wanted: int) -> int:
 class MicroBatch:
     """The present micro-batch, and the attempts that it takes to find it.
 
-    size: images that one rank computes at once, at least 1. `buffers` are what a forward pass
+    size: images that one rank computes at once, at least 1. `buffers` gives what a forward pass
     writes to (BatchNorm's statistics): an attempt that fails leaves them, and torch's random
     state, as they were. purpose: what a message calls the work.
     """
 
     def __init__(
-        self, size: int, *, device: torch.device, buffers: Iterable[Tensor] = (), purpose: str
+        self, size: int, *, device: torch.device, buffers: Buffers = tuple, purpose: str
     ) -> None:
         self.size = size
         self._purpose = purpose
-        self._before = _Snapshot(list(buffers), device)
+        self._before = _Snapshot(buffers, device)
 
     def run(self, attempt: Callable[[int], T], *, agree: Callable[[int], int] = alone) -> T:
         """What `attempt(size)` returns at the first size that fits in memory.
@@ -93,25 +95,39 @@ def _try(attempt: Callable[[int], T], size: int) -> tuple[tuple[T, ...], BaseExc
 class _Snapshot:
     """A copy of what a step changes before the optimizer does: buffers and the random state."""
 
-    def __init__(self, buffers: list[Tensor], device: torch.device) -> None:
-        by_type: dict[torch.dtype, list[Tensor]] = {}
-        for buffer in buffers:
-            by_type.setdefault(buffer.dtype, []).append(buffer)
-        self._pairs = [(live, [b.detach().clone() for b in live]) for live in by_type.values()]
-        self._device = device
+    def __init__(self, buffers: Buffers, device: torch.device) -> None:
+        self._buffers, self._device = buffers, device
+        self._live: Sequence[Tensor] = ()
+        self._copies: list[Tensor] = []
+        self._groups: list[list[int]] = []  # positions of the buffers of each type
 
     @torch.no_grad()
     def update(self) -> None:
-        for live, copies in self._pairs:
-            copy_all(copies, live)
+        live = self._buffers()
+        if live is not self._live and not _same(live, self._live):
+            self._copies = [buffer.detach().clone() for buffer in live]
+            by_type: dict[torch.dtype, list[int]] = {}
+            for position, buffer in enumerate(live):
+                by_type.setdefault(buffer.dtype, []).append(position)
+            self._live, self._groups = live, list(by_type.values())
+        else:
+            self._copy(live, self._copies)
         self._random = torch.get_rng_state()
         if self._device.type == "cuda":
             self._device_random = torch.cuda.get_rng_state(self._device)
 
     @torch.no_grad()
     def restore(self) -> None:
-        for live, copies in self._pairs:
-            copy_all(live, copies)
+        self._copy(self._copies, self._buffers())
         torch.set_rng_state(self._random)
         if self._device.type == "cuda":
             torch.cuda.set_rng_state(self._device_random, self._device)
+
+    def _copy(self, sources: Sequence[Tensor], targets: Sequence[Tensor]) -> None:
+        for group in self._groups:
+            copy_all([targets[n] for n in group], [sources[n] for n in group])
+
+
+def _same(some: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
+    """Whether they are the same objects: a forward pass can put others in their place."""
+    return len(some) == len(others) and all(map(is_, some, others))

@@ -19,9 +19,10 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from tuner.classifier.batches import Batcher, Epoch, Shard, micro_shards
+from tuner.classifier.catalog import model_info
 from tuner.classifier.collectives import Ranks
 from tuner.classifier.loss import CrossEntropy
-from tuner.classifier.micro_batch import MicroBatch
+from tuner.classifier.micro_batch import Buffers, MicroBatch
 from tuner.classifier.precision import Precision
 from tuner.classifier.settings import ClassifierSettings
 from tuner.classifier.transfer import rest_frozen_norms
@@ -59,14 +60,15 @@ class Replica:
     def __init__(self, setup: Setup, scaler: torch.amp.GradScaler) -> None:
         self._model, self._ranks, self._batcher = setup.model, setup.ranks, setup.batcher
         self._loss, self._precision, self._scaler = setup.loss, setup.precision, scaler
-        self._compile = setup.settings.compile
+        self._settings = setup.settings
         self._rehearsed = 0  # the micro-batch that every rank is known to have the memory for
+        self._uses_all: bool | None = None  # whether a step leaves no parameter without gradient
         self._wrap()
         world_size, device = self._ranks.world_size, self._ranks.device
         self._micro = MicroBatch(
             ceil(setup.settings.batch_size / world_size),
             device=device,
-            buffers=self._model.buffers(),
+            buffers=self._buffers(),
             purpose="training",
         )
         own = setup.evaluation_batch
@@ -104,9 +106,7 @@ class Replica:
         attempt = partial(self._accumulate, epoch, shard)
         loss_sum = self._micro.run(attempt, agree=self._ranks.smallest)
         if self._ranks.several:
-            self._ranks.average_gradients(self._model.parameters())
-            if self._ranks.device.type in OVERLAPPING:
-                self._rehearsed = self._micro.size
+            self._exchange()
         return loss_sum
 
     def measure(self, rows_N: Tensor) -> Tensor:
@@ -138,16 +138,38 @@ class Replica:
         """Go on with the micro-batch of a state, if it has one."""
         self._micro.size = state.get("micro_batch_size", self._micro.size)
 
+    def _buffers(self) -> Buffers:
+        if model_info(self._settings.model).foreign:  # it may put others in their place
+            return lambda: list(self._model.buffers())
+        fixed = list(self._model.buffers())
+        return lambda: fixed
+
+    def _exchange(self) -> None:
+        """Average the gradients of a step over the ranks.
+
+        A network may leave out parameters, always or now and then, and on one rank alone. Where its
+        first step leaves out some, the ranks agree at each step on which; no later step overlaps.
+        """
+        trained = [p for p in self._model.parameters() if p.requires_grad]
+        if self._uses_all is not True:
+            used = self._ranks.used_by_any(trained)
+            self._uses_all = all(used) if self._uses_all is None else False
+            trained = [p for p, is_used in zip(trained, used, strict=True) if is_used]
+        self._ranks.average_gradients(trained)
+        if self._uses_all and self._ranks.device.type in OVERLAPPING:
+            self._rehearsed = self._micro.size
+
     def _training(self) -> list[bool]:
         return [parameter.requires_grad for parameter in self._model.parameters()]
 
     def _wrap(self) -> None:
         module = self._model
-        if self._compile:
+        if self._settings.compile:
             module = cast(nn.Module, torch.compile(module))
         self._network = self._ranks.wrapped(self._model, module)
         self._wrapped = self._training()
         self._rehearsed = 0  # more gradients, more memory
+        self._uses_all = None
 
     def _accumulate(
         self, epoch: Epoch, shard: Shard, size: int, *, overlap: bool = False

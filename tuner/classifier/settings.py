@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, create_model
 
 from tuner.classifier import catalog
-from tuner.classifier.catalog import MODELS
+from tuner.classifier.catalog import MODELS, model_info
 from tuner.classifier.datasets._dataset import DatasetInfo
+from tuner.classifier.models._model import Arguments
 from tuner.classifier.recipe import RecipeSettings, image_faults, schedule_faults
 from tuner.errors import Fault, unknown
 from tuner.settings_base import FaultsError, Settings, parse
@@ -22,8 +23,9 @@ from tuner.settings_base import FaultsError, Settings, parse
 def _fields_of_models() -> dict[str, Any]:
     """Every hyperparameter that only some models have, with its bounds, but None by default."""
     fields: dict[str, Any] = {}
-    for info in MODELS.values():
-        for name, field in info.settings.model_fields.items():
+    declared: list[type[Settings]] = [*(info.settings for info in MODELS.values()), Arguments]
+    for settings in declared:
+        for name, field in settings.model_fields.items():
             kind: Any = field.annotation
             fields[name] = (Annotated[kind | None, field], None)
     return fields
@@ -42,6 +44,11 @@ def _one_of(known: Mapping[str, object], what: str) -> AfterValidator:
         return name
 
     return AfterValidator(check)
+
+
+def _model(reference: str) -> str:
+    model_info(reference)
+    return reference
 
 
 def _dataset(name: str) -> str:
@@ -65,7 +72,9 @@ class ClassifierSettings(RecipeSettings, _ModelSettings):
     model: the network that is trained. dataset: the images that it is trained on.
     """
 
-    model: Annotated[str, _one_of(MODELS, "model")] = "cnn"
+    model: Annotated[str, AfterValidator(_model)] = Field(
+        "cnn", description="that ships; or my_module:MyNet, torchvision:NAME, timm:NAME"
+    )
     dataset: Annotated[str, AfterValidator(_dataset)] = Field(
         "digits", description="one that ships, folder:PATH, my_module:load, or another scheme"
     )
@@ -101,6 +110,9 @@ class ClassifierSettings(RecipeSettings, _ModelSettings):
     start_from: str | None = Field(
         None, description="weights to begin with: safetensors, an export, a saved state dict"
     )
+    pretrained: bool = Field(
+        False, description="begin with the weights that torchvision or timm has in its cache"
+    )
     freeze: Annotated[tuple[str, ...], BeforeValidator(_patterns)] = Field(
         (), description="layers or name patterns of parameters that do not train"
     )
@@ -119,9 +131,28 @@ class ClassifierSettings(RecipeSettings, _ModelSettings):
 
 def model_settings(settings: ClassifierSettings) -> dict[str, Any]:
     """The chosen model's own hyperparameters: as set, else the model's default."""
-    values = {name: getattr(settings, name) for name in MODELS[settings.model].defaults}
-    chosen = {name: value for name, value in values.items() if value is not None}
-    return MODELS[settings.model].defaults | chosen
+    defaults = model_info(settings.model).defaults
+    values = {name: getattr(settings, name) for name in defaults}
+    return defaults | {name: value for name, value in values.items() if value is not None}
+
+
+def _arguments(settings: ClassifierSettings) -> Mapping[str, Any]:
+    arguments: Mapping[str, Any] = model_settings(settings).get("model_args", {})
+    return arguments
+
+
+def merged(constants: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that one trial trains with: `config` over `constants`, within mappings, too.
+
+    >>> merged({"lr": 1, "model_args": {"depth": 3}}, {"model_args": {"width": 8}})
+    {'lr': 1, 'model_args': {'depth': 3, 'width': 8}}
+    """
+    values = {**constants, **config}
+    for name in constants.keys() & config.keys():
+        both = constants[name], config[name]
+        if all(isinstance(value, Mapping) for value in both):
+            values[name] = merged(*both)
+    return values
 
 
 Describe = Callable[[ClassifierSettings], DatasetInfo | None]
@@ -136,8 +167,9 @@ def check_settings(
 ) -> list[Fault]:
     """Every fault of `values`, the constants merged with one config; keys are relative to them.
 
-    split: stages of the model. files: whether the files that are named must exist. describe: what
-    tells of a data set, None where nothing can.
+    split: stages of the model. files: whether the files that are named must exist, and a network
+    that is named by its dotted path; that is imported. describe: what tells of a data set, None
+    where nothing can.
     """
     settings, faults = parse(ClassifierSettings, values)
     faulty = {fault.key for fault in faults}
@@ -163,6 +195,7 @@ def check_settings(
         faults.append(Fault("start_from", "must be a file or an export", source))
     if "model" not in faulty:
         faults += _inert_faults(settings)
+        faults += model_info(settings.model).faults(_arguments(settings)) if files else ()
         faults += _split_faults(settings, split)
     if "dataset" in faulty or not (files or catalog.is_at_hand(settings.dataset)):
         return faults
@@ -178,19 +211,24 @@ def check_settings(
 
 
 def _inert_faults(settings: ClassifierSettings) -> Iterator[Fault]:
-    own = MODELS[settings.model].defaults
+    info = model_info(settings.model)
+    own = info.defaults
     uses = f"which uses {', '.join(sorted(own))}" if own else "which has none of its own"
     for name in sorted(_ModelSettings.model_fields.keys() - own.keys()):
         value = getattr(settings, name)
         if value is not None:
             yield Fault(name, f"is not used by model {settings.model!r}, {uses}", value)
+    if settings.pretrained and info.pretrained is None:
+        yield Fault("pretrained", f"is not used by model {settings.model!r}: set start_from", True)
+    elif settings.pretrained and settings.start_from is not None:
+        yield Fault("pretrained", "cannot be combined with start_from", True)
 
 
 def _split_faults(settings: ClassifierSettings, split: int) -> Iterator[Fault]:
     """What cannot be done in stages: it needs the whole batch, or the whole model, in one place."""
     if split == 1:
         return
-    most, name = MODELS[settings.model].layers, settings.model
+    most, name = model_info(settings.model).layers, settings.model
     if most < split:
         rule = f"can be split into at most {most} stages, not the {split} of `resources.split`"
         fitting = tuple(sorted(n for n, info in MODELS.items() if info.layers >= split))
@@ -234,7 +272,7 @@ def _dataset_faults(settings: ClassifierSettings, info: DatasetInfo) -> Iterator
 
 
 def _shape_faults(settings: ClassifierSettings, data: DatasetInfo) -> Iterator[Fault]:
-    info = MODELS[settings.model]
+    info = model_info(settings.model)
     shape = {"channels": data.channels, "image_size": data.image_size}
     if not info.takes(**shape):
         has = f"{data.channels}x{data.image_size}x{data.image_size}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,27 @@ def start_from(model: nn.Module, weights: Mapping[str, Tensor], *, source: str) 
         raise SpecError([Fault("start_from", rule, source)], "the image classifier")
     model.load_state_dict(fitting, strict=False)
     return new
+
+
+def for_channels(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
+    """Weights of a network for colour images, those of its first convolution for `model`'s images.
+
+    For grey images they are summed over the colours, which gives what three equal colours would.
+    For other channels they are repeated in turn and scaled by their number, as timm does.
+    """
+    changed = (
+        (name, weights[name], own)
+        for name, own in model.state_dict().items()
+        if name in weights and weights[name].shape != own.shape
+    )
+    name, given, own = next(changed, ("", None, None))
+    if given is None or own is None or given.dim() != 4 or given.shape[2:] != own.shape[2:]:
+        return dict(weights)
+    before, channels = given.shape[1], own.shape[1]
+    if channels == 1:
+        return {**weights, name: given.sum(1, keepdim=True)}
+    widened = given.repeat(1, ceil(channels / before), 1, 1)[:, :channels]
+    return {**weights, name: widened * (before / channels)}
 
 
 def head_of(model: nn.Module) -> str:

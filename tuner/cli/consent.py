@@ -6,7 +6,7 @@ What the user names on the command line, a module or a .py file, is neither told
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +15,9 @@ import click
 from tuner.wording import printable
 
 if TYPE_CHECKING:
-    from tuner.export.read import ExportConfig
+    from tuner.export.read import Export
     from tuner.results.described import Described
     from tuner.spec.code import NamedCode
-
-_TRAINING = ("trainable", "training.dataset")  # the keys of the code that trials run
 
 
 def admit_experiment(experiment: Described, *, yes: bool, trains_only: bool = False) -> None:
@@ -29,14 +27,13 @@ def admit_experiment(experiment: Described, *, yes: bool, trains_only: bool = Fa
     Raises Abort where the user refuses.
     """
     from tuner.planning.resolve import search_modules_in
-    from tuner.spec.code import code_named, is_dotted
+    from tuner.spec.code import is_dotted
 
     search_modules_in(Path.cwd())
     spec = experiment.spec
-    parts = {"trainable", "search", "scheduler", "training"}
-    code = code_named(spec.model_dump(mode="json", include=parts))
+    code = _code_of(experiment)
     if trains_only:
-        code = [each for each in code if each.key in _TRAINING]
+        code = [each for each in code if each.key not in ("search.strategy", "scheduler.name")]
     _announce(code, experiment.name)
     named: dict[str, Any] = {"log": ", ".join(spec.log)}
     named |= {f"training.{name}": spec.training.get(name) for name in ("data_dir", "start_from")}
@@ -49,15 +46,67 @@ def admit_experiment(experiment: Described, *, yes: bool, trains_only: bool = Fa
     _ask(code, yes=yes, foreign=experiment.folder)
 
 
-def admit_export(config: ExportConfig, folder: Path, *, yes: bool) -> None:
-    """The same for an exported model; its config is in `folder`."""
+def admit_network(experiment: Described, *, yes: bool) -> None:
+    """The same for the networks alone that its trials have trained."""
     from tuner.planning.resolve import search_modules_in
-    from tuner.spec.code import code_named
 
     search_modules_in(Path.cwd())
-    code = code_named({"trainable": config.trainable, "training": config.training})
-    _announce(code, str(folder))
-    _ask(code, yes=yes, foreign=folder)
+    code = [each for each in _code_of(experiment) if each.key.endswith(".model")]
+    _announce(code, experiment.name)
+    _ask(code, yes=yes, foreign=experiment.folder)
+
+
+def admit_export(export: Export, *, yes: bool) -> None:
+    """The same for an exported model, and what it names: its trainable, its images, its network."""
+    from tuner.planning.resolve import search_modules_in
+
+    search_modules_in(Path.cwd())
+    code = code_of_export(export)
+    _announce(code, str(export.folder))
+    _ask(code, yes=yes, foreign=export.folder)
+
+
+def code_of_export(export: Export) -> list[NamedCode]:
+    """The code that evaluating an export imports, but for what ships."""
+    from tuner.spec.code import code_named
+
+    config = export.config
+    return code_named(
+        {
+            "trainable": config.trainable,
+            "training": config.training,
+            "search": {"configs": [config.config]},
+        }
+    )
+
+
+def _code_of(experiment: Described) -> list[NamedCode]:
+    """What the spec of an experiment names, and the configs of its trials, which may be others."""
+    from tuner.spec.code import code_named
+
+    named = experiment.spec.model_dump(
+        mode="json", include={"trainable", "training", "search", "scheduler"}
+    )
+    code = code_named(named)
+    if not experiment.spec.ships:  # in whose configs `model` may mean anything
+        return code
+    configs = list(_configs_of(experiment))
+    tried = code_named({"trainable": named["trainable"], "search": {"configs": configs}})
+    known = {each.path for each in code}
+    return [*code, *(each for each in tried if each.path not in known)]
+
+
+def _configs_of(experiment: Described) -> Iterator[dict[str, Any]]:
+    """The config of every trial, and of those that confirm it."""
+    from tuner.record.events import TRIAL_STARTED
+    from tuner.results.confirmation import confirmation_of
+    from tuner.results.results import Results
+
+    confirmation = confirmation_of(experiment) if isinstance(experiment, Results) else None
+    journals = [experiment] if confirmation is None else [experiment, confirmation.results]
+    for journal in journals:
+        events = journal.files.events()
+        yield from (event["config"] for event in events if event["event"] == TRIAL_STARTED)
 
 
 def admit_file(code: Sequence[NamedCode], source: str, *, yes: bool) -> None:

@@ -9,7 +9,7 @@ import click
 
 import tuner
 from tuner.cli import options
-from tuner.cli.consent import admit_experiment, admit_export
+from tuner.cli.consent import admit_experiment, admit_export, code_of_export
 from tuner.cli.printing import json_text
 from tuner.errors import UsageError
 from tuner.wording import printable
@@ -82,14 +82,12 @@ def _evaluate_best(
 
 def _evaluate_export(export: Export, data_dir: str | None, yes: bool) -> dict[str, Any]:
     from tuner.export.evaluate import evaluate_export
-    from tuner.spec.code import code_named
 
-    config = export.config
-    code = code_named({"trainable": config.trainable, "training": config.training})
+    code = code_of_export(export)
     if code and Path.cwd().is_relative_to(export.folder.resolve()):
         raise UsageError(
             f"{code[0].path} is imported from the working directory, and that is the "
             "exported folder: go to your own one, for no code of an export is run"
         )
-    admit_export(config, export.folder, yes=yes)
+    admit_export(export, yes=yes)
     return evaluate_export(export, data_dir=data_dir)

@@ -6,6 +6,7 @@ import click
 
 import tuner
 from tuner.cli import options
+from tuner.cli.consent import admit_network
 from tuner.errors import UsageError
 
 
@@ -21,6 +22,7 @@ from tuner.errors import UsageError
     help="Beside the weights; may be repeated.",
 )
 @options.trial
+@options.yes
 @options.storage
 def export(
     name: str,
@@ -28,6 +30,7 @@ def export(
     trials: str | None,
     formats: tuple[str, ...],
     trial_id: str | None,
+    yes: bool,
     storage: str | None,
 ) -> int:
     """Export the best model of experiment NAME.
@@ -43,6 +46,8 @@ def export(
         from tuner.results.tables import write_table
 
         click.echo(str(write_table(results.dataframe(), trials)))
+    if formats:
+        admit_network(results, yes=yes)  # a format is written of the model, which its code builds
     if to is not None:
         click.echo(str(tuner.export_model(results, to, trial_id=trial_id, formats=formats)))
     return 0

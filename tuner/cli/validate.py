@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 
 @click.command(cls=options.Command, section="Search", place=2)
 @options.spec
+@click.option("--summary", is_flag=True, help="The networks, layer by layer; takes seconds.")
 @options.yes
 @options.as_json
 def validate(
     experiment: str,
     assignments: tuple[str, ...],
+    summary: bool,
     yes: bool,
     as_json: bool,
     address: str,
@@ -36,7 +38,7 @@ def validate(
     the storage.
     """
     spec, source = resolve(experiment, assignments, address, flags, yes=yes)
-    print_plan(spec, source, address, as_json)
+    print_plan(spec, source, address, as_json, summary=summary)
     return 0
 
 
@@ -73,13 +75,22 @@ def resolve(
     return spec, source
 
 
-def print_plan(spec: ExperimentSpec, source: str, address: str, as_json: bool) -> None:
-    """Print what `spec` comes to: its trials, and what each reserves, here or on a cluster."""
+def print_plan(
+    spec: ExperimentSpec, source: str, address: str, as_json: bool, *, summary: bool = False
+) -> None:
+    """Print what `spec` comes to: its trials, and what each reserves, here or on a cluster.
+
+    summary: also what its networks consist of.
+    """
     from tuner.planning.plan import plan_of
     from tuner.reporting.plan_text import plan_text
 
     here = address == LOCAL
     plan = plan_of(spec, here=here)
+    if summary:
+        from tuner.planning.summary import summaries_of
+
+        plan["networks"] = summaries_of(spec)
     if not here:
         from tuner.cluster import connect as cluster
 

@@ -219,7 +219,7 @@ def _joined(address: str, spec: ExperimentSpec | None) -> Iterator[None]:
         own_address = head.check_head(address)
         code = {}
         if spec:
-            code = runtime_env(Path.cwd(), local(spec.storage), code=not spec.ships)
+            code = runtime_env(Path.cwd(), local(spec.storage), code=spec.needs_code)
         with driver_node(address, own_address):
             with (
                 translate_error(UsageError, f"Ray cannot join the cluster at {address}"),

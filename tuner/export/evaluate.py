@@ -61,7 +61,8 @@ def evaluate_export(
 ) -> dict[str, Any]:
     """The test metrics of an exported model; the keys are those of `evaluate`.
 
-    Measured anew each time; nothing is written. Imports the trainable that the export names.
+    Measured anew each time; nothing is written. Imports the trainable that the export names, and
+    the network.
     Raises UsageError where that is no Learner with a `test` method, CheckpointError for weights
     that are missing, damaged, or not those of the trainable.
     """

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.errors import ExperimentError, UsageError
+from tuner.errors import ExperimentError, UsageError, reason_of, translate_error
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -24,6 +24,7 @@ FILES = {"onnx": "model.onnx", "torch-export": "model.pt2"}  # format -> file
 INPUT, OUTPUT = "images", "logits"
 
 _NEEDED = {"onnx": ("onnx", "onnxscript", "onnxruntime"), "torch-export": ()}
+_LONGEST = 500  # characters of a reason
 _COMPARED = (2, 1, 3)  # images a batch; the first is traced
 
 
@@ -48,7 +49,7 @@ def write(model: nn.Module, name: str, folder: Path, *, shape: tuple[int, int, i
     dtype = next(model.parameters()).dtype
     generator = torch.Generator().manual_seed(0)  # torch's global random state stays as it is
     batches = [torch.randn(count, *shape, dtype=dtype, generator=generator) for count in _COMPARED]
-    with _quiet(), torch.no_grad():
+    with _quiet(), torch.no_grad(), translate_error(ExperimentError, _told(name)):
         run = _WRITERS[name](model, batches[0], path)
         differences = [(model(batch) - run(batch)).abs().max().item() for batch in batches]
     largest = max(differences)
@@ -58,6 +59,11 @@ def write(model: nn.Module, name: str, folder: Path, *, shape: tuple[int, int, i
             f"at most {TOLERANCE:g} is allowed"
         )
     return path
+
+
+def _told(name: str) -> Callable[[Exception], str]:
+    """What to say where torch cannot follow a model: not pages of how it has tried."""
+    return lambda error: f"{name}: the model cannot be written: {reason_of(error)[:_LONGEST]}"
 
 
 def _write_onnx(model: nn.Module, x_NCHW: Tensor, path: Path) -> Callable[[Tensor], Tensor]:

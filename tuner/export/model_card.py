@@ -10,6 +10,7 @@ from textwrap import fill
 from typing import Any
 
 from tuner.export.read import ExportConfig
+from tuner.plain_values import flat
 from tuner.wording import number, printable, with_error
 
 _TEMPLATE = Path(__file__).with_name("model_card.md.jinja")
@@ -29,6 +30,8 @@ def card_text(config: ExportConfig, metrics: Mapping[str, Any], *, name: str) ->
         metrics=metrics,
         name=name,
         plan=config.model,
+        settings=flat(config.model.settings, ".") if config.model else {},
+        library=config.model.library if config.model else None,
         measured=_measured(metrics),
         search=search,
         ended=", ".join(f"{count} {end}" for end, count in search["counts"].items() if count),

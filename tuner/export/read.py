@@ -4,7 +4,8 @@
     model = tuner.load_model("best_model")
 
 Nothing in the folder is run: the configuration is JSON, the weights are safetensors, and only
-models that ship with tuner are built.
+models that ship with tuner are built, or those of torchvision and timm where these are installed.
+A network of someone's own is imported from the receiver's own Python path, and only on request.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ class Export:
         except (SafetensorError, OSError, RuntimeError, ValueError, KeyError) as error:
             raise CheckpointError(f"{path} cannot be loaded: {error}") from error
 
-    def model(self) -> nn.Module:
+    def model(self, *, trust_code: bool = False) -> nn.Module:
         """The model as `load_model` gives it, on the CPU."""
         plan = self.config.model
         if plan is None:
@@ -133,6 +134,12 @@ class Export:
                 f"{self.folder} is a model of {self.config.trainable}, which its own class must "
                 f"rebuild, with the `config` and `training` of {self.folder / CONFIG}; load_model "
                 "rebuilds those of the image classifier that ships with tuner"
+            )
+        if plan.code is not None and not trust_code:
+            raise UsageError(
+                f"{self.folder} is a model of the network {plan.code}, whose code is not in it; "
+                "load_model imports that, from your own Python path, where you trust it: "
+                f"load_model({str(self.folder)!r}, trust_code=True)"
             )
         weights = self.weights()
         try:
@@ -143,16 +150,22 @@ class Export:
             ) from error
 
 
-def load_model(folder: Path | str) -> nn.Module:
+def load_model(folder: Path | str, *, trust_code: bool = False) -> nn.Module:
     """The model of an exported folder, on the CPU and in evaluation mode, with its weights.
 
     It maps x_NCHW to logits_NK; x are pixels from 0 to 1, normalised by the `input` of the
     folder's config.json, as its README.md shows. Imports no Ray and runs nothing of the folder.
-    Raises UsageError for a folder that is no export, or that of a trainable which is not the image
-    classifier that ships, SpecError for a config.json that cannot work, and CheckpointError for
-    weights that are missing or damaged.
+
+    trust_code: whether to import the network that the folder names, my_module:MyNet, where it is
+    not one that ships. It is looked for on this Python's path, never in the folder, and called with
+    the folder's `model_args`. Those of torchvision and timm are built without asking.
+
+    Raises UsageError for a folder that is no export, that of a trainable which is not the image
+    classifier that ships, or that of a network which is not trusted; SpecError for a config.json
+    that cannot work, or a network that is not here; CheckpointError for weights that are missing or
+    damaged, or not the network's.
     """
-    return read_export(folder).model()
+    return read_export(folder).model(trust_code=trust_code)
 
 
 def is_export(folder: Path | str) -> bool:

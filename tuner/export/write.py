@@ -21,7 +21,7 @@ from typing import Any
 from tuner.classifier.blueprint import blueprint_of
 from tuner.classifier.catalog import DATASETS, ships, without_place
 from tuner.classifier.datasets._dataset import DatasetInfo
-from tuner.classifier.settings import ClassifierSettings, check_settings
+from tuner.classifier.settings import ClassifierSettings, check_settings, merged
 from tuner.classifier.trained_on import info_in
 from tuner.classifier.transfer import EXPORTED
 from tuner.errors import CheckpointError, SpecError, UsageError
@@ -57,10 +57,11 @@ def export_model(
     """Write a trial's best checkpoint to the new folder `to`, and return that.
 
     trial_id: None is what `tuner best` shows: once the leaders are confirmed the retrained model,
-    else the best trial of the search. formats: of `interchange.FILES`, written beside the weights.
-    The folder appears whole or not at all: a kill can leave a hidden `.NAME.*.partial` beside it,
-    never a half export. Raises UsageError where `to` exists and is not an empty folder, or a format
-    cannot be written, and what `Results.best_checkpoint` raises.
+    else the best trial of the search. formats: of `interchange.FILES`, written beside the weights;
+    for these a network of the user's own is imported, as for training. The folder appears whole or
+    not at all: a kill can leave a hidden `.NAME.*.partial` beside it, never a half export. Raises
+    UsageError where `to` exists and is not an empty folder, or a format cannot be written, and what
+    `Results.best_checkpoint` raises.
     """
     to = Path(to).expanduser()
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
@@ -136,7 +137,7 @@ def _classifier(
     constants: Mapping[str, Any], trial: TrialRecord, checkpoint: Checkpoint
 ) -> dict[str, Any]:
     """What the config says of the classifier that ships: its model and its data."""
-    values = {**constants, **trial.config}
+    values = merged(constants, trial.config)
     if faults := check_settings(values, files=False):
         raise SpecError(faults, f"trial {trial.trial_id}")
     settings = ClassifierSettings.model_validate(values)
@@ -216,7 +217,10 @@ def _write_json(path: Path, content: dict[str, Any]) -> None:
 def _write_formats(export: Export, formats: Collection[str]) -> None:
     plan = export.config.model
     if formats and plan is not None:
-        model, shape = export.model(), (plan.in_channels, plan.image_size, plan.image_size)
+        model, shape = (
+            export.model(trust_code=True),
+            (plan.in_channels, plan.image_size, plan.image_size),
+        )
         for name in formats:
             interchange.write(model, name, export.folder, shape=shape)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tuner import quotas
-from tuner.classifier.catalog import MODELS
+from tuner.classifier.catalog import model_info
 from tuner.classifier.settings import ClassifierSettings
 from tuner.planning.own_images import doubts, outline_of, own_images
 from tuner.planning.validation import Machine
@@ -25,6 +26,11 @@ _BATCH_NORM = (
 _CONSTANT_TEXT = (
     "training.{name} is the text {text!r} in every trial, which is not searched. Did you mean "
     "search.space.{name}?"
+)
+
+_PERHAPS = (
+    "on CPUs each worker's BatchNorm, if there is any in {}, sees its own share of a batch, so "
+    "results change with the number of workers (on GPUs it is SyncBatchNorm, over the whole batch)."
 )
 
 
@@ -54,8 +60,8 @@ def plan_of(spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
         }
     divided = resources.workers > 1 and not resources.gpus
     plan["notes"] = warnings_of(spec)
-    if divided and _has_batch_norm(spec):
-        plan["notes"].append(_BATCH_NORM)
+    if divided and spec.ships:
+        plan["notes"] += _notes_on_norms(spec)
     if here and quotas.cpu_limit():
         plan["notes"].append(f"of this machine's CPUs {quotas.cpus_in_words()}")
     images = own_images(spec)
@@ -91,15 +97,18 @@ def fit(resources: Resources, machine: Machine) -> int:
     return fits
 
 
-def _has_batch_norm(spec: ExperimentSpec) -> bool:
-    """Whether any config of the image classifier trains a model with BatchNorm."""
-    if not spec.ships:
-        return False
+def _notes_on_norms(spec: ExperimentSpec) -> Iterator[str]:
+    """What there is to say where any config trains, or may train, a model with BatchNorm."""
     given = {**spec.training, **spec.search.space}
 
     def values(name: str) -> tuple[Any, ...]:
         value = given.get(name, ClassifierSettings.model_fields[name].default)
         return value.extremes() if isinstance(value, Domain) else (value,)
 
-    usual = [MODELS[model].defaults.get("norm") for model in values("model")]
-    return any((norm or own) == "batch" for own in usual if own for norm in values("norm"))
+    models = {name: model_info(name) for name in values("model")}
+    usual = [info.defaults.get("norm") for info in models.values()]
+    if any((norm or own) == "batch" for own in usual if own for norm in values("norm")):
+        yield _BATCH_NORM
+    foreign = [name for name, info in models.items() if info.foreign]
+    if foreign:
+        yield _PERHAPS.format(", ".join(foreign))

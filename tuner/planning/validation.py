@@ -25,7 +25,12 @@ from tuner.classifier.catalog import (
     remembering,
     ships,
 )
-from tuner.classifier.settings import ClassifierSettings, check_settings, own_data_searched
+from tuner.classifier.settings import (
+    ClassifierSettings,
+    check_settings,
+    merged,
+    own_data_searched,
+)
 from tuner.errors import Fault, SpecError, unknown
 from tuner.planning.config_size import config_faults
 from tuner.planning.misplaced import placed
@@ -33,6 +38,7 @@ from tuner.planning.own_images import doubts
 from tuner.planning.reported import OPTIONAL, of_the_objective, reporting
 from tuner.settings_base import FaultsError, parse
 from tuner.space.domains import Domain
+from tuner.space.spaces import extreme_configs, walk
 from tuner.spec.by_value import ByValue, pickling_fault
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.registry import IMPORTING
@@ -275,36 +281,30 @@ def _settings_faults(
     if spec.epochs is None:
         yield Fault("training.epochs", "is required when there is no scheduler")
     constants, space = {**spec.constants, **(pinned or {})}, spec.search.space
-    extremes = {
-        name: value.extremes() if isinstance(value, Domain) else (value,)
-        for name, value in space.items()
-    }
-    yield from _own_data_faults(spec, extremes)
-    middle = {name: values[0] for name, values in extremes.items()}
+    yield from _own_data_faults(spec)
     described = remembering(describe)  # a folder is listed once, not for every extreme
     check = partial(check_settings, split=spec.resources.split, describe=described)
-    for name, values in extremes.items():
-        for value in values:
-            settings = {**constants, **middle, name: value}
-            faults = check(settings)
-            for fault in [*faults, *_rank_faults(settings, spec.resources)]:
-                section = "search.space" if fault.key.split(".")[0] in space else "training"
-                yield fault.under(section)
+    searched = {place.path for place, _ in walk(space)}
+    for config in extreme_configs(space):
+        settings = merged(constants, config)
+        for fault in [*check(settings), *_rank_faults(settings, spec.resources)]:
+            is_searched = any(f"{fault.key}.".startswith(f"{path}.") for path in searched)
+            yield fault.under("search.space" if is_searched else "training")
     for number, config in enumerate(getattr(spec.search, "configs", ())):
-        for fault in check({**constants, **config}):
+        for fault in check(merged(constants, config)):
             yield fault.under(f"search.configs.{number}")
 
 
-def _own_data_faults(
-    spec: ExperimentSpec, extremes: Mapping[str, tuple[Any, ...]]
-) -> Iterator[Fault]:
+def _own_data_faults(spec: ExperimentSpec) -> Iterator[Fault]:
     """What cannot be searched: images of the user's own are decoded once, for all trials."""
-    configs = getattr(spec.search, "configs", ())
-    names = [*extremes.get("dataset", ()), *(config.get("dataset") for config in configs)]
+    space, configs = spec.search.space, getattr(spec.search, "configs", ())
+    searched = space.get("dataset")
+    extremes = searched.extremes() if isinstance(searched, Domain) else (searched,)
+    names = [*extremes, *(config.get("dataset") for config in configs)]
     for name in names:
         if isinstance(name, str) and not ships(name):
             yield own_data_searched(name).under("search.space")
-    if "image_size" in extremes:
+    if "image_size" in space:
         rule = "cannot be searched, since images are decoded once: set training.image_size"
         yield Fault("search.space.image_size", rule)
 

@@ -9,10 +9,11 @@ from textwrap import fill, indent
 from typing import TYPE_CHECKING, Any
 
 from tuner.places import shown
+from tuner.plain_values import flat
 from tuner.space.spaces import space_text
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Resources
-from tuner.wording import aligned, amount_of, duration, printable, program, shorten
+from tuner.wording import aligned, amount_of, config_line, duration, printable, program, shorten
 
 if TYPE_CHECKING:
     from tuner.results.refinement import Refinement
@@ -47,11 +48,36 @@ def plan_text(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str
                 fill(f"  {'Note':<12} {note}", 80, subsequent_indent=" " * 15)
                 for note in plan["notes"]
             ),
+            *(line for network in plan.get("networks", ()) for line in _network(network)),
             "",
             "Its spec",
             indent(spec.to_yaml().rstrip(), "  "),
         ]
     )
+
+
+def _network(network: Mapping[str, Any]) -> list[str]:
+    """A summary of `tuner.planning.summary` in lines."""
+    settings = config_line(flat(network["settings"], "."), 60)
+    stages = [
+        (
+            stage["name"],
+            stage["kind"],
+            " x ".join(map(str, stage["output"])) or "-",
+            f"{stage['parameters']:,}".rjust(11),
+        )
+        for stage in network["stages"]
+    ]
+    head = ("stage", "kind", "an image's output", " parameters")
+    of_these = f", {network['trainable']:,} of them train"
+    partly = of_these if network["trainable"] < network["parameters"] else ""
+    return [
+        "",
+        printable(f"{network['model']} {settings}".rstrip()),
+        f"  for images of {network['images']} and {network['classes']} classes",
+        *(f"  {printable(line)}" for line in aligned([head, *stages])),
+        f"  {network['parameters']:,} parameters{partly}, {network['mib']:.3g} MiB",
+    ]
 
 
 def reserves(resources: Resources) -> str:

@@ -14,7 +14,7 @@ from tuner.spec.experiment import ExperimentSpec
 
 _PACKAGES = (
     *("tuner", "torch", "ray", "hyperopt", "bayesian-optimization", "pandas", "numpy"),
-    "scikit-learn",
+    *("scikit-learn", "torchvision", "timm"),
 )
 
 

@@ -148,7 +148,8 @@ def _parse_space(raw: Any) -> dict[str, Value]:
         faults.append(Fault("", "is empty: name at least one hyperparameter and its domain"))
     for key, value in raw.items():
         if not isinstance(key, str) or not key or any(c in "./ " or c.isspace() for c in key):
-            faults.append(Fault("", "names must be text without '.', '/' or spaces", key))
+            nested = "; nest them: model_args: {width: ...}" if "." in str(key) else ""
+            faults.append(Fault("", f"names must be text without '.', '/' or spaces{nested}", key))
             continue
         try:
             space[key] = _parse_value(value)

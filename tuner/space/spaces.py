@@ -81,6 +81,26 @@ def config_at(space: Space, quantile: Callable[[Place], float]) -> dict[str, Val
     return transform(space, value_of)
 
 
+def extreme_configs(space: Space) -> list[dict[str, Value]]:
+    """Configs such that, if each of these is legal, every config of the space is likely to be.
+
+    Each domain, those in branches too, has each of its extremes in one, and the others their first.
+
+    >>> extreme_configs({"lr": Numeric(1, 2), "model": {"width": Choice((8, 16))}})
+    [{'lr': 1.0, 'model': {'width': 8}}, {'lr': 2.0, 'model': {'width': 8}}, \
+{'lr': 1.0, 'model': {'width': 8}}, {'lr': 1.0, 'model': {'width': 16}}]
+    """
+    extremes = {name: _extremes(value) for name, value in space.items()}
+    first = {name: values[0] for name, values in extremes.items()}
+    return [{**first, name: value} for name, values in extremes.items() for value in values]
+
+
+def _extremes(value: Value) -> list[Value]:
+    if isinstance(value, Domain):
+        return [inner for extreme in value.extremes() for inner in _extremes(extreme)]
+    return list(extreme_configs(value)) if isinstance(value, Mapping) and value else [value]
+
+
 def space_text(space: Space) -> dict[str, Value]:
     """The space as plain values with each domain as its text: the inverse of `parse_space`."""
     return transform(space, lambda _, domain: str(domain))

@@ -1,9 +1,9 @@
-"""The code that a spec names: a trainable, a searcher, a scheduler, a function that returns images.
+"""The code that a spec names: a trainable, a network, a searcher, a scheduler, a function that
+returns images.
 
-Nothing here imports any of it.
-
-A spec is data, but to run what it names is to run code, and so is importing it. What Python itself
-brings is no part of any search: `logging.config:dictConfig` runs what its config says.
+Nothing here imports any of it. A spec is data, but to run what it names is to run code, and so is
+importing it. What Python itself brings is no part of any search: `logging.config:dictConfig` runs
+what its config says.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
+from tuner.settings_base import FaultsError
+from tuner.space.domains import Choice
+from tuner.space.parsing import parse_space
 from tuner.spec.by_value import is_by_value
 
 IMAGE_CLASSIFIER = "tuner.classifier.image_classifier:ImageClassifier"
@@ -26,6 +29,7 @@ CLASSIFIER_BEFORE = "tuner.training.classifier:ImageClassifier"  # in experiment
 _SHIPPED = "tuner.shipped."
 _SOURCES = "tuner.classifier.sources"  # whose modules are the schemes of data sets
 _DECODED = "decoded"  # one more, which reads nothing but what was decoded
+LIBRARIES = ("torchvision", "timm")  # whose networks a spec names as LIBRARY:NAME
 NOT_STANDARD = "must not be of Python's standard library"
 
 
@@ -56,7 +60,7 @@ class NamedCode:
 
 
 def code_named(spec: Mapping[str, Any]) -> list[NamedCode]:
-    """What the plain values of a spec name, but for what ships; the trainable comes first.
+    """What the plain values of a spec name, but for what ships; what trains comes first.
 
     What is no text, or of Python's standard library, is passed over: such a spec is refused.
     """
@@ -68,8 +72,20 @@ def code_named(spec: Mapping[str, Any]) -> list[NamedCode]:
     return [code for code in named if not is_standard(code.module)]
 
 
+def is_own_network(reference: str) -> bool:
+    """Whether a model of the image classifier is code of the user's: my_module:MyNet.
+
+    >>> is_own_network("my_module:MyNet"), is_own_network("timm:resnet18"), is_own_network("cnn")
+    (True, False, False)
+    """
+    scheme, colon, _ = reference.partition(":")
+    return bool(colon) and scheme not in LIBRARIES
+
+
 def _named(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     trainable, search, scheduler = map(spec.get, ("trainable", "search", "scheduler"))
+    if trainable is None or str(trainable).startswith("tuner."):  # the classifier, by any path
+        yield from _networks(spec)
     if isinstance(trainable, str) and not is_by_value(trainable):  # else nothing is imported
         module, _, attribute = trainable.rpartition(".")
         yield "trainable", trainable if ":" in trainable else f"{module}:{attribute}"
@@ -98,6 +114,32 @@ def _schemes() -> frozenset[str]:
     assert package is not None
     modules = iter_modules(package.submodule_search_locations)
     return frozenset({_DECODED, *(each.name for each in modules if each.name[0] != "_")})
+
+
+def _networks(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The networks of the user's own that the image classifier may be given, each once."""
+    search = spec.get("search")
+    search = search if isinstance(search, Mapping) else {}
+    sections = {"training": spec.get("training"), "search.space": search.get("space")}
+    for field in ("configs", "points_to_evaluate"):
+        configs = search.get(field)
+        some = enumerate(configs) if isinstance(configs, list | tuple) else ()
+        sections |= {f"search.{field}.{number}": config for number, config in some}
+    known: set[str] = set()
+    for section, values in sections.items():
+        new = [reference for reference in own_networks(values) if reference not in known]
+        yield from ((f"{section}.model", reference) for reference in new)
+        known |= {*new}
+
+
+def own_networks(values: object) -> list[str]:
+    """The networks of the user's own that are `values["model"]`, or a choice that stands there."""
+    try:
+        model = parse_space({"model": values["model"]})["model"]  # type: ignore[index]
+    except (TypeError, KeyError, FaultsError):  # FaultsError: such a spec is refused
+        return []
+    references = model.values if isinstance(model, Choice) else (model,)
+    return [r for r in references if isinstance(r, str) and is_own_network(r)]
 
 
 def file_of(module: str) -> Path | None:

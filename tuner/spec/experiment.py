@@ -8,7 +8,7 @@ importing the trainable or looking at the machine is checked here; `tuner.planni
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -27,7 +27,7 @@ from tuner.errors import Fault, SpecError
 from tuner.places import default_storage, local, url_of
 from tuner.settings_base import MAX_COUNT, FaultsError, Settings, parse
 from tuner.spec.by_value import ByValue, is_by_value, is_found_by_name
-from tuner.spec.code import CLASSIFIER_BEFORE, IMAGE_CLASSIFIER
+from tuner.spec.code import CLASSIFIER_BEFORE, IMAGE_CLASSIFIER, code_named
 from tuner.spec.schedulers import Scheduler, default_scheduler
 from tuner.spec.sections import LOGS, Confirms, Objective, Resources, Timeouts, read_logs
 from tuner.spec.strategies import GridSettings, Search, learning_strategies
@@ -124,7 +124,7 @@ class ExperimentSpec(Settings):
         elif self.num_samples is None and (self.trials or 0) > MAX_COUNT:
             rule = f"is required: there are more than {MAX_COUNT:,} configs"
             faults.append(Fault("num_samples", rule))
-        for name in sorted(set(self.search.space) & set(self.training)):
+        for name in sorted(self._in_both(self.training, self.search.space)):
             faults.append(
                 Fault(f"training.{name}", f"is also searched: set search.space.{name} instead")
             )
@@ -137,6 +137,15 @@ class ExperimentSpec(Settings):
         if faults:
             raise FaultsError(*faults)
         return self
+
+    def _in_both(self, given: Mapping[str, Any], space: Mapping[str, Any]) -> Iterator[str]:
+        """The keys that are constants and searched; the classifier merges mappings of both."""
+        for name in given.keys() & space.keys():
+            both = given[name], space[name]
+            if self.ships and all(isinstance(value, Mapping) for value in both):
+                yield from (f"{name}.{inner}" for inner in self._in_both(*both))
+            else:
+                yield name
 
     def _is_of_leaders(self, confirms: Confirms) -> bool:
         search, count = self.search, len(confirms.trials)
@@ -160,6 +169,13 @@ class ExperimentSpec(Settings):
     def ships(self) -> bool:
         """Whether the trainable is the image classifier that ships with tuner."""
         return self.trainable == IMAGE_CLASSIFIER
+
+    @property
+    def needs_code(self) -> bool:
+        """Whether trials import what does not ship with tuner, a network of the user's own, too."""
+        fields = ("space", "configs", "points_to_evaluate")
+        search = {name: getattr(self.search, name, None) for name in fields}
+        return not self.ships or bool(code_named({"training": self.training, "search": search}))
 
     @property
     def trials(self) -> int | None:

@@ -4,6 +4,7 @@ LearnerContract           repeats with its seed, goes on from a checkpoint bit f
 StrictLearnerContract     and shares no state, so that several can train in one process
 SearcherContract          suggests within bounds, repeats with its seed, survives any report
 LearningSearcherContract  and learns from results, and goes on the same from its state
+ModelContract             returns logits, goes on from its state, repeats with its seed
 DatasetContract           has the shape, the splits and the pixel statistics that it declares
 
 They need pytest, and the searchers' Hypothesis: pip install 'tuner[testing]'.
@@ -19,12 +20,14 @@ import pytest
 if TYPE_CHECKING:
     from tuner.testing.dataset_contract import DatasetContract
     from tuner.testing.learner_contract import LearnerContract, StrictLearnerContract
+    from tuner.testing.model_contract import ModelContract
     from tuner.testing.searcher_contract import LearningSearcherContract, SearcherContract
 
 __all__ = [
     "DatasetContract",
     "LearnerContract",
     "LearningSearcherContract",
+    "ModelContract",
     "SearcherContract",
     "StrictLearnerContract",
 ]
@@ -33,6 +36,7 @@ _MODULES = {
     "DatasetContract": "tuner.testing.dataset_contract",
     "LearnerContract": "tuner.testing.learner_contract",
     "LearningSearcherContract": "tuner.testing.searcher_contract",
+    "ModelContract": "tuner.testing.model_contract",
     "SearcherContract": "tuner.testing.searcher_contract",
     "StrictLearnerContract": "tuner.testing.learner_contract",
 }

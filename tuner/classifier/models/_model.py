@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
+from tuner.errors import Fault
 from tuner.settings_base import Settings
 
 if TYPE_CHECKING:
@@ -24,6 +26,19 @@ class NormSettings(Settings):
     norm: Norm = "batch"
 
 
+class Arguments(Settings):
+    """All that is known of the hyperparameters of a network from elsewhere."""
+
+    model_args: dict[str, JsonValue] = Field(
+        {}, description="arguments of a network from elsewhere, by name"
+    )
+
+
+def no_faults(arguments: Mapping[str, Any]) -> Iterable[Fault]:
+    """What there is to say of a model that ships, whose settings say all themselves."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
     """How a model is built, the hyperparameters that are its own, and the images it takes.
@@ -34,6 +49,11 @@ class ModelInfo:
     smallest, largest: the images' height and width in px. channels: None for any number.
     layers: the most stages that the model can be split into. prepare: called with the new model
     and x_NCHW of some training images, for a model that learns from them before it trains.
+
+    foreign: whether the network is from elsewhere. It has `Arguments`, `build` is called with
+    `image_size` too, and what images it takes, and what it returns, shows only once it is built.
+    faults: what is wrong with these `model_args`; to tell, it may import the network.
+    pretrained: the file of its library's weights; CheckpointError where it is not there.
     """
 
     build: Callable[..., nn.Module]
@@ -43,6 +63,9 @@ class ModelInfo:
     channels: int | None = None
     layers: int = 1
     prepare: Callable[[nn.Module, Tensor], None] | None = None
+    foreign: bool = False
+    faults: Callable[[Mapping[str, Any]], Iterable[Fault]] = no_faults
+    pretrained: Callable[[], Path] | None = None
 
     @property
     def defaults(self) -> dict[str, Any]:

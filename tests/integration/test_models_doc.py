@@ -1,0 +1,64 @@
+"""docs/models.md is true: its commands run, and what it shows is what they say."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tuner.classifier.catalog import MODELS
+from tuner.classifier.settings import ClassifierSettings
+from tuner.cli import main as cli
+from tuner.spec.code import LIBRARIES
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, with the files that the page shows."""
+    for name, code in re.findall(r"^```\w+\n# (\S+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL):
+        (tmp_path / name).write_text(code)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TUNER_STORAGE", str(tmp_path / "results"))
+    yield tmp_path
+    sys.modules.pop("my_net", None)
+
+
+@pytest.mark.docs
+def test_every_command_works(ray_here: None, written: Path) -> None:
+    (block,) = re.findall(r"^```console\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL)
+    for line in block.splitlines():
+        words = shlex.split(line.removeprefix("$ tuner "))
+        done = CliRunner().invoke(cli.cli, words, standalone_mode=False)
+        assert not done.exception, f"{line}\n{done.output}"
+        assert not done.return_value, f"{line}\n{done.output}"
+    for script in (["use_it.py"], ["-m", "pytest", "-q", "test_my_net.py"]):
+        environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{written}"}
+        done = subprocess.run(
+            [sys.executable, *script], cwd=written, env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_summary_is_what_is_shown(written: Path) -> None:
+    done = CliRunner().invoke(cli.cli, ["validate", "my.yaml", "--summary"], standalone_mode=False)
+    (shown,) = re.findall(r"^```text\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL)
+    assert shown in done.stdout
+
+
+def test_what_it_names_is_there() -> None:
+    rows = {row.partition(" | ")[0] for row in TEXT.splitlines() if row.startswith("| `")}
+    named = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+    elsewhere = {"my_module:MyNet", "torchvision:resnet50", "timm:NAME"}
+    assert named - {"training.model"} == {*MODELS, *elsewhere}
+    assert all(any(name.startswith(f"{library}:") for name in elsewhere) for library in LIBRARIES)
+    settings = set(re.findall(r"training\.(\w+)", TEXT)) - {"md"}
+    assert settings <= {*ClassifierSettings.model_fields}

@@ -1,0 +1,114 @@
+"""A network from elsewhere, tried on blank images before it trains, for what is wrong with it.
+
+Nothing that it holds is changed, and nothing is drawn from the global generators.
+"""
+
+# N batch, C channels, H W pixels, K classes
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from tuner.classifier.blueprint import Blueprint
+from tuner.classifier.randomness import seeded
+from tuner.errors import Fault, SpecError
+from tuner.trial.failures import is_out_of_memory, message_of
+
+FEW = 2  # images, so that BatchNorm has values to normalise
+
+Context = Callable[[], AbstractContextManager[None]]
+Refusal = tuple[str, Exception | None]  # the rule, and what was raised
+
+
+def fit_in(model: nn.Module, plan: Blueprint, *, context: Context) -> None:
+    """Lay out the memory of `model` with the channels last, as the images come, if it can do so.
+
+    A network that flattens with `view` cannot: it is given its images with the channels first.
+    Called where the model is on its device and in its dtype; context: what it computes in. Raises
+    SpecError for a network that does not map x_NCHW to logits_NK, in training or in evaluation.
+    """
+    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    refusal = _refusal(model, plan, context)
+    if refusal is not None:
+        model.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+        model.register_forward_pre_hook(_channels_first)
+        refusal = _refusal(model, plan, context)
+    if refusal is not None:
+        raise plan.refused(refusal[0]) from refusal[1]
+
+
+def check_one_image(model: nn.Module, plan: Blueprint, *, batch_size: int) -> None:
+    """Raise SpecError for a network that cannot train on a single image, as this size leaves one.
+
+    BatchNorm cannot once the images have shrunk to one pixel, or are flattened.
+    """
+    error = _outputs(model, _blank(plan, model, 1), training=True)[1]
+    if error is not None:
+        rule = "leaves a worker with 1 image of the last batch, on which the model cannot train"
+        fault = Fault("batch_size", f"{rule} ({message_of(error)})", batch_size)
+        raise SpecError([fault], "the image classifier") from error
+
+
+def fault_of_logits(output: object, count: int, num_classes: int) -> str | None:
+    """Why what a network returns for `count` images is not their logits; None where it is."""
+    wanted = f"must return {count} x {num_classes} logits for {count} images"
+    if not isinstance(output, Tensor):
+        return f"{wanted}, not a {type(output).__name__}: auxiliary outputs must be switched off"
+    if output.shape != (count, num_classes):
+        return f"{wanted}, not {' x '.join(map(str, output.shape)) or 'a single number'}"
+    if not output.is_floating_point():
+        return f"{wanted}, not values of {output.dtype}"
+    return None
+
+
+def _refusal(model: nn.Module, plan: Blueprint, context: Context) -> Refusal | None:
+    for training in (True, False):
+        with context():  # a new one each time: autocast keeps what it has made of the weights
+            output, error = _outputs(model, _blank(plan, model, FEW), training=training)
+        if error is not None:
+            return f"cannot take images of {plan.shape} ({message_of(error)})", error
+        if fault := fault_of_logits(output, FEW, plan.num_classes):
+            return fault, None
+    return None
+
+
+def _blank(plan: Blueprint, model: nn.Module, count: int) -> Tensor:
+    """Images with the strides that a batch of the data set has."""
+    like = next(model.parameters(), torch.zeros(()))
+    shape_NHWC = (count, plan.image_size, plan.image_size, plan.in_channels)
+    return torch.zeros(shape_NHWC, dtype=like.dtype, device=like.device).permute(0, 3, 1, 2)
+
+
+def _outputs(
+    model: nn.Module, x_NCHW: Tensor, *, training: bool
+) -> tuple[object, Exception | None]:
+    """(what `model` returns, what it raises); its buffers, its mode and its gradients stay."""
+    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    with seeded(0, x_NCHW.device), _mode(model, training), torch.no_grad():
+        try:
+            return functional_call(model, buffers, (x_NCHW,)), None
+        except Exception as error:  # whatever it raises
+            if is_out_of_memory(error):
+                raise
+            return None, error
+
+
+@contextmanager
+def _mode(model: nn.Module, training: bool) -> Iterator[None]:
+    before = {module: module.training for module in model.modules()}
+    model.train(training)
+    try:
+        yield
+    finally:
+        for module, value in before.items():
+            module.training = value
+
+
+def _channels_first(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    # `contiguous` would leave the strides of what has but one channel
+    return (inputs[0].clone(memory_format=torch.contiguous_format), *inputs[1:])
