@@ -4,8 +4,8 @@
 
 The digits search with short epochs runs as it is, and with `os.fsync` of the driver and its workers
 doing nothing. Both are whole commands, and they take turns; of each pair the ratio of the wall
-times, and of the CPU times of the command and of what it waited for, is taken. Prints the median of the
-ratios with its range, and how many times the disk was asked. DIR says which disk; by default it is
+times, and of the CPU times of the command and of what it waited for, is taken. Prints the median of
+the ratios with its range, and how often the disk was asked. DIR says which disk; by default it is
 that of the temporary folder.
 """
 
