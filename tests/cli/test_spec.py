@@ -22,6 +22,10 @@ def test_an_unknown_key_is_exit_code_2():
     assert "no key 'resorces' (did you mean 'resources'?)" in done.stderr
 
 
+def test_a_part_of_the_schema_is_refused():
+    assert "leave KEY out" in str(call("spec", "search", "--json").exception)
+
+
 def test_nothing_heavy_is_imported():
     code = (
         "import sys; from tuner.cli.main import cli\n"

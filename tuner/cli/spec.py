@@ -6,6 +6,7 @@ import click
 
 from tuner.cli import options
 from tuner.cli.printing import json_text
+from tuner.errors import UsageError
 
 
 @click.command(cls=options.Command, section="Search", place=5)
@@ -17,6 +18,8 @@ def spec(key: str | None, as_json: bool) -> int:
     KEY shows one section, as search.space, or one key, as scheduler.max_t. As Markdown; --json
     gives the JSON schema of a spec, with which editors check and complete YAML.
     """
+    if as_json and key is not None:
+        raise UsageError("--json prints the schema as a whole: leave KEY out")
     if as_json:
         from tuner.planning.schema import spec_schema
 
