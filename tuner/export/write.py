@@ -159,7 +159,6 @@ def _classifier(
         "data": Data(
             name=name,
             split_seed=settings.split_seed,
-            content=info.content,
             **{name: getattr(info, name) for name in copied},
         ),
     }
