@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any
 from tuner import ray_compat, streams
 from tuner.cluster import connect as cluster
 from tuner.cluster import daemons
-from tuner.errors import ExperimentError, InterruptedSearchError, JournalLostError, TunerError
+from tuner.errors import (
+    ExperimentError,
+    InterruptedSearchError,
+    JournalLostError,
+    TunerError,
+    UsageError,
+)
 from tuner.owner import this_owner
 from tuner.planning.validation import Machine, ValidatedSpec, validate
 from tuner.record.events import (
@@ -52,6 +58,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+DATA = "data_content"  # in experiment.json: a digest of images of the user's own
 _UNBOUNDED = 1_000_000
 _PATIENCE = 1.5  # times `timeouts.report_s`, by which a worker should have ended itself
 
@@ -71,7 +78,8 @@ def run_experiment(spec: ExperimentSpec) -> Results:
         cluster.admit(spec)  # refuses what the cluster cannot run before there is a folder
     warm_start = warm_start_of(spec)  # refuses what does not match before there is a folder
     folder = ExperimentFolder(spec.folder)
-    folder.create(describe(spec), empty=[JOURNAL])
+    own_data = {DATA: spec.data_content} if spec.data_content else {}
+    folder.create({**describe(spec), **own_data}, empty=[JOURNAL])
     if warm_start:
         warm_start.save(spec.folder)
     with _opened(spec, folder) as run:
@@ -83,7 +91,8 @@ def resume_experiment(folder: Path, *, more: Extension | None = None) -> Results
 
     Finished trials stay as they are; the others continue from their newest whole checkpoint, and
     the trials that had not started yet follow. `more` extends it. Raises as `run_experiment` does,
-    and SpecError for an experiment.json that cannot run here.
+    SpecError for an experiment.json that cannot run here, and UsageError where images of the
+    user's own have changed.
     """
     more = more or Extension()
     files = ExperimentFolder(folder)
@@ -92,6 +101,11 @@ def resume_experiment(folder: Path, *, more: Extension | None = None) -> Results
     raw = more.applied_to({**document["spec"], **moved})
     spec = validate(raw, source=str(folder / EXPERIMENT), machine=_machine())
     _pin_data(spec)
+    if document.get(DATA, spec.data_content) != spec.data_content:
+        raise UsageError(
+            f"{spec.training.get('dataset')} has other images than when {files.name} began: put "
+            "those back, or begin a new search"
+        )
     if cluster.is_connected():
         cluster.admit(spec)
     with _opened(spec, files, resumed=True, retry_failed=more.retry_failed) as run:
