@@ -24,7 +24,7 @@ from torch import nn
 from tuner.classifier.augment import Augmentation
 from tuner.classifier.batches import Batcher, image_set, plan_epoch, shards
 from tuner.classifier.blueprint import blueprint_of
-from tuner.classifier.catalog import METRICS, MODELS, ships
+from tuner.classifier.catalog import METRICS, MODELS, await_copy, ships
 from tuner.classifier.collectives import Ranks
 from tuner.classifier.datasets._dataset import DatasetInfo
 from tuner.classifier.optimizer import build_lr_schedule, build_optimizer, next_lr
@@ -67,6 +67,7 @@ class ImageClassifier:
     ) -> None:
         """Raises SpecError for settings that cannot work, DataError for data that is not there."""
         _refuse_own_data(config)
+        await_copy(constants)
         settings = _settings({**constants, **config}, split)
         assert split in (1, world_size)
         self._device = torch.device(device)
