@@ -51,23 +51,23 @@ PLAIN = """
 import json, os, sys, tempfile
 from pathlib import Path
 
-import torch
 import torch.nn.functional as F
 from ray import init, tune
 from ray.tune.schedulers import ASHAScheduler
 from ray.tune.search.basic_variant import BasicVariantGenerator
-from torch.utils.data import DataLoader, random_split
+from torch.utils.data import DataLoader, Subset, random_split
 
 from benchmarks.image_folder import image_folder, network
 
 def train(config, folder, epochs, workers):
+    import torch  # as a global beside the name `classes` it would not pickle
     torch.manual_seed(0)
     images = image_folder(folder, padding=config["crop_padding"], flip=config["flip"])
     plain = image_folder(folder, padding=0, flip=False)
     train_set, val_set, _ = random_split(range(len(images)), [0.7, 0.15, 0.15])
-    batches = DataLoader(torch.utils.data.Subset(images, train_set.indices),
+    batches = DataLoader(Subset(images, train_set.indices),
                          config["batch_size"], shuffle=True, num_workers=workers)
-    held_out = DataLoader(torch.utils.data.Subset(plain, val_set.indices), 125, num_workers=workers)
+    held_out = DataLoader(Subset(plain, val_set.indices), 125, num_workers=workers)
     model = network(len(images.classes))
     optimizer = torch.optim.SGD(model.parameters(), lr=config["lr"], momentum=0.9, nesterov=True,
                                 weight_decay=config["weight_decay"])
@@ -235,8 +235,10 @@ def run_plain(place: Path, folder: Path, configs: list, options: argparse.Namesp
     environment = {**os.environ, "PYTHONPATH": paths, "RAY_TMPDIR": str(folder)}
     started = time.time()
     command = [sys.executable, str(script), given]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     whole = time.time() - started
+    if done.returncode:
+        raise SystemExit(f"plain Ray Tune failed: {done.stderr[-2000:]}")
     [epochs] = [line for line in done.stdout.splitlines() if line.startswith("epochs ")]
     return {"seconds": whole, "epochs": int(epochs.split()[1])}
 

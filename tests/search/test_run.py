@@ -4,6 +4,7 @@ import json
 import logging
 import warnings
 
+import photos
 import pytest
 from ray.widgets import util
 from synthetic import Writer, make_folder
@@ -59,6 +60,23 @@ def test_from_python_what_is_hardly_meant_is_logged_once(spec, no_search, caplog
     assert "Did you mean uniform(0.0, 0.2)? If it is to be" in told
     run_experiment(validate(spec.replace(**changes, name="again")))  # by whoever validated it
     assert len(caplog.records) == 1
+
+
+def test_a_search_does_not_go_on_with_other_images(tmp_path, spec, no_search, monkeypatch):
+    monkeypatch.setenv("TUNER_DATA", str(tmp_path / "data"))
+    place = photos.write(tmp_path / "photos")
+    own = {"dataset": f"folder:{place}", "batch_size": 8}
+    run_experiment(spec.replace(training=own))
+    resume_experiment(spec.folder)
+    moved = place.rename(tmp_path / "elsewhere")
+    for path in moved.rglob("*.jpg"):
+        path.write_bytes(path.read_bytes())  # as a copy: with new times
+    moved.rename(place)
+    resume_experiment(spec.folder)
+    assert len(no_search) == 3
+    (place / "rose" / "0001.jpg").unlink()
+    with pytest.raises(UsageError, match=r"photos has other images than when digits began: put"):
+        resume_experiment(spec.folder)
 
 
 def test_the_folder_is_claimed_with_its_description(spec, no_search):

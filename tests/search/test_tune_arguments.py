@@ -3,9 +3,12 @@
 import os
 import pickle
 
+import photos
 import pytest
 from ray.widgets import util
 
+from tuner.planning.validation import validate
+from tuner.search import tune_arguments
 from tuner.search.tune_arguments import StopAll, placement, progress_reporter
 from tuner.spec.sections import Resources
 
@@ -46,3 +49,17 @@ def test_in_a_notebook_ray_reports_nothing(monkeypatch):
 def test_elsewhere_ray_is_left_as_it_is():
     """It would warn of a reporter that it does not use."""
     assert progress_reporter() is None
+
+
+def test_workers_of_this_machine_find_images_where_the_driver_has_put_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    own = f"folder:{photos.write(tmp_path / 'photos')}"
+    search = {"space": {"batch_size": "choice([4, 8])"}}
+    spec = validate(
+        {"training": {"dataset": own, "data_dir": "data"}, "search": search, "num_samples": 1}
+    )
+    assert tune_arguments._constants(spec) == spec.constants
+    spec.pin_data()
+    assert tune_arguments._constants(spec)["data_dir"] == str(tmp_path / "data")
+    monkeypatch.setattr(tune_arguments.cluster, "is_joined", lambda: True)
+    assert tune_arguments._constants(spec)["data_dir"] == "data"

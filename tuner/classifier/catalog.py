@@ -177,6 +177,13 @@ def decoded_set(settings: DataSettings) -> DecodedSet:
         return DecodedSet(decode(images, **_target(settings, images)).name)
 
 
+def await_copy(values: Mapping[str, Any]) -> None:
+    """Where raw settings name what is decoded already, wait until it has come to this node."""
+    scheme, _, name = str(values.get("dataset")).partition(":")
+    if scheme == DECODED:
+        DecodedSet(name).await_in(data_folder(values.get("data_dir")))
+
+
 def decoded_before(settings: DataSettings) -> DataChoice | None:
     """The same data set, by what it has been decoded to; None where it has not, or none can tell.
 

@@ -24,7 +24,7 @@ from torch import nn
 from tuner.classifier.augment import Augmentation
 from tuner.classifier.batches import Batcher, image_set, plan_epoch, shards
 from tuner.classifier.blueprint import blueprint_of
-from tuner.classifier.catalog import METRICS, ships
+from tuner.classifier.catalog import METRICS, await_copy, ships
 from tuner.classifier.collectives import Ranks
 from tuner.classifier.ema import WeightAverage
 from tuner.classifier.loss import training_loss
@@ -78,6 +78,7 @@ class ImageClassifier:
     ) -> None:
         """Raises SpecError for settings that cannot work, DataError for data that is not there."""
         _refuse_own_data(config)
+        await_copy(constants)
         settings = _settings(merged(constants, config), split)
         assert split in (1, world_size)
         self._device = torch.device(device)

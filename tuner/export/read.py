@@ -52,10 +52,7 @@ class ImageInput(Settings):
 
 
 class Data(Settings):
-    """What the model was trained on, and how many images of each split.
-
-    content: a digest of images of the user's own; empty for a data set that ships.
-    """
+    """What the model was trained on, and how many images of each split."""
 
     name: str
     title: str
@@ -65,7 +62,6 @@ class Data(Settings):
     validation: int
     test: int
     split_seed: int
-    content: str = ""
 
 
 class ExportConfig(Settings):

@@ -160,7 +160,6 @@ def _classifier(
         "data": Data(
             name=name,
             split_seed=settings.split_seed,
-            content=info.content,
             **{name: getattr(info, name) for name in copied},
         ),
     }

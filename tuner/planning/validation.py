@@ -85,11 +85,17 @@ class ValidatedSpec(ExperimentSpec):
     """
 
     _pinned: dict[str, Any] = PrivateAttr(default_factory=dict)
+    _content: str = PrivateAttr("")
 
     @property
     def trial_constants(self) -> dict[str, Any]:
         """What every Learner is built with: `constants`, images of the user's own as decoded."""
         return {**self.constants, **self._pinned}
+
+    @property
+    def data_content(self) -> str:
+        """A digest of the pinned images; empty where none are the user's own."""
+        return self._content
 
     def pin_data(self) -> list[str]:
         """Have images of the user's own decoded, once: all trials get these, on any machine.
@@ -108,8 +114,9 @@ class ValidatedSpec(ExperimentSpec):
             raise SpecError(
                 (Fault("", fault) for fault in faults), f"the spec, for {choice.dataset},"
             )
-        self._pinned = values
-        return doubts(dataset_info(chosen))
+        info = dataset_info(chosen)
+        self._pinned, self._content = values, info.content
+        return doubts(info)
 
     def __eq__(self, other: object) -> bool:
         # pydantic's own is False wherever the types differ

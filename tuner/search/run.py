@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any
 from tuner import ray_compat, streams
 from tuner.cluster import connect as cluster
 from tuner.cluster import daemons
-from tuner.errors import ExperimentError, InterruptedSearchError, JournalLostError, TunerError
+from tuner.errors import (
+    ExperimentError,
+    InterruptedSearchError,
+    JournalLostError,
+    TunerError,
+    UsageError,
+)
 from tuner.owner import this_owner
 from tuner.planning.plan import warnings_of
 from tuner.planning.validation import Machine, ValidatedSpec, validate
@@ -61,6 +67,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+DATA = "data_content"  # in experiment.json: a digest of images of the user's own
 _UNBOUNDED = 1_000_000
 _PATIENCE = 1.5  # times `timeouts.report_s`, by which a worker should have ended itself
 
@@ -83,7 +90,8 @@ def run_experiment(spec: ExperimentSpec) -> Results:
         cluster.admit(spec)  # refuses what the cluster cannot run before there is a folder
     warm_start = warm_start_of(spec)  # refuses what does not match before there is a folder
     folder = ExperimentFolder(spec.folder)
-    folder.create(describe(spec), empty=[JOURNAL])
+    own_data = {DATA: spec.data_content} if spec.data_content else {}
+    folder.create({**describe(spec), **own_data}, empty=[JOURNAL])
     if warm_start:
         warm_start.save(spec.folder)
     with _opened(spec, folder) as run:
@@ -98,8 +106,8 @@ def resume_experiment(
     Finished trials stay as they are; the others continue from their newest whole checkpoint, and
     the trials that had not started yet follow. `more` extends it. trainable: what the experiment
     trains, where only Python can tell: a function or class of a script or a notebook. Raises as
-    `run_experiment` does, UsageError for another trainable than the experiment's, and SpecError for
-    an experiment.json that cannot run here.
+    `run_experiment` does, UsageError for another trainable than the experiment's or where images
+    of the user's own have changed, and SpecError for an experiment.json that cannot run here.
     """
     more, folder = more or Extension(), Path(folder)
     files = ExperimentFolder(folder)
@@ -113,6 +121,11 @@ def resume_experiment(
     raw = more.applied_to({**document["spec"], **moved})
     spec = validate(raw, source=str(folder / EXPERIMENT), machine=_machine())
     _pin_data(spec)
+    if document.get(DATA, spec.data_content) != spec.data_content:
+        raise UsageError(
+            f"{spec.training.get('dataset')} has other images than when {files.name} began: put "
+            "those back, or begin a new search"
+        )
     if cluster.is_connected():
         cluster.admit(spec)
     with _opened(spec, files, resumed=True, retry_failed=more.retry_failed) as run:

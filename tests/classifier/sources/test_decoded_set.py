@@ -1,5 +1,7 @@
 """What has been decoded: described, loaded by any seed of its splits, sent from node to node."""
 
+from threading import Timer
+
 import numpy as np
 import photos
 import pytest
@@ -65,6 +67,17 @@ def test_it_travels_in_chunks_and_arrives_whole(decoded, tmp_path, monkeypatch):
         both = (decoded.path(folder) / name for folder in (tmp_path, there))
         assert len({path.read_bytes() for path in both}) == 1
     assert decoded.info(there, split_seed=0).content == decoded.info(tmp_path, split_seed=0).content
+
+
+def test_a_node_that_has_just_joined_waits_for_it(decoded, tmp_path):
+    there = tmp_path / "there"
+    decoded.await_in(there, patience_s=0)  # not for ever
+    chunks = list(decoded.chunks(tmp_path))
+    arriving = Timer(0.2, lambda: decoded.write(there, lambda: chunks, origin="a node"))
+    arriving.start()
+    decoded.await_in(there, patience_s=60)
+    assert decoded.is_in(there)
+    arriving.join()
 
 
 @pytest.mark.parametrize("missing", [1, 40])

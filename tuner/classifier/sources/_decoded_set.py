@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ORIGIN, LICENCE = "the images of whoever trained it", "not stated"
+PATIENCE_S = 120.0  # for what is decoded to arrive on a node
 STORE = "decoded"  # the folder of all of them, in the data folder
+_POLL_S = 0.1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -54,6 +57,12 @@ class DecodedSet:
     def is_missing(self, folder: Path) -> bool:
         """Whether it is not in the data folder `folder`."""
         return not self.is_in(folder)
+
+    def await_in(self, folder: Path, *, patience_s: float = PATIENCE_S) -> None:
+        """Wait until it is in `folder`: a node that has just joined a cluster still receives it."""
+        deadline = time.monotonic() + patience_s
+        while self.is_missing(folder) and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
 
     def fetch(self, folder: Path) -> None:
         """Nothing where it is there; raises DataError where it is not: nobody offers it."""
