@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
-from copy import deepcopy
 from reprlib import repr as shown  # short, and safe on what is nested deep
 from typing import Any
 
@@ -104,7 +104,9 @@ def override(raw: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, An
     `search.space.lr=loguniform(1e-5, 1e-2)` sets a domain. Raises SpecError for an assignment
     without `=`, or a path through something that holds no keys.
     """
-    changed: dict[str, Any] = deepcopy(dict(raw))
+    # All but a trainable that Python has given itself
+    plain = {key: value for key, value in raw.items() if key != "trainable" or type(value) is str}
+    changed: dict[str, Any] = {**raw, **json.loads(json.dumps(plain))}
     if isinstance(name := changed.get("scheduler", {}), str | None):
         changed["scheduler"] = {"name": name or NONE}  # so that it keeps its name beside a max_t
     faults = []

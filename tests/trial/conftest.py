@@ -1,0 +1,18 @@
+"""A trial that a test begins in this process works elsewhere; the next test does not."""
+
+import os
+
+import pytest
+
+from tuner.places import START_DIR, TRIAL_DIR
+from tuner.trial import working_directory
+
+
+@pytest.fixture(autouse=True)
+def _back_where_it_was():
+    before = os.getcwd()
+    yield
+    os.chdir(before)
+    working_directory._look = None
+    for name in (START_DIR, TRIAL_DIR):
+        os.environ.pop(name, None)
