@@ -58,6 +58,20 @@ def _dotted(raw: object) -> object:
     return f"{module}:{name}"
 
 
+def _constants(raw: object) -> object:
+    """The constants, a network among them that is given itself by its dotted path."""
+    if isinstance(raw, Mapping) and callable(network := raw.get("model")):
+        try:
+            path = str(_dotted(network))
+        except FaultsError as error:
+            raise FaultsError(*(fault.under("model") for fault in error.faults)) from None
+        if path.startswith("__main__:"):
+            rule = "must be in a module that trials can import, and not in the script itself"
+            raise FaultsError(Fault("model", rule, path))
+        return {**raw, "model": path}
+    return {} if raw is None else raw
+
+
 class ExperimentSpec(Settings):
     """One experiment: what trains, what is searched, what decides, what it may use.
 
@@ -73,9 +87,9 @@ class ExperimentSpec(Settings):
 
     name: Annotated[str, BeforeValidator(_folder_name)] = "experiment"
     trainable: Annotated[str, BeforeValidator(_dotted)] = IMAGE_CLASSIFIER
-    training: Annotated[
-        dict[str, JsonValue], BeforeValidator(lambda raw: {} if raw is None else raw)
-    ] = Field(default_factory=dict)
+    training: Annotated[dict[str, JsonValue], BeforeValidator(_constants)] = Field(
+        default_factory=dict
+    )
     search: Search
     objective: Objective = Objective()
     scheduler: Scheduler = Field(default_factory=default_scheduler)
