@@ -162,9 +162,10 @@ def test_a_damaged_config_is_told(folder, text, message):
 
 def test_a_model_that_does_not_ship_is_refused_by_name(folder):
     plan = json.loads((folder / "config.json").read_text())["model"]
-    change(folder, model=plan | {"name": "os:system"})
-    with pytest.raises(SpecError, match=r"model\.name: unknown model 'os:system'"):
-        tuner.load_model(folder)
+    for name, rule in (("os:system", "must not be of Python's"), ("cn", "unknown model 'cn'")):
+        change(folder, model=plan | {"name": name})
+        with pytest.raises(SpecError, match=rf"model\.name: {rule}"):
+            tuner.load_model(folder)
 
 
 def test_a_huge_model_is_refused_before_it_takes_memory(folder):

@@ -211,3 +211,23 @@ def test_any_mapping_is_a_spec_or_refused(raw: object) -> None:
         build_spec({"search": raw, "num_samples": 1})
     except SpecError as refused:
         assert refused.faults  # noqa: PT017
+
+
+def a_network(num_classes: int) -> None:
+    """Stands for a network."""
+
+
+def test_a_network_may_be_given_itself() -> None:
+    search = {"space": {"lr": "uniform(0, 1)"}}
+    spec = build_spec({"training": {"model": a_network}, "search": search, "num_samples": 1})
+    assert spec.training == {"model": f"{__name__}:a_network"}
+    assert spec.needs_code
+    assert not spec.replace(training={"model": "cnn"}).needs_code
+    assert spec.replace(training={}, trainable="mine:Learner").needs_code
+    a_network.__module__, module = "__main__", a_network.__module__
+    for network in (a_network, lambda: 0):
+        with pytest.raises(
+            SpecError, match=r"training.model: must be at the top level of a module"
+        ):
+            build_spec({"training": {"model": network}, "search": search, "num_samples": 1})
+    a_network.__module__ = module

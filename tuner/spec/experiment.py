@@ -78,6 +78,17 @@ _Trainable = Annotated[
 ]
 
 
+def _constants(raw: object) -> object:
+    """The constants, a network among them that is given itself by its dotted path."""
+    if isinstance(raw, Mapping) and callable(network := raw.get("model")):
+        path = trainable_text(network)
+        if isinstance(path, ByValue) or path.startswith("__main__:"):
+            rule = "must be at the top level of a module that trials can import"
+            raise FaultsError(Fault("model", rule, str(path)))
+        return {**raw, "model": path}
+    return {} if raw is None else raw
+
+
 class ExperimentSpec(Settings):
     """One experiment: what trains, what is searched, what decides, what it may use.
 
@@ -93,9 +104,9 @@ class ExperimentSpec(Settings):
 
     name: Annotated[str, BeforeValidator(_folder_name)] = "experiment"
     trainable: _Trainable = IMAGE_CLASSIFIER
-    training: Annotated[
-        dict[str, JsonValue], BeforeValidator(lambda raw: {} if raw is None else raw)
-    ] = Field(default_factory=dict)
+    training: Annotated[dict[str, JsonValue], BeforeValidator(_constants)] = Field(
+        default_factory=dict
+    )
     search: Search
     objective: Objective = Objective()
     scheduler: Scheduler = Field(default_factory=default_scheduler)
