@@ -1,9 +1,11 @@
 """A folder of photographs, searched with no spec beside plain Ray Tune: seconds, CPU, lines.
 
     python -m benchmarks.image_folder [--images 3000] [--trials 8] [--epochs 10] [--rounds 3]
-                                      [--px 256] [--workers 4] [--only data|search]
+                                      [--px 400] [--workers 4] [--only data|search]
+                                      [--model resnet20|cnn]
 
-Writes JPEGs of 5 classes whose texture can be learned, and compares, in turns:
+Writes JPEGs of 5 classes whose texture can be learned, and compares, in turns. They are about as
+large as ImageNet's, of 469x387 px in the mean; resnet20 is what `tuner run folder:photos` chooses:
 
 search  `tuner run folder:photos --no-evaluate` as a whole command, with nothing decoded before, and
         the script PLAIN below: Ray Tune with the same network, configs, ASHA, epochs and CPUs, and
@@ -59,7 +61,7 @@ from torch.utils.data import DataLoader, Subset, random_split
 
 from benchmarks.image_folder import image_folder, network
 
-def train(config, folder, epochs, workers):
+def train(config, folder, model_name, epochs, workers):
     import torch  # as a global beside the name `classes` it would not pickle
     torch.manual_seed(0)
     images = image_folder(folder, padding=config["crop_padding"], flip=config["flip"])
@@ -68,7 +70,7 @@ def train(config, folder, epochs, workers):
     batches = DataLoader(Subset(images, train_set.indices),
                          config["batch_size"], shuffle=True, num_workers=workers)
     held_out = DataLoader(Subset(plain, val_set.indices), 125, num_workers=workers)
-    model = network(len(images.classes))
+    model = network(model_name, len(images.classes))
     optimizer = torch.optim.SGD(model.parameters(), lr=config["lr"], momentum=0.9, nesterov=True,
                                 weight_decay=config["weight_decay"])
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * len(batches))
@@ -87,9 +89,10 @@ def train(config, folder, epochs, workers):
             tune.report({"val_loss": loss / len(val_set)},
                         checkpoint=tune.Checkpoint.from_directory(directory))
 
-configs, folder, epochs, workers, storage = json.loads(sys.argv[1])
+configs, folder, model_name, epochs, workers, storage = json.loads(sys.argv[1])
 init(address="local", num_cpus=len(os.sched_getaffinity(0)), object_store_memory=500 << 20)
-trainable = tune.with_parameters(train, folder=folder, epochs=epochs, workers=workers)
+trainable = tune.with_parameters(train, folder=folder, model_name=model_name, epochs=epochs,
+                                 workers=workers)
 done = tune.run(tune.with_resources(trainable, {"cpu": 1}), metric="val_loss", mode="min",
                 config={name: tune.uniform(0, 1) for name in configs[0]}, num_samples=len(configs),
                 search_alg=BasicVariantGenerator(points_to_evaluate=configs),
@@ -195,11 +198,12 @@ def image_folder(folder: str, *, padding: int, flip: bool):
     return datasets.ImageFolder(folder, transforms.Compose(steps))
 
 
-def network(num_classes: int):
-    """The network that `tuner run folder:photos` trains."""
-    from tuner.classifier.models.resnet20 import build
+def network(name: str, num_classes: int):
+    """The same network."""
+    from tuner.classifier.catalog import MODELS
 
-    return build(in_channels=3, num_classes=num_classes, norm="batch")
+    info = MODELS[name]
+    return info.build(in_channels=3, num_classes=num_classes, **info.defaults)
 
 
 # --- the search -------------------------------------------------------------------------------
@@ -212,7 +216,7 @@ def run_tuner(place: Path, folder: Path, options: argparse.Namespace) -> dict:
 
     command = [sys.executable, "-m", "tuner", "run", f"folder:{place}", "--no-evaluate"]
     command += ["--num-samples", str(options.trials), f"scheduler.max_t={options.epochs}"]
-    command += ["--storage", str(folder), "--name", "photos"]
+    command += ["--storage", str(folder), "--name", "photos", f"training.model={options.model}"]
     environment = {**os.environ, "TUNER_DATA": str(folder / "data")}
     started = time.time()
     subprocess.run(command, check=True, capture_output=True, env=environment)
@@ -230,7 +234,8 @@ def run_tuner(place: Path, folder: Path, options: argparse.Namespace) -> dict:
 def run_plain(place: Path, folder: Path, configs: list, options: argparse.Namespace) -> dict:
     script = folder / "plain.py"
     script.write_text(PLAIN)
-    given = json.dumps([configs, str(place), options.epochs, options.workers, str(folder / "tune")])
+    how = options.model, options.epochs, options.workers
+    given = json.dumps([configs, str(place), *how, str(folder / "tune")])
     paths = os.pathsep.join([str(Path.cwd()), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": paths, "RAY_TMPDIR": str(folder)}
     started = time.time()
@@ -343,14 +348,15 @@ def main() -> int:
     parser.add_argument("--trials", type=int, default=TRIALS)
     parser.add_argument("--epochs", type=int, default=EPOCHS)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--px", type=int, default=256, help="height and width of the JPEGs")
+    parser.add_argument("--px", type=int, default=400, help="height and width of the JPEGs")
+    parser.add_argument("--model", choices=("resnet20", "cnn"), default="resnet20")
     parser.add_argument("--workers", type=int, default=4, help="of the DataLoader")
     parser.add_argument("--only", choices=("data", "search"))
     options = parser.parse_args()
     loader = f"torchvision {version('torchvision')}" if torchvision_works() else "Pillow's steps"
     print(f"{len(os.sched_getaffinity(0))} CPUs, {platform.machine()}; beside: {loader}")
     print(f"python {platform.python_version()}, torch {version('torch')}, ray {version('ray')}")
-    print(f"{options.images} images of {options.px} px, {options.trials} trials")
+    print(f"{options.images} images of {options.px} px, {options.trials} trials of {options.model}")
     print(f"lines that a user writes: 0 (one command), plain Ray Tune {lines_of(PLAIN)}")
     met = True
     with tempfile.TemporaryDirectory(prefix="if-", dir="/tmp") as folder:

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from tuner.classifier.datasets.digits import DATASET
-from tuner.errors import DataError, SpecError
+from tuner.errors import DataError, SpecError, UsageError
 from tuner.planning.own_images import default_experiment, doubts, outline_of, own_images
 from tuner.planning.plan import plan_of
 from tuner.planning.resolve import resolve
@@ -67,6 +67,8 @@ def test_what_cannot_work_is_told_before_anything_else(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(SpecError, match=r"training.dataset: must have at least two classes"):
         resolve("folder:empty")
+    with pytest.raises(UsageError, match=r"no images \(did you mean 'folder'\?\), got 'foldr:x'"):
+        resolve("foldr:x")
     with pytest.raises(SpecError, match=r"no folder .*emty .did you mean 'empty'"):
         resolve("folder:emty")
 

@@ -29,7 +29,7 @@ from tuner.planning.validation import Machine, ValidatedSpec, validate
 from tuner.record.folder import ExperimentFolder
 from tuner.record.storage import free_name
 from tuner.settings_base import faults_of
-from tuner.spec.code import NamedCode, code_named
+from tuner.spec.code import NamedCode, code_named, file_of
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.text import LONGEST, override, read_mapping, with_strategy
 
@@ -103,6 +103,8 @@ def load_experiment(text: str, directory: Path | None = None) -> Experiment:
         return _from_images(text, directory)
     if ":" in text:
         module, _, function = text.partition(":")
+        if (hint := did_you_mean(module, SOURCES)) and file_of(module) is None:
+            raise UsageError(f"no module {module!r} and no images{hint}, got {text!r}")
         return _from_module(_import(module, text), module.rpartition(".")[2], function)
     own = directory / "experiments" / f"{text}.py"
     if text.isidentifier() and own.is_file():
