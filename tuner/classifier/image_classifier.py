@@ -24,23 +24,17 @@ from torch import nn
 from tuner.classifier.augment import Augmentation
 from tuner.classifier.batches import Batcher, image_set, plan_epoch, shards
 from tuner.classifier.blueprint import blueprint_of
-from tuner.classifier.catalog import METRICS, await_copy, ships
+from tuner.classifier.catalog import METRICS, await_copy
 from tuner.classifier.collectives import Ranks
 from tuner.classifier.ema import WeightAverage
 from tuner.classifier.loss import training_loss
 from tuner.classifier.optimizer import build_lr_schedule, build_optimizer, next_lr
-from tuner.classifier.precision import Precision, choose, hardware
+from tuner.classifier.precision import precision_for
 from tuner.classifier.randomness import mixed, seeded
 from tuner.classifier.replica import Replica, Setup
-from tuner.classifier.settings import (
-    ClassifierSettings,
-    check_settings,
-    merged,
-    own_data_searched,
-)
+from tuner.classifier.settings import settings_of_trial
 from tuner.classifier.trained_on import DATA, check_same, described
 from tuner.classifier.transfer import for_channels, freeze, load_weights, matching, start_from
-from tuner.errors import SpecError
 from tuner.trial.state import host_copy
 from tuner.trial.torch_compat import without_compiler
 
@@ -77,9 +71,8 @@ class ImageClassifier:
         split: int = 1,
     ) -> None:
         """Raises SpecError for settings that cannot work, DataError for data that is not there."""
-        _refuse_own_data(config)
         await_copy(constants)
-        settings = _settings(merged(constants, config), split)
+        settings = settings_of_trial(constants, config, split=split)
         assert split in (1, world_size)
         self._device = torch.device(device)
         self._ranks = Ranks(rank, world_size, self._device)
@@ -93,7 +86,7 @@ class ImageClassifier:
         )
         self._augmentation = Augmentation.of(settings)
         self._dtype: torch.dtype = getattr(torch, settings.dtype)
-        self._precision = _precision(settings, self._device, split=split)
+        self._precision = precision_for(settings, self._device, split=split)
         self._scaler = torch.amp.GradScaler(self._device.type, enabled=self._precision.scaled)
         self._batcher = Batcher(
             self._data, dtype=self._dtype, augmentation=self._augmentation, device=self._device
@@ -308,25 +301,3 @@ class ImageClassifier:
                 if shard.count:
                     sums += self._part.measure(rows_N[shard.positions])
         return self._loss.metrics(self._ranks.reduced(sums.tolist()), count=len(rows_N))
-
-
-def _refuse_own_data(config: Mapping[str, Any]) -> None:
-    """A config may come from a folder that someone else made: it names no code and no files."""
-    name = config.get("dataset")
-    if isinstance(name, str) and not ships(name):
-        raise SpecError([own_data_searched(name)], "the config")
-
-
-def _settings(values: Mapping[str, Any], split: int) -> ClassifierSettings:
-    faults = check_settings(values, split=split, files=False)  # a later epoch needs none of them
-    if faults:
-        raise SpecError(faults, "the image classifier")
-    return ClassifierSettings.model_validate(values)
-
-
-def _precision(settings: ClassifierSettings, device: torch.device, *, split: int) -> Precision:
-    setting = settings.precision if settings.dtype == "float32" else "float32"
-    precision = choose(setting, hardware(device))
-    if split > 1 and precision.scaled:  # each stage would detect overflows of its own
-        return choose("float32", hardware(device))
-    return precision

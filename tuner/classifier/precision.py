@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from tuner.classifier.settings import ClassifierSettings
 from tuner.trial.torch_compat import cpu_computes_in, tf32
 
 
@@ -54,6 +55,17 @@ def hardware(device: torch.device) -> Hardware:
         return Hardware("cuda", bf16=capability >= (8, 0), fp16=capability >= (7, 0))
     bf16, fp16 = cpu_computes_in()
     return Hardware(device.type, bf16=bf16, fp16=fp16)
+
+
+def precision_for(
+    settings: ClassifierSettings, device: torch.device, *, split: int = 1
+) -> Precision:
+    """What a trial of these settings computes in, as one of `split` stages."""
+    setting = settings.precision if settings.dtype == "float32" else "float32"
+    precision = choose(setting, hardware(device))
+    if split > 1 and precision.scaled:  # each stage would detect overflows of its own
+        return choose("float32", hardware(device))
+    return precision
 
 
 def choose(setting: str, has: Hardware) -> Precision:

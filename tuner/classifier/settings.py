@@ -16,7 +16,7 @@ from tuner.classifier.catalog import MODELS, model_info
 from tuner.classifier.datasets._dataset import DatasetInfo
 from tuner.classifier.models._model import Arguments
 from tuner.classifier.recipe import RecipeSettings, image_faults, schedule_faults
-from tuner.errors import Fault, unknown
+from tuner.errors import Fault, SpecError, unknown
 from tuner.settings_base import FaultsError, Settings, parse
 
 
@@ -153,6 +153,22 @@ def merged(constants: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str,
         if all(isinstance(value, Mapping) for value in both):
             values[name] = merged(*both)
     return values
+
+
+def settings_of_trial(
+    constants: Mapping[str, Any], config: Mapping[str, Any], *, split: int
+) -> ClassifierSettings:
+    """What one trial trains with. Raises SpecError for settings that cannot work.
+
+    A config may come from a folder that someone else made: it names no images of the user's own.
+    """
+    name = config.get("dataset")
+    if isinstance(name, str) and not catalog.ships(name):
+        raise SpecError([own_data_searched(name)], "the config")
+    values = merged(constants, config)
+    if faults := check_settings(values, split=split, files=False):  # a later epoch needs no files
+        raise SpecError(faults, "the image classifier")
+    return ClassifierSettings.model_validate(values)
 
 
 Describe = Callable[[ClassifierSettings], DatasetInfo | None]
