@@ -3,7 +3,7 @@ from functools import partial
 import pytest
 import torch
 
-from tuner.classifier import image_classifier as classifier
+from tuner.classifier import precision as numbers
 from tuner.classifier.image_classifier import ImageClassifier
 from tuner.classifier.precision import Hardware, Precision, choose, hardware
 from tuner.classifier.settings import ClassifierSettings
@@ -69,7 +69,7 @@ def test_tf32_is_the_trials_own(tf32):
 
 
 def test_a_trial_trains_and_evaluates_with_its_tf32(monkeypatch):
-    monkeypatch.setattr(classifier, "hardware", lambda device: A100)
+    monkeypatch.setattr(numbers, "hardware", lambda device: A100)
     before = flags()
     learner = ImageClassifier({"precision": "tf32"}, TINY)
     seen = []
@@ -82,7 +82,7 @@ def test_a_trial_trains_and_evaluates_with_its_tf32(monkeypatch):
 
 
 def test_float64_stays_float64_on_any_device(monkeypatch):
-    monkeypatch.setattr(classifier, "hardware", lambda device: A100)
+    monkeypatch.setattr(numbers, "hardware", lambda device: A100)
     learner = ImageClassifier({"dtype": "float64"}, TINY)
     seen = []
     learner.model.register_forward_hook(lambda m, i, out: seen.append((out.dtype, *flags())))
@@ -92,7 +92,7 @@ def test_float64_stays_float64_on_any_device(monkeypatch):
 
 @pytest.mark.parametrize("setting", ["bf16", "fp16"])
 def test_half_precision_computes_so_and_learns(setting, monkeypatch):
-    monkeypatch.setattr(classifier, "hardware", lambda device: ALL)
+    monkeypatch.setattr(numbers, "hardware", lambda device: ALL)
     learner = ImageClassifier({"precision": setting}, TINY)
     plain = ImageClassifier({}, TINY)
     computed = set()
@@ -106,7 +106,7 @@ def test_half_precision_computes_so_and_learns(setting, monkeypatch):
 
 
 def test_the_scale_of_the_loss_is_saved(monkeypatch):
-    monkeypatch.setattr(classifier, "hardware", lambda device: ALL)
+    monkeypatch.setattr(numbers, "hardware", lambda device: ALL)
     learner = ImageClassifier({"precision": "fp16"}, TINY)
     learner.step()
     state = learner.state_dict()
@@ -118,7 +118,7 @@ def test_the_scale_of_the_loss_is_saved(monkeypatch):
 
 
 def test_gradients_that_overflow_skip_the_step(monkeypatch):
-    monkeypatch.setattr(classifier, "hardware", lambda device: ALL)
+    monkeypatch.setattr(numbers, "hardware", lambda device: ALL)
     learner = ImageClassifier({"precision": "fp16"}, TINY)
     state = learner.state_dict()
     learner.load_state_dict({**state, "scaler": {**state["scaler"], "scale": 2.0**40}})

@@ -9,7 +9,6 @@ import torch
 from test_image_classifier import AUGMENTED, ClassifierContract, quick
 from test_replica import short_of_memory
 
-from tuner.classifier import image_classifier as classifier
 from tuner.classifier.batches import image_set
 from tuner.classifier.catalog import DATASETS, METRICS
 from tuner.classifier.image_classifier import ImageClassifier
@@ -205,7 +204,7 @@ def test_the_norm_of_all_gradients_is_limited():
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_half_precision_trains_alike(precision, monkeypatch):
-    monkeypatch.setattr(classifier, "hardware", lambda device: Hardware("cpu", True, True))
+    monkeypatch.setattr(numbers, "hardware", lambda device: Hardware("cpu", True, True))
     half = {**WHOLE, "precision": precision}
     plain = ImageClassifier(WHOLE, TINY)
     learner = ImageClassifier(half, TINY)

@@ -8,7 +8,7 @@ import tiny_images
 import torch
 from test_image_classifier import quick
 
-from tuner.classifier import image_classifier as classifier
+from tuner.classifier import precision as numbers
 from tuner.classifier.image_classifier import ImageClassifier
 from tuner.classifier.precision import Hardware
 from tuner.errors import SpecError
@@ -58,7 +58,7 @@ def case(rank, optimizer):
 
 def half_precision(rank):
     """What stages send one another is of the weights' type, whatever they compute in."""
-    classifier.hardware = lambda device: Hardware("cpu", bf16=True, fp16=True)
+    numbers.hardware = lambda device: Hardware("cpu", bf16=True, fp16=True)
     config = {"dtype": "float32", "precision": "bf16"}
     return reports_and_state(split(rank, **config), 1)["reports"]
 

@@ -43,15 +43,14 @@ def experiment():
     )
 """
 FUNCTION = """
-from pathlib import Path
-
 from ray import tune
-from tuner.spec.experiment import ExperimentSpec
+from tuner import ExperimentSpec, start_dir
 
 
 def train(config):
+    offset = float((start_dir() / "offset.txt").read_text())
     for epoch in range(3):
-        tune.report({"loss": config["x"] + float(Path("offset.txt").read_text()) - epoch})
+        tune.report({"loss": config["x"] + offset - epoch})
 
 
 def experiment():

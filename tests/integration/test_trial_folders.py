@@ -65,7 +65,8 @@ def test_what_lies_where_the_search_was_started(searched, tmp_path, monkeypatch)
         f"'data.txt' lies in {tmp_path}, where the search was started, and a trial works in a "
         "folder of its own: name it as tuner.start_dir() / 'data.txt'"
     )
-    assert failed.error.message.endswith(f"No such file or directory: 'data.txt'; {hint}")
+    assert "No such file or directory: 'data.txt', at writing.py:" in failed.error.message
+    assert failed.error.message.endswith(f"; {hint}")
     assert {trial.status for trial in by_how.values()} == {"completed"}
     logs = {how: results.log_path(trial).read_text() for how, trial in by_how.items()}
     assert logs == {"by start_dir": "", "or does without": f"warning: {hint}\n", "not at all": ""}

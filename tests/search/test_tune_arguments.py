@@ -63,3 +63,13 @@ def test_workers_of_this_machine_find_images_where_the_driver_has_put_them(tmp_p
     assert tune_arguments._constants(spec)["data_dir"] == str(tmp_path / "data")
     monkeypatch.setattr(tune_arguments.cluster, "is_joined", lambda: True)
     assert tune_arguments._constants(spec)["data_dir"] == "data"
+
+
+def test_the_data_of_an_own_learner_begins_where_the_search_was_started(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    search = {"space": {"lr": "uniform(0, 1)"}}
+    own = {"trainable": "commands:a_function", "search": search, "num_samples": 1}
+    spec = validate({**own, "training": {"data_dir": "data"}})
+    assert tune_arguments._constants(spec)["data_dir"] == str(tmp_path / "data")
+    assert spec.constants["data_dir"] == "data"

@@ -134,7 +134,7 @@ def test_what_step_raises_is_the_failure_as_it_was_raised(make, tmp_path):
     trial = make({"raises_at": 1})
     with pytest.raises(WorkerSpentError) as spent:
         trial.train()
-    assert spent.value.failure.message == "OwnError: enough"
+    assert spent.value.failure.message.startswith("OwnError: enough, at test_class_trial.py:")
     assert "raise OwnError" in log(tmp_path)
 
 

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from ray import tune
@@ -52,12 +53,16 @@ def tune_trainable(spec: ValidatedSpec) -> Any:
 def _constants(spec: ValidatedSpec) -> dict[str, Any]:
     """What every Learner is built with.
 
-    Workers of this machine find what was decoded where the driver has put it, whatever is in their
-    environment; on a cluster each node has a data folder of its own.
+    The `data_dir` of the user's own Learner begins where the search was started, wherever a trial
+    works. Workers of this machine find what was decoded where the driver has put it, whatever is in
+    their environment; on a cluster each node has a data folder of its own.
     """
     constants = spec.trial_constants
-    if constants != spec.constants and not cluster.is_joined():
-        constants["data_dir"] = str(data_folder(constants.get("data_dir")).absolute())
+    own = constants.get("data_dir")
+    if spec.ships and constants != spec.constants and not cluster.is_joined():
+        constants["data_dir"] = str(data_folder(own).absolute())
+    elif not spec.ships and isinstance(own, str):
+        constants["data_dir"] = str(Path(own).expanduser().absolute())
     return constants
 
 
