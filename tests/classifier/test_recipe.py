@@ -9,6 +9,7 @@ import torch
 from test_image_classifier import AUGMENTED, ClassifierContract, quick
 from test_replica import short_of_memory
 
+from tuner.classifier import precision as numbers
 from tuner.classifier.batches import image_set
 from tuner.classifier.catalog import DATASETS, METRICS
 from tuner.classifier.image_classifier import ImageClassifier

@@ -65,11 +65,23 @@ def test_workers_of_this_machine_find_images_where_the_driver_has_put_them(tmp_p
     assert tune_arguments._constants(spec)["data_dir"] == "data"
 
 
+LEARNER = """
+class Reads:
+    def __init__(self, config, constants, *, device, rank, world_size): ...
+    def step(self): ...
+    def state_dict(self): ...
+    def load_state_dict(self, state): ...
+"""
+
+
 def test_the_data_of_an_own_learner_begins_where_the_search_was_started(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "reads_data.py").write_text(LEARNER)
     (tmp_path / "data").mkdir()
+    training = {"data_dir": "data", "epochs": 1}
     search = {"space": {"lr": "uniform(0, 1)"}}
-    own = {"trainable": "commands:a_function", "search": search, "num_samples": 1}
-    spec = validate({**own, "training": {"data_dir": "data"}})
+    named = {"trainable": "reads_data:Reads", "training": training, "search": search}
+    spec = validate({**named, "num_samples": 1})
     assert tune_arguments._constants(spec)["data_dir"] == str(tmp_path / "data")
     assert spec.constants["data_dir"] == "data"
