@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,25 +19,16 @@ from tuner.classifier.catalog import (
     METRICS,
     data_choice,
     dataset_info,
-    describe,
     pinned,
-    remembering,
     ships,
 )
-from tuner.classifier.settings import (
-    ClassifierSettings,
-    check_settings,
-    merged,
-    own_data_searched,
-)
 from tuner.errors import Fault, SpecError, unknown
+from tuner.planning.classifier_faults import settings_faults
 from tuner.planning.config_size import config_faults
 from tuner.planning.misplaced import placed
 from tuner.planning.own_images import doubts
 from tuner.planning.reported import OPTIONAL, of_the_objective, reporting
 from tuner.settings_base import FaultsError, parse
-from tuner.space.domains import Domain
-from tuner.space.spaces import extreme_configs, walk
 from tuner.spec.by_value import ByValue, pickling_fault
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.registry import IMPORTING
@@ -110,7 +100,7 @@ class ValidatedSpec(ExperimentSpec):
             return []
         chosen = pinned(choice)
         values = {"dataset": chosen.dataset, "image_size": None}
-        if faults := list(dict.fromkeys(map(str, _settings_faults(self, values)))):
+        if faults := list(dict.fromkeys(map(str, settings_faults(self, values)))):
             raise SpecError(
                 (Fault("", fault) for fault in faults), f"the spec, for {choice.dataset},"
             )
@@ -229,7 +219,7 @@ def _data_faults(spec: ExperimentSpec, machine: Machine | None) -> Iterator[Faul
 def _trainable_faults(spec: ExperimentSpec) -> Iterator[Fault]:
     if spec.ships:
         yield from _metric_faults(spec.objective, (*METRICS, *OPTIONAL))
-        yield from of_the_objective(_settings_faults(reporting(spec)), spec)
+        yield from of_the_objective(settings_faults(reporting(spec)), spec)
         return
     try:
         trainable = load_trainable(spec.trainable)
@@ -276,48 +266,3 @@ def _metric_faults(objective: Objective, metrics: tuple[str, ...]) -> Iterator[F
     if objective.metric not in metrics:
         fault = unknown("objective.metric", "metric", objective.metric, metrics)
         yield Fault(fault.key, f"{fault.rule}: the trainable does not report it", None, metrics)
-
-
-def _settings_faults(
-    spec: ExperimentSpec, pinned: Mapping[str, Any] | None = None
-) -> Iterator[Fault]:
-    """The faults of what the image classifier would be given, at every extreme of the space.
-
-    pinned: replaces some of the constants.
-    """
-    if spec.epochs is None:
-        yield Fault("training.epochs", "is required when there is no scheduler")
-    constants, space = {**spec.constants, **(pinned or {})}, spec.search.space
-    yield from _own_data_faults(spec)
-    described = remembering(describe)  # a folder is listed once, not for every extreme
-    check = partial(check_settings, split=spec.resources.split, describe=described)
-    searched = {place.path for place, _ in walk(space)}
-    for config in extreme_configs(space):
-        settings = merged(constants, config)
-        for fault in [*check(settings), *_rank_faults(settings, spec.resources)]:
-            is_searched = any(f"{fault.key}.".startswith(f"{path}.") for path in searched)
-            yield fault.under("search.space" if is_searched else "training")
-    for number, config in enumerate(getattr(spec.search, "configs", ())):
-        for fault in check(merged(constants, config)):
-            yield fault.under(f"search.configs.{number}")
-
-
-def _own_data_faults(spec: ExperimentSpec) -> Iterator[Fault]:
-    """What cannot be searched: images of the user's own are decoded once, for all trials."""
-    space, configs = spec.search.space, getattr(spec.search, "configs", ())
-    searched = space.get("dataset")
-    extremes = searched.extremes() if isinstance(searched, Domain) else (searched,)
-    names = [*extremes, *(config.get("dataset") for config in configs)]
-    for name in names:
-        if isinstance(name, str) and not ships(name):
-            yield own_data_searched(name).under("search.space")
-    if "image_size" in space:
-        rule = "cannot be searched, since images are decoded once: set training.image_size"
-        yield Fault("search.space.image_size", rule)
-
-
-def _rank_faults(settings: Mapping[str, Any], resources: Resources) -> Iterator[Fault]:
-    """Every rank takes the same share of a batch."""
-    size = settings.get("batch_size", ClassifierSettings.model_fields["batch_size"].default)
-    if isinstance(size, int) and size % resources.workers:
-        yield Fault("batch_size", f"must be divisible by the {resources.workers} workers", size)

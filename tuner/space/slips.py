@@ -27,12 +27,16 @@ class Slip(NamedTuple):
     value: Value
     meant: tuple[str, ...]
 
+    @property
+    def domains(self) -> str:
+        """What it may have been meant for, in words."""
+        return " or ".join(map(_short, self.meant))
+
     def __str__(self) -> str:
         constant = f"constant({literal(self.value)})"
         return (
             f"{self.path} is {_short(literal(self.value))} in every trial. Did you mean "
-            f"{' or '.join(map(_short, self.meant))}? If it is to be constant, write "
-            f"{_short(constant)}."
+            f"{self.domains}? If it is to be constant, write {_short(constant)}."
         )
 
 

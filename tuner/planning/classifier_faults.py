@@ -1,0 +1,69 @@
+"""What is wrong with the settings that a search would give the image classifier that ships."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from tuner.classifier.catalog import describe, remembering, ships
+from tuner.classifier.settings import (
+    ClassifierSettings,
+    check_settings,
+    merged,
+    own_data_searched,
+)
+from tuner.errors import Fault
+from tuner.space.domains import Domain
+from tuner.space.slips import slips
+from tuner.space.spaces import extreme_configs, walk
+from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.sections import Resources
+
+
+def settings_faults(
+    spec: ExperimentSpec, pinned: Mapping[str, Any] | None = None
+) -> Iterator[Fault]:
+    """The faults of what the image classifier would be given, at every extreme of the space.
+
+    pinned: replaces some of the constants.
+    """
+    if spec.epochs is None:
+        yield Fault("training.epochs", "is required when there is no scheduler")
+    constants, space = {**spec.constants, **(pinned or {})}, spec.search.space
+    yield from _own_data_faults(spec)
+    described = remembering(describe)  # a folder is listed once, not for every extreme
+    check = partial(check_settings, split=spec.resources.split, describe=described)
+    meant = {slip.path: f": did you mean {slip.domains}?" for slip in slips(space)}
+    searched = {*meant, *(place.path for place, _ in walk(space))}
+    for config in extreme_configs(space):
+        settings = merged(constants, config)
+        for fault in [*check(settings), *_rank_faults(settings, spec.resources)]:
+            is_searched = any(f"{fault.key}.".startswith(f"{path}.") for path in searched)
+            told = replace(fault, rule=fault.rule + meant.get(fault.key, ""))
+            yield told.under("search.space" if is_searched else "training")
+    for number, config in enumerate(getattr(spec.search, "configs", ())):
+        for fault in check(merged(constants, config)):
+            yield fault.under(f"search.configs.{number}")
+
+
+def _own_data_faults(spec: ExperimentSpec) -> Iterator[Fault]:
+    """What cannot be searched: images of the user's own are decoded once, for all trials."""
+    space, configs = spec.search.space, getattr(spec.search, "configs", ())
+    searched = space.get("dataset")
+    extremes = searched.extremes() if isinstance(searched, Domain) else (searched,)
+    names = [*extremes, *(config.get("dataset") for config in configs)]
+    for name in names:
+        if isinstance(name, str) and not ships(name):
+            yield own_data_searched(name).under("search.space")
+    if "image_size" in space:
+        rule = "cannot be searched, since images are decoded once: set training.image_size"
+        yield Fault("search.space.image_size", rule)
+
+
+def _rank_faults(settings: Mapping[str, Any], resources: Resources) -> Iterator[Fault]:
+    """Every rank takes the same share of a batch."""
+    size = settings.get("batch_size", ClassifierSettings.model_fields["batch_size"].default)
+    if isinstance(size, int) and size % resources.workers:
+        yield Fault("batch_size", f"must be divisible by the {resources.workers} workers", size)
