@@ -42,7 +42,9 @@ def test_one_in_which_a_trial_failed(searched):
     results, pids = processes(searched, trials)
     assert pids[0] == pids[1] != pids[3]
     assert pids[2] is None
-    assert results.trials["00002"].error == ("exception", "ValueError: not with me")
+    error = results.trials["00002"].error
+    assert error.kind == "exception"
+    assert error.message.startswith("ValueError: not with me, at hoarding.py:")
 
 
 def test_one_in_which_a_function_goes_on(searched):
