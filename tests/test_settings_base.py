@@ -6,7 +6,7 @@ import pytest
 from pydantic import Field, model_validator
 
 from tuner.errors import Fault
-from tuner.settings_base import FaultsError, Settings, meaning, parse, purpose
+from tuner.settings_base import FaultsError, Settings, known_names, meaning, parse, purpose
 
 
 class Inner(Settings):
@@ -114,3 +114,12 @@ def test_what_a_field_means_is_its_description_or_in_a_docstring():
 def test_what_a_model_is_for_stands_before_its_fields():
     assert purpose(Told) == "What it is for; and how."
     assert purpose(Short) == "Told in one line"
+
+
+def test_names_are_known_and_each_counts_once():
+    assert known_names("b", ("a", "b"), "letter") == ("b",)
+    assert known_names(["b", "a", "b"], ("a", "b"), "letter") == ("b", "a")
+    with pytest.raises(FaultsError, match="unknown letter 'c'"):
+        known_names(["a", "c"], ("a", "b"), "letter")
+    with pytest.raises(FaultsError, match="must be a list of names"):
+        known_names(3, ("a", "b"), "letter")

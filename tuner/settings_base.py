@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -50,6 +50,20 @@ class FaultsError(ValueError):
     def __init__(self, *faults: Fault) -> None:
         self.faults = faults
         super().__init__("; ".join(map(str, faults)))
+
+
+def known_names(raw: object, known: Collection[str], what: str) -> object:
+    """The names in a list, or the one name, each once. Raises FaultsError for what is not `known`.
+
+    what: one of them, in words.
+    """
+    names = [raw] if isinstance(raw, str) else raw
+    if not isinstance(names, list | tuple):
+        raise FaultsError(Fault("", "must be a list of names", raw, tuple(known)))
+    strangers = [name for name in names if name not in known]
+    if strangers:
+        raise FaultsError(*(unknown("", what, str(name), known) for name in strangers))
+    return tuple(dict.fromkeys(names))
 
 
 def parse(

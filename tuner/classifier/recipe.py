@@ -13,8 +13,8 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from tuner.classifier.datasets._dataset import DatasetInfo
-from tuner.errors import Fault, unknown
-from tuner.settings_base import FaultsError, Settings
+from tuner.errors import Fault
+from tuner.settings_base import FaultsError, Settings, known_names
 
 # Each is reported, of both splits, where the setting `metrics` names it
 OPTIONAL_METRICS = ("top5_accuracy", "balanced_accuracy", "macro_f1")
@@ -51,14 +51,7 @@ def _class_weights(raw: object) -> object:
 
 
 def _metrics(raw: object) -> object:
-    names = [raw] if isinstance(raw, str) else raw
-    if not isinstance(names, list | tuple):
-        raise FaultsError(Fault("", "must be a list of names", raw, OPTIONAL_METRICS))
-    strangers = [name for name in names if name not in OPTIONAL_METRICS]
-    if strangers:
-        faults = (unknown("", "metric", str(name), OPTIONAL_METRICS) for name in strangers)
-        raise FaultsError(*faults)
-    return tuple(dict.fromkeys(names))
+    return known_names(raw, OPTIONAL_METRICS, "metric")
 
 
 class RecipeSettings(Settings):

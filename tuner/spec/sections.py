@@ -10,8 +10,8 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from tuner.errors import Fault, unknown
-from tuner.settings_base import MAX_COUNT, FaultsError, Settings
+from tuner.errors import Fault
+from tuner.settings_base import MAX_COUNT, FaultsError, Settings, known_names
 
 
 class Objective(Settings):
@@ -117,10 +117,4 @@ LOGS = ("mlflow", "wandb")
 
 def read_logs(raw: object) -> object:
     """The names of trackers, each once. Raises FaultsError for one that is not known."""
-    names = [raw] if isinstance(raw, str) else raw
-    if not isinstance(names, list | tuple):
-        raise FaultsError(Fault("", "must be a list of names", raw, LOGS))
-    strangers = [name for name in names if name not in LOGS]
-    if strangers:
-        raise FaultsError(*(unknown("", "log", str(name), LOGS) for name in strangers))
-    return tuple(dict.fromkeys(names))
+    return known_names(raw, LOGS, "log")
