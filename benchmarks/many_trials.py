@@ -86,6 +86,7 @@ def write_journal(path, trials):
 
 def restore(folder):
     """What `tuner resume` does until its first new trial could start, but for Ray."""
+    from tuner.cli.consent import admit_experiment
     from tuner.planning.validation import validate
     from tuner.record.folder import ExperimentFolder
     from tuner.record.journal import Journal
@@ -95,7 +96,7 @@ def restore(folder):
     class WithoutRay(SearchRun):
         _slots = 2
 
-    assert Described(folder).spec  # the command looks at the experiment first
+    admit_experiment(Described(folder), yes=True)  # reads which code the configs name
     files = ExperimentFolder(folder)
     spec = validate(files.document()["spec"], source=str(folder))
     with files.held(print) as sync, Journal.open(folder) as journal:
