@@ -158,7 +158,7 @@ def steady(notes, in_flight):
 
 def measured(trials, in_flight, report_s, real):
     """The figures of a search in a process of its own."""
-    with tempfile.TemporaryDirectory(prefix="in-flight-", dir=".") as folder:
+    with tempfile.TemporaryDirectory(prefix="in-flight-") as folder:
         command = [sys.executable, "-m", "benchmarks.in_flight", "--folder", folder]
         command += ["--trials", str(trials + 2 * in_flight), "--in-flight", str(in_flight)]
         command += ["--report-s", str(report_s), *(["--real"] if real else [])]

@@ -52,7 +52,7 @@ def main() -> None:
         print(json.dumps(reading(options.read)))
         return
     print(f"Python {platform.python_version()}, {platform.machine()}")
-    with tempfile.TemporaryDirectory(prefix="journal-", dir=".") as name:
+    with tempfile.TemporaryDirectory(prefix="journal-") as name:
         folder = Path(name)
         write(folder, options.trials)
         size = (folder / JOURNAL).stat().st_size / 2**20

@@ -158,7 +158,7 @@ def share(in_flight):
 
 def measured(side, trials, options):
     """The figures of one side, from a process of its own; None where memory became scarce."""
-    with tempfile.TemporaryDirectory(prefix="scale-", dir=".") as folder:
+    with tempfile.TemporaryDirectory(prefix="scale-") as folder:
         command = [sys.executable, "-m", "benchmarks.scale", "--side", side, "--folder", folder]
         command += ["--trials", str(trials), "--in-flight", str(options.in_flight)]
         command += ["--epochs", str(options.epochs)]

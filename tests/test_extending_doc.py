@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-import shlex
 import sys
 from pathlib import Path
 
 import pytest
-from commands import call
+from pages import ROOT, Page
 
-ROOT = Path(__file__).resolve().parent.parent
-TEXT = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+PAGE = Page("docs/extending.md")
 
 
 @pytest.fixture
@@ -20,18 +18,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TUNER_STORAGE", raising=False)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    for name, code in re.findall(r"^```python\n(?=# (\S+)\n)(.*?)^```$", TEXT, re.M | re.S):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(code)
+    PAGE.write_files(tmp_path)
     return tmp_path
 
 
 def test_every_command_works(here: Path) -> None:
-    lines = re.findall(r"^\$ tuner (.*)$", TEXT, re.M)
-    assert lines
-    for line in lines:
-        done = call(*shlex.split(line))
-        assert not done.exception, done.output
+    for done in PAGE.run_commands():
         assert "my_searcher" in done.stdout
 
 
@@ -47,7 +39,7 @@ def test_its_searcher_suggests_configs(here: Path) -> None:
 
 
 def test_what_it_names_is_there() -> None:
-    for path in re.findall(r"`(tuner/[\w/]+\.py)`", TEXT):
+    for path in re.findall(r"`(tuner/[\w/]+\.py)`", PAGE.text):
         assert (ROOT / path).exists(), path
-    for path in re.findall(r"\]\(([\w./]+)(?:#[\w-]+)?\)", TEXT):
+    for path in re.findall(r"\]\(([\w./]+)(?:#[\w-]+)?\)", PAGE.text):
         assert (ROOT / "docs" / path).exists(), path

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from importlib.util import find_spec
-from pathlib import Path
+
+from pages import Page
 
 from benchmarks.faults import TARGETS
 
-ROOT = Path(__file__).parent.parent
-TEXT = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8")
+PAGE = Page("docs/faults.md")
+TEXT = PAGE.text
 
 
 def test_the_tests_that_it_names_are_there() -> None:
-    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", TEXT)
-    assert len(named) > 60
-    for file, function in named:
-        tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-        assert function in {n.name for n in tree.body if isinstance(n, ast.FunctionDef)}, function
+    assert len(PAGE.named_tests) > 60
+    assert PAGE.missing_tests() == []
 
 
 def test_every_case_has_been_tried_by_something() -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import shlex
 import sys
 from pathlib import Path
 
 import photos
 import pytest
-from click.testing import CliRunner
+from pages import Page
 from PIL import Image
 
 from tuner.classifier.catalog import DATASETS, SOURCES
@@ -17,9 +16,9 @@ from tuner.classifier.settings import ClassifierSettings
 from tuner.classifier.sources._images import LARGEST_SIZE
 from tuner.classifier.sources._splits import SHARE
 from tuner.classifier.sources.folder import SUFFIXES
-from tuner.cli import main as cli
 
-TEXT = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+PAGE = Page("docs/data.md")
+TEXT = PAGE.text
 
 
 @pytest.mark.docs
@@ -31,14 +30,8 @@ def test_every_command_works(
     monkeypatch.setenv("TUNER_DATA", str(tmp_path / "data"))
     monkeypatch.setattr(sys, "path", list(sys.path))
     photos.write(tmp_path / "photos", each=40)
-    for name, code in re.findall(r"^```\w+\n# (\S+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL):
-        (tmp_path / name).write_text(code)
-    (block,) = re.findall(r"^```console\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL)
-    for line in block.splitlines():
-        words = shlex.split(line.removeprefix("$ tuner "), comments=True)
-        done = CliRunner().invoke(cli.cli, words, standalone_mode=False)
-        assert not done.exception, f"{line}\n{done.output}"
-        assert not done.return_value, f"{line}\n{done.output}"
+    PAGE.write_files(tmp_path)
+    PAGE.run_commands()
 
 
 def test_it_names_what_there_is() -> None:

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from commands import call
+from pages import ROOT, Page
 
 from tuner.classifier.catalog import MODELS
 from tuner.classifier.settings import ClassifierSettings
-from tuner.cli import main as cli
 from tuner.spec.code import LIBRARIES
 
-ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+PAGE = Page("docs/models.md")
+TEXT = PAGE.text
 
 
 @pytest.fixture
 def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory, with the files that the page shows."""
-    for name, code in re.findall(r"^```\w+\n# (\S+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL):
-        (tmp_path / name).write_text(code)
+    PAGE.write_files(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TUNER_STORAGE", str(tmp_path / "results"))
     yield tmp_path
@@ -34,12 +32,7 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.docs
 def test_every_command_works(ray_here: None, written: Path) -> None:
-    (block,) = re.findall(r"^```console\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL)
-    for line in block.splitlines():
-        words = shlex.split(line.removeprefix("$ tuner "))
-        done = CliRunner().invoke(cli.cli, words, standalone_mode=False)
-        assert not done.exception, f"{line}\n{done.output}"
-        assert not done.return_value, f"{line}\n{done.output}"
+    PAGE.run_commands()
     for script in (["use_it.py"], ["-m", "pytest", "-q", "test_my_net.py"]):
         environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{written}"}
         done = subprocess.run(
@@ -49,8 +42,8 @@ def test_every_command_works(ray_here: None, written: Path) -> None:
 
 
 def test_the_summary_is_what_is_shown(written: Path) -> None:
-    done = CliRunner().invoke(cli.cli, ["validate", "my.yaml", "--summary"], standalone_mode=False)
-    (shown,) = re.findall(r"^```text\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL)
+    done = call("validate", "my.yaml", "--summary")
+    (shown,) = PAGE.blocks("text")
     assert shown in done.stdout
 
 

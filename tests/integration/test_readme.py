@@ -18,10 +18,10 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from pages import ROOT, Page
 
-ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+PAGE = Page("README.md")
+README = PAGE.text
 LIMIT_S = 300
 
 
@@ -31,12 +31,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("newcomer")
     (folder / ".venv").symlink_to(sys.prefix, target_is_directory=True)
     write_photos(folder / "photos")
-    for kind, text in BLOCKS:
-        name = re.match(r"# ([\w/]+\.(?:py|yaml))\n", text)
-        if kind in ("python", "yaml"):
-            assert name, f"a {kind} block says what file it is:\n{text}"
-            (folder / name[1]).parent.mkdir(exist_ok=True)
-            (folder / name[1]).write_text(text)
+    unnamed = {*PAGE.blocks("(?:python|yaml)")} - {*PAGE.files.values()}
+    assert not unnamed, "a block of code says what file it is"
+    PAGE.write_files(folder)
     return folder
 
 
@@ -49,12 +46,6 @@ def write_photos(folder: Path) -> None:
         for seed in range(60):
             colour = [(seed * 3 + 80 * (channel == number)) % 256 for channel in range(3)]
             Image.new("RGB", (40, 32), tuple(colour)).save(folder / name / f"{seed}.jpg")
-
-
-def commands() -> list[str]:
-    lines = "".join(text for kind, text in BLOCKS if kind == "console").splitlines()
-    assert all(line.startswith("$ ") for line in lines)
-    return [line.removeprefix("$ ") for line in lines]
 
 
 class Shell:
@@ -94,14 +85,14 @@ def shell(folder: Path) -> Shell:
 def activated(shell: Shell) -> Shell:
     """The shell after what the README says of having `tuner`."""
     assert shell.run("tuner --version").returncode == 127, "found before the README says how"
-    line = next(line for line in commands() if line.startswith("source "))
+    line = next(line for line in PAGE.commands if line.startswith("source "))
     assert shell.run(line).returncode == 0
     return shell
 
 
 def test_tuner_is_a_command_after_the_second_line(shell: Shell) -> None:
-    assert commands()[0].startswith("make sweep ")
-    assert commands()[1].startswith("source ")
+    assert PAGE.commands[0].startswith("make sweep ")
+    assert PAGE.commands[1].startswith("source ")
     done = activated(shell).run("tuner --version")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("tuner, version ")
@@ -110,7 +101,7 @@ def test_tuner_is_a_command_after_the_second_line(shell: Shell) -> None:
 @pytest.mark.docs
 def test_every_command_works(shell: Shell) -> None:
     folder = shell.folder
-    for command in commands():
+    for command in PAGE.commands:
         if command.startswith("make "):
             continue  # see below
         if command.startswith("tuner tensorboard"):
@@ -129,7 +120,7 @@ def test_every_command_works(shell: Shell) -> None:
 
 def names_in(head: str) -> set[str]:
     """What the README's picture of a folder shows."""
-    tree = next(text for kind, text in BLOCKS if text.startswith(f"{head}\n"))
+    tree = PAGE.block(f"{head}\n")
     return {line.split()[0] for line in tree.splitlines()[1:]}
 
 
@@ -170,7 +161,7 @@ def runs_of(url: str) -> str:
 
 
 def test_make_sweep_is_what_it_says() -> None:
-    lines = [line for line in commands() if line.startswith("make ")]
+    lines = [line for line in PAGE.commands if line.startswith("make ")]
     assert [line.split()[1] for line in lines] == ["sweep", "test"]
     makefile = (ROOT / "Makefile").read_text()
     assert "tuner run digits" in makefile
@@ -184,7 +175,7 @@ def test_make_sweep_ends_as_shown(tmp_path: Path) -> None:
     (folder / ".venv").symlink_to(sys.prefix, target_is_directory=True)
     done = activated(Shell(folder)).run("tuner run digits")
     assert done.returncode == 0, done.stderr
-    shown = next(text for kind, text in BLOCKS if text.startswith("digits: completed"))
+    shown = PAGE.block("digits: completed")
     assert words_of(done.stdout) == words_of(shown)
 
 
@@ -197,7 +188,7 @@ def words_of(text: str) -> list[str]:
 def test_what_it_names_is_there() -> None:
     for path in re.findall(r"\]\(([^)#:]+)\)", README):
         assert (ROOT / path).exists(), path
-    layout = next(text for kind, text in BLOCKS if text.startswith("experiments/  "))
+    layout = PAGE.block("experiments/  ")
     for indent, path in re.findall(r"^( *)([\w/]+/) ", layout, flags=re.MULTILINE):
         assert (ROOT / ("tuner" if indent else "") / path).is_dir(), path
     for path in re.findall(r"`([\w/]+\.py)`", README):
@@ -227,6 +218,6 @@ def test_the_strategies_are_those_there_are() -> None:
 
 
 def test_the_layout_shows_every_package() -> None:
-    layout = next(text for kind, text in BLOCKS if text.startswith("experiments/  "))
+    layout = PAGE.block("experiments/  ")
     packages = {path.parent.name for path in (ROOT / "tuner").glob("*/__init__.py")}
     assert set(re.findall(r"^  (\w+)/ ", layout, flags=re.MULTILINE)) == packages

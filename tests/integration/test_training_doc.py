@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from pages import ROOT, Page
 
 from tuner.classifier.catalog import METRICS, MODELS
 from tuner.classifier.pipeline import PARTS_PER_STAGE
 from tuner.classifier.recipe import OPTIONAL_METRICS, STEP_FACTOR, STEPS, RecipeSettings
 from tuner.classifier.settings import ClassifierSettings
-from tuner.cli import main as cli
 from tuner.results.results import Results
 from tuner.spec.sections import Resources
 from tuner.trial.memory import EPOCHS, LEAST_MIB
 from tuner.trial.recycling import BOUND_MIB
 
-ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
-(RECIPE,) = re.findall(r"^```yaml\n(# recipe.yaml\n.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+PAGE = Page("docs/training.md")
+TEXT = PAGE.text
 
 
 @pytest.mark.docs
@@ -33,13 +30,8 @@ def test_every_command_works(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TUNER_STORAGE", str(tmp_path / "results"))
-    (tmp_path / "recipe.yaml").write_text(RECIPE)
-    (block,) = re.findall(r"^```console\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL)
-    for line in block.splitlines():
-        words = shlex.split(line.removeprefix("$ tuner "))
-        done = CliRunner().invoke(cli.cli, words, standalone_mode=False)
-        assert not done.exception, f"{line}\n{done.output}"
-        assert not done.return_value, f"{line}\n{done.output}"
+    PAGE.write_files(tmp_path)
+    PAGE.run_commands()
     recipe = Results(tmp_path / "results" / "recipe")
     report = recipe.get_best_trial().results[-1].metrics
     assert 0 < report["val_macro_f1"] <= 1
@@ -51,10 +43,8 @@ def test_every_command_works(
 @pytest.mark.docs
 def test_the_test_of_a_learner_passes(tmp_path: Path) -> None:
     """On the Learner of the README."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for text, name in ((TEXT, "test_my_learner.py"), (readme, "my_learner.py")):
-        (code,) = re.findall(rf"^```python\n(# {name}\n.*?)^```$", text, re.MULTILINE | re.DOTALL)
-        (tmp_path / name).write_text(code)
+    for page in (PAGE, Page("README.md")):
+        page.write_files(tmp_path)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "test_my_learner.py"],
         cwd=tmp_path,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -11,14 +10,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from pages import Page
 
 from tuner.results.results import Results
 
-ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "docs" / "your_training.md").read_text(encoding="utf-8")
-FILES = {
-    name: text for text, name in re.findall(r"^```\w+\n(# (\w+\.\w+)\n.*?)^```$", TEXT, re.M | re.S)
-}
+PAGE = Page("docs/your_training.md")
+FILES = PAGE.files
 LIMIT_S = 600
 EXAMPLES = {  # file -> what it needs
     "hf_trainer.yaml": ("transformers", "accelerate"),
@@ -29,8 +26,7 @@ EXAMPLES = {  # file -> what it needs
 
 @pytest.fixture
 def folder(tmp_path):
-    for name, text in FILES.items():
-        (tmp_path / name).write_text(text)
+    PAGE.write_files(tmp_path)
     return tmp_path
 
 
@@ -48,14 +44,9 @@ def run(command: str, folder: Path) -> None:
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
 
 
-def commands() -> list[str]:
-    lines = "".join(re.findall(r"^```console\n(.*?)^```$", TEXT, re.M | re.S)).splitlines()
-    return [line.removeprefix("$ ") for line in lines]
-
-
 @pytest.mark.docs
 def test_every_command_works(folder: Path) -> None:
-    for command in commands():
+    for command in PAGE.commands:
         run(command, folder)
     assert (folder / "best_mlp" / "checkpoint" / "model.joblib").is_file()
     assert Results(folder / "results" / "sklearn_digits").counts["stopped"] > 0
@@ -67,7 +58,7 @@ def test_an_example_is_stopped_early_and_keeps_checkpoints(name: str, folder: Pa
     for package in EXAMPLES[name]:
         if find_spec(package) is None:
             pytest.skip(f"no test of it: pip install {package}")
-    assert f"`tuner run {name}`" in TEXT
+    assert f"`tuner run {name}`" in PAGE.text
     run(f"tuner run {name}", folder)
     results = Results(folder / "results" / name.partition(".")[0])
     assert results.counts["stopped"] > 0
