@@ -8,8 +8,9 @@ device and any number of ranks.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Self
 
 import torch
 import torch.nn.functional as F
@@ -45,7 +46,25 @@ class Augmentation:
         return self.mixup > 0 or self.cutmix > 0
 
 
-class Draws(NamedTuple):
+@dataclass(frozen=True)
+class Decisions:
+    """Tensors with an entry for each image: of what is done to it."""
+
+    def at(self, rows: slice) -> Self:
+        """The decisions of some of the images."""
+        return self.each(lambda values_N: values_N[rows])
+
+    def to(self, device: torch.device) -> Self:
+        """The same decisions on `device`."""
+        return self.each(lambda values_N: values_N.to(device))
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> Self:
+        """The decisions, each of whose tensors is changed alike."""
+        return type(self)(*(change(getattr(self, field.name)) for field in fields(self)))
+
+
+@dataclass(frozen=True)
+class Draws(Decisions):
     """The random decisions, one of each an image.
 
     `top_N` and `left_N` place the crop in the padded image, from 0 to 2 * crop_padding px;
@@ -57,14 +76,6 @@ class Draws(NamedTuple):
     left_N: Tensor
     row_N: Tensor
     column_N: Tensor
-
-    def at(self, rows: slice) -> Draws:
-        """The decisions of some of the images."""
-        return Draws(*(values_N[rows] for values_N in self))
-
-    def to(self, device: torch.device) -> Draws:
-        """The same decisions on `device`."""
-        return Draws(*(values_N.to(device) for values_N in self))
 
 
 def draw(

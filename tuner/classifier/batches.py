@@ -150,7 +150,7 @@ class Epoch:
 
     def with_mixes(self, mixes: Mixes) -> Epoch:
         """This epoch with its images mixed."""
-        next_draws = Draws(*(values_N.roll(-1) for values_N in self.draws))
+        next_draws = self.draws.each(lambda values_N: values_N.roll(-1))
         return replace(self, partners=Epoch(self.order_N.roll(-1), next_draws), mixes=mixes)
 
 
@@ -174,7 +174,7 @@ def plan_epoch(
     if augmentation.alternating_flip:
         first_N = torch.Generator().manual_seed(mixed(seed, 0, _FLIPS))
         flip_N = torch.randint(2, (len(rows_N),), generator=first_N)[permutation_N]
-        draws = draws._replace(flip_N=(flip_N + epoch) % 2 == 1)
+        draws = replace(draws, flip_N=(flip_N + epoch) % 2 == 1)
     planned = Epoch(rows_N[permutation_N].to(home or device), draws.to(device))
     if not augmentation.mixes:
         return planned

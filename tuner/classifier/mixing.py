@@ -10,18 +10,19 @@ size, micro-batch or number of ranks changes it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tuner.classifier.augment import Augmentation
+from tuner.classifier.augment import Augmentation, Decisions
 
 Batch = tuple[Tensor, Tensor]
 
 
-class Mixes(NamedTuple):
+@dataclass(frozen=True)
+class Mixes(Decisions):
     """How each image is mixed with its partner.
 
     The partner takes the rows from `top_N` to before `bottom_N` of the columns from `left_N` to
@@ -35,14 +36,6 @@ class Mixes(NamedTuple):
     bottom_N: Tensor
     left_N: Tensor
     right_N: Tensor
-
-    def at(self, rows: slice) -> Mixes:
-        """The mixes of some of the images."""
-        return Mixes(*(values_N[rows] for values_N in self))
-
-    def to(self, device: torch.device) -> Mixes:
-        """The same mixes on `device`."""
-        return Mixes(*(values_N.to(device) for values_N in self))
 
 
 def draw_mixes(
