@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Mapping
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+from fresh import ran
 
 ROOT = Path(__file__).resolve().parent.parent
 OURS = ("tuner", "search_spaces", "experiments")
@@ -105,43 +103,34 @@ def test_every_search_space_is_searched_by_an_experiment_that_ships() -> None:
                 assert re.search(rf"^from {name} import .*\b{space}\b", experiments, re.MULTILINE)
 
 
-def imported_by(statement: str) -> set[str]:
-    """The modules that a fresh interpreter has loaded after `statement`."""
-    code = f"import sys; {statement}; print(*sys.modules)"
-    command = [sys.executable, "-c", code]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    return set(done.stdout.split())
-
-
 def test_what_a_spec_needs_imports_neither_ray_nor_torch() -> None:
     rooms = ("tuner.spec", "tuner.space", "tuner.planning")
     modules = [name for name in FILES if name.startswith(rooms) and name != "tuner.space.encoding"]
-    loaded = imported_by("; ".join(f"import {module}" for module in modules))
+    loaded = ran("; ".join(f"import {module}" for module in modules)).modules
     assert not loaded & {"ray", "torch", "pandas", "sklearn", "hyperopt", "optuna"}
 
 
 def test_a_plan_is_shown_without_numpy_and_what_a_cluster_needs() -> None:
     shown = "tuner.cli.validate, tuner.planning.plan, tuner.reporting.plan_text"
-    loaded = imported_by(f"import {shown}")
+    loaded = ran(f"import {shown}").modules
     assert not loaded & {"numpy", "tuner.cluster.connect"}
 
 
 def test_the_command_line_starts_without_anything_heavy() -> None:
     heavy = {"ray", "torch", "pandas", "numpy", "sklearn", "pydantic", "rich", "yaml"}
-    assert not imported_by("import tuner.cli.main") & heavy
+    assert not ran("import tuner.cli.main").modules & heavy
 
 
 def test_results_are_read_without_ray_and_torch() -> None:
-    loaded = imported_by("import tuner.results.results, tuner.reporting.experiment_text")
+    loaded = ran("import tuner.results.results, tuner.reporting.experiment_text").modules
     assert not loaded & {"ray", "torch"}
 
 
 def test_a_learner_trains_with_no_ray() -> None:
-    loaded = imported_by(
+    loaded = ran(
         "from tuner.classifier.image_classifier import ImageClassifier as C; "
         "C({}, {'model': 'cnn', 'dataset': 'digits', 'epochs': 1, 'width': 2}).step()"
-    )
+    ).modules
     assert "torch" in loaded
     assert "ray" not in loaded
 

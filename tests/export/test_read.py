@@ -3,11 +3,11 @@
 import json
 import os
 import shutil
-import subprocess
 import sys
 
 import pytest
 import torch
+from fresh import ran
 from handed import trained
 from safetensors.torch import load_file, save_file
 from sklearn.datasets import load_digits
@@ -45,17 +45,12 @@ def change(folder, **changes):
 
 def test_two_lines_rebuild_the_model_without_ray(exported, tmp_path):
     code = (
-        "import sys, tuner, torch\n"
+        "import tuner, torch\n"
         f"model = tuner.load_model({str(exported)!r})\n"
-        "print(*model(torch.ones(1, 1, 8, 8))[0].tolist())\n"
-        "print('ray' in sys.modules)"
+        "print(*model(torch.ones(1, 1, 8, 8))[0].tolist())"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr
-    logits, ray = done.stdout.splitlines()
-    assert ray == "False"
+    logits, modules = ran(code, cwd=tmp_path)
+    assert "ray" not in modules
     with torch.no_grad():
         here = tuner.load_model(exported)(torch.ones(1, 1, 8, 8))[0]
     assert torch.allclose(torch.tensor([*map(float, logits.split())]), here, atol=1e-5)

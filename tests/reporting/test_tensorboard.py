@@ -1,8 +1,7 @@
 import os
-import subprocess
-import sys
 
 import pytest
+from fresh import ran
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import START, Writer, make_folder
@@ -191,14 +190,13 @@ def test_torch_stays_out_of_the_driver_and_can_still_be_imported(folder):
         space = {"space": {"lr": "uniform(0, 1)"}}
         spec = build_spec({"storage": sys.argv[1], "search": space, "num_samples": 1})
         TensorBoardWriter(spec, History(spec.objective))
-        assert "tensorboard" in sys.modules
-        print("torch" in sys.modules)
         import importlib.util
         print(importlib.util.find_spec("torch") is not None)
     """
-    code = "\n".join(line.strip() for line in code.splitlines())
-    done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True)
-    assert done.stdout.split() == ["False", "True"], done.stderr
+    done = ran(code, folder)
+    assert done.stdout == "True"
+    assert "tensorboard" in done.modules
+    assert "torch" not in done.modules
 
 
 def test_a_disk_that_fails_is_reported_once_and_stops_nothing(folder, caplog, monkeypatch):

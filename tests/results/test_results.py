@@ -1,7 +1,5 @@
-import subprocess
-import sys
-
 import pytest
+from fresh import ran
 from stories import search
 from synthetic import START, Writer, make_folder
 
@@ -315,12 +313,8 @@ def test_a_folder_without_a_journal_is_told(tmp_path):
 
 
 def test_reading_results_imports_neither_ray_nor_torch_nor_pandas(folder):
-    code = (
-        "import sys; from tuner import load_results; load_results(sys.argv[1]).show();"
-        "print(sorted({'ray', 'torch', 'pandas', 'numpy'} & set(sys.modules)))"
-    )
-    told = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True)
-    assert told.stdout.strip() == "[]", told.stderr
+    done = ran("import sys, tuner; tuner.load_results(sys.argv[1]).show()", folder)
+    assert not done.modules & {"ray", "torch", "pandas", "numpy"}
 
 
 def test_its_ranking_is_that_of_the_selection(tmp_path):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fresh import ran
 from ray.tune.search import Searcher
 
 from tuner.errors import SpecError
@@ -96,9 +96,7 @@ def test_every_strategy_has_settings_of_its_name_and_builds_a_searcher(strategy:
 @pytest.mark.parametrize("registry", [SEARCHERS, SCHEDULERS], ids=lambda registry: registry.kind)
 def test_settings_are_read_without_what_the_search_needs(registry: Any) -> None:
     names = [f"{registry.package}.{name}" for name in registry.names()]
-    code = f"import sys, {', '.join(names)}; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = set(done.stdout.split())
+    loaded = ran(f"import {', '.join(names)}").modules
     assert not loaded & {"ray", "torch", "scipy", "hyperopt", "sklearn", "pandas", "numpy"}
 
 

@@ -2,12 +2,11 @@
 
 import hashlib
 import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
+from fresh import ran
 
 from tuner.classifier.datasets._archive import CHUNK_BYTES, Archive
 from tuner.errors import DataError
@@ -28,11 +27,9 @@ def folder(tmp_path):
 
 
 def test_needs_no_torch():
-    source = "from tuner.classifier.datasets.cifar10 import OFFICIAL"
-    code = f"import sys; {source}; print(OFFICIAL.title, *sys.modules)"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.startswith("CIFAR-10 ")
-    assert "torch" not in out.stdout.split()
+    done = ran("from tuner.classifier.datasets.cifar10 import OFFICIAL; print(OFFICIAL.title)")
+    assert done.stdout == "CIFAR-10"
+    assert "torch" not in done.modules
 
 
 @pytest.mark.parametrize("name", ["raw", "decoded"])
