@@ -36,6 +36,18 @@ def test_nodes_that_can_run_it_are_not_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_was_given_by_value_is_looked_for_nowhere(tmp_path):
+    asked = []
+
+    def run(nodes, function, marker, module):
+        asked.append(module)
+        return answering(("", True), ("", True))()
+
+    for trainable in ("__main__:train (by value)", "mine:Mine"):
+        preflight.refuse_unfit(NODES, tmp_path, trainable, run=run)
+    assert asked == [None, "mine"]
+
+
 def test_every_fault_of_every_node_is_told(tmp_path):
     storage, code = "is not shared by all nodes: 1 node, 10.0.0.1 (does not see", "mine:Mine is not"
     told = refusal(tmp_path, (MISSING, False), "no tuner")
@@ -55,6 +67,7 @@ def test_a_node_that_sees_the_token_answers_in_the_storage(tmp_path):
         assert preflight.check_node(token, "json.decoder") == ("", True)
         assert len(os.listdir(token)) == 2
         assert preflight.check_node(token, "no.such.module") == ("", False)
+        assert preflight.check_node(token, None) == ("", True)
     assert preflight.check_node(token, "json") == (MISSING, True)
 
 

@@ -10,6 +10,7 @@ from tuner.cluster.joined.run_on_nodes import RunOnEach, run_on_each
 from tuner.errors import UsageError
 from tuner.places import is_url
 from tuner.record.sharing import marker_in, why_not_shared
+from tuner.spec.by_value import is_by_value
 from tuner.wording import amount_of, program
 
 _MOST_SHOWN = 5  # nodes, in a message
@@ -26,9 +27,10 @@ def refuse_unfit(
 ) -> None:
     """Make sure that each of `nodes` shares the storage and finds the trainable's module.
 
-    Raises UsageError with every node that does not, the reason and what to do.
+    One that was given by value needs no module there: its code is sent to them. Raises
+    UsageError with every node that does not, the reason and what to do.
     """
-    module = trainable.partition(":")[0]
+    module = None if is_by_value(trainable) else trainable.partition(":")[0]
     with marker_in(storage) as marker:
         replies = run(nodes, check_node, marker, module)
     unreached, apart, without = {}, {}, {}
@@ -72,12 +74,12 @@ def _listed(problems: dict[str, str]) -> str:
     return f"{amount_of(len(problems), 'node')}, {'; '.join(listed)}"
 
 
-def check_node(marker: str, module: str) -> tuple[str, bool]:
+def check_node(marker: str, module: str | None) -> tuple[str, bool]:
     """On a node: why it does not share the marker's storage ("" if it does), and has it the module.
 
     The module is looked for, not run; the packages that it lies in are.
     """
-    return why_not_shared(marker), _is_found(module)
+    return why_not_shared(marker), module is None or _is_found(module)
 
 
 def _is_found(module: str) -> bool:
