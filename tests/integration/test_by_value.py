@@ -37,6 +37,18 @@ def run(*command, cwd):
     return process.returncode, out, errors
 
 
+def test_a_closure_goes_to_the_workers(searched):
+    factor = 5.0
+    results = searched(
+        trainable=lambda config: {"loss": factor * config["lr"]},
+        search={"strategy": "grid", "space": {"lr": "grid_search([1.0, 2.0])"}},
+        objective={"metric": "loss"},
+        scheduler="none",
+    )
+    assert [trial.values("loss") for trial in results.trials.values()] == [[(1, 5)], [(1, 10)]]
+
+
+@pytest.mark.slow
 def test_whatever_a_script_may_hold(tmp_path):
     code, out, errors = run(SCRIPT, "all", cwd=tmp_path)
     assert code == 0, errors

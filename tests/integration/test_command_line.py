@@ -78,6 +78,7 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_an_own_learner_by_the_real_command(here, ray_here):
     command = Path(sys.executable).parent / "tuner"
     done = subprocess.run([command, "run", "guess"], capture_output=True, text=True, cwd=here)
