@@ -4,20 +4,25 @@
     python -m benchmarks.faults --searches random --workers 2 --targets rank,worker,driver
     python -m benchmarks.faults --targets power,vanished      needs the right to mount a disk
     python -m benchmarks.faults --targets silent
+    python -m benchmarks.faults --hits 6        more moments in a round, where time is short
+    python -m benchmarks.faults --patience 4    waits so many times as long, on a busy machine
     python -m benchmarks.faults --keep DIR      leaves the experiments there for inspection
 
-Each round runs a small search on digits with `--max-concurrent 1`. At one to three moments it sends
-SIGKILL to the driver, a worker, a rank (with --workers above 1), the raylet, the GCS, or everything
-at once. A moment is a random line of the journal plus up to half a second. If that line has already
-been written when the search is resumed, the moment is a random time during the start. Whenever the
-driver is gone, the search is resumed. If a search ends before its moment comes, the round is
-repeated with other moments. A round is clean if
+Each round runs a small search on digits with `--max-concurrent 1`. At one to three moments, or up
+to `--hits`, it sends SIGKILL to the driver, a worker, a rank (with --workers above 1), the raylet,
+the GCS, or everything at once. A moment is a random line of the journal plus up to half a second.
+If that line has already been written when the search is resumed, the moment is a random time
+during the start. Whenever the driver is gone, the search is resumed. If a search ends before its
+moment comes, the round is repeated with other moments. A round is clean if
 
 - every trial is there once, with the reference's config, status, stop epoch and values, to the bit;
 - so is the best trial;
 - the trials' own notes show that each trial began its epochs in order: no trial went back further
   than the epoch it was in, and no trial began an epoch again more often than it was killed;
 - the driver was gone within 15 s if a kill ended it, and every process of the search 15 s after it.
+
+A trial whose process died three times would fail, as it should. So of one driver's workers and
+ranks at most two are killed; a moment after that hits something else, if there is something else.
 
 A worker that is `silent` gets SIGSTOP instead. The driver must end it in time, and its trial fails
 as `timeout`; so what the search comes to differs from the reference. Such a round is clean if each
@@ -66,6 +71,7 @@ TARGETS = {  # of SIGKILL -> what its command line has in it
     "vanished": "",
 }
 OF_TRIALS = ("worker", "rank", "silent")  # dead twice in an epoch it fails: not before the next
+TRIED_AGAIN = ("worker", "rank")  # twice
 PATIENCE_S = 10  # of the driver with a worker, where some are silent
 LIMIT_S = 300  # a search that is not done by then is stuck
 GONE_S = 15
@@ -89,6 +95,8 @@ def main() -> int:
     parser.add_argument("--searches", type=names, default="grid,random,hyperopt,bayesopt")
     parser.add_argument("--targets", type=names, default=DEFAULT)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--hits", type=int, default=3, help="At most so many in a round.")
+    parser.add_argument("--patience", type=float, default=1, help="Times the usual.")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path)
     options = parser.parse_args()
@@ -194,7 +202,7 @@ class Search:
             spec = {**SPEC, "training": marks, "search": search}
             spec["resources"] = {"workers": self.options.workers}
             if "silent" in self.options.targets:
-                spec["timeouts"] = {"report_s": PATIENCE_S}
+                spec["timeouts"] = {"report_s": PATIENCE_S * self.options.patience}
             (self.storage / "spec.json").write_text(json.dumps(spec))
         words = ["run", str(self.storage / "spec.json"), "--name", "x"]
         if self.folder.exists():
@@ -208,7 +216,7 @@ class Search:
         """The exit code of the driver; it is killed when it takes too long."""
         assert self.driver is not None
         try:
-            return self.driver.wait(LIMIT_S)
+            return self.driver.wait(LIMIT_S * self.options.patience)
         except subprocess.TimeoutExpired:
             self.driver.kill()
             return self.driver.wait()
@@ -303,7 +311,7 @@ class Search:
             return False
         since = max((cut for cut in self.cuts if cut < before[1]), default=0.0)
         ended = [at for epoch, at in marks if epoch > after[0] and since < at < between[0]]
-        return min(ended, default=math.inf) > between[0] - LOST_S
+        return min(ended, default=math.inf) > between[0] - LOST_S * self.options.patience
 
     @property
     def _marks(self) -> Path:
@@ -319,16 +327,25 @@ class Round:
         self.faults: list[str] = []
         self._rng = rng
         self._reports = -1  # when a trial's process was last killed
+        self._deaths = 0  # of processes of trials, under this driver
         self._code = 0  # of the last driver
 
     def run(self, targets: list[str], lines: int) -> None:
         """Kill one to three of `targets` over the course of a search of so many `lines`."""
-        moments = sorted(self._rng.randrange(lines) for _ in range(self._rng.randint(1, 3)))
+        hits = self._rng.randint(1, self.search.options.hits)
+        moments = sorted(self._rng.randrange(lines) for _ in range(hits))
+        others = [target for target in targets if target not in TRIED_AGAIN]
         self.search.start()
         for moment in moments:
-            self._kill_at(moment, self._rng.choice(targets))
+            target = self._rng.choice(targets)
+            if target in TRIED_AGAIN and self._deaths == 2:
+                if not others:
+                    break
+                target = self._rng.choice(others)
+            self._kill_at(moment, target)
             if self.search.is_over():
                 self.search.start()
+                self._deaths = 0
         self._code = self.search.wait()
 
     def differences(self, expected: dict[str, Any]) -> list[str]:
@@ -365,15 +382,17 @@ class Round:
             return
         if target in OF_TRIALS:
             self._reports = search.reports()
+            self._deaths += 1
             return  # the search goes on by itself
-        ended = time.monotonic() + GONE_S
+        gone_s = GONE_S * search.options.patience
+        ended = time.monotonic() + gone_s
         while not search.is_over() and time.monotonic() < ended:
             time.sleep(0.05)
         if not search.is_over():
-            self.faults.append(f"the driver lived on for {GONE_S} s after {target}")
+            self.faults.append(f"the driver lived on for {gone_s:g} s after {target}")
             search.driver.kill()
         search.driver.wait()
-        self.faults += left_over(marks)
+        self.faults += left_over(marks, gone_s)
         if target == "power":
             search.disk.restore()
         elif target == "vanished":
@@ -450,11 +469,11 @@ def kill(target: str, driver: subprocess.Popen[bytes], marks: set[bytes]) -> boo
     return bool(pids)
 
 
-def left_over(marks: set[bytes]) -> list[str]:
-    deadline = time.monotonic() + GONE_S
+def left_over(marks: set[bytes], gone_s: float) -> list[str]:
+    deadline = time.monotonic() + gone_s
     while marked(marks):
         if time.monotonic() > deadline:
-            return [f"alive after {GONE_S} s: {sorted(marked(marks).values())}"]
+            return [f"alive after {gone_s:g} s: {sorted(marked(marks).values())}"]
         time.sleep(0.2)
     return []
 

@@ -14,26 +14,30 @@ needs_s3 = pytest.mark.skipif(
 )
 
 
-def serve(host="127.0.0.1"):
+def serve(host="127.0.0.1", *, seen=lambda request: None):
     """A server of S3 without anything in it, on a free port; `stop()` ends it.
+
+    seen: called with each request, as WSGI gives it.
 
     It answers one request at a time: moto looks whether an object exists and then writes it, so
     that of two requests to create one at the same time both could succeed, as they cannot in S3.
     """
+    from moto.moto_server import threaded_moto_server
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication
     from moto.server import ThreadedMotoServer
 
-    class OneAtATime(DomainDispatcherApplication):
-        lock = threading.Lock()
+    turn = threading.Lock()
 
-        def __call__(self, *request):
-            with self.lock:
-                return super().__call__(*request)
+    class OneAtATime(DomainDispatcherApplication):
+        def __call__(self, request, respond):
+            seen(request)
+            with turn:
+                return super().__call__(request, respond)
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer(ip_address=host, port=0, verbose=False)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("moto.server.DomainDispatcherApplication", OneAtATime)
+        patch.setattr(threaded_moto_server, "DomainDispatcherApplication", OneAtATime)
         server.start()
     return server
 

@@ -1,5 +1,6 @@
 """Who takes the signals that end a process."""
 
+import contextlib
 import os
 import signal
 import threading
@@ -68,6 +69,15 @@ def test_the_first_is_an_error_and_the_next_is_nothing(number):
         work()
     assert error.value.exit_code == 128 + number
     assert cleaned
+
+
+def test_what_takes_any_error_does_not_take_it():
+    with (
+        pytest.raises(InterruptedSearchError),
+        signals.interrupting(),
+        contextlib.suppress(Exception),
+    ):
+        send(signal.SIGTERM)
 
 
 def test_on_the_way_out_none_has_an_effect():

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import NoReturn
 
 from tuner.errors import InterruptedSearchError
 
@@ -34,22 +35,38 @@ def handled(handler: Handler) -> Iterator[None]:
             signal.signal(number, own)
 
 
+class Interrupted(KeyboardInterrupt):
+    """A signal, `number`, that no search has taken: it ends what runs as Ctrl-C does elsewhere."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"ended by {signal.Signals(number).name} while no search was running")
+        self.number = number
+
+
+def interrupt(number: int, frame: object) -> NoReturn:
+    """The handler of signals outside of a search: raises Interrupted."""
+    raise Interrupted(number)
+
+
 @contextmanager
 def interrupting() -> Iterator[Callable[[], object]]:
-    """Within it the first signal raises InterruptedSearchError, and no other has an effect.
+    """Within it the first signal raises Interrupted, and no other has an effect.
 
-    Yields a function after whose call none has any: to be called before the way out.
+    Yields a function after whose call none has any: to be called before the way out. Outside of it
+    that is an InterruptedSearchError.
     """
     over: list[int] = []
 
-    def interrupt(number: int, frame: object) -> None:
+    def first(number: int, frame: object) -> None:
         if not over:
             over.append(number)
-            name = signal.Signals(number).name
-            raise InterruptedSearchError(f"ended by {name} while no search was running", number)
+            interrupt(number, frame)
 
-    with handled(interrupt):
-        yield partial(over.append, 0)
+    try:
+        with handled(first):
+            yield partial(over.append, 0)
+    except Interrupted as error:
+        raise InterruptedSearchError(str(error), error.number) from error
 
 
 @contextmanager

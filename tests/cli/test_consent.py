@@ -194,12 +194,18 @@ def test_a_network_of_python_is_refused_unimported(here, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_a_network_that_only_the_journal_names_is_told_and_asked_about(here, answered, capsys):
+@pytest.mark.parametrize("spelt", ["model", r"mod\u0065l"])
+def test_a_network_that_only_the_journal_names_is_told_and_asked_about(
+    here, answered, capsys, spelt
+):
     asked = answered(False)
     folder = make_folder(here / "results" / "x", trainable=IMAGE_CLASSIFIER, training={})
     writer = Writer(folder)
-    writer.trial(0, [0.3], config={"lr": 0.1, "model": "timm.data:create_loader"})
+    for number in range(3):
+        writer.trial(number, [0.3], config={"lr": 0.1, "model": "timm.data:create_loader"})
     writer.end()
+    journal = folder / "journal.jsonl"
+    journal.write_text(journal.read_text().replace('"model"', f'"{spelt}"'))
     for command in (admit_experiment, admit_network):
         with pytest.raises(click.Abort):
             command(Results(folder), yes=False)

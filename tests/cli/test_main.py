@@ -98,15 +98,7 @@ def test_a_reader_that_leaves_is_no_fault_of_ours(digits):
     assert (process.returncode, process.stderr) == (141, b"")
 
 
-@pytest.fixture
-def handlers_restored():
-    before = signal.getsignal(signal.SIGTERM)
-    yield
-    signal.signal(signal.SIGTERM, before)
-
-
-@pytest.mark.usefixtures("handlers_restored")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_outside_of_a_search_is_its_exit_code(number, monkeypatch, capsys):
     monkeypatch.setattr(listing, "list_experiments", lambda _: os.kill(os.getpid(), number))
     monkeypatch.setattr(sys, "argv", ["tuner", "ls"])
@@ -116,7 +108,6 @@ def test_a_signal_outside_of_a_search_is_its_exit_code(number, monkeypatch, caps
     assert capsys.readouterr().err.strip() == "aborted"
 
 
-@pytest.mark.usefixtures("handlers_restored")
 @pytest.mark.parametrize("error", [KeyboardInterrupt, click.Abort])
 def test_an_interrupt_outside_of_a_search_is_exit_code_130(error, monkeypatch, capsys):
     def interrupted(**options):

@@ -339,7 +339,8 @@ def test_a_folder_that_was_moved_and_has_lost_files_goes_on_at_an_earlier_time(
     shutil.rmtree(moved / "trials" / "00001")
     (moved / "trials" / "00002" / "checkpoints" / "1" / "state.pt").write_bytes(b"damaged")
     foreign = [moved / "notes.txt", moved / "trials" / "README", moved / "trials" / "9" / "x.pt"]
-    for path in foreign:
+    left = [moved / "trials" / "00000" / "checkpoints" / name / "state.pt" for name in ("77", "78")]
+    for path in [*foreign, *left]:
         path.parent.mkdir(exist_ok=True)
         path.write_text("theirs")
     now = time.time
@@ -358,6 +359,7 @@ def test_a_folder_that_was_moved_and_has_lost_files_goes_on_at_an_earlier_time(
     ):
         assert f"checkpoint of trial {trial_id}, epoch {epoch} {fault}" in told
     assert [path.read_text() for path in foreign] == ["theirs"] * 3
+    assert not any(path.parent.exists() for path in left)
     times = [event["time"] for event in read(moved)]
     assert times == sorted(times)
     assert 0 < results.history.duration_s < 24 * 3600

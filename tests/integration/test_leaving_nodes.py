@@ -1,4 +1,7 @@
-"""Nodes that leave a search while it runs: one is cut off for a while, one gives notice."""
+"""Nodes that leave a search while it runs: one is cut off for a while, one gives notice.
+
+And one of which a worker answers nothing any more.
+"""
 
 import time
 from collections import Counter
@@ -12,6 +15,7 @@ from tuner.record.journal import read
 pytestmark = pytest.mark.nodes
 
 CUT_S = 20
+SILENT_S = 30
 # One trial a node
 SEARCH = ("run", "far.json", "resources.workers=1", "--cpus", "2", "training.epochs=8")
 
@@ -38,8 +42,8 @@ def searching(cluster, tmp_path):
     """Starts a search of so many trials; what it says is in the file `said` of its folder."""
     working = working_folder(tmp_path)
 
-    def start(trials):
-        command = (*SEARCH, "--num-samples", str(trials))
+    def start(trials, *more):
+        command = (*SEARCH, "--num-samples", str(trials), *more)
         with (working / "said").open("w") as said:
             search = tuner(cluster, working, *command, at=cluster.enter(1), stderr=said)
         until(lambda: {("00000", 2), ("00001", 2)} <= set(reported(results(working))), search)
@@ -105,3 +109,18 @@ def test_no_trial_begins_on_a_node_that_has_given_notice(cluster, searching):
     completed(working, search, 6)
     assert {address for _, address, _ in notes(working)[len(before) :]} == {cluster.address_of(1)}
     assert said(working).count(told) == 1
+
+
+@pytest.mark.slow
+def test_a_worker_of_a_node_that_answers_nothing_is_ended_by_the_driver(cluster, searching):
+    working, search = searching(2, f"timeouts.report_s={SILENT_S}")
+    [worker] = cluster.nodes[2].workers("ray::LearnerTrial")
+    worker.suspend()
+    (working / "open").touch()
+    code, out, _ = ended(search)
+    assert code == 3, said(working)
+    assert "2 trials: 1 completed, 1 failed" in out
+    [error] = [e["error"] for e in read(results(working)) if e.get("error")]
+    told = f"no report in {SILENT_S} s, and its process did not end itself: the driver did"
+    assert error == {"kind": "timeout", "message": told}
+    worker.wait(PATIENCE_S)

@@ -19,7 +19,7 @@ from tuner.errors import JournalError, JournalLostError, UsageError
 from tuner.owner import this_owner
 from tuner.record.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, RESULT, TRIAL_STARTED
 from tuner.record.files import JOURNAL
-from tuner.record.journal import Journal, Tail, is_locked, read
+from tuner.record.journal import Journal, Tail, is_locked, read, read_naming
 
 
 @pytest.fixture
@@ -46,6 +46,25 @@ def whole_journal(tmp_path_factory):
 def test_what_is_appended_is_read_back(story):
     folder, events = story
     assert list(read(folder)) == events
+
+
+def test_a_driver_reads_what_was_there_before_it(story):
+    folder, events = story
+    with (folder / JOURNAL).open("ab") as file:
+        file.write(b'{"event": "resul')
+    with Journal.open(folder) as journal:
+        journal.append(TRIAL_STARTED, trial_id="00003", config={})
+        assert list(journal.earlier()) == events
+
+
+def test_events_that_name_a_word_are_found_without_reading_the_others(tmp_path):
+    named = {"event": "trial_started", "time": 1.0, "trial_id": "1", "config": {"model": "x"}}
+    other = {**named, "config": {"lr": "the model"}}
+    lines = [json.dumps(event) for event in (other, named, named)]
+    lines[2] = lines[2].replace("model", r"m\u006fdel")
+    text = "\n".join([*lines, '{"model": damaged}', "17", '["model"]', '{"model": torn'])
+    (tmp_path / JOURNAL).write_text(text)
+    assert list(read_naming(tmp_path, "model")) == [named, named]
 
 
 def test_every_line_is_one_json_object_with_event_and_time(story):

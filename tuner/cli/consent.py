@@ -5,8 +5,9 @@ What the user names on the command line, a module or a .py file, is neither told
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,23 +91,28 @@ def _code_of(experiment: Described) -> list[NamedCode]:
     code = code_named(named)
     if not experiment.spec.ships:  # in whose configs `model` may mean anything
         return code
-    configs = list(_configs_of(experiment))
-    tried = code_named({"trainable": named["trainable"], "search": {"configs": configs}})
+    tried = code_named(
+        {"trainable": named["trainable"], "search": {"configs": _models_of(experiment)}}
+    )
     known = {each.path for each in code}
     return [*code, *(each for each in tried if each.path not in known)]
 
 
-def _configs_of(experiment: Described) -> Iterator[dict[str, Any]]:
-    """The config of every trial, and of those that confirm it."""
+def _models_of(experiment: Described) -> list[dict[str, Any]]:
+    """As configs, each `model` that a trial has, or one of those that confirm it."""
     from tuner.record.events import TRIAL_STARTED
     from tuner.results.confirmation import confirmation_of
     from tuner.results.results import Results
 
     confirmation = confirmation_of(experiment) if isinstance(experiment, Results) else None
     journals = [experiment] if confirmation is None else [experiment, confirmation.results]
+    models: dict[str, Any] = {}
     for journal in journals:
-        events = journal.files.events()
-        yield from (event["config"] for event in events if event["event"] == TRIAL_STARTED)
+        for event in journal.files.events_naming("model"):
+            config = event.get("config") if event.get("event") == TRIAL_STARTED else None
+            if isinstance(config, dict) and "model" in config:
+                models[json.dumps(config["model"])] = config["model"]
+    return [{"model": model} for model in models.values()]
 
 
 def admit_file(code: Sequence[NamedCode], source: str, *, yes: bool) -> None:

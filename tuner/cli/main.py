@@ -15,7 +15,7 @@ from typing import NoReturn, get_args
 
 import click
 
-from tuner import streams
+from tuner import signals, streams
 from tuner.cli.options import Command, Section
 from tuner.errors import TunerError
 from tuner.places import check_here
@@ -65,19 +65,9 @@ for command in _commands():
     cli.add_command(command)
 
 
-class _Terminated(KeyboardInterrupt):
-    """SIGTERM outside of a search: it ends a command as Ctrl-C does, and cleans up as that does."""
-
-
-def _terminate(number: int, frame: object) -> NoReturn:
-    raise _Terminated
-
-
 def main() -> NoReturn:
     """Run the command line and exit with its code."""
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _terminate)  # a running search takes it over
-    with streams.lasting():
+    with streams.lasting(), signals.handled(signals.interrupt):  # a search takes them over
         streams.guard()
         code = _exit_code()
     gc.freeze()  # else the exit would first collect garbage in all of Ray and torch, for 0.3 s
@@ -92,7 +82,7 @@ def _exit_code() -> int:
     except (click.exceptions.Abort, KeyboardInterrupt, EOFError) as error:
         click.echo("aborted", err=True)
         cause = error.__cause__ or error  # click turns every interrupt into an Abort
-        code = 128 + (signal.SIGTERM if isinstance(cause, _Terminated) else signal.SIGINT)
+        code = 128 + (cause.number if isinstance(cause, signals.Interrupted) else signal.SIGINT)
     except click.ClickException as error:
         error.show()
         code = error.exit_code

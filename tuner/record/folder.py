@@ -6,6 +6,7 @@ written is uploaded; only this package knows the difference.
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -21,7 +22,7 @@ from tuner.record import files
 from tuner.record.checkpoints import Checkpoint, verified
 from tuner.record.events import Event
 from tuner.record.history import CheckpointRecord
-from tuner.record.journal import is_locked, read
+from tuner.record.journal import is_locked, read, read_naming
 from tuner.record.local_sync import LocalSync
 from tuner.record.remote import mirror
 from tuner.record.remote.sync import RemoteSync, held
@@ -124,6 +125,10 @@ class ExperimentFolder:
         """The events of its journal, oldest first; raises JournalError as `journal.read` does."""
         return read(self.path)
 
+    def events_naming(self, word: str) -> Iterator[Event]:
+        """Those of them that name `word`; see `journal.read_naming`."""
+        return read_naming(self.path, word)
+
     def document(self) -> dict[str, Any]:
         """experiment.json, with its format and objective checked, the rest of its spec not.
 
@@ -180,6 +185,24 @@ class ExperimentFolder:
         path = self.path / name
         mirror.fetch(path)
         return path
+
+    def files_below(self, name: str) -> list[str]:
+        """The files below its folder `name`, here and in the store: POSIX, relative to `path`.
+
+        Raises OSError if the store fails for a minute.
+        """
+        found = (Path(root, file) for root, _, names in os.walk(self.path / name) for file in names)
+        here = (file.relative_to(self.path).as_posix() for file in found)
+        return sorted({*here, *mirror.names_below(self.path, name)})
+
+    def remove(self, name: str) -> None:
+        """Remove its file or folder `name`, here and in the store; raises OSError."""
+        path = self.path / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+        mirror.remove(self.path, name)
 
     # Of a path of this machine below the folder
     upload = staticmethod(mirror.upload)

@@ -48,7 +48,7 @@ class Journal:
         self._size = size  # in bytes, as far as this writer knows
         self._epochs = epochs  # the last journaled epoch of every trial
         self._clock = clock
-        self._synced = size
+        self._synced = self._opened = size
         self._writing = threading.Lock()
 
     @classmethod
@@ -81,6 +81,18 @@ class Journal:
             raise
         clock = clock or steady_clock(not_before=last)
         return cls(path, fd, size=events.end, epochs=events.epochs, clock=clock)
+
+    def earlier(self) -> Iterator[Event]:
+        """The events of before `open`, oldest first: it has found them whole, and nobody else
+        writes, so they are read without their checks.
+
+        Raises JournalError where the file cannot be read.
+        """
+        left = self._opened
+        with _open(self.path) as file:
+            while left > 0 and (line := file.readline(LONGEST)):
+                left -= len(line)
+                yield _decode(line)
 
     @property
     def clock(self) -> Clock:
@@ -207,6 +219,23 @@ def read(folder: Path) -> Iterator[Event]:
     return iter(_Events(_open(path), path))
 
 
+def read_naming(folder: Path, word: str) -> Iterator[Event]:
+    """Of the events in `folder`, those whose line has the JSON string `word`, an ASCII one.
+
+    The other lines are not looked into, nor is any checked for what its event must have: a million
+    take a fifth of a second. A damaged line is passed over, as `read` tells of it. Raises
+    JournalError where there is no readable file.
+    """
+    named, escape = json.dumps(word).encode(), rb"\u"  # by which letters can be written, too
+    with _open(folder / JOURNAL) as file:
+        for line in iter(partial(file.readline, LONGEST), b""):
+            if named in line or escape in line:
+                with suppress(ValueError):
+                    event = _decode(line)
+                    if isinstance(event, dict):
+                        yield event
+
+
 class Tail:
     """Reads a journal that grows: each `read` returns the events since the one before."""
 
@@ -247,9 +276,10 @@ class _Events:
 
     def __iter__(self) -> Iterator[Event]:
         lines = iter(partial(self._file.readline, LONGEST), b"")
+        end, size = self.end, self._size
         for number, line in enumerate(lines, 1 + self._lines_before):
-            end = self.end + len(line)
-            if end > self._size or (not line.endswith(b"\n") and len(line) < LONGEST):
+            end += len(line)
+            if end > size or (line[-1:] != b"\n" and len(line) < LONGEST):
                 return
             try:
                 event = _decode(line)
@@ -257,7 +287,10 @@ class _Events:
                 if len(line) < LONGEST and self._is_torn_at(end):
                     return
                 raise JournalError(f"{self._path}, line {number}: {error}") from error
-            if fault := fault_of(event) or self._fault_of_epoch(event):
+            fault = fault_of(event)
+            if fault is None and event["event"] == RESULT:
+                fault = self._fault_of_epoch(event["trial_id"], event["epoch"])
+            if fault is not None:
                 raise JournalError(f"{self._path}, line {number}: {fault}")
             self.end = end
             yield event
@@ -267,17 +300,12 @@ class _Events:
         rest = self._file.readline(max(0, min(LONGEST, self._size - end)))
         return len(rest) < LONGEST and not rest.endswith(b"\n")
 
-    def _fault_of_epoch(self, event: Event) -> str | None:
-        if event["event"] != RESULT:
-            return None
-        trial_id, epoch = event["trial_id"], event["epoch"]
+    def _fault_of_epoch(self, trial_id: str, epoch: int) -> str | None:
         last = self.epochs.get(trial_id, -1)
         self.epochs[trial_id] = epoch
-        return (
-            None
-            if epoch > last
-            else f"epoch {epoch} of trial {trial_id} does not come after {last}"
-        )
+        if epoch > last:
+            return None
+        return f"epoch {epoch} of trial {trial_id} does not come after {last}"
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -45,6 +45,7 @@ from tuner.reporting.terminal import Progress
 from tuner.reporting.time_left import TimeLeft
 from tuner.reporting.trackers import Tracker
 from tuner.results.results import Results
+from tuner.search import leftovers
 from tuner.search.provenance import describe
 from tuner.search.resuming import (
     Extension,
@@ -266,6 +267,8 @@ class SearchRun:
         stops = spec.scheduler
         scheduler = stops and stops.build(spec.objective, brackets=spec.brackets)
         searcher = self._searcher(scheduler)
+        if self._resumed:
+            leftovers.sweep(self._folder, self.history)
         watch = ray_compat.WorkerWatch(_PATIENCE * spec.timeouts.report_s)
         self._recorder = recorder = Recorder(
             self._journal,
@@ -313,7 +316,7 @@ class SearchRun:
         )
         if warm_start := load_warm_start(spec):
             warm_start.add_to(searcher)
-        earlier = restored(self._folder.events(), self.history, scheduler, spec.objective.metric)
+        earlier = restored(self._journal.earlier(), self.history, scheduler, spec.objective.metric)
         with collector_paused():
             replay(searcher, earlier)
             deque(earlier, maxlen=0)  # a searcher that does not learn has not read them

@@ -19,6 +19,7 @@ from tuner.record.history import CheckpointRecord
 from tuner.trial.state import fault_of_state, foreign_value
 
 STATE_FILE = "state.pt"
+PARTIAL_FILE = "state.partial"  # until it is whole
 
 
 class CheckpointStore:
@@ -45,7 +46,7 @@ class CheckpointStore:
         from tuner.trial.torch_compat import save
 
         path = self._folder / str(epoch) / STATE_FILE
-        partial = path.with_suffix(".partial")
+        partial = path.with_name(PARTIAL_FILE)
         with _storing(path):
             self._experiment.make_folder(path.parent)
             with partial.open("wb") as file:

@@ -157,6 +157,19 @@ def upload(path: Path) -> None:
         patiently(partial(objects.upload, file, file.relative_to(path.parent).as_posix()))
 
 
+def names_below(folder: Path, name: str) -> list[str]:
+    """What the store has below the folder `name` of the experiment; nothing if there is none."""
+    objects = objects_of(folder)
+    return patiently(lambda: objects.names(name)) if objects else []
+
+
+def remove(folder: Path, name: str) -> None:
+    """Remove `name` of the experiment from the store, a file or a folder."""
+    objects = objects_of(folder)
+    if objects is not None:
+        patiently(lambda: objects.remove(name))
+
+
 def drop_copy(path: Path) -> None:
     """Remove a file or folder from this machine if it is only a copy of the store's."""
     if url_of(path) is None:
