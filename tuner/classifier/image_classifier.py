@@ -263,7 +263,7 @@ class ImageClassifier:
         until = self._settings.unfreeze_epoch
         still_frozen = until is None or self._epoch < until
         freeze(self._model, self._frozen if still_frozen else ())
-        self._part.train()
+        self._part.train(self._optimizer)
         lr = 0.0
         # Summed on the device: to read it at every batch would wait for the device every time
         loss_sum = torch.zeros((), dtype=torch.float64, device=self._device)
