@@ -31,6 +31,7 @@ from tuner.trial.state import host_copy
 from tuner.trial.torch_compat import Compiled
 
 OVERLAPPING = ("cuda",)  # where ranks exchange gradients while they still compute
+FOUND_ANEW = ("cuda",)  # where a trial that is resumed begins with the whole batch again
 EVALUATION_BATCH = 125  # images that a rank evaluates at once on a CPU: more only takes memory
 CUDA_EVALUATION_BATCH = 1000  # on a GPU, where memory allows
 
@@ -147,7 +148,7 @@ class Replica:
         return loss_sum
 
     def measure(self, rows_N: Tensor) -> Tensor:
-        """`CrossEntropy.evaluated` of the images `rows_N`."""
+        """`CrossEntropy.evaluated` of the images `rows_N`, in the precision that is applied."""
         return self._evaluation_micro.run(partial(self._measure, rows_N))
 
     def tensors(self) -> list[Tensor]:
@@ -172,8 +173,12 @@ class Replica:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on with the micro-batch of a state, if it has one."""
-        self._micro.size = state.get("micro_batch_size", self._micro.size)
+        """Go on with the micro-batch of a state, if it has one.
+
+        A GPU may have more room by now, and says so where it has not: there it is found anew.
+        """
+        if self._ranks.device.type not in FOUND_ANEW:
+            self._micro.size = state.get("micro_batch_size", self._micro.size)
 
     def _buffers(self) -> Buffers:
         if model_info(self._settings.model).foreign:  # it may put others in their place
@@ -269,9 +274,8 @@ class Replica:
         sums = self._loss.nothing(self._ranks.device)
         for part_N in rows_N.split(size):
             x_NCHW, labels_N = self._batcher.batch(part_N)
-            with self._precision.forward():
-                views = [self._model(view) for view in self._loss.views(x_NCHW)]
-                sums += self._loss.evaluated(views, labels_N)
+            views = [self._model(view) for view in self._loss.views(x_NCHW)]
+            sums += self._loss.evaluated(views, labels_N)
         return sums
 
 

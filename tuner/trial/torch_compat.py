@@ -56,17 +56,44 @@ def eager(kind: Any) -> Any:
 def tf32(allowed: bool) -> Iterator[None]:
     """Within it CUDA may, or may not, round the inputs of float32 products to 10 bits of mantissa.
 
-    torch has these settings for the whole process alone.
+    torch has these settings for the whole process alone, since torch 2.9 by two names. The older
+    one can be neither read nor trusted once the newer was set to something else; where nothing has
+    set that, the older is set, which sets both: libraries still read it.
     """
-    backends: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
-    before = [backend.allow_tf32 for backend in backends]
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    parts: tuple[Any, ...] = (matmul, getattr(cudnn, "conv", None), getattr(cudnn, "rnn", None))
+    newer = [(p, p.fp32_precision) for p in parts if hasattr(p, "fp32_precision")]
     try:
-        for backend in backends:
-            backend.allow_tf32 = allowed
+        older: tuple[bool, bool] | None = (matmul.allow_tf32, cudnn.allow_tf32)
+    except RuntimeError:
+        older = None
+    try:
+        if older is not None:
+            matmul.allow_tf32 = cudnn.allow_tf32 = allowed
+        else:
+            for part, _ in newer:
+                part.fp32_precision = "tf32" if allowed else "ieee"
         yield
     finally:
-        for backend, value in zip(backends, before, strict=True):
-            backend.allow_tf32 = value
+        if older is not None:
+            matmul.allow_tf32, cudnn.allow_tf32 = older
+        for part, value in newer:
+            part.fp32_precision = value
+
+
+@contextmanager
+def fastest_convolutions() -> Iterator[None]:
+    """Within it cuDNN tries its algorithms for each new shape of a convolution, and takes the best.
+
+    It remembers them for the whole process. Not where determinism is asked for.
+    """
+    cudnn = torch.backends.cudnn
+    before = cudnn.benchmark
+    cudnn.benchmark = not (cudnn.deterministic or torch.are_deterministic_algorithms_enabled())
+    try:
+        yield
+    finally:
+        cudnn.benchmark = before
 
 
 def remember_numerics() -> Callable[[], None]:
@@ -117,6 +144,15 @@ def cpu_computes_in() -> tuple[bool, bool]:
     """
     bf16 = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     return bf16, torch.cpu._is_amx_fp16_supported()
+
+
+def when_cuda_begins(work: Callable[[], None]) -> None:
+    """Do `work` once this process begins to use CUDA; at once where it has.
+
+    torch itself seeds its generators so. To ask for it would begin it, which takes half a GB of the
+    GPU, also where a trial never uses it, or not through torch.
+    """
+    torch.cuda._lazy_call(work)
 
 
 def data_parallel(module: nn.Module, device: torch.device) -> DistributedDataParallel:
