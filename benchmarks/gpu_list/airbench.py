@@ -20,6 +20,7 @@ from tuner.classifier.image_classifier import ImageClassifier
 
 BATCH, BATCHES = 1024, 43  # of 45,000 images, without a last short batch
 PADDING = 2
+MOMENTUM = 0.85
 EVERY = 5  # steps between two of Lookahead's
 ROUNDS = 3
 
@@ -68,16 +69,6 @@ def network(widths, dtype, device):
     return model
 
 
-class HalfNorms:
-    """Hooks that let norms compute in float32 between layers of half precision."""
-
-    def __init__(self, model, dtype):
-        for module in model.modules():
-            if isinstance(module, nn.BatchNorm2d) and dtype != torch.float32:
-                # cuDNN takes half images with statistics in float32
-                module.register_forward_hook(lambda _, __, out: out.to(dtype))
-
-
 def augmented(images_NCHW):
     """Each image shifted by up to two pixels over its reflection, and every other one mirrored."""
     n, _, height, width = images_NCHW.shape
@@ -94,14 +85,15 @@ def augmented(images_NCHW):
 
 def optimizer_of(model):
     """Nesterov SGD; the biases of norms have a rate 64 times as large."""
-    lr, decay = 11.5 / BATCH, 0.0153 * BATCH
+    images = BATCH * (1 + 1 / (1 - MOMENTUM))  # whose gradients a step amounts to
+    lr, decay = 11.5 / images, 0.0153 * BATCH / images
     biases = [p for name, p in model.named_parameters() if p.requires_grad and p.ndim == 1]
     others = [p for p in model.parameters() if p.requires_grad and p.ndim > 1]
     groups = [
-        {"params": biases, "lr": 64 * lr, "weight_decay": decay / 64},
-        {"params": others, "lr": lr, "weight_decay": decay},
+        {"params": biases, "lr": 64 * lr, "weight_decay": decay / (64 * lr)},
+        {"params": others, "lr": lr, "weight_decay": decay / lr},
     ]
-    return torch.optim.SGD(groups, momentum=0.85, nesterov=True)
+    return torch.optim.SGD(groups, momentum=MOMENTUM, nesterov=True)
 
 
 class Airbench:
@@ -117,7 +109,6 @@ class Airbench:
         )
         self.labels = torch.randint(0, 10, (images,), generator=generator, device=device)
         self.model = network(widths, self.dtype, device)
-        HalfNorms(self.model, self.dtype)
         self.optimizer = optimizer_of(self.model)
         self.slow = {k: v.clone() for k, v in self.model.state_dict().items()}
 

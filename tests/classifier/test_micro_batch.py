@@ -166,6 +166,24 @@ def test_a_rank_goes_with_the_smallest():
     assert (tried, wanted) == ([64, 16], [64, 16])
 
 
+def test_a_rehearsal_finds_the_size_and_leaves_everything_else(capsys):
+    norm, drawn = torch.nn.BatchNorm1d(2), []
+
+    def attempt(size):
+        drawn.append(torch.rand(1).item())
+        norm(torch.full((size, 2), 3.0))
+        if size > 2:
+            raise torch.OutOfMemoryError
+
+    before = torch.get_rng_state()
+    micro = micro_batch(8, buffers=lambda: list(norm.buffers()))
+    micro.rehearse(attempt, agree=lambda size: size)
+    assert micro.size == 2
+    assert norm.num_batches_tracked == 0
+    assert norm.running_mean.tolist() == [0, 0]
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def test_a_rank_ends_with_the_one_that_cannot_go_on():
     with pytest.raises(torch.OutOfMemoryError, match="on another rank at a micro-batch of 1"):
         micro_batch(1).run(fits(1)[0], agree=lambda size: 0)
