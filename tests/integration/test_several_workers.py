@@ -79,7 +79,7 @@ def faulty(
         objective={"metric": "ranks", "mode": "max"},
         scheduler="none",
         resources={"cpus": 1, "workers": 2},
-        timeouts={"report_s": 40, "ranks_s": 12},
+        timeouts={"report_s": 60, "ranks_s": 20},
         max_concurrent=1,
     )
     return results, {int(pid) for pid in (folder / "pids").read_text().split()}
@@ -106,7 +106,7 @@ def test_a_rank_that_fails_fails_its_trial_alone(faulty: tuple[Results, set[int]
     told = {
         t.error.message for t in results.trials.values() if t.error and t.error.kind == "timeout"
     }
-    assert told == {"a rank waited for another longer than timeouts.ranks_s, 12 s"}
+    assert told == {"a rank waited for another longer than timeouts.ranks_s, 20 s"}
     raised = next(t for t in results.trials.values() if t.config["fault"] == "raises")
     assert raised.error is not None
     assert raised.error.message.startswith(
