@@ -3,6 +3,7 @@
 # make integration: all other tests that start Ray: depth, kills, several nodes, buckets
 # make docs:        every command that the README and the docs show
 # make faults:      searches that are killed come to the same as one that is not
+# make gpu:         all that only a GPU can show, in at most 45 minutes; writes benchmarks/GPU.md
 #
 # Once installed, on 2 quiet cores: make test 6.5 minutes, make integration 27, make docs 5.5
 
@@ -17,7 +18,7 @@ EXTRAS ?= dev
 # Processes that run tests; one of them runs all that starts Ray
 WORKERS ?= 2
 
-.PHONY: sweep install test lint types pytest integration nodes docs faults reference format clean
+.PHONY: sweep install test lint types pytest integration nodes docs faults gpu reference format clean
 
 sweep: $(INSTALLED)
 	@$(BIN)/tuner run digits
@@ -66,6 +67,10 @@ faults: $(INSTALLED_DEV)
 	$(BIN)/python -m benchmarks.faults --rounds 3
 	$(BIN)/python -m benchmarks.faults --rounds 1 --targets silent
 	$(BIN)/python -m benchmarks.faults --rounds 1 --targets power,vanished
+
+# without a GPU it says so; on any machine: GPU="--device cpu --dry"
+gpu: $(INSTALLED_DEV)
+	$(BIN)/python -m benchmarks.gpu_list $(GPU)
 
 # docs/spec.md is what `tuner spec` prints
 reference: $(INSTALLED)

@@ -128,6 +128,39 @@ def test_gradients_that_overflow_skip_the_step(monkeypatch):
     assert all(map(torch.equal, before, learner.model.parameters()))
 
 
+def dtypes_of_a_test(learner):
+    computed = set()
+    hook = learner.model.head.register_forward_hook(lambda m, i, out: computed.add(out.dtype))
+    learner.test()
+    hook.remove()
+    return computed
+
+
+def test_a_state_is_evaluated_in_what_it_was_trained_in(monkeypatch):
+    """As where a search trained on CPUs, and its best trial is evaluated on a GPU."""
+    monkeypatch.setattr(numbers, "hardware", lambda device: ALL)
+    plain, half = (ImageClassifier({"precision": p}, TINY) for p in ("float32", "bf16"))
+    plain_state, half_state = ({**made.state_dict()} for made in (plain, half))
+    assert "precision" not in plain_state
+    assert half_state["precision"] == "bf16"
+    assert dtypes_of_a_test(half) == {torch.bfloat16}
+    half.load_state_dict(plain_state)
+    assert dtypes_of_a_test(half) == {torch.float32}
+    plain.load_state_dict(half_state)
+    assert dtypes_of_a_test(plain) == {torch.bfloat16}
+    assert plain.state_dict()["precision"] == "bf16"
+    plain.step()  # from here on it is trained in its own
+    assert dtypes_of_a_test(plain) == {torch.float32}
+    monkeypatch.setattr(numbers, "hardware", lambda device: NONE)
+    plain.load_state_dict(half_state)
+    assert dtypes_of_a_test(plain) == {torch.float32}
+
+
+@pytest.mark.parametrize("setting", ["float32", "tf32", "bf16", "fp16"])
+def test_a_precision_is_named_as_its_setting(setting):
+    assert choose(setting, A100).name == setting
+
+
 def test_compile_compiles_what_trains(monkeypatch):
     compiled = []
 

@@ -1,5 +1,8 @@
 """Replicas in two real processes over gloo; see test_image_classifier.py, too."""
 
+from functools import partial
+from unittest.mock import patch
+
 import pytest
 import real_ranks
 import tiny_images
@@ -69,6 +72,20 @@ def overlapping(rank):
     return result
 
 
+def compiled(rank):
+    """Traced, but run as it is; the last of each epoch has 1 image."""
+    replica.OVERLAPPING = ("cpu",)
+    shapes = []
+
+    def backend(graph, inputs):
+        shapes.append({len(x) for x in inputs if x.shape[1:] == (3, 32, 32)})
+        return graph.forward
+
+    with patch.object(torch, "compile", partial(torch.compile, backend=backend)):
+        learner = ImageClassifier({"compile": True}, EXACT, rank=rank, world_size=2)
+        return {**two_epochs(learner), "shapes": shapes}
+
+
 @pytest.mark.parametrize(
     ("device", "images"), [("cpu", EVALUATION_BATCH), ("cuda", CUDA_EVALUATION_BATCH)]
 )
@@ -77,7 +94,7 @@ def test_what_is_evaluated_at_once_goes_by_the_device(device, images):
     assert Setup(None, None, ranks, None, None, None).evaluation_batch == images
 
 
-CASES = (out_of_memory_on_rank_1, nothing_fits_on_rank_1, overlapping)
+CASES = (out_of_memory_on_rank_1, nothing_fits_on_rank_1, overlapping, compiled)
 
 
 @pytest.fixture(scope="module")
@@ -112,5 +129,13 @@ def test_where_one_cannot_go_on_all_end_with_out_of_memory(results):
 def test_overlapping_the_exchange_changes_nothing(results):
     for result in results:
         case = result["overlapping"]
-        assert case["agreed"] == [3]  # in the first of 8 steps, each of several parts
+        # Before the first of 6 steps, and again once the optimizer has its state
+        assert case["agreed"] == [3, 3]
+        assert_equals_one_process(case)
+
+
+def test_a_compiled_network_has_one_shape_and_its_gradients_are_the_batchs(results):
+    for result in results:
+        case = result["compiled"]
+        assert case["shapes"] == [{8}]
         assert_equals_one_process(case)

@@ -59,7 +59,7 @@ def test_a_users_own_settings_win(tmp_path, monkeypatch):
     changes = access.for_own_ray(tmp_path)
     assert changes[access.AUTH_MODE] == "disabled"
     assert changes["GLOO_SOCKET_IFNAME"] == "eth7"
-    assert changes["NCCL_SOCKET_IFNAME"] in ("lo", "lo0")
+    assert changes["NCCL_SOCKET_IFNAME"] in ("=lo", "=lo0")
 
 
 @pytest.fixture

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+WATCHDOG = "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, ...) ran for"
+
 
 class RankedLearner:
     """Reports the number of ranks that took part in a sum; writes each rank's pid to `pids`."""
@@ -50,6 +52,9 @@ class RankedLearner:
             time.sleep(3600)
         elif self.fault == "stops":
             os.kill(os.getpid(), signal.SIGSTOP)
+        elif self.fault == "is ended by nccl":
+            print(WATCHDOG, flush=True)
+            os.abort()
         elif self.fault == "exits":
             raise SystemExit(3)
 

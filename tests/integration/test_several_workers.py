@@ -16,7 +16,8 @@ from tuner.spec.experiment import build_spec
 from tuner.trial.checkpoint_store import load_state
 
 Search = Callable[..., Results]
-FAULTS = ["none", "killed", "first killed", "raises", "hangs", "stops", "exits", "none"]
+WAITS = ("hangs", "stops", "is ended by nccl")  # in which the other rank waits too long
+FAULTS = ["none", "killed", "first killed", "raises", *WAITS, "exits", "none"]
 EPOCHS = 2
 
 
@@ -78,7 +79,7 @@ def faulty(
         objective={"metric": "ranks", "mode": "max"},
         scheduler="none",
         resources={"cpus": 1, "workers": 2},
-        timeouts={"report_s": 15},
+        timeouts={"report_s": 60, "ranks_s": 20},
         max_concurrent=1,
     )
     return results, {int(pid) for pid in (folder / "pids").read_text().split()}
@@ -98,9 +99,14 @@ def test_a_rank_that_fails_fails_its_trial_alone(faulty: tuple[Results, set[int]
         "raises": {("exception", 1)},
         "hangs": {("timeout", 1)},
         "stops": {("timeout", 1)},
+        "is ended by nccl": {("timeout", 1)},
         "exits": {("exception", 1)},
     }
     assert results.counts["completed"] == 2  # the first, and the one after all faults
+    told = {
+        t.error.message for t in results.trials.values() if t.error and t.error.kind == "timeout"
+    }
+    assert told == {"a rank waited for another longer than timeouts.ranks_s, 20 s"}
     raised = next(t for t in results.trials.values() if t.config["fault"] == "raises")
     assert raised.error is not None
     assert raised.error.message.startswith(

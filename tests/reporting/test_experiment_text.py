@@ -110,7 +110,8 @@ def test_a_folder_out_of_the_storage_is_named_by_its_path(storage, tmp_path):
 def test_memory_that_kept_growing_is_told_with_what_to_suspect(storage):
     writer = Writer(make_folder(storage / "digits"))
     for number, step in enumerate((0.0, 12.5, 40.0)):
-        grown = [{**metrics(0.5), "memory_mib": 300 + step * epoch} for epoch in range(9)]
+        name = "host_memory_mib" if number == 1 else "memory_mib"
+        grown = [{**metrics(0.5), name: 300 + step * epoch} for epoch in range(9)]
         writer.trial(number, grown)
     writer.end()
     told = summary(Results(writer.folder))

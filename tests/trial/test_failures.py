@@ -22,6 +22,29 @@ from tuner.trial.failures import (
 )
 
 
+@pytest.mark.parametrize(
+    ("text", "poisons"),
+    [
+        ("device-side assert triggered", True),
+        ("an illegal memory access was encountered", True),
+        ("invalid program counter", True),
+        ("unknown error", True),
+        ("operation not supported on global/shared address space", True),
+        ("peer access is not supported between these two devices", True),
+        ("Invalid access of peer GPU memory over nvlink or a hardware error", True),
+        ("the MPS client has been terminated by the server", True),
+        ("MPS client failed to connect to the MPS control daemon or the MPS server", True),
+        ("all CUDA-capable devices are busy or unavailable", True),
+        ("context is destroyed", True),
+        ("invalid argument", False),
+        ("no kernel image is available for execution on the device", False),
+    ],
+)
+def test_after_some_texts_of_cudas_a_process_cannot_go_on(text, poisons):
+    error = torch.AcceleratorError(f"CUDA error: {text}\nCUDA kernel errors might be asynchronous")
+    assert failure_of(error).poisoned == poisons
+
+
 class Unspeakable(RuntimeError):
     def __str__(self):
         return str(1 / 0)

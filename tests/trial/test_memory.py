@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import psutil
+import pytest
 import torch
 from forked import said_by
 from hypothesis import given
@@ -86,6 +87,31 @@ def test_a_running_loss_that_keeps_its_graph_is_warned_of_once():
     assert out.endswith("warned\n")
     assert out.count("warning") == 1
     assert "running loss" in out
+
+
+@pytest.mark.parametrize(
+    ("on_gpu", "on_host", "said"),
+    [(0, 0, None), (2, 0, "the memory on the GPU grew"), (0, 2, "the memory of the process grew")],
+)
+def test_on_cuda_both_memories_are_watched(monkeypatch, capsys, on_gpu, on_host, said):
+    epochs = iter(range(2 * EPOCHS))
+    now = {"epoch": 0}
+    cuda = SimpleNamespace(
+        is_initialized=lambda: True,
+        reset_peak_memory_stats=lambda device: now.update(epoch=next(epochs)),
+        memory_allocated=lambda device: (100 + on_gpu * now["epoch"]) * MIB,
+        max_memory_allocated=lambda device: 200 * MIB,
+        utilization=lambda device: 50,
+    )
+    monkeypatch.setattr(torch, "cuda", cuda)
+    monkeypatch.setattr(memory, "_resident_mib", lambda: 300.0 + on_host * now["epoch"])
+    watch = MemoryWatch("cuda")
+    for _ in range(EPOCHS + 2):
+        measured, _ = watched(watch, lambda: None)
+    assert set(measured) == {"memory_mib", "peak_memory_mib", "host_memory_mib", "gpu_busy"}
+    assert measured["gpu_busy"] == 0.5
+    printed = capsys.readouterr().out
+    assert (said in printed) if said else not printed
 
 
 def test_one_that_does_not_is_not_warned_of():

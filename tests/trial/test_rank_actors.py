@@ -5,6 +5,7 @@ import re
 
 import pytest
 import ray
+from ray.exceptions import RayActorError, RayTaskError
 from test_worker import context
 
 from tuner import ray_compat
@@ -58,3 +59,54 @@ def test_a_rank_tells_the_trial_where_its_error_arose(error):
 
 def message_at(error):
     return failure_of(error).message
+
+
+TIMED_OUT = (
+    "[/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 2000ms "
+    "for recv operation to complete"
+)
+CLOSED = "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection closed by peer"
+WATCHDOG = (
+    "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, "
+    "NumelIn=10, NumelOut=10, Timeout(ms)=5000) ran for 5001 milliseconds before timing out.\n"
+)
+
+
+def raised(*causes):
+    return [RayTaskError("step", "a traceback", cause) for cause in causes]
+
+
+@pytest.mark.parametrize(
+    "errors",
+    [
+        raised(RuntimeError(TIMED_OUT)),
+        raised(RuntimeError(CLOSED), RuntimeError(TIMED_OUT)),
+        raised(RuntimeError("Timed out after 6 seconds waiting for clients. 1/2 clients joined.")),
+    ],
+)
+def test_a_rank_that_waits_too_long_for_another_is_a_timeout(tmp_path, capsys, errors):
+    cause = RankGroup(context(tmp_path, ranks=2, ranks_timeout_s=5))._cause(errors)
+    assert isinstance(cause, rank_actors.RankTimeoutError)
+    assert str(cause) == "a rank waited for another longer than timeouts.ranks_s, 5 s"
+    assert re.search(r"Timed out (waiting|after)", capsys.readouterr().out)
+
+
+def test_an_error_that_lets_others_wait_is_the_cause(tmp_path):
+    own = ValueError("wrong shape")
+    group = RankGroup(context(tmp_path, ranks=2))
+    assert group._cause(raised(own, RuntimeError(TIMED_OUT))) is own
+    broken = RuntimeError(CLOSED)
+    assert group._cause(raised(broken)) is broken
+    died = RayActorError()
+    assert group._cause([*raised(broken), died]) is died
+
+
+def test_what_nccl_ends_a_rank_for_is_in_its_log_alone(tmp_path):
+    group, died = RankGroup(context(tmp_path, ranks=2)), RayActorError()
+    group._trial_id = "00007"
+    log = tmp_path / rank_actors.log_name("00007", 1)
+    log.parent.mkdir(parents=True)
+    log.write_text("epoch 1\n")
+    assert group._cause([died]) is died
+    log.write_text(f"epoch 1\n{WATCHDOG}")
+    assert isinstance(group._cause([died]), rank_actors.RankTimeoutError)

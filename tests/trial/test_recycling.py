@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import weakref
+from functools import partial
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import pytest
 import ray
@@ -16,6 +18,7 @@ from ray._private import worker
 from ray.exceptions import RpcError
 from test_worker import context
 
+from tuner.trial import recycling, torch_compat
 from tuner.trial.context import Assignment
 from tuner.trial.failures import Failure
 from tuner.trial.loading import load_trainable
@@ -67,6 +70,39 @@ def test_the_environment_is_put_back(monkeypatch):
     del os.environ["PATH"]
     leftovers.clear()
     assert dict(os.environ) == before
+
+
+def test_a_device_that_cannot_be_used_any_more_keeps_nothing_from_being_cleared(monkeypatch):
+    def fail():
+        raise RuntimeError("CUDA error: device-side assert triggered")
+
+    monkeypatch.setattr(recycling, "release", fail)
+    leftovers = Leftovers()
+    leftovers.begin()
+    child = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    assert leftovers.clear() == "its device cannot be used any more"
+    assert child.wait() == -signal.SIGKILL
+
+
+def test_every_network_is_compiled_once_and_counts_for_one_trial():
+    compiled, counts, config = [], [], importlib.import_module("torch._dynamo.config")
+
+    def backend(graph, inputs):
+        compiled.append(graph)
+        return graph.forward
+
+    wrapped = partial(torch.compile, backend=backend)
+    with patch.object(torch, "compile", wrapped), config.patch(recompile_limit=2):
+        leftovers = Leftovers()
+        for widths in ((2, 3, 4), (4,)):
+            leftovers.begin()
+            for width in widths:
+                network = torch_compat.Compiled(torch.nn.Sequential(torch.nn.Linear(1, width)))
+                network(torch.ones(4, 1))
+                network(torch.ones(3, 1))  # of another size: as it is
+            leftovers.clear()
+            counts.append((len(compiled), config.recompile_limit))
+    assert counts == [(3, 2), (4, 2)]
 
 
 def test_a_process_that_a_trial_left_running_ends_and_so_does_its_worker():

@@ -8,7 +8,15 @@ import pytest
 import torch
 from torch.optim import SGD, AdamW, Optimizer
 
-from tuner.trial.torch_compat import eager, remember_numerics, save, tf32, without_compiler
+from tuner.trial.torch_compat import (
+    eager,
+    fastest_convolutions,
+    remember_numerics,
+    save,
+    tf32,
+    when_cuda_begins,
+    without_compiler,
+)
 
 
 def attributes_of_methods():
@@ -89,6 +97,41 @@ def test_tf32_is_put_back(allowed):
         assert torch.backends.cuda.matmul.allow_tf32 is allowed
         assert torch.backends.cudnn.allow_tf32 is allowed
     assert (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32) == before
+
+
+@pytest.mark.skipif(not hasattr(torch.backends, "fp32_precision"), reason="torch before 2.9")
+@pytest.mark.parametrize("allowed", [True, False])
+def test_tf32_is_set_where_a_trial_has_used_its_newer_name(allowed):
+    matmul, conv = torch.backends.cuda.matmul, torch.backends.cudnn.conv
+    put_back = remember_numerics()
+    matmul.fp32_precision, conv.fp32_precision = "tf32", "ieee"
+    with pytest.raises(RuntimeError):
+        _ = matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    with tf32(allowed):
+        precision = "tf32" if allowed else "ieee"
+        assert (matmul.fp32_precision, conv.fp32_precision) == (precision, precision)
+    assert (matmul.fp32_precision, conv.fp32_precision) == ("tf32", "ieee")
+    put_back()
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_cudnn_may_try_its_algorithms_unless_determinism_is_asked_for(deterministic):
+    put_back = remember_numerics()
+    torch.use_deterministic_algorithms(deterministic)
+    with fastest_convolutions():
+        assert torch.backends.cudnn.benchmark is not deterministic
+    assert torch.backends.cudnn.benchmark is False
+    put_back()
+
+
+def test_what_is_to_be_done_when_cuda_begins_waits_for_it(monkeypatch):
+    done, queue = [], []
+    monkeypatch.setattr(torch.cuda, "_queued_calls", queue)
+    when_cuda_begins(lambda: done.append(1))
+    assert (done, len(queue)) == ([], 1)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    when_cuda_begins(lambda: done.append(2))
+    assert done == [2]
 
 
 def test_what_the_disk_refuses_is_an_os_error():

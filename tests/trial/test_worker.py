@@ -1,7 +1,10 @@
 """A worker in a plain Python process: one Learner on its device, and its state."""
 
+import os
+
 import pytest
 import torch
+from torch import distributed as dist
 
 from tuner.errors import CheckpointError
 from tuner.trial.context import Assignment, TrialContext
@@ -114,6 +117,26 @@ def test_a_function_may_build_the_learner(tmp_path):
     report, _ = worker.step()
     assert report["built_with"][0] == {"lr": 0.1, "built": True}
     assert report["steps"] == 1
+
+
+def test_ranks_with_gpus_say_which_is_theirs(tmp_path, monkeypatch):
+    """NCCL would guess it by the rank, and every rank sees its own GPU as the first."""
+    groups = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(dist, "init_process_group", lambda *given, **more: groups.append(more))
+    worker = Worker(context(tmp_path, gpus=1, ranks=2), rank=1)
+    worker._rendezvous = "met"
+    worker.join("127.0.0.1", 1)
+    assert groups[0]["device_id"] == torch.device("cuda", 0)
+
+
+def test_what_is_compiled_uses_the_cpus_that_the_trial_has(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "")
+    monkeypatch.delenv("TORCHINDUCTOR_COMPILE_THREADS")
+    Worker(context(tmp_path, cpus=3))
+    assert os.environ["TORCHINDUCTOR_COMPILE_THREADS"] == "3"
+    Worker(context(tmp_path, cpus=1))
+    assert os.environ["TORCHINDUCTOR_COMPILE_THREADS"] == "3"  # what is set stays
 
 
 def test_a_share_of_a_cpu_is_one_thread(tmp_path):

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from tuner.classifier.shared_norm import shared_over_ranks
 from tuner.trial.torch_compat import data_parallel
+
+SHARING_NORMS = (
+    "cuda",
+)  # where BatchNorm covers the images of all ranks: torch has it there alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +41,9 @@ class Ranks:
         return {"batch_size": batch_size, "rank": self.rank, "world_size": self.world_size}
 
     def synchronised(self, model: nn.Module) -> nn.Module:
-        """`model` with BatchNorm over the whole batch, where the device has it: on CUDA."""
-        if self.several and self.device.type == "cuda":
-            return cast(nn.Module, nn.SyncBatchNorm.convert_sync_batchnorm(model))
+        """`model` with BatchNorm over the whole batch, where the device has it."""
+        if self.several and self.device.type in SHARING_NORMS:
+            return shared_over_ranks(model)
         return model
 
     def wrapped(self, model: nn.Module, module: nn.Module) -> nn.Module:

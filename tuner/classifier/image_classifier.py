@@ -29,7 +29,7 @@ from tuner.classifier.collectives import Ranks
 from tuner.classifier.ema import WeightAverage
 from tuner.classifier.loss import training_loss
 from tuner.classifier.optimizer import build_lr_schedule, build_optimizer, next_lr
-from tuner.classifier.precision import precision_for
+from tuner.classifier.precision import precision_for, trained_in
 from tuner.classifier.randomness import mixed, seeded
 from tuner.classifier.replica import Replica, Setup
 from tuner.classifier.settings import settings_of_trial
@@ -87,6 +87,7 @@ class ImageClassifier:
         self._augmentation = Augmentation.of(settings)
         self._dtype: torch.dtype = getattr(torch, settings.dtype)
         self._precision = precision_for(settings, self._device, split=split)
+        self._trained_in = self._precision
         self._scaler = torch.amp.GradScaler(self._device.type, enabled=self._precision.scaled)
         self._batcher = Batcher(
             self._data, dtype=self._dtype, augmentation=self._augmentation, device=self._device
@@ -130,6 +131,7 @@ class ImageClassifier:
             self._start()
         with self._precision.applied(), self._optimizing(), self._randomness(_TRAINING):
             loss_sum, lr = self._train_epoch()
+        self._trained_in = self._precision
         trained_s = time.perf_counter() - started
         validated = self._averaged("validation")
         self._epoch += 1
@@ -169,13 +171,15 @@ class ImageClassifier:
             "lr_schedule": host_copy(self._lr_schedule.state_dict()),
             "epoch": self._epoch,
             "scaler": self._scaler.state_dict(),
+            **self._trained_in.described(),
             **({DATA: described(self._data.info)} if self._data.info.content else {}),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go back to `state`; raises RuntimeError where it is another model's.
 
-        Raises DataError where it was trained on other images than there are now.
+        Until the next step it evaluates in the precision that the state was trained in. Raises
+        DataError where it was trained on other images than there are now.
         """
         said = state.get(DATA)
         if said is not None:
@@ -187,6 +191,7 @@ class ImageClassifier:
             self._optimizer.load_state_dict(deepcopy(state["optimizer"]))
         self._lr_schedule.load_state_dict(deepcopy(state["lr_schedule"]))
         self._epoch = state["epoch"]
+        self._trained_in = trained_in(state, self._device)
         self._part.load(state)
         if state.get("scaler"):
             self._scaler.load_state_dict(state["scaler"])
@@ -263,7 +268,7 @@ class ImageClassifier:
         until = self._settings.unfreeze_epoch
         still_frozen = until is None or self._epoch < until
         freeze(self._model, self._frozen if still_frozen else ())
-        self._part.train()
+        self._part.train(self._optimizer)
         lr = 0.0
         # Summed on the device: to read it at every batch would wait for the device every time
         loss_sum = torch.zeros((), dtype=torch.float64, device=self._device)
@@ -296,7 +301,8 @@ class ImageClassifier:
         self._part.eval()
         rows_N = self._data.splits[split].to(self._data.rows_NP.device)
         sums = self._loss.nothing(self._device)
-        with self._precision.applied(), self._randomness(_EVALUATION):
+        precision = self._trained_in
+        with precision.applied(), precision.forward(), self._randomness(_EVALUATION):
             for shard in shards(len(rows_N), **self._part.share(self._part.evaluation_batch)):
                 if shard.count:
                     sums += self._part.measure(rows_N[shard.positions])

@@ -79,6 +79,11 @@ class MicroBatch:
             )
             self.size = agreed
 
+    def rehearse(self, attempt: Callable[[int], object], *, agree: Callable[[int], int]) -> None:
+        """Find the size as `run` does, but leave everything as it was."""
+        self.run(attempt, agree=agree)
+        self._before.restore()
+
 
 def _try(attempt: Callable[[int], T], size: int) -> tuple[tuple[T, ...], BaseException | None]:
     """The result of the attempt, alone in a tuple; () and perhaps the error if memory ran out."""

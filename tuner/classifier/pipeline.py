@@ -182,8 +182,8 @@ class Stage:
         """The arguments that make `shards` this rank's: all images."""
         return {"batch_size": batch_size}
 
-    def train(self) -> None:
-        """Prepare for an epoch."""
+    def train(self, optimizer: Optimizer) -> None:
+        """Prepare for an epoch; `optimizer` is a Replica's matter."""
         self._model.train()
 
     def eval(self) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from tuner.classifier.settings import ClassifierSettings
-from tuner.trial.torch_compat import cpu_computes_in, tf32
+from tuner.trial.torch_compat import cpu_computes_in, fastest_convolutions, tf32
+
+_IN_STATE = "precision"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +40,23 @@ class Precision:
         """Whether the loss must be scaled, so that small gradients do not become 0."""
         return self.autocast == torch.float16
 
-    def applied(self) -> AbstractContextManager[None]:
+    @property
+    def name(self) -> str:
+        """The setting that means this on hardware that has it."""
+        if self.autocast is not None:
+            return "bf16" if self.autocast == torch.bfloat16 else "fp16"
+        return "tf32" if self.tf32 else "float32"
+
+    def described(self) -> dict[str, str]:
+        """What a state says of it: nothing of float32."""
+        return {_IN_STATE: self.name} if self.name != "float32" else {}
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
         """For all computing of the trial; the process's own settings come back after it."""
-        return tf32(self.tf32)
+        convolutions = fastest_convolutions() if self.kind == "cuda" else nullcontext()
+        with tf32(self.tf32), convolutions:
+            yield
 
     def forward(self) -> AbstractContextManager[None]:
         """For a forward pass and its loss."""
@@ -66,6 +84,11 @@ def precision_for(
     if split > 1 and precision.scaled:  # each stage would detect overflows of its own
         return choose("float32", hardware(device))
     return precision
+
+
+def trained_in(state: Mapping[str, Any], device: torch.device) -> Precision:
+    """What a state was trained in, where the device has it; else what `choose` falls back to."""
+    return choose(state.get(_IN_STATE, "float32"), hardware(device))
 
 
 def choose(setting: str, has: Hardware) -> Precision:

@@ -7,12 +7,12 @@ Ranks that hold replicas divide each batch among them and average their gradient
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
-from typing import Any, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -25,10 +25,13 @@ from tuner.classifier.loss import CrossEntropy
 from tuner.classifier.micro_batch import Buffers, MicroBatch
 from tuner.classifier.precision import Precision
 from tuner.classifier.settings import ClassifierSettings
+from tuner.classifier.shared_norm import resting, shared_norms, uncounted
 from tuner.classifier.transfer import rest_frozen_norms
 from tuner.trial.state import host_copy
+from tuner.trial.torch_compat import Compiled
 
 OVERLAPPING = ("cuda",)  # where ranks exchange gradients while they still compute
+FOUND_ANEW = ("cuda",)  # where a trial that is resumed begins with the whole batch again
 EVALUATION_BATCH = 125  # images that a rank evaluates at once on a CPU: more only takes memory
 CUDA_EVALUATION_BATCH = 1000  # on a GPU, where memory allows
 
@@ -51,8 +54,32 @@ class Setup:
         return CUDA_EVALUATION_BATCH if on_cuda else EVALUATION_BATCH
 
 
+class _Rehearsed(NamedTuple):
+    """What every rank is known to have the memory for.
+
+    held: tensors of the optimizer's state while it was tried. images: of the global batch.
+    """
+
+    size: int
+    held: int
+    images: int
+
+    def covers(self, other: _Rehearsed) -> bool:
+        return self[:2] == other[:2] and self.images >= other.images
+
+
+_NOTHING = _Rehearsed(0, 0, 0)
+
+
 class Replica:
     """Computes this rank's share of each batch, in parts as small as its memory demands.
+
+    Once ranks exchange anything, none can repeat the step because it is out of memory: the others
+    would wait for it, or take the answer to one question for that to another. On the host they
+    exchange nothing before the gradients, so each step is tried first and agreed on next. On CUDA
+    BatchNorm layers exchange their statistics, and DistributedDataParallel gradients while others
+    are computed. There they rehearse a step in which nothing is exchanged, agree on a size that
+    fits all of them, and only then take it; again where the optimizer has come to hold more.
 
     evaluation_batch: images of a split that all ranks evaluate at once.
     """
@@ -61,7 +88,9 @@ class Replica:
         self._model, self._ranks, self._batcher = setup.model, setup.ranks, setup.batcher
         self._loss, self._precision, self._scaler = setup.loss, setup.precision, scaler
         self._settings = setup.settings
-        self._rehearsed = 0  # the micro-batch that every rank is known to have the memory for
+        self._norms = shared_norms(self._model)
+        self._rehearses = self._ranks.several and self._ranks.device.type in OVERLAPPING
+        self._optimizer: Optimizer | None = None
         self._uses_all: bool | None = None  # whether a step leaves no parameter without gradient
         self._wrap()
         world_size, device = self._ranks.world_size, self._ranks.device
@@ -84,10 +113,16 @@ class Replica:
         """The arguments that make `shards` this rank's."""
         return self._ranks.share(batch_size)
 
-    def train(self) -> None:
-        """Prepare for an epoch, in which other parameters may train than in the one before."""
+    def train(self, optimizer: Optimizer) -> None:
+        """Prepare for an epoch, in which other parameters may train than in the one before.
+
+        optimizer: what steps after each `backward`.
+        """
+        self._optimizer = optimizer
         if self._training() != self._wrapped:
             self._wrap()
+        if self._compiled is not None:
+            self._compiled.anew()  # an epoch begins with its largest batch
         self._network.train()
         rest_frozen_norms(self._model)
 
@@ -98,19 +133,22 @@ class Replica:
 
     def backward(self, epoch: Epoch, shard: Shard) -> Tensor:
         """Leave the gradients of the mean loss of a global batch; the sum of this rank's loss."""
-        # Once ranks exchange gradients, none can repeat the step because it is out of memory. So
-        # they agree first that a size fits. From then on, on CUDA, they overlap the exchange with
-        # computing.
-        if self._rehearsed == self._micro.size:
-            return self._accumulate(epoch, shard, self._micro.size, overlap=True)
         attempt = partial(self._accumulate, epoch, shard)
-        loss_sum = self._micro.run(attempt, agree=self._ranks.smallest)
-        if self._ranks.several:
+        if not self._ranks.several:
+            return self._micro.run(attempt)
+        if not self._rehearses:
+            loss_sum = self._micro.run(attempt, agree=self._ranks.smallest)
+            self._exchange()
+            return loss_sum
+        if not self._rehearsed.covers(self._needed(shard)):
+            self._rehearse(epoch, shard)
+        loss_sum = attempt(self._micro.size, overlap=self._uses_all is True)
+        if not self._uses_all:
             self._exchange()
         return loss_sum
 
     def measure(self, rows_N: Tensor) -> Tensor:
-        """`CrossEntropy.evaluated` of the images `rows_N`."""
+        """`CrossEntropy.evaluated` of the images `rows_N`, in the precision that is applied."""
         return self._evaluation_micro.run(partial(self._measure, rows_N))
 
     def tensors(self) -> list[Tensor]:
@@ -135,8 +173,12 @@ class Replica:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on with the micro-batch of a state, if it has one."""
-        self._micro.size = state.get("micro_batch_size", self._micro.size)
+        """Go on with the micro-batch of a state, if it has one.
+
+        A GPU may have more room by now, and says so where it has not: there it is found anew.
+        """
+        if self._ranks.device.type not in FOUND_ANEW:
+            self._micro.size = state.get("micro_batch_size", self._micro.size)
 
     def _buffers(self) -> Buffers:
         if model_info(self._settings.model).foreign:  # it may put others in their place
@@ -144,47 +186,82 @@ class Replica:
         fixed = list(self._model.buffers())
         return lambda: fixed
 
+    def _rehearse(self, epoch: Epoch, shard: Shard) -> None:
+        """Find the micro-batch that every rank has the memory for, and leave all else as it was."""
+        with resting(self._norms):
+            attempt = partial(self._accumulate, epoch, shard, network=self._model)
+            self._micro.rehearse(attempt, agree=self._ranks.smallest)
+        self._uses_all = all(self._used())
+        self._model.zero_grad()
+        self._rehearsed = self._needed(shard)
+
+    def _needed(self, shard: Shard) -> _Rehearsed:
+        assert self._optimizer is not None
+        held = sum(map(len, self._optimizer.state.values()))
+        return _Rehearsed(self._micro.size, held, shard.global_count)
+
     def _exchange(self) -> None:
         """Average the gradients of a step over the ranks.
 
         A network may leave out parameters, always or now and then, and on one rank alone. Where its
-        first step leaves out some, the ranks agree at each step on which; no later step overlaps.
+        first step leaves out some, the ranks agree at each step on which; no step overlaps.
         """
-        trained = [p for p in self._model.parameters() if p.requires_grad]
+        trained = self._trained()
         if self._uses_all is not True:
-            used = self._ranks.used_by_any(trained)
+            used = self._used()
             self._uses_all = all(used) if self._uses_all is None else False
             trained = [p for p, is_used in zip(trained, used, strict=True) if is_used]
         self._ranks.average_gradients(trained)
-        if self._uses_all and self._ranks.device.type in OVERLAPPING:
-            self._rehearsed = self._micro.size
+
+    def _used(self) -> list[bool]:
+        """Of each parameter that trains, whether it has a gradient on any rank."""
+        return self._ranks.used_by_any(self._trained())
+
+    def _trained(self) -> list[nn.Parameter]:
+        return [p for p in self._model.parameters() if p.requires_grad]
 
     def _training(self) -> list[bool]:
         return [parameter.requires_grad for parameter in self._model.parameters()]
 
     def _wrap(self) -> None:
-        module = self._model
-        if self._settings.compile:
-            module = cast(nn.Module, torch.compile(module))
-        self._network = self._ranks.wrapped(self._model, module)
+        self._compiled = Compiled(self._model) if self._settings.compile else None
+        self._network = self._ranks.wrapped(self._model, self._compiled or self._model)
         self._wrapped = self._training()
-        self._rehearsed = 0  # more gradients, more memory
+        self._rehearsed = _NOTHING  # more gradients, more memory
         self._uses_all = None
 
+    @contextmanager
+    def _passing(self, part: Shard, *, exchange: bool) -> Iterator[None]:
+        """For the forward and backward pass of a part."""
+        with ExitStack() as stack:
+            if not exchange:
+                stack.enter_context(self._ranks.without_exchange(self._network))
+            if not part.count:
+                stack.enter_context(uncounted(self._norms))
+            yield
+
     def _accumulate(
-        self, epoch: Epoch, shard: Shard, size: int, *, overlap: bool = False
+        self,
+        epoch: Epoch,
+        shard: Shard,
+        size: int,
+        *,
+        overlap: bool = False,
+        network: nn.Module | None = None,
     ) -> Tensor:
-        """Gradients of a global batch, `size` images at a time; the sum of this rank's loss."""
+        """Gradients of a global batch, `size` images at a time; the sum of this rank's loss.
+
+        overlap: exchange them with the other ranks meanwhile. network: computes instead of that of
+        all ranks.
+        """
         loss_sum = torch.zeros((), dtype=torch.float64, device=self._ranks.device)
         self._model.zero_grad()
         parts = micro_shards(shard, size=size, world_size=self._ranks.world_size)
         for number, part in enumerate(parts, 1):
-            exchange = overlap and number == len(parts)
             x_NCHW, targets = self._batcher.training_batch(epoch, part.positions)
-            context = nullcontext() if exchange else self._ranks.without_exchange(self._network)
-            with context:
+            with self._passing(part, exchange=overlap and number == len(parts)):
                 with self._precision.forward():
-                    loss = self._loss.training(self._network(x_NCHW), targets)
+                    loss = self._loss.training((network or self._network)(x_NCHW), targets)
                 # Averaging over the ranks divides by the world size; the weight makes that the
                 # mean over the global batch, also with unequal shares. No images: weight 0.
                 weight = self._ranks.world_size / part.global_count if part.count else 0.0
@@ -197,9 +274,8 @@ class Replica:
         sums = self._loss.nothing(self._ranks.device)
         for part_N in rows_N.split(size):
             x_NCHW, labels_N = self._batcher.batch(part_N)
-            with self._precision.forward():
-                views = [self._model(view) for view in self._loss.views(x_NCHW)]
-                sums += self._loss.evaluated(views, labels_N)
+            views = [self._model(view) for view in self._loss.views(x_NCHW)]
+            sums += self._loss.evaluated(views, labels_N)
         return sums
 
 

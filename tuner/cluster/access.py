@@ -69,7 +69,7 @@ def for_own_ray(folder: Path) -> Changes:
         TOKEN: None,  # it would win over the file, and is another cluster's
         TOKEN_PATH: str(token),
         ray_compat.CLUSTERS: "0",
-        **{name: os.environ.get(name, _loopback()) for name in interfaces.VARIABLES},
+        **{n: os.environ.get(n, name) for n, name in interfaces.exactly(_loopback()).items()},
     }
 
 

@@ -11,10 +11,11 @@ from typing import Any
 from tuner.errors import NoUsableTrialError
 from tuner.places import shown
 from tuner.record.events import COMPLETED, INTERRUPTED
+from tuner.record.history import TrialRecord
 from tuner.record.storage import storage_folder
 from tuner.results.results import Results
 from tuner.spec.by_value import given_again, is_by_value
-from tuner.trial.memory import SUSPECT, first_growth
+from tuner.trial.memory import SUSPECT, WATCHED, first_growth
 from tuner.wording import (
     aligned,
     amount_of,
@@ -156,7 +157,7 @@ def _leaks(results: Results) -> list[str]:
     growths = {
         trial_id: growth
         for trial_id, trial in results.trials.items()
-        if (growth := first_growth([value for _, value in trial.values("memory_mib")])) is not None
+        if (growth := _growth(trial)) is not None
     }
     if not growths:
         return []
@@ -166,6 +167,12 @@ def _leaks(results: Results) -> list[str]:
         f"  {amount_of(len(growths), 'trial')}, first trial {first}: by {growth:.1f} MiB an epoch",
         *wrap(f"What is kept is {SUSPECT}", _WIDTH, initial_indent="  ", subsequent_indent="  "),
     ]
+
+
+def _growth(trial: TrialRecord) -> float | None:
+    """MiB an epoch by which any memory of the trial grew."""
+    samples = ([value for _, value in trial.values(name)] for name in WATCHED)
+    return next((growth for each in samples if (growth := first_growth(each)) is not None), None)
 
 
 def _how_to_resume(results: Results) -> str:

@@ -37,10 +37,22 @@ _OUT_OF_MEMORY = re.compile(
 _POISONING = re.compile(
     r"device-side assert|illegal memory access|unspecified launch failure|misaligned address"
     r"|illegal instruction|invalid program counter|invalid address space|hardware stack error"
+    r"|operation not supported on global/shared address space|peer access|access of peer GPU memory"
     r"|the launch timed out and was terminated|uncorrectable (ECC|NVLink) error"
+    r"|context is destroyed"
     r"|CU(BLAS|DNN)_STATUS_(EXECUTION_FAILED|INTERNAL_ERROR|MAPPING_ERROR|NOT_INITIALIZED)"
-    r"|CUDA error: (initialization error|driver shutting down)"
+    r"|CUDA error: (initialization error|driver shutting down|unknown error|.*\bMPS\b)"
+    r"|CUDA error: all CUDA-capable devices are busy or unavailable"
 )
+
+# How gloo, NCCL and torch's store say that a rank has waited for another longer than it may. NCCL
+# does not say it to the rank, whose process it ends, but in its log.
+_WAITED = re.compile(
+    r"Timed out waiting \d+ ?ms for|Application timeout caused pair closure"
+    r"|Timed out after \d+ seconds waiting for clients|[Ww]ait timeout after \d+ ?ms"
+    r"|timed out in monitoredBarrier|[Cc]ollective operation timeout|watchdog got stuck for"
+)
+_CONNECTION = re.compile(r"gloo/transport/")  # of a rank, which another one may have closed
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +116,16 @@ def is_poisoned(error: BaseException) -> bool:
         isinstance(cause, RuntimeError) and _POISONING.search(_text(cause))
         for cause in _chain(error)
     )
+
+
+def waited_too_long(text: str) -> bool:
+    """Whether an error, or a log, says that a rank has waited for another longer than it may."""
+    return bool(_WAITED.search(text))
+
+
+def is_of_connection(error: BaseException) -> bool:
+    """Whether the error is of a connection between ranks, and may be another rank's doing."""
+    return isinstance(error, RuntimeError) and bool(_CONNECTION.search(_text(error)))
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

@@ -19,6 +19,14 @@ def use_interface_of(address: str) -> None:
     """
     for name, addresses in psutil.net_if_addrs().items():
         if address in (each.address.partition("%")[0] for each in addresses):
-            for variable in VARIABLES:
-                os.environ.setdefault(variable, name)
+            for variable, value in exactly(name).items():
+                os.environ.setdefault(variable, value)
             return
+
+
+def exactly(name: str) -> dict[str, str]:
+    """The environment in which gloo and NCCL use the interface `name`.
+
+    NCCL takes a name without "=" for the beginning of one: eth1 for eth10, too.
+    """
+    return dict(zip(VARIABLES, (name, f"={name}"), strict=True))

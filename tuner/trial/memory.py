@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 EPOCHS = 5  # successive epochs that have to grow
 LEAST_MIB = 1.0  # the growth of one epoch that counts
+WATCHED = ("memory_mib", "host_memory_mib")  # metrics that may not grow epoch after epoch
 SUSPECT = (
     "most often tensors with their graph, as in a running loss that adds up `loss` "
     "where `loss.detach()` would do, or outputs gathered in a list"
@@ -98,7 +99,8 @@ class MemoryWatch:
         metrics = learner.step()
         metrics |= watch.end()
 
-    On CUDA it is what tensors take on the device; elsewhere the resident memory of the process.
+    On CUDA memory_mib is what tensors take on the device, and host_memory_mib the resident memory
+    of the process; elsewhere memory_mib is that.
     """
 
     def __init__(self, device: torch.device | str) -> None:
@@ -106,7 +108,7 @@ class MemoryWatch:
 
         self._device = torch.device(device)
         self._cuda = torch.cuda if self._device.type == "cuda" else None
-        self._samples_mib: list[float] = []
+        self._samples_mib: dict[str, list[float]] = {}
         self._has_nvml = True
         self.warned = False
 
@@ -119,25 +121,33 @@ class MemoryWatch:
             _CLEAR_REFS.write_text("5")
 
     def end(self) -> dict[str, float]:
-        """The epoch's memory_mib, at its end, and peak_memory_mib.
+        """The epoch's memory_mib, at its end, and peak_memory_mib; on CUDA host_memory_mib, too.
 
-        With gpu_utilisation (0 to 1) on CUDA where NVIDIA's pynvml is installed.
+        On CUDA with gpu_busy where NVIDIA's pynvml is installed: the share, 0 to 1, of the last
+        moments in which the GPU computed, for whichever process.
         """
         measured = self._on_gpu() if self._cuda else self._resident()
-        self._samples_mib.append(measured["memory_mib"])
-        growth = steady_growth(self._samples_mib)
-        if growth is not None and not self.warned:
-            self.warned = True
-            print(
-                f"warning: the memory {'on the GPU' if self._cuda else 'of the process'} grew in "
-                f"each of the last {EPOCHS} epochs, by {growth:.1f} MiB an epoch to "
-                f"{measured['memory_mib']:.0f} MiB. Something is kept from one epoch to the next: "
-                f"{SUSPECT}"
-            )
+        for name in WATCHED:
+            if name in measured:
+                self._watch(name, measured[name])
         return measured
 
+    def _watch(self, name: str, now_mib: float) -> None:
+        samples = self._samples_mib.setdefault(name, [])
+        samples.append(now_mib)
+        growth = steady_growth(samples)
+        if growth is None or self.warned:
+            return
+        self.warned = True
+        on_gpu = self._cuda is not None and name == "memory_mib"
+        print(
+            f"warning: the memory {'on the GPU' if on_gpu else 'of the process'} grew in "
+            f"each of the last {EPOCHS} epochs, by {growth:.1f} MiB an epoch to "
+            f"{now_mib:.0f} MiB. Something is kept from one epoch to the next: {SUSPECT}"
+        )
+
     def _resident(self) -> dict[str, float]:
-        now = psutil.Process().memory_info().rss / _MIB
+        now = _resident_mib()
         return {"memory_mib": now, "peak_memory_mib": max(now, _peak_mib())}
 
     def _on_gpu(self) -> dict[str, float]:
@@ -145,16 +155,21 @@ class MemoryWatch:
         measured = {
             "memory_mib": self._cuda.memory_allocated(self._device) / _MIB,
             "peak_memory_mib": self._cuda.max_memory_allocated(self._device) / _MIB,
+            "host_memory_mib": _resident_mib(),
         }
         if self._has_nvml:
             try:
-                measured["gpu_utilisation"] = self._cuda.utilization(self._device) / 100
+                measured["gpu_busy"] = self._cuda.utilization(self._device) / 100
             except ModuleNotFoundError:  # pynvml, which is optional
                 self._has_nvml = False
             except Exception as error:  # pynvml's own, which torch does not wrap
                 self._has_nvml = False
-                print(f"no gpu_utilisation: {type(error).__name__}: {error}")
+                print(f"no gpu_busy: {type(error).__name__}: {error}")
         return measured
+
+
+def _resident_mib() -> float:
+    return psutil.Process().memory_info().rss / _MIB
 
 
 def _peak_mib() -> float:

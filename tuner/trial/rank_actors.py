@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -15,7 +16,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from tuner import ray_compat
 from tuner.record.history import CheckpointRecord
 from tuner.trial.context import Assignment, TrialContext
-from tuner.trial.failures import message_of
+from tuner.trial.failures import is_of_connection, message_of, waited_too_long
 from tuner.trial.interfaces import use_interface_of
 from tuner.trial.origin import keep_origin
 from tuner.trial.trial_log import TrialLog
@@ -23,10 +24,11 @@ from tuner.trial.worker import Worker
 
 _SETTLE_S = 2.0  # how long the other ranks may take to report what they saw of a failure
 _END_S = 10.0  # how long a killed rank may take to be gone
+_END_OF_LOG = 1 << 16  # bytes in which a rank that ends says why
 
 
 class RankTimeoutError(RuntimeError):
-    """The ranks did not come to the end of an epoch in time."""
+    """The ranks did not come to the end of an epoch in time, or one waited too long for another."""
 
 
 @contextmanager
@@ -72,8 +74,7 @@ class _Rank:
 
     @_survives()
     def begin(self, assignment: Assignment) -> None:
-        name = "log.txt" if self._rank == 0 else f"log.rank{self._rank}.txt"
-        self._log = TrialLog(self._context.folder, f"trials/{assignment.trial_id}/{name}")
+        self._log = TrialLog(self._context.folder, log_name(assignment.trial_id, self._rank))
         self._log.__enter__()
         self._worker.begin(assignment)
 
@@ -105,9 +106,11 @@ class RankGroup:
     def __init__(self, context: TrialContext) -> None:
         self._context = context
         self._ranks: list[Any] = []
+        self._trial_id: str | None = None
 
     def begin(self, assignment: Assignment) -> None:
         """Build the Learner of every rank. Raises what the first rank to fail raised."""
+        self._trial_id = assignment.trial_id
         if not self._ranks:
             self._ranks = self._start()
             rendezvous = self._all("open_rendezvous", only=0)[0]
@@ -187,8 +190,35 @@ class RankGroup:
                 done, _ = ray.wait(waiting, num_returns=len(waiting), timeout=_SETTLE_S)
                 errors += _errors(done)
             self.close()
-            raise _cause(errors)
+            raise self._cause(errors)
         return list(ray.get(calls))
+
+    def _cause(self, errors: list[RayError]) -> BaseException:
+        """The error to raise: what began it, rather than its consequences on other ranks."""
+        died = next((error for error in errors if isinstance(error, RayActorError)), None)
+        if died is not None:
+            return self._waited(died) if waited_too_long(self._said()) else died
+        causes = [_raised(error) for error in errors]
+        first = causes[0]
+        late = [cause for cause in causes if waited_too_long(str(cause))]
+        if late and (first is late[0] or is_of_connection(first)):
+            return self._waited(late[0])
+        if first is not errors[0]:
+            print(errors[0])  # with the traceback of the rank, for the trial's log
+        return first
+
+    def _waited(self, error: BaseException) -> RankTimeoutError:
+        print(message_of(error))
+        limit = f"timeouts.ranks_s, {self._context.ranks_timeout_s:g} s"
+        return RankTimeoutError(f"a rank waited for another longer than {limit}")
+
+    def _said(self) -> str:
+        """The ends of the ranks' logs; NCCL ends a process, and there alone says why."""
+        if self._trial_id is None:
+            return ""
+        folder = self._context.folder
+        logs = (folder / log_name(self._trial_id, rank) for rank in range(self._context.ranks))
+        return "\n".join(map(_end_of, logs))
 
 
 def _errors(done: list[Any]) -> list[RayError]:
@@ -201,13 +231,20 @@ def _errors(done: list[Any]) -> list[RayError]:
     return errors
 
 
-def _cause(errors: list[RayError]) -> BaseException:
-    """The error to raise: the death of a rank rather than its consequences on the others."""
-    for error in errors:
-        if isinstance(error, RayActorError):
-            return error
-    first = errors[0]
-    if isinstance(first, RayTaskError) and isinstance(first.cause, BaseException):
-        print(first)  # with the traceback of the rank, for the trial's log
-        return first.cause
-    return first
+def _raised(error: RayError) -> BaseException:
+    """What a rank raised, or what Ray says instead."""
+    if isinstance(error, RayTaskError) and isinstance(error.cause, BaseException):
+        return error.cause
+    return error
+
+
+def log_name(trial_id: str, rank: int) -> str:
+    """The log of a trial's rank in the experiment's folder: the trial's own for rank 0."""
+    return f"trials/{trial_id}/{'log' if rank == 0 else f'log.rank{rank}'}.txt"
+
+
+def _end_of(log: Path) -> str:
+    try:
+        return log.read_bytes()[-_END_OF_LOG:].decode(errors="replace")
+    except OSError:  # on another node, perhaps
+        return ""

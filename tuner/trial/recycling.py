@@ -6,10 +6,11 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from tuner import ray_compat
 from tuner.trial.children import Children
-from tuner.trial.failures import Failure
+from tuner.trial.failures import Failure, failure_of
 from tuner.trial.memory import held_mib, release
 from tuner.trial.worker_death import NOTES
 
@@ -97,10 +98,10 @@ class Leftovers:
             self._put_back()
         if self._environment is not None:
             _restore(self._environment)
-        release()
+        unusable = _released()
         ended = self._children.end()
         self.grown_mib = self._growth()
-        return why_not_again(grown_mib=self.grown_mib, ended_children=ended)
+        return unusable or why_not_again(grown_mib=self.grown_mib, ended_children=ended)
 
     def _growth(self) -> float:
         now = self._held()
@@ -110,6 +111,23 @@ class Leftovers:
             # between two short trials
             gc.freeze()
         return max(0.0, now - self._first_mib)
+
+
+def _released() -> str | None:
+    """Release what nothing needs any more; why the process is not to be used again.
+
+    After some errors every call to the device fails, these, too. That is the last trial's failure
+    and no other's, and what else is to be cleared away still is.
+    """
+    try:
+        if "torch" in sys.modules:
+            from tuner.trial.torch_compat import forget_compiled
+
+            forget_compiled()
+        release()
+    except RuntimeError as error:
+        return why_not_again(failure=replace(failure_of(error), poisoned=True))
+    return None
 
 
 def _restore(environment: Mapping[str, str]) -> None:

@@ -7,16 +7,19 @@ changed in torch is put back, so that the next trial of the process finds torch 
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
+_RECOMPILED = 256  # times that a piece of code is compiled, over all models of a process
+_limits: dict[str, int] = {}  # of torch's compiler, as they were before `compiled` raised them
 _DISABLED = "__dynamo_disable"  # see torch/_compile.py
 
 
@@ -53,17 +56,44 @@ def eager(kind: Any) -> Any:
 def tf32(allowed: bool) -> Iterator[None]:
     """Within it CUDA may, or may not, round the inputs of float32 products to 10 bits of mantissa.
 
-    torch has these settings for the whole process alone.
+    torch has these settings for the whole process alone, since torch 2.9 by two names. The older
+    one can be neither read nor trusted once the newer was set to something else; where nothing has
+    set that, the older is set, which sets both: libraries still read it.
     """
-    backends: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
-    before = [backend.allow_tf32 for backend in backends]
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    parts: tuple[Any, ...] = (matmul, getattr(cudnn, "conv", None), getattr(cudnn, "rnn", None))
+    newer = [(p, p.fp32_precision) for p in parts if hasattr(p, "fp32_precision")]
     try:
-        for backend in backends:
-            backend.allow_tf32 = allowed
+        older: tuple[bool, bool] | None = (matmul.allow_tf32, cudnn.allow_tf32)
+    except RuntimeError:
+        older = None
+    try:
+        if older is not None:
+            matmul.allow_tf32 = cudnn.allow_tf32 = allowed
+        else:
+            for part, _ in newer:
+                part.fp32_precision = "tf32" if allowed else "ieee"
         yield
     finally:
-        for backend, value in zip(backends, before, strict=True):
-            backend.allow_tf32 = value
+        if older is not None:
+            matmul.allow_tf32, cudnn.allow_tf32 = older
+        for part, value in newer:
+            part.fp32_precision = value
+
+
+@contextmanager
+def fastest_convolutions() -> Iterator[None]:
+    """Within it cuDNN tries its algorithms for each new shape of a convolution, and takes the best.
+
+    It remembers them for the whole process. Not where determinism is asked for.
+    """
+    cudnn = torch.backends.cudnn
+    before = cudnn.benchmark
+    cudnn.benchmark = not (cudnn.deterministic or torch.are_deterministic_algorithms_enabled())
+    try:
+        yield
+    finally:
+        cudnn.benchmark = before
 
 
 def remember_numerics() -> Callable[[], None]:
@@ -116,7 +146,16 @@ def cpu_computes_in() -> tuple[bool, bool]:
     return bf16, torch.cpu._is_amx_fp16_supported()
 
 
-def data_parallel(module: torch.nn.Module, device: torch.device) -> DistributedDataParallel:
+def when_cuda_begins(work: Callable[[], None]) -> None:
+    """Do `work` once this process begins to use CUDA; at once where it has.
+
+    torch itself seeds its generators so. To ask for it would begin it, which takes half a GB of the
+    GPU, also where a trial never uses it, or not through torch.
+    """
+    torch.cuda._lazy_call(work)
+
+
+def data_parallel(module: nn.Module, device: torch.device) -> DistributedDataParallel:
     """`module` with its gradients averaged over the ranks; buffers are left alone.
 
     No training step reads BatchNorm's buffers, so it is enough to share them once an epoch. torch
@@ -127,6 +166,52 @@ def data_parallel(module: torch.nn.Module, device: torch.device) -> DistributedD
     devices = [device] if device.type == "cuda" else None
     buffers: dict[str, Any] = {name: False}
     return DistributedDataParallel(module, device_ids=devices, **buffers)
+
+
+class Compiled(nn.Module):
+    """`module`, compiled for the shape of the first input after `anew`, and as it is for others.
+
+    So the last batch of an epoch, which mostly has another size, has nothing compiled once more.
+    DistributedDataParallel goes around this, not into what is compiled: torch 2.13 compiles next to
+    nothing of a Sequential within it.
+
+    torch counts per piece of code how often it was compiled, over all models of a process. Beyond
+    its limit of 8 it silently runs it as it is: one network in a ninth width, say. The limit is a
+    guard against code that never ceases to be compiled, which one shape a network cannot be.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        from torch._dynamo import config
+
+        super().__init__()
+        _limits.setdefault("recompile_limit", config.recompile_limit)
+        config.recompile_limit = max(config.recompile_limit, _RECOMPILED)
+        self._as_it_is = module
+        self._compiled: tuple[Any] = (torch.compile(module),)  # not a module of this one once more
+        self.anew()
+
+    def anew(self) -> None:
+        """Let the next input be of the shape that is compiled."""
+        self._shape: torch.Size | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self._shape is None:
+            self._shape = x.shape
+        network = self._compiled[0] if x.shape == self._shape else self._as_it_is
+        return cast(Tensor, network(x))
+
+
+def forget_compiled() -> None:
+    """Drop what this process has compiled, and torch's counts of it.
+
+    Without it the next trials' networks count with those of the trials before, and all of them
+    stay in memory.
+    """
+    if "torch._dynamo" in sys.modules:
+        torch.compiler.reset()
+        for name, value in _limits.items():
+            setattr(torch._dynamo.config, name, value)
+        _limits.clear()
 
 
 def save(state: object, file: IO[bytes]) -> None:

@@ -15,6 +15,7 @@ from tuner.trial.checkpoint_store import CheckpointStore, load_state
 from tuner.trial.context import Assignment, TrialContext, with_trial_seed
 from tuner.trial.learner import Learner
 from tuner.trial.memory import MemoryWatch
+from tuner.trial.reserved_gpu import claim
 from tuner.trial.trial_process import TrialProcess
 
 if TYPE_CHECKING:
@@ -33,8 +34,6 @@ class Worker:
         self._rendezvous: Any = None
         self._process = TrialProcess(context)
         torch.set_num_threads(max(1, int(context.cpus)))
-        if 0 < context.gpus < 1 and torch.cuda.is_available():  # the others get their shares
-            torch.cuda.set_per_process_memory_fraction(context.gpus)
 
     def begin(self, assignment: Assignment) -> None:
         """Build the Learner and go to where the assignment starts. Raises what the Learner does.
@@ -96,20 +95,27 @@ class Worker:
         return port
 
     def join(self, host: str, port: int) -> None:
-        """Meet the other ranks and form the process group: nccl for GPUs, gloo for the host."""
+        """Meet the other ranks and form the process group: nccl for GPUs, gloo for the host.
+
+        Raises NoGpuError where a GPU was reserved and there is none.
+        """
+        import torch
         import torch.distributed as dist
 
+        claim(self._context.gpus, through_torch=True)  # else the others would wait for nccl
         timeout = timedelta(seconds=self._context.ranks_timeout_s)
+        cuda = self._device().type == "cuda"
         if self._rendezvous is None:
             self._rendezvous = dist.TCPStore(  # type: ignore[attr-defined]
                 host, port, self._context.ranks, is_master=False, timeout=timeout
             )
         dist.init_process_group(
-            "cpu:gloo,cuda:nccl" if self._device().type == "cuda" else "gloo",
+            "cpu:gloo,cuda:nccl" if cuda else "gloo",
             store=self._rendezvous,
             rank=self._rank,
             world_size=self._context.ranks,
             timeout=timeout,
+            device_id=torch.device("cuda", 0) if cuda else None,  # else NCCL guesses by the rank
         )
 
     def _device(self) -> torch.device:

@@ -1,0 +1,1 @@
+"""Everything that only a GPU can show, in one program: `make gpu`."""

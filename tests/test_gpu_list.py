@@ -1,0 +1,69 @@
+"""`make gpu` without a GPU: the program itself, so that no minute of a card goes to its faults."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks.gpu_list import __main__ as gpu_list
+from benchmarks.gpu_list.steps import ROW, STEPS, of_row
+
+LEASE_S = 45 * 60  # that a GPU can be had for
+
+
+def test_its_steps_take_no_longer_than_a_gpu_can_be_had():
+    assert sum(step.limit_s for step in STEPS.values()) <= LEASE_S
+    assert list(STEPS) == list(range(1, 11))
+
+
+def test_a_step_that_fails_or_hangs_leaves_what_it_had_found(monkeypatch, capfd):
+    code = {
+        1: f"print({ROW!r} + '[\"a\", \"1\"]'); print('no such kernel'); raise SystemExit(3)",
+        2: f'print({ROW!r} + \'["b", "2"]\', flush=True); import time; time.sleep(60)',
+    }
+    popen = subprocess.Popen
+
+    def start(command, **more):
+        number = int(command[command.index("benchmarks.gpu_list.steps") + 1])
+        return popen([sys.executable, "-c", code[number]], **more)
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    monkeypatch.setitem(STEPS, 2, STEPS[2]._replace(limit_s=2))
+    failed, hangs = (gpu_list.run_step(number, "cpu", True) for number in (1, 2))
+    assert (failed.rows, failed.fault) == ([("a", "1")], "exit code 3: no such kernel")
+    assert (hangs.rows, hangs.fault) == ([("b", "2")], "not done in 2 s")
+    assert "| **failed** | exit code 3: no such kernel |" in gpu_list.table([failed])
+
+
+def test_the_table_takes_the_place_of_the_one_before(tmp_path):
+    page = tmp_path / "GPU.md"
+    page.write_text(f"# Before\n{gpu_list.BEGIN}\nold\n{gpu_list.END}\nafter\n")
+    for _ in range(2):
+        gpu_list.write(page, "new")
+    assert page.read_text() == f"# Before\n{gpu_list.BEGIN}\nnew\n{gpu_list.END}\nafter\n"
+    assert gpu_list.PAGE.read_text().count(gpu_list.BEGIN) == 1
+    assert gpu_list.PAGE.read_text().count(gpu_list.END) == 1
+
+
+def test_a_row_comes_back_as_it_was():
+    assert of_row(ROW + json.dumps(("what: 1 | 2", "3"))) == ("what: 1 | 2", "3")
+
+
+def test_figures_of_a_cpu_are_not_taken_for_a_gpus(capsys):
+    with pytest.raises(SystemExit):
+        gpu_list.main(["--device", "cpu"])
+    assert "--device cpu needs --dry" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_whole_list_runs_dry(capfd):
+    before = gpu_list.PAGE.read_text()
+    code = gpu_list.main(["--device", "cpu", "--dry"])
+    said = capfd.readouterr().out
+    assert code == 0, said
+    assert "**failed**" not in said
+    for number, step in STEPS.items():
+        assert re.search(rf"^\| {number} {re.escape(step.title)} \| (?!time)", said, re.M)
+    assert gpu_list.PAGE.read_text() == before
