@@ -1,9 +1,14 @@
-"""Means with what they are worth: standard errors, t-intervals, and paired differences."""
+"""Means with what they are worth: standard errors, intervals, and comparisons with the best.
+
+Whoever compares the best of several with the others has looked at all of them. Among equal ones the
+best is ahead by luck, the more so the more there are: so its own interval, and those of the others'
+differences from it, count the choice in.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import fsum, sqrt
 from typing import Any
 
@@ -15,8 +20,8 @@ class Mean:
     """The mean of `n` values, and how far it can be trusted.
 
     sd: the values' standard deviation (n - 1). standard_error: the mean's. low, high: the bounds
-    of Student's interval of 95 % confidence for what the mean estimates. All four are None where
-    n is 1: one value tells nothing of its spread.
+    of an interval of 95 % confidence for what the mean estimates, Student's unless it says
+    otherwise. All four are None where n is 1: one value tells nothing of its spread.
     """
 
     n: int
@@ -42,12 +47,84 @@ def mean_of(values: Sequence[float]) -> Mean:
     mean = fsum(values) / n
     if n == 1:
         return Mean(n, mean)
-    from scipy.special import stdtrit
-
     sd = sqrt(fsum((value - mean) ** 2 for value in values) / (n - 1))
     error = sd / sqrt(n)
-    reach = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * error
+    reach = _student(n - 1, (1 + LEVEL) / 2) * error
     return Mean(n, mean, sd, error, mean - reach, mean + reach)
+
+
+def mean_of_best(values: Sequence[float], *, among: int, sign: int) -> Mean:
+    """The mean of those values, of `among` sets of them, whose mean is the best.
+
+    It is likely to look better than it is, so the interval reaches further to the worse side: as
+    far as `among` independent means, the most flattered one among them, stay from what they
+    estimate in 95 % of cases (Sidak, JASA 1967; Andrews, Kitagawa and McCloskey, "Inference on
+    Winners", QJE 2024, whose projection interval it is on this side). To the better side it is
+    Student's: to be chosen although it looks worse than it is, it must be far ahead.
+
+    sign: 1 where lower values are better, -1 where higher ones are.
+    """
+    mean = mean_of(values)
+    if mean.standard_error is None:
+        return mean
+    level = max((1 + LEVEL) / 2, LEVEL ** (1 / among))
+    worse = mean.mean + sign * _student(mean.n - 1, level) * mean.standard_error
+    return replace(mean, high=worse) if sign > 0 else replace(mean, low=worse)
+
+
+def differences_from_best(
+    others: Sequence[Mapping[int, float]], best: Mapping[int, float]
+) -> list[Mean | None]:
+    """Of each of `others` less `best`, paired by key; None where the two share no key.
+
+    best: what was chosen for its mean among all of them. All pairs are as if compared, so that in
+    95 % of cases every interval holds what it should, whichever one was chosen: Student's
+    intervals at Sidak's level (JASA 1967; Hsu, "Multiple Comparisons", 1996, chapters 4 and 5). The
+    spread is that of all values once what is due to the key is taken out, and the pair's own where
+    that is wider, as of a config that is less stable than the others. With one other it is the
+    paired t-interval.
+    """
+    found = [paired_difference(values, best) for values in others]
+    if not any(found):
+        return found
+    every = [values for values in (best, *others) if values]
+    sd, degrees = _residual_spread(every)
+    return [each and _beside_all(each, sd, degrees, len(every)) for each in found]
+
+
+def _beside_all(difference: Mean, sd: float, degrees: int, count: int) -> Mean:
+    """The difference with the interval that it has among all pairs of `count`."""
+    if difference.standard_error is None:
+        return difference
+    error = max(difference.standard_error, sd * sqrt(2 / difference.n))
+    pairs = count * (count - 1) // 2
+    reach = _student(degrees, (1 + LEVEL ** (1 / pairs)) / 2) * error
+    low, high = difference.mean - reach, difference.mean + reach
+    return replace(difference, standard_error=error, low=low, high=high)
+
+
+def _residual_spread(groups: Sequence[Mapping[int, float]]) -> tuple[float, int]:
+    """(standard deviation, degrees of freedom) of what neither the group nor the key explains."""
+    import numpy as np
+
+    keys = sorted({key for values in groups for key in values})
+    cells = [
+        (g, keys.index(key), v) for g, values in enumerate(groups) for key, v in values.items()
+    ]
+    design = np.zeros((len(cells), len(groups) + len(keys)))
+    for row, (group, key, _) in enumerate(cells):
+        design[row, group] = design[row, len(groups) + key] = 1
+    y = np.array([value for *_, value in cells])
+    solution, _, rank, _ = np.linalg.lstsq(design, y)
+    degrees = len(cells) - int(rank)
+    rest = float(((y - design @ solution) ** 2).sum())
+    return sqrt(rest / degrees) if degrees else 0.0, degrees
+
+
+def _student(degrees: int, level: float) -> float:
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees, level))
 
 
 def paired_difference(values: Mapping[int, float], reference: Mapping[int, float]) -> Mean | None:

@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import asdict, is_dataclass, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -27,7 +28,7 @@ from tuner.search.searchers._observations import (
     model_input,
 )
 from tuner.settings_base import FaultsError
-from tuner.space.constraints import Constraints
+from tuner.space.constraints import MAX_DRAWS, Constraints
 from tuner.space.domains import Value
 from tuner.space.encoding import Array, Encoding
 from tuner.space.grid import MAX_LISTED, cells, every_value, space_size
@@ -35,7 +36,7 @@ from tuner.space.parsing import parse_space
 from tuner.space.spaces import names_of, space_text
 from tuner.spec.sections import Objective
 
-_FORMAT = 1
+_FORMAT = 2
 _DRAWS = 1000  # that may be forbidden or tried before the configs that are left are listed
 
 
@@ -189,15 +190,26 @@ class LearningSearch(StatefulSearcher):
             "mode": self._mode,
             "seed": self.seed,
             "points": self._points,
+            "max_t": self._max_t,
+            "forbid": list(self._constraints.forbid),
+            "startup": self._startup,
+            "model": _settings_of(self._model),
             **self._observations.state(),
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Continue from a state. Raises ValueError for one of another format."""
+        """Continue from a state, with its settings. Raises ValueError for one of another format.
+
+        The model must be of the same class.
+        """
         if not isinstance(state, Mapping) or state.get("format") != _FORMAT:
             raise ValueError(f"{type(self).__name__}: not a state of format {_FORMAT}")
         self._metric, self._mode, self.seed = state["metric"], state["mode"], state["seed"]
         self._points = state["points"]
+        self._max_t, self._startup = state["max_t"], state["startup"]
+        self._constraints = Constraints(state["forbid"])
+        if settings := state["model"]:
+            self._model = replace(self._model, **settings)  # type: ignore[type-var]
         if state["space"] is not None:
             self._set_space(state["space"])
         self._observations = Observations.of_state(state)
@@ -212,6 +224,8 @@ class LearningSearch(StatefulSearcher):
             return config, "initial"
         objective = Objective.model_validate({"metric": self._metric, "mode": self._mode})
         data = model_input(self._observations, self._encoding, objective, self._max_t)
+        if self._constraints:
+            data = replace(data, allows=self._allows)
         if len(data.curves) >= self._startup:
             points, origin = self._model.propose(data, self._encoding, rng), self._model_origin()
         else:
@@ -221,6 +235,10 @@ class LearningSearch(StatefulSearcher):
         drawn = self._random(self._encoding, tried, rng)
         return None if drawn is None else (drawn, "random")
 
+    def _allows(self, u_D: Array) -> bool:
+        assert self._encoding is not None
+        return self._constraints.allow(self._encoding.decode(u_D))
+
     def _random(
         self, encoding: Encoding, tried: Set[str], rng: np.random.Generator
     ) -> dict[str, Value] | None:
@@ -228,12 +246,14 @@ class LearningSearch(StatefulSearcher):
 
         Raises SpecError where what is allowed is too little to be found.
         """
-        draws = (encoding.decode(rng.random(len(encoding))) for _ in range(_DRAWS))
+        size = space_size(encoding.space)
+        listed = size is not None and size <= MAX_LISTED
+        count = _DRAWS if listed else MAX_DRAWS
+        draws = (encoding.decode(rng.random(len(encoding))) for _ in range(count))
         for config in self._constraints.untried(draws, tried):
             return config
-        size = space_size(encoding.space)
-        if size is None or size > MAX_LISTED:
-            rule = f"leaves nothing that {_DRAWS} random draws could find"
+        if not listed:
+            rule = f"leaves nothing that {count} random draws could find"
             raise _refused([Fault("forbid", rule)])
         left = list(self._constraints.untried(cells(encoding.space, every_value), tried))
         return left[int(rng.integers(len(left)))] if left else None
@@ -283,6 +303,11 @@ def sobol_point(encoding: Encoding, seed: int, number: int) -> Array:
     if number:  # it cannot go forward by nothing
         sequence.fast_forward(number)
     return np.asarray(sequence.random(1)[0])
+
+
+def _settings_of(model: Model) -> dict[str, Any]:
+    """The settings of a model, which are its fields where it is a dataclass; else it has none."""
+    return asdict(model) if is_dataclass(model) and not isinstance(model, type) else {}
 
 
 @contextmanager
