@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from statistics import fmean
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -63,36 +66,29 @@ def test_the_same_difference_every_time_is_settled() -> None:
     assert not mean_of([0.0, 0.0]).is_settled
 
 
-def settled(values: np.ndarray, *, unstable: float = 1.0) -> float:
-    """How often an equal one is told apart from the best: values by case, group and key."""
-    values[:, -1] *= unstable
-    cases = 0
-    for groups in values:
-        best, *others = sorted(groups, key=np.mean)
-        by_key = [dict(enumerate(map(float, group))) for group in (best, *others)]
-        found = differences_from_best(by_key[1:], by_key[0])
-        cases += any(each is not None and each.is_settled for each in found)
-    return cases / len(values)
+def apart(values: Sequence[Sequence[float]]) -> list[bool]:
+    """Which of the others is told apart from the best of the groups of values."""
+    best, *others = (dict(enumerate(group)) for group in sorted(values, key=fmean))
+    found = differences_from_best(others, best)
+    return [each is not None and each.is_settled for each in found]
 
 
 @pytest.mark.parametrize(("groups", "keys"), [(3, 3), (5, 3), (10, 5)])
-def test_among_equal_ones_the_best_is_rarely_told_apart(groups: int, keys: int) -> None:
-    # By paired t-intervals it is in 11, 24 and 55 of 100 cases
-    drawn = np.random.default_rng(0).normal(size=(300, groups, keys))
-    assert settled(drawn.copy()) <= 0.07
-    assert settled(drawn.copy(), unstable=4) <= 0.09
+@pytest.mark.parametrize("unstable", [1, 4])
+def test_among_equal_ones_the_best_is_rarely_told_apart(
+    groups: int, keys: int, unstable: float
+) -> None:
+    # By paired t-intervals it is in 11, 25 and 55 of 100 cases
+    drawn = np.random.default_rng(0).normal(size=(200, groups, keys))
+    drawn[:, -1] *= unstable
+    assert sum(any(apart(values)) for values in drawn.tolist()) / 200 <= 0.07
 
 
-def test_what_is_better_is_told_apart_as_often_as_by_paired_intervals() -> None:
-    ours = plain = 0
-    for values in np.random.default_rng(1).normal(size=(200, 3, 3)):
-        values[1:] += 4.0
-        best, *others = (dict(enumerate(map(float, group))) for group in values)
-        found = differences_from_best(others, best)
-        pairs = [paired_difference(other, best) for other in others]
-        ours += sum(each is not None and each.is_settled for each in found)
-        plain += sum(each is not None and each.is_settled for each in pairs)
-    assert ours >= 0.95 * plain > 100
+def test_one_that_is_bad_and_unstable_hides_no_difference_of_the_others() -> None:
+    drawn = np.random.default_rng(1).normal(size=(100, 3, 5))
+    drawn[:, 1] += 5.0
+    drawn[:, 2] = 20 + 10 * drawn[:, 2]
+    assert sum(apart(values)[0] for values in drawn.tolist()) > 60
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 10])

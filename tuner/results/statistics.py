@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import fsum, sqrt
+from itertools import combinations
+from math import comb, fsum, sqrt
 from typing import Any
 
 LEVEL = 0.95  # of every interval
@@ -75,53 +76,39 @@ def mean_of_best(values: Sequence[float], *, among: int, sign: int) -> Mean:
 def differences_from_best(
     others: Sequence[Mapping[int, float]], best: Mapping[int, float]
 ) -> list[Mean | None]:
-    """Of each of `others` less `best`, paired by key; None where the two share no key.
+    """Of each of `others`, the better first, less `best`, by key; None where the two share none.
 
-    best: what was chosen for its mean among all of them. All pairs are as if compared, so that in
-    95 % of cases every interval holds what it should, whichever one was chosen: Student's
-    intervals at Sidak's level (JASA 1967; Hsu, "Multiple Comparisons", 1996, chapters 4 and 5). The
-    spread is that of all values once what is due to the key is taken out, and the pair's own where
-    that is wider, as of a config that is less stable than the others. With one other it is the
-    paired t-interval.
+    best: what was chosen for its mean among all of them. The level of the intervals is Sidak's for
+    all pairs (JASA 1967; Hsu, "Multiple Comparisons", 1996, chapter 5), so that in 95 % of cases
+    each holds what it should, whichever one was chosen. The spread is that of all pairs up to the
+    other's place, since few keys say little of it, or the pair's own where that is wider, as of a
+    config that is less stable. With one other it is the paired t-interval.
     """
     found = [paired_difference(values, best) for values in others]
-    if not any(found):
-        return found
-    every = [values for values in (best, *others) if values]
-    sd, degrees = _residual_spread(every)
-    return [each and _beside_all(each, sd, degrees, len(every)) for each in found]
+    count = sum(1 for values in (best, *others) if values)
+    level = (1 + LEVEL ** (1 / max(comb(count, 2), 1))) / 2
+    return [
+        each and _among([best, *others[: place + 1]], each, level)
+        for place, each in enumerate(found)
+    ]
 
 
-def _beside_all(difference: Mean, sd: float, degrees: int, count: int) -> Mean:
-    """The difference with the interval that it has among all pairs of `count`."""
+def _among(groups: Sequence[Mapping[int, float]], difference: Mean, level: float) -> Mean:
+    """The difference, of the last of `groups` from the first, with its interval of that level."""
     if difference.standard_error is None:
         return difference
-    error = max(difference.standard_error, sd * sqrt(2 / difference.n))
-    pairs = count * (count - 1) // 2
-    reach = _student(degrees, (1 + LEVEL ** (1 / pairs)) / 2) * error
+    every = [paired_difference(a, b) for a, b in combinations(groups, 2)]
+    pairs = [(each.n - 1, each.sd) for each in every if each and each.sd is not None]
+    weight = sum(n for n, _ in pairs)
+    pooled = sqrt(fsum(n * sd**2 for n, sd in pairs) / weight / difference.n)
+    error = max(difference.standard_error, pooled)
+    degrees = 2 * weight / sum(map(bool, groups))  # (groups - 1) * (keys - 1) where none is missing
+    reach = _student(degrees, level) * error
     low, high = difference.mean - reach, difference.mean + reach
     return replace(difference, standard_error=error, low=low, high=high)
 
 
-def _residual_spread(groups: Sequence[Mapping[int, float]]) -> tuple[float, int]:
-    """(standard deviation, degrees of freedom) of what neither the group nor the key explains."""
-    import numpy as np
-
-    keys = sorted({key for values in groups for key in values})
-    cells = [
-        (g, keys.index(key), v) for g, values in enumerate(groups) for key, v in values.items()
-    ]
-    design = np.zeros((len(cells), len(groups) + len(keys)))
-    for row, (group, key, _) in enumerate(cells):
-        design[row, group] = design[row, len(groups) + key] = 1
-    y = np.array([value for *_, value in cells])
-    solution, _, rank, _ = np.linalg.lstsq(design, y)
-    degrees = len(cells) - int(rank)
-    rest = float(((y - design @ solution) ** 2).sum())
-    return sqrt(rest / degrees) if degrees else 0.0, degrees
-
-
-def _student(degrees: int, level: float) -> float:
+def _student(degrees: float, level: float) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(degrees, level))

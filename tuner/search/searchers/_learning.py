@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import asdict, is_dataclass, replace
@@ -20,6 +20,7 @@ from ray.tune.search import Searcher
 from scipy.stats import qmc
 
 from tuner.errors import Fault, SpecError
+from tuner.search.searchers._drawing import draw_untried
 from tuner.search.searchers._observations import (
     FAILED,
     ModelInput,
@@ -28,16 +29,14 @@ from tuner.search.searchers._observations import (
     model_input,
 )
 from tuner.settings_base import FaultsError
-from tuner.space.constraints import MAX_DRAWS, Constraints
+from tuner.space.constraints import Constraints
 from tuner.space.domains import Value
 from tuner.space.encoding import Array, Encoding
-from tuner.space.grid import MAX_LISTED, cells, every_value, space_size
 from tuner.space.parsing import parse_space
 from tuner.space.spaces import names_of, space_text
 from tuner.spec.sections import Objective
 
 _FORMAT = 2
-_DRAWS = 1000  # that may be forbidden or tried before the configs that are left are listed
 
 
 class Model(Protocol):
@@ -218,45 +217,23 @@ class LearningSearch(StatefulSearcher):
 
     def _next(self, number: int, rng: np.random.Generator) -> tuple[dict[str, Value], str] | None:
         """A config and its origin; None where none is left."""
-        assert self._encoding is not None
+        encoding, rules = self._encoding, self._constraints
+        assert encoding is not None
         tried = self._observations.tried()
-        for config in self._constraints.untried(self._initial, tried):
+        for config in rules.untried(self._initial, tried):
             return config, "initial"
         objective = Objective.model_validate({"metric": self._metric, "mode": self._mode})
-        data = model_input(self._observations, self._encoding, objective, self._max_t)
-        if self._constraints:
-            data = replace(data, allows=self._allows)
+        data = model_input(self._observations, encoding, objective, self._max_t)
+        if rules:
+            data = replace(data, allows=lambda u_D: rules.allow(encoding.decode(u_D)))
         if len(data.curves) >= self._startup:
-            points, origin = self._model.propose(data, self._encoding, rng), self._model_origin()
+            points, origin = self._model.propose(data, encoding, rng), self._model_origin()
         else:
-            points, origin = iter([sobol_point(self._encoding, self.seed, number)]), "random"
-        for config in self._constraints.untried(map(self._encoding.decode, points), tried):
+            points, origin = iter([sobol_point(encoding, self.seed, number)]), "random"
+        for config in rules.untried(map(encoding.decode, points), tried):
             return config, origin
-        drawn = self._random(self._encoding, tried, rng)
+        drawn = draw_untried(encoding, rules, tried, rng)
         return None if drawn is None else (drawn, "random")
-
-    def _allows(self, u_D: Array) -> bool:
-        assert self._encoding is not None
-        return self._constraints.allow(self._encoding.decode(u_D))
-
-    def _random(
-        self, encoding: Encoding, tried: Set[str], rng: np.random.Generator
-    ) -> dict[str, Value] | None:
-        """An untried config drawn at random; None where none is left.
-
-        Raises SpecError where what is allowed is too little to be found.
-        """
-        size = space_size(encoding.space)
-        listed = size is not None and size <= MAX_LISTED
-        count = _DRAWS if listed else MAX_DRAWS
-        draws = (encoding.decode(rng.random(len(encoding))) for _ in range(count))
-        for config in self._constraints.untried(draws, tried):
-            return config
-        if not listed:
-            rule = f"leaves nothing that {count} random draws could find"
-            raise _refused([Fault("forbid", rule)])
-        left = list(self._constraints.untried(cells(encoding.space, every_value), tried))
-        return left[int(rng.integers(len(left)))] if left else None
 
     def _model_origin(self) -> str:
         """model; or warm, where without the trials of another run it were not asked yet."""
