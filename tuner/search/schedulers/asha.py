@@ -38,7 +38,8 @@ class AshaSettings(SchedulerSettings):
     """Asynchronous successive halving (Li et al., MLSys 2020), counted in epochs.
 
     max_t: upper bound of a trial in epochs, inclusive. grace_period: the first rung, the epoch
-    before which no trial is stopped. reduction_factor: one in so many goes on at a rung.
+    before which no trial is stopped. reduction_factor: one in so many goes on at a rung; of equal
+    values, as of accuracies at chance, those that a lot for each trial decides.
     brackets: of asynchronous Hyperband; each begins one rung later than the one before, for what
     looks bad at first. None: 1, and for bohb 2.
     """
