@@ -32,6 +32,13 @@ def test_strategies_have_a_line_in_each_table(comparison):
     assert "note: search.space.momentum differs: " in shown
 
 
+def test_of_three_strategies_the_choice_of_the_best_is_counted_in(tmp_path):
+    space = {"strategy": "bohb", "space": {"lr": "loguniform(0.001, 1)"}}
+    others = [hyperopt(tmp_path / "h", 0), search(tmp_path / "b", 12, search=space)]
+    *_, last = verdict(Comparison([search(tmp_path / "r", 12), *others]))
+    assert last == "The intervals count in that it is the best of 3 strategies."
+
+
 def test_equal_strategies_cannot_be_told_apart(comparison):
     ahead, beside = verdict(comparison)  # the same trials by another name
     assert ahead == f"After 49 epochs {comparison.sides[0].strategy} is ahead."

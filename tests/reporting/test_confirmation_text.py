@@ -45,6 +45,7 @@ def test_leaders_that_can_be_told_apart(search: Results) -> None:
     assert lines[4].startswith("00002  0.93      0.91 +- 0.0058  3      -0.01 (-0.01 to -0.01)  ")
     assert (lines[4].split()[-1], lines[5].split()[-1]) == ("yes", "no")
     assert "Trial 00000 cannot be told apart from 00001, by the 95 % interval" in text
+    assert "The intervals count in that it is the best of 3.\n" in text
     assert "showed val_accuracy 0.95 and gives" in text
     assert "flattered it by 0.15." in text
     assert "Confirmed: trial 00000, its model of seed 4, epoch 2\n" in text
@@ -54,6 +55,7 @@ def test_leaders_that_can_be_told_apart(search: Results) -> None:
 def test_one_that_is_better_than_the_others(search: Results) -> None:
     text = text_of(search, [[0.97, 0.98, 0.99], [0.90, 0.91, 0.92]])
     assert "Trial 00001 is better than the others" in text
+    assert "the best of" not in text
     assert "the search did not flatter it." in " ".join(text.split())
 
 

@@ -1,10 +1,15 @@
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from optuna.distributions import FloatDistribution
+from optuna.trial import create_trial
 from stories import odd, search
 
 from tuner.reporting.optuna_study import frozen_trials
 from tuner.reporting.ranked_trials import (
+    RankedTrials,
     escaped,
     fence_of,
     importances,
@@ -103,8 +108,25 @@ def test_what_decides_comes_first_and_spreads_are_around_the_shares(tmp_path):
     assert found[0].name == "lr"
     assert sum(one.share for one in found) == pytest.approx(1)
     assert found[0].low > max(one.share for one in found[1:])
+    assert all(one.told_apart for one in found)
     for one in found:
         assert 0 <= one.low <= one.high <= 1
+
+
+@pytest.mark.parametrize("count", [10, 20, 50])
+def test_what_changes_nothing_is_not_told_apart(count):
+    chance, names = random.Random(count), "abcd"
+    trials = [
+        create_trial(
+            params={name: chance.random() for name in names},
+            distributions=dict.fromkeys(names, FloatDistribution(0, 1)),
+            value=value,
+        )
+        for value in range(count)
+    ]
+    found = importances(RankedTrials(tuple(trials), Objective()))
+    assert found[0].share > 0.4  # by chance alone: a quarter is its due
+    assert not any(one.told_apart for one in found)
 
 
 def test_the_same_trials_give_the_same_importances(tmp_path):

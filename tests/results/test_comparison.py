@@ -62,6 +62,23 @@ def test_differences_are_paired_by_seed(six):
     assert unpaired.difference(unpaired.sides[1]) is None
 
 
+def test_the_choice_of_the_best_is_counted_in(six, tmp_path):
+    third = [
+        experiment(tmp_path / f"bohb{seed}", [0.3, 0.5 + 0.02 * seed], strategy="bohb", seed=seed)
+        for seed in range(3)
+    ]
+    two, three = Comparison(six), Comparison([*six, *third])
+    first = three.mean(three.sides[0], "epochs")
+    alone = three.sides[0].at("epochs", three.budgets["epochs"])
+    assert (first.mean, first.high) == (alone.mean, alone.high)
+    assert first.low < alone.low  # accuracies: the worse side is below
+    second = three.sides[1]
+    assert three.mean(second, "epochs") == second.at("epochs", three.budgets["epochs"])
+    assert three.as_dict()["strategies"][0]["at"]["epochs"] == first.as_dict()
+    assert three.difference(second).mean == two.difference(two.sides[1]).mean
+    assert three.difference(second).high > two.difference(two.sides[1]).high
+
+
 def test_as_json(six):
     shown = json.loads(json.dumps(Comparison(six).as_dict(), allow_nan=False))
     assert [side["strategy"] for side in shown["strategies"]] == ["hyperopt", "random"]

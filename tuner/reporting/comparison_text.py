@@ -66,6 +66,8 @@ def verdict(comparison: Comparison) -> Iterator[str]:
     yield f"After {_budget(comparison, RANKED_BY)} {first.strategy} is ahead."
     for side in others:
         yield _beside(comparison, first, side)
+    if len(others) > 1:
+        yield f"The intervals count in that it is the best of {len(others) + 1} strategies."
 
 
 def _budget(comparison: Comparison, axis: str) -> str:

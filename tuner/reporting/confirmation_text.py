@@ -65,6 +65,8 @@ def verdict(confirmation: Confirmation) -> Iterator[str]:
         )
     elif others:
         yield f"Trial {first.trial_id} is better than the others, {level}."
+    if len(confirmation.seeds) > 1 and len(others) > 1:
+        yield f"The intervals count in that it is the best of {len(others) + 1}."
     values = [leader.values.values() for leader in confirmation.leaders]
     if len(confirmation.seeds) > 1 and all(len(set(of_seeds)) <= 1 for of_seeds in values):
         yield "No result depends on the seed: the trainable does not use it."

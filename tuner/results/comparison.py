@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from tuner.errors import NoUsableTrialError, UsageError
 from tuner.record.events import RUNNING
 from tuner.results.best_so_far import AXES, Curve, curves_of
 from tuner.results.results import Results, load_results
-from tuner.results.statistics import Mean, mean_of, paired_difference
+from tuner.results.statistics import Mean, differences_from_best, mean_of, mean_of_best
 from tuner.spec.experiment import ExperimentSpec
 from tuner.wording import joined
 
@@ -67,7 +68,11 @@ class Side:
 
     def at(self, axis: str, spent: float) -> Mean | None:
         """The mean over the seeds of the best value after so much of `axis`."""
-        return _mean([entrant.curves[axis].at(spent) for entrant in self.entrants])
+        return _mean(self.values(axis, spent))
+
+    def values(self, axis: str, spent: float) -> list[float | None]:
+        """The best value of each experiment after so much of `axis`."""
+        return [entrant.curves[axis].at(spent) for entrant in self.entrants]
 
     def spent(self, axis: str) -> float:
         """What its experiments spent, on average."""
@@ -109,11 +114,27 @@ class Comparison:
     def difference(self, side: Side) -> Mean | None:
         """Of a side's values less the first side's, at equal epochs and equal seeds.
 
-        None where the two share no seed.
+        None where the two share no seed. The interval counts in that the first is the best of all.
         """
+        return self._differences[self.sides.index(side) - 1]
+
+    @cached_property
+    def _differences(self) -> list[Mean | None]:
+        """Of each side but the first."""
         spent = self.budgets[RANKED_BY]
-        mine, reference = (s.by_seed(RANKED_BY, spent) for s in (side, self.sides[0]))
-        return paired_difference(mine, reference)
+        first, *others = (side.by_seed(RANKED_BY, spent) for side in self.sides)
+        return differences_from_best(others, first)
+
+    def mean(self, side: Side, axis: str) -> Mean | None:
+        """The mean over the seeds of a side's best value at the most that all have spent of `axis`.
+
+        That by which the first side is the first has an interval that counts the choice in.
+        """
+        values = [side.values(axis, self.budgets[axis]) for side in (side, *self.sides)]
+        mine, *every = ([value for value in one if value is not None] for one in values)
+        if side is not self.sides[0] or axis != RANKED_BY or not mine:
+            return _mean(mine)
+        return mean_of_best(mine, among=sum(map(bool, every)), sign=self.objective.sign)
 
     def as_dict(self) -> dict[str, Any]:
         """As plain values: what `compare --json` says."""
@@ -127,7 +148,7 @@ class Comparison:
 
     def _side(self, side: Side) -> dict[str, Any]:
         best, less = side.best, self.difference(side) if side is not self.sides[0] else None
-        means = {axis: side.at(axis, budget) for axis, budget in self.budgets.items()}
+        means = {axis: self.mean(side, axis) for axis in self.budgets}
         return {
             "strategy": side.strategy,
             "best": best and best.as_dict(),

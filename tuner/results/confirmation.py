@@ -24,7 +24,7 @@ from tuner.record.files import CONFIRMED
 from tuner.record.history import TrialRecord
 from tuner.results.results import Results
 from tuner.results.selection import ranked, score_of
-from tuner.results.statistics import Mean, mean_of, paired_difference
+from tuner.results.statistics import Mean, differences_from_best, mean_of, mean_of_best
 from tuner.spec.sections import Objective
 from tuner.spec.strategies import GridSettings
 
@@ -36,6 +36,8 @@ class Leader:
     trial_id, searched: the trial in the search, and its value there. values: seed -> value of the
     retrained trial, for those that completed. mean: of these values, None if there are none.
     difference: of its values from the confirmed leader's at the same seeds; None for that leader.
+    The intervals of the confirmed leader's mean, and of the differences from it, count in that it
+    was chosen among all leaders.
     """
 
     trial_id: str
@@ -189,10 +191,13 @@ def _compared(found: Sequence[Leader], objective: Objective) -> tuple[Leader, ..
         return -len(leader.values), objective.key(leader.mean.mean) if leader.mean else 0
 
     first, *others = sorted(found, key=rank)
-    return (
-        first,
-        *(replace(one, difference=paired_difference(one.values, first.values)) for one in others),
-    )
+    if first.mean:
+        among = sum(1 for leader in found if leader.mean)
+        values = list(first.values.values())
+        first = replace(first, mean=mean_of_best(values, among=among, sign=objective.sign))
+    differences = differences_from_best([one.values for one in others], first.values)
+    pairs = zip(others, differences, strict=True)
+    return first, *(replace(one, difference=difference) for one, difference in pairs)
 
 
 def _interval(mean: Mean | None) -> list[float] | None:

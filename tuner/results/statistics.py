@@ -1,10 +1,16 @@
-"""Means with what they are worth: standard errors, t-intervals, and paired differences."""
+"""Means with what they are worth: standard errors, intervals, and comparisons with the best.
+
+Whoever compares the best of several with the others has looked at all of them. Among equal ones the
+best is ahead by luck, the more so the more there are: so its own interval, and those of the others'
+differences from it, count the choice in.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from math import fsum, sqrt
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
+from math import comb, fsum, sqrt
 from typing import Any
 
 LEVEL = 0.95  # of every interval
@@ -15,8 +21,8 @@ class Mean:
     """The mean of `n` values, and how far it can be trusted.
 
     sd: the values' standard deviation (n - 1). standard_error: the mean's. low, high: the bounds
-    of Student's interval of 95 % confidence for what the mean estimates. All four are None where
-    n is 1: one value tells nothing of its spread.
+    of an interval of 95 % confidence for what the mean estimates, Student's unless it says
+    otherwise. All four are None where n is 1: one value tells nothing of its spread.
     """
 
     n: int
@@ -42,12 +48,70 @@ def mean_of(values: Sequence[float]) -> Mean:
     mean = fsum(values) / n
     if n == 1:
         return Mean(n, mean)
-    from scipy.special import stdtrit
-
     sd = sqrt(fsum((value - mean) ** 2 for value in values) / (n - 1))
     error = sd / sqrt(n)
-    reach = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * error
+    reach = _student(n - 1, (1 + LEVEL) / 2) * error
     return Mean(n, mean, sd, error, mean - reach, mean + reach)
+
+
+def mean_of_best(values: Sequence[float], *, among: int, sign: int) -> Mean:
+    """The mean of those values, of `among` sets of them, whose mean is the best.
+
+    It is likely to look better than it is, so the interval reaches further to the worse side: as
+    far as `among` independent means, the most flattered one among them, stay from what they
+    estimate in 95 % of cases (Sidak, JASA 1967; Andrews, Kitagawa and McCloskey, "Inference on
+    Winners", QJE 2024, whose projection interval it is on this side). To the better side it is
+    Student's: to be chosen although it looks worse than it is, it must be far ahead.
+
+    sign: 1 where lower values are better, -1 where higher ones are.
+    """
+    mean = mean_of(values)
+    if mean.standard_error is None:
+        return mean
+    level = max((1 + LEVEL) / 2, LEVEL ** (1 / among))
+    worse = mean.mean + sign * _student(mean.n - 1, level) * mean.standard_error
+    return replace(mean, high=worse) if sign > 0 else replace(mean, low=worse)
+
+
+def differences_from_best(
+    others: Sequence[Mapping[int, float]], best: Mapping[int, float]
+) -> list[Mean | None]:
+    """Of each of `others`, the better first, less `best`, by key; None where the two share none.
+
+    best: what was chosen for its mean among all of them. The level of the intervals is Sidak's for
+    all pairs (JASA 1967; Hsu, "Multiple Comparisons", 1996, chapter 5), so that in 95 % of cases
+    each holds what it should, whichever one was chosen. The spread is that of all pairs up to the
+    other's place, since few keys say little of it, or the pair's own where that is wider, as of a
+    config that is less stable. With one other it is the paired t-interval.
+    """
+    found = [paired_difference(values, best) for values in others]
+    count = sum(1 for values in (best, *others) if values)
+    level = (1 + LEVEL ** (1 / max(comb(count, 2), 1))) / 2
+    return [
+        each and _among([best, *others[: place + 1]], each, level)
+        for place, each in enumerate(found)
+    ]
+
+
+def _among(groups: Sequence[Mapping[int, float]], difference: Mean, level: float) -> Mean:
+    """The difference, of the last of `groups` from the first, with its interval of that level."""
+    if difference.standard_error is None:
+        return difference
+    every = [paired_difference(a, b) for a, b in combinations(groups, 2)]
+    pairs = [(each.n - 1, each.sd) for each in every if each and each.sd is not None]
+    weight = sum(n for n, _ in pairs)
+    pooled = sqrt(fsum(n * sd**2 for n, sd in pairs) / weight / difference.n)
+    error = max(difference.standard_error, pooled)
+    degrees = 2 * weight / sum(map(bool, groups))  # (groups - 1) * (keys - 1) where none is missing
+    reach = _student(degrees, level) * error
+    low, high = difference.mean - reach, difference.mean + reach
+    return replace(difference, standard_error=error, low=low, high=high)
+
+
+def _student(degrees: float, level: float) -> float:
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees, level))
 
 
 def paired_difference(values: Mapping[int, float], reference: Mapping[int, float]) -> Mean | None:

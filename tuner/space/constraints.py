@@ -17,6 +17,8 @@ from tuner.errors import Fault, unknown
 from tuner.settings_base import FaultsError
 from tuner.space.spaces import config_key
 
+MAX_DRAWS = 10_000  # at random that may be forbidden before a search has nothing left to try
+
 _MAX_LENGTH = 1000  # characters
 _MAX_DEPTH = 100  # levels
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.errors import Fault
+from tuner.plain_values import LARGEST
 from tuner.settings_base import FaultsError
 from tuner.space.domains import Choice, Domain, Normal, Numeric, Space, Value
 from tuner.space.spaces import ROOT, Place, config_at, walk
@@ -176,7 +177,9 @@ class Encoding:
 
 def quantile(domain: Domain, value: Value) -> float | None:
     """A u with `domain.at(u) == value`, in the middle of the value's cell; None: not in it."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if not abs(value) <= LARGEST:  # NaN, or what no float can hold
         return None
     if isinstance(domain, Normal):  # `at` cuts the tails off at these quantiles
         return min(max(NormalDist(domain.mean, domain.sd).cdf(value), 1e-4), 1 - 1e-4)

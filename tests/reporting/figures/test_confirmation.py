@@ -22,6 +22,16 @@ def test_each_leader_has_its_seeds_its_mean_and_what_the_search_showed(tmp_path)
     assert "The search's best, trial 00000, showed val_accuracy 0.9" in caption
 
 
+def test_the_chosen_ones_interval_reaches_further_to_the_worse_side(tmp_path):
+    search = searched(tmp_path / "x", {0.1: 0.9, 0.2: 0.8, 0.3: 0.7})
+    _, _, plot = draw(search, [[0.7, 0.72, 0.71], [0.6, 0.61, 0.62], [0.5, 0.52, 0.53]])
+    bars = plot.data[1].error_y
+    longer = [
+        below > above + 1e-9 for above, below in zip(bars.array, bars.arrayminus, strict=True)
+    ]
+    assert longer == [True, False, False]
+
+
 def test_a_single_seed_has_no_interval(tmp_path):
     _, _, plot = draw(searched(tmp_path / "x", {0.1: 0.9}), [[0.7]])
     assert list(plot.data[1].error_y.array) == [0]

@@ -14,6 +14,18 @@ def test_importances_have_their_spread(tmp_path):
     assert bars.x[-1] == max(bars.x)
     assert all(above >= 0 for above in (*bars.error_x.array, *bars.error_x.arrayminus))
     assert caption.startswith("lr separates the best trials from the others most; its spread")
+    assert "cannot be told" not in caption + "".join(bars.y)
+
+
+def test_where_nothing_matters_the_figure_says_that_it_cannot_be_told(tmp_path):
+    report = Report(search(tmp_path / "x", 12))  # too few for what lr does
+    caption, plot = importance.draw(report)
+    (bars,) = plot.data
+    told = [one["told_apart"] for one in report.as_dict()["importances"]]
+    assert not any(told)
+    assert all(label.endswith("  cannot be told") for label in bars.y)
+    assert set(bars.marker.color) == {importance.GREY}
+    assert "matters most cannot be told" in caption
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""ASHA: the decisions are those of Ray Tune's, in the brackets of Hyperband."""
+"""ASHA: the decisions are those of Ray Tune's, but for ties, in the brackets of Hyperband."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ray.tune.schedulers.async_hyperband import _Bracket
 
-from tuner.search.schedulers.asha import AshaSettings, Brackets, Rungs
+from tuner.search.schedulers.asha import AshaSettings, Brackets, Rungs, lot_of
 from tuner.settings_base import parse
 
 losses = st.floats(-10, 10).map(lambda x: round(x, 2))
@@ -63,7 +63,10 @@ def test_the_first_to_reach_a_rung_goes_on_and_a_worse_one_does_not() -> None:
     assert rungs.goes_on("2", 1, 0.4)
 
 
-@given(streams, st.sampled_from([(10, 1, 3), (27, 1, 3), (10, 2, 2), (16, 1, 4)]))
+unequal = st.lists(st.tuples(st.integers(0, 9), losses), max_size=120, unique_by=lambda x: x[1])
+
+
+@given(unequal, st.sampled_from([(10, 1, 3), (27, 1, 3), (10, 2, 2), (16, 1, 4)]))
 def test_decides_as_rays_asha(stream: list[tuple[int, float]], shape: tuple[int, int, int]) -> None:
     max_t, grace, factor = shape
     ours, rays = rungs_of(asha(*shape)), _Bracket(grace, max_t, factor, 0)
@@ -172,4 +175,24 @@ def test_a_rungs_cutoff_is_numpys_percentile_to_the_last_bit(
         scores = [-before for before in losses[:number]]
         share = (1 - 1 / reduction_factor) * 100
         expected = not scores or bool(-loss >= np.percentile(scores, share))
-        assert rungs.goes_on(str(number), 1, loss) == expected
+        goes_on = rungs.goes_on(str(number), 1, loss)
+        assert goes_on == expected or (expected and -loss in scores)  # which its lot decides
+
+
+@pytest.mark.parametrize("reduction_factor", [2, 3, 4])
+def test_of_trials_at_chance_no_more_go_on_than_of_others(reduction_factor: float) -> None:
+    def share(losses: list[float]) -> float:
+        rungs = Rungs([1], reduction_factor)
+        return sum(rungs.goes_on(f"{n:05}", 1, x) for n, x in enumerate(losses)) / len(losses)
+
+    assert share([0.9] * 2000) == pytest.approx(1 / reduction_factor, abs=0.03)
+    chance = [0.9 if number % 5 < 3 else number / 1e4 % 0.5 for number in range(1000)]
+    assert share(chance) <= 1 / reduction_factor + 0.05  # with factor 2, Ray's lets them all go on
+
+
+def test_lots_are_the_trials_own_and_the_same_in_every_process() -> None:
+    lots = [lot_of(f"{number:05}") for number in range(1000)]
+    assert len(set(lots)) == 1000
+    assert all(0 <= lot < 1 for lot in lots)
+    assert np.mean(lots) == pytest.approx(0.5, abs=0.03)
+    assert lot_of("00007") == pytest.approx(0.1849796, abs=1e-6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,7 @@ from ray.tune.search import Searcher
 
 from tuner.search.searchers._learning import LearningSearch, sobol_point
 from tuner.search.searchers._observations import ModelInput
+from tuner.search.searchers.hyperopt import TPE
 from tuner.space.encoding import Array, Encoding
 from tuner.space.parsing import parse_space
 
@@ -129,8 +131,51 @@ def test_a_trial_is_given_its_config_again_and_cannot_change_it() -> None:
 
 def test_a_state_of_another_format_is_refused() -> None:
     for state in ({}, {"format": 99}, None):
-        with pytest.raises(ValueError, match="not a state of format 1"):
+        with pytest.raises(ValueError, match="not a state of format 2"):
             middle().set_state(state)  # type: ignore[arg-type]
+
+
+def test_a_state_holds_the_rules_and_settings() -> None:
+    settings = {"metric": "loss", "mode": "min", "seed": 0}
+    first = LearningSearch(
+        TPE(gamma=0.3, candidates=8), SPACE, **settings, max_t=9, forbid=["x > 0.3"], startup=2
+    )
+    state = json.loads(json.dumps(first.get_state()))
+    other = LearningSearch(TPE(gamma=0.1, candidates=64), SPACE, **settings)
+    other.set_state(state)
+    assert other.get_state() == state
+    for number in range(6):
+        config = other.suggest(str(number))
+        assert config["x"] <= 0.3
+        assert first.suggest(str(number)) == config
+        for search in (first, other):
+            search.on_trial_complete(str(number), {"loss": config["x"], "training_iteration": 1})
+
+
+def test_what_is_rarely_allowed_is_found() -> None:
+    search = middle(forbid=["x > 0.001"])
+    found = [search.suggest(str(number))["x"] for number in range(10)]
+    assert max(found) <= 0.001
+
+
+@pytest.mark.parametrize("huge", [10**400, -(10**400)])
+def test_an_integer_that_no_float_can_hold_is_no_value(huge: int) -> None:
+    search = middle(startup=1)
+    for trial_id, loss in (("good", 1.0), ("huge", huge)):
+        search.suggest(trial_id)
+        report(search, trial_id, loss)
+        search.on_trial_complete(trial_id, {"loss": loss, "training_iteration": 2})
+    assert (seen(search).curves, len(seen(search).failed_ND)) == ([{1: 1.0, 2: 1.0}], 1)
+    with pytest.raises(ValueError, match=r"x: must lie in uniform\(0, 1\)"):
+        search.add_evaluated_point({"x": huge}, 1.0)
+
+
+@pytest.mark.parametrize("epoch", [10**25, 1e300, 10**400])
+def test_an_epoch_that_no_search_reaches_is_taken_for_the_next(epoch: float) -> None:
+    search = middle(startup=1)
+    search.suggest("a")
+    search.on_trial_result("a", {"loss": 1.0, "training_iteration": epoch})
+    assert seen(search).curves == [{1: 1.0}]
 
 
 def test_an_empty_space_is_none() -> None:
@@ -155,6 +200,6 @@ def test_what_the_model_proposes_is_passed_over_where_it_is_forbidden() -> None:
 
 def test_what_is_allowed_and_cannot_be_found_is_a_fault_of_the_rules() -> None:
     with pytest.raises(
-        ValueError, match="forbid: leaves nothing that 1000 random draws could find"
+        ValueError, match="forbid: leaves nothing that 10000 random draws could find"
     ):
         middle(forbid=["x >= 0"]).suggest("a")

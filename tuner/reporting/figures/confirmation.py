@@ -25,7 +25,8 @@ def draw(report: Report) -> Drawing:
     names = [name for name, _ in leaders]
     dots = [(name, value) for name, one in leaders for value in one.values.values()]
     means = [one.mean for _, one in leaders if one.mean]
-    reach = [mean.high - mean.mean if mean.high is not None else 0.0 for mean in means]
+    above = [mean.high - mean.mean if mean.high is not None else 0.0 for mean in means]
+    below = [mean.mean - mean.low if mean.low is not None else 0.0 for mean in means]
     plot = go.Figure(
         [
             go.Scatter(
@@ -38,7 +39,14 @@ def draw(report: Report) -> Drawing:
             go.Scatter(
                 x=names,
                 y=[mean.mean for mean in means],
-                error_y={"type": "data", "array": reach, "color": BLUE, "thickness": 2},
+                error_y={
+                    "type": "data",
+                    "symmetric": False,  # the chosen one's counts in that it was chosen
+                    "array": above,
+                    "arrayminus": below,
+                    "color": BLUE,
+                    "thickness": 2,
+                },
                 mode="markers",
                 marker={"color": BLUE, "size": 11, "symbol": "square"},
                 name="mean, with its 95 % interval",

@@ -2,8 +2,10 @@
 
 Li et al., "A System for Massively Parallel Hyperparameter Tuning" (MLSys 2020), in the stopping
 form that Ray Tune's ASHA has: a trial that reaches a rung goes on if it is among the best
-1 / reduction_factor of those that reached it before. Brackets are Hyperband's (Li et al., JMLR
-2018): halving that begins at the first rung, at the second, ..., each with rungs of its own.
+1 / reduction_factor of those that reached it before. Of equal values, as of accuracies at chance,
+each trial's lot decides which is better; Ray Tune's ASHA lets all of them go on. Brackets are
+Hyperband's (Li et al., JMLR 2018): halving that begins at the first rung, at the second, ..., each
+with rungs of its own.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from heapq import heappop, heappush, heappushpop
 from itertools import accumulate, islice, pairwise
 from typing import TYPE_CHECKING, Literal, Self
@@ -35,7 +38,8 @@ class AshaSettings(SchedulerSettings):
     """Asynchronous successive halving (Li et al., MLSys 2020), counted in epochs.
 
     max_t: upper bound of a trial in epochs, inclusive. grace_period: the first rung, the epoch
-    before which no trial is stopped. reduction_factor: one in so many goes on at a rung.
+    before which no trial is stopped. reduction_factor: one in so many goes on at a rung; of equal
+    values, as of accuracies at chance, those that a lot for each trial decides.
     brackets: of asynchronous Hyperband; each begins one rung later than the one before, for what
     looks bad at first. None: 1, and for bohb 2.
     """
@@ -159,10 +163,20 @@ class Rungs:
         for milestone, rung in reversed(self._rungs):
             if epoch < milestone or trial_id in rung.trials:
                 continue
+            score = -loss, lot_of(trial_id)
             least = rung.cutoff()
-            rung.add(trial_id, -loss)
-            return least is None or -loss >= least
+            rung.add(trial_id, score)
+            return least is None or score >= least
         return True
+
+
+def lot_of(trial_id: str) -> float:
+    """A number from 0 to 1 that is the trial's own: in any process, and after a resume."""
+    digest = blake2b(trial_id.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") / 2**64
+
+
+Score = tuple[float, float]  # the negated loss, and the lot, by which equal ones are told apart
 
 
 @dataclass(slots=True)
@@ -175,29 +189,45 @@ class _Rung:
 
     quantile: float
     trials: set[str] = field(default_factory=set)
-    low: list[float] = field(default_factory=list)
-    high: list[float] = field(default_factory=list)
+    low: list[Score] = field(default_factory=list)
+    high: list[Score] = field(default_factory=list)
 
-    def add(self, trial_id: str, score: float) -> None:
+    def add(self, trial_id: str, score: Score) -> None:
         """Take in the score of a trial that is not in `trials` yet."""
         self.trials.add(trial_id)
-        heappush(self.high, -heappushpop(self.low, -score))
+        heappush(self.high, _negated(heappushpop(self.low, _negated(score))))
         if len(self.low) <= self._place[0]:
-            heappush(self.low, -heappop(self.high))
+            heappush(self.low, _negated(heappop(self.high)))
 
-    def cutoff(self) -> float | None:
-        """`np.percentile` of the scores; None where there are none."""
+    def cutoff(self) -> Score | None:
+        """`np.percentile` of the scores; None where there are none.
+
+        Its lot is that of the score that it is, or lies between those of equal ones. Between two
+        scores that differ it is 0: no lot is drawn against a value that no trial has.
+        """
         if not self.low:
             return None
-        below = -self.low[0]
+        below = _negated(self.low[0])
         above = self.high[0] if self.high else below
         share = self._place[1]
-        if share < 0.5:
-            return below + (above - below) * share
-        return above - (above - below) * (1 - share)
+        value = _between(below[0], above[0], share)
+        if below[0] == above[0]:
+            return value, _between(below[1], above[1], share)
+        return value, below[1] if share == 0 else 0.0
 
     @property
     def _place(self) -> tuple[int, float]:
         """Between which scores, of all in their order, the quantile lies, and how far along."""
         place = (len(self.trials) - 1) * self.quantile
         return int(place), place - int(place)
+
+
+def _negated(score: Score) -> Score:
+    return -score[0], -score[1]
+
+
+def _between(below: float, above: float, share: float) -> float:
+    """As numpy interpolates, to the last bit."""
+    if share < 0.5:
+        return below + (above - below) * share
+    return above - (above - below) * (1 - share)

@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,13 +16,22 @@ from numpy.typing import NDArray
 from scipy.stats import yeojohnson
 from threadpoolctl import ThreadpoolController
 
-from tuner.search.searchers._gaussian import GaussianProcess, log_expected_improvement
+from tuner.search.searchers._gaussian import (
+    GaussianProcess,
+    log_expected_improvement,
+    squared_distances,
+)
 from tuner.search.searchers._observations import ModelInput
 from tuner.space.encoding import Array, Encoding
 
 T = TypeVar("T")
 _INACTIVE = 0.5
 _MOST_ROWS = 10_000  # that are predicted at once, each with as many covariances as reports
+_FAR_OUT = 30.0  # times the distance from the best quarter to the median: 20 deviations
+_REACH = 0.004  # of a running trial beside others, a share of the unit cube's diagonal
+_TOO_NEAR = 1e13  # more than any logarithm of an expected improvement is below another
+_PROPOSED = 64  # points beside those that the local search has found
+_STARTS = 8  # of the local search
 _MAX_REPORTS = 400  # that the process is fitted to: a suggestion takes about 0.1 s for so many
 
 
@@ -81,8 +92,9 @@ class BayesOpt:
             x_MF = features(u_MD)
             return _aged(x_MF, np.ones(len(x_MF))) if process.features > x_MF.shape[1] else x_MF
 
-        running_ND = np.concatenate([data.pending_PD, data.u_ND[data.live_N]])
-        process.believe(at_end(running_ND))
+        running_PD = np.concatenate([data.pending_PD, data.u_ND[data.live_N]])
+        running_PF = features(running_PD)
+        process.believe(at_end(running_PD))
         every_ND = np.concatenate([data.u_ND, data.pending_PD])
         best = min(
             float(process.predict(at_end(every_ND[i : i + _MOST_ROWS]))[0].min())
@@ -91,10 +103,11 @@ class BayesOpt:
 
         def score(u_MD: Array) -> Array:
             mean_M, sd_M = process.predict(at_end(u_MD))
-            return log_expected_improvement(mean_M, sd_M, best)
+            apart_M = too_near(features(u_MD), running_PF, len(encoding))
+            return log_expected_improvement(mean_M, sd_M, best) - _TOO_NEAR * apart_M
 
         leaders_ND = data.u_ND[np.argsort(data.loss_N, kind="stable")[:5]]
-        yield from maximise(score, encoding, leaders_ND, rng)
+        yield from maximise(score, encoding, leaders_ND, rng, data.allows)
 
     def _process(self, data: ModelInput, features: Features) -> GaussianProcess:
         """The process given the data; fitted once for all suggestions between two reports.
@@ -163,8 +176,12 @@ def at_most(losses: Sequence[float], reports: list[T]) -> list[T]:
 
 
 def targets(loss_N: Array) -> Array:
-    """Losses made normal by Yeo and Johnson's transform, of zero mean and unit variance."""
-    loss_N = np.clip(loss_N, -1e100, 1e100)
+    """Losses made normal by Yeo and Johnson's transform, of zero mean and unit variance.
+
+    The transform is fitted to all of them, and a few of 1e5 among others of 1 would make these all
+    the same. So what lies far out on the bad side is drawn in first; see `winsorized`.
+    """
+    loss_N = winsorized(np.clip(loss_N, -1e100, 1e100))
     spread = loss_N.std()
     if spread <= 1e-300 or not np.isfinite(spread):
         return np.zeros_like(loss_N)
@@ -177,33 +194,79 @@ def targets(loss_N: Array) -> Array:
     return np.asarray((z_N - z_N.mean()) / z_N.std())
 
 
+def winsorized(loss_N: Array) -> Array:
+    """Losses, those of diverged trials replaced by a bound beyond all the others.
+
+    Tukey, "The Future of Data Analysis" (1962), section 14. The bound follows from the better half,
+    so that up to half of the trials may diverge.
+    """
+    quarter, median = np.quantile(loss_N, [0.25, 0.5])
+    spread = median - quarter
+    return np.minimum(loss_N, median + _FAR_OUT * spread) if spread > 0 else loss_N
+
+
+def too_near(x_MF: Array, running_PF: Array, dims: int) -> Array:
+    """How much too near each point is to a trial that runs, from 0 (far enough) to 2 (the same).
+
+    Where much is known of a smooth function, believing in its mean takes nothing from the place
+    that looks best, and 64 slots would all try it. So P running trials keep a distance at which
+    they fill a ball of a radius in proportion to P: a few may be near each other, many spread out.
+    """
+    count = len(running_PF)
+    if not count or not dims:
+        return np.zeros(len(x_MF))
+    least = _REACH * math.sqrt(dims) * count ** (1 - 1 / dims)
+    nearest_M = np.sqrt(squared_distances(x_MF, running_PF).min(axis=1))
+    return np.where(nearest_M < least, 2 - nearest_M / least, 0.0)
+
+
 def maximise(
-    score: Any, encoding: Encoding, leaders_KD: Array, rng: np.random.Generator
+    score: Any,
+    encoding: Encoding,
+    leaders_KD: Array,
+    rng: np.random.Generator,
+    allows: Callable[[Array], bool] | None = None,
 ) -> Iterator[Array]:
-    """Points of a high score, the highest first: random ones, then ever finer steps around."""
+    """Points of a high score, the highest first: random ones, then ever finer steps around.
+
+    allows: whether a point may be proposed; None: any may. It is asked of few points, since it is
+    slow beside `score`: of the best ones, and of steps that would be taken.
+    """
     dims = len(encoding)
     pool = [rng.random((512, dims))]
     for step in (0.1, 0.02):
         pool.append(_stepped(np.repeat(leaders_KD, 32, axis=0), step, encoding, rng))
     u_MD = encoding.snap(np.concatenate(pool))
     score_M = score(u_MD)
-    order = np.argsort(-score_M, kind="stable")
-    best_SD, best_S = u_MD[order[:8]], score_M[order[:8]]
+    ranked = (i for i in np.argsort(-score_M, kind="stable") if allows is None or allows(u_MD[i]))
+    order = list(islice(ranked, _PROPOSED))
+    best_SD, best_S = u_MD[order[:_STARTS]], score_M[order[:_STARTS]]
     step = 0.1
     for _ in range(12):
         tries_MD = encoding.snap(_stepped(np.repeat(best_SD, 16, axis=0), step, encoding, rng))
-        tries_M = score(tries_MD).reshape(len(best_SD), -1)
-        winners_S = tries_M.argmax(axis=1)
-        rows_S = np.arange(len(best_SD))
-        better_S = tries_M[rows_S, winners_S] > best_S
-        winners_SD = tries_MD.reshape(len(best_SD), -1, dims)[rows_S, winners_S]
-        best_SD = np.where(better_S[:, None], winners_SD, best_SD)
-        best_S = np.where(better_S, tries_M[rows_S, winners_S], best_S)
+        tries_SKD = tries_MD.reshape(len(best_SD), 16, dims)
+        tries_SK = score(tries_MD).reshape(len(best_SD), 16)
+        for s in range(len(best_SD)):
+            k = _first_better(tries_SKD[s], tries_SK[s], best_S[s], allows)
+            if k is not None:
+                best_SD[s], best_S[s] = tries_SKD[s, k], tries_SK[s, k]
         step *= 0.65
     for i in np.argsort(-best_S, kind="stable"):
         yield best_SD[i]
-    for i in order[:64]:
+    for i in order:
         yield u_MD[i]
+
+
+def _first_better(
+    u_KD: Array, score_K: Array, than: float, allows: Callable[[Array], bool] | None
+) -> int | None:
+    """The allowed point of the highest score above `than`; None where there is none."""
+    for k in np.argsort(-score_K, kind="stable"):
+        if not score_K[k] > than:
+            return None
+        if allows is None or allows(u_KD[k]):
+            return int(k)
+    return None
 
 
 def _stepped(u_MD: Array, step: float, encoding: Encoding, rng: np.random.Generator) -> Array:

@@ -8,12 +8,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tuner.errors import Fault, SpecError
-from tuner.space.constraints import Constraints
+from tuner.space.constraints import MAX_DRAWS, Constraints
 from tuner.space.grid import MAX_LISTED, cells, every_value, space_size
 from tuner.space.spaces import config_at, config_key
 from tuner.spec.strategies import SearchSettings
 
-_MAX_DRAWS = 10_000  # that may be forbidden, of a space too large to be listed
 _DRAWS = 100  # that may repeat before the configs that are left are listed
 
 
@@ -41,7 +40,7 @@ class DistinctConfigs:
 
     def __call__(self, number: int) -> dict[str, Any] | None:
         if self._size is None:
-            return self._draw_new(number, _MAX_DRAWS) or self._nothing_left()
+            return self._draw_new(number, MAX_DRAWS) or self._nothing_left()
         while len(self._drawn) <= number:
             config = self._next(len(self._drawn))
             if config is None:
@@ -54,7 +53,7 @@ class DistinctConfigs:
         """A config of a finite space that was not drawn yet; None where none is left."""
         assert self._size is not None
         if self._size > MAX_LISTED:
-            return self._draw_new(number, _MAX_DRAWS) or self._nothing_left()
+            return self._draw_new(number, MAX_DRAWS) or self._nothing_left()
         if self._left is None:
             if config := self._draw_new(number, _DRAWS):
                 return config
@@ -78,5 +77,5 @@ class DistinctConfigs:
         return [left[i] for i in order]
 
     def _nothing_left(self) -> NoReturn:
-        fault = Fault("forbid", f"leaves nothing that {_MAX_DRAWS} random draws could find")
+        fault = Fault("forbid", f"leaves nothing that {MAX_DRAWS} random draws could find")
         raise SpecError([fault], "the search")

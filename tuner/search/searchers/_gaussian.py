@@ -62,7 +62,7 @@ class GaussianProcess:
     def predict(self, x_MF: Array) -> tuple[Array, Array]:
         """(mean, standard deviation) of the function, without noise, at each query."""
         z_MF = x_MF * self._weights_F
-        k_MN = self.signal * _matern(_squared_distances(z_MF, self._z_NF))
+        k_MN = self.signal * _matern(squared_distances(z_MF, self._z_NF))
         mean_M = k_MN @ self._alpha_N
         v_NM = solve_triangular(self._chol_NN, k_MN.T, lower=True, check_finite=False)
         variance_M = self.signal - np.einsum("nm,nm->m", v_NM, v_NM)
@@ -79,7 +79,7 @@ class GaussianProcess:
     def _condition(self, x_NF: Array, y_N: Array) -> None:
         self._x_NF, self._y_N = x_NF, y_N
         self._z_NF = x_NF * self._weights_F
-        k_NN = self.signal * _matern(_squared_distances(self._z_NF, self._z_NF))
+        k_NN = self.signal * _matern(squared_distances(self._z_NF, self._z_NF))
         k_NN[np.diag_indices_from(k_NN)] += self.noise + _JITTER
         self._chol_NN = _cholesky(k_NN)
         self._alpha_N = cho_solve((self._chol_NN, True), y_N, check_finite=False)
@@ -101,7 +101,7 @@ def _fit(x_NF: Array, y_N: Array, groups_F: Groups) -> Array:
     """The most probable logarithms of (length scales, signal variance, noise variance)."""
     groups = int(groups_F.max()) + 1 if len(groups_F) else 0
     d_GNN = np.stack(
-        [_squared_distances(x_NF[:, groups_F == g], x_NF[:, groups_F == g]) for g in range(groups)]
+        [squared_distances(x_NF[:, groups_F == g], x_NF[:, groups_F == g]) for g in range(groups)]
     )
     d_GA = d_GNN.reshape(groups, -1)  # A = N * N
     (scale, scale_sd), (signal, signal_sd), (noise, noise_sd) = _PRIORS.values()
@@ -143,7 +143,8 @@ def _fit(x_NF: Array, y_N: Array, groups_F: Groups) -> Array:
     return best
 
 
-def _squared_distances(a_NF: Array, b_MF: Array) -> Array:
+def squared_distances(a_NF: Array, b_MF: Array) -> Array:
+    """The squared distance of each of the N points from each of the M."""
     # centred, so that little is lost where points lie close together
     centre_F = b_MF.mean(axis=0) if len(b_MF) else 0.0
     a_NF, b_MF = a_NF - centre_F, b_MF - centre_F

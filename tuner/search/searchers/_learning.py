@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import asdict, is_dataclass, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -19,6 +20,7 @@ from ray.tune.search import Searcher
 from scipy.stats import qmc
 
 from tuner.errors import Fault, SpecError
+from tuner.search.searchers._drawing import draw_untried
 from tuner.search.searchers._observations import (
     FAILED,
     ModelInput,
@@ -30,13 +32,11 @@ from tuner.settings_base import FaultsError
 from tuner.space.constraints import Constraints
 from tuner.space.domains import Value
 from tuner.space.encoding import Array, Encoding
-from tuner.space.grid import MAX_LISTED, cells, every_value, space_size
 from tuner.space.parsing import parse_space
 from tuner.space.spaces import names_of, space_text
 from tuner.spec.sections import Objective
 
-_FORMAT = 1
-_DRAWS = 1000  # that may be forbidden or tried before the configs that are left are listed
+_FORMAT = 2
 
 
 class Model(Protocol):
@@ -189,15 +189,26 @@ class LearningSearch(StatefulSearcher):
             "mode": self._mode,
             "seed": self.seed,
             "points": self._points,
+            "max_t": self._max_t,
+            "forbid": list(self._constraints.forbid),
+            "startup": self._startup,
+            "model": _settings_of(self._model),
             **self._observations.state(),
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Continue from a state. Raises ValueError for one of another format."""
+        """Continue from a state, with its settings. Raises ValueError for one of another format.
+
+        The model must be of the same class.
+        """
         if not isinstance(state, Mapping) or state.get("format") != _FORMAT:
             raise ValueError(f"{type(self).__name__}: not a state of format {_FORMAT}")
         self._metric, self._mode, self.seed = state["metric"], state["mode"], state["seed"]
         self._points = state["points"]
+        self._max_t, self._startup = state["max_t"], state["startup"]
+        self._constraints = Constraints(state["forbid"])
+        if settings := state["model"]:
+            self._model = replace(self._model, **settings)  # type: ignore[type-var]
         if state["space"] is not None:
             self._set_space(state["space"])
         self._observations = Observations.of_state(state)
@@ -206,37 +217,23 @@ class LearningSearch(StatefulSearcher):
 
     def _next(self, number: int, rng: np.random.Generator) -> tuple[dict[str, Value], str] | None:
         """A config and its origin; None where none is left."""
-        assert self._encoding is not None
+        encoding, rules = self._encoding, self._constraints
+        assert encoding is not None
         tried = self._observations.tried()
-        for config in self._constraints.untried(self._initial, tried):
+        for config in rules.untried(self._initial, tried):
             return config, "initial"
         objective = Objective.model_validate({"metric": self._metric, "mode": self._mode})
-        data = model_input(self._observations, self._encoding, objective, self._max_t)
+        data = model_input(self._observations, encoding, objective, self._max_t)
+        if rules:
+            data = replace(data, allows=lambda u_D: rules.allow(encoding.decode(u_D)))
         if len(data.curves) >= self._startup:
-            points, origin = self._model.propose(data, self._encoding, rng), self._model_origin()
+            points, origin = self._model.propose(data, encoding, rng), self._model_origin()
         else:
-            points, origin = iter([sobol_point(self._encoding, self.seed, number)]), "random"
-        for config in self._constraints.untried(map(self._encoding.decode, points), tried):
+            points, origin = iter([sobol_point(encoding, self.seed, number)]), "random"
+        for config in rules.untried(map(encoding.decode, points), tried):
             return config, origin
-        drawn = self._random(self._encoding, tried, rng)
+        drawn = draw_untried(encoding, rules, tried, rng)
         return None if drawn is None else (drawn, "random")
-
-    def _random(
-        self, encoding: Encoding, tried: Set[str], rng: np.random.Generator
-    ) -> dict[str, Value] | None:
-        """An untried config drawn at random; None where none is left.
-
-        Raises SpecError where what is allowed is too little to be found.
-        """
-        draws = (encoding.decode(rng.random(len(encoding))) for _ in range(_DRAWS))
-        for config in self._constraints.untried(draws, tried):
-            return config
-        size = space_size(encoding.space)
-        if size is None or size > MAX_LISTED:
-            rule = f"leaves nothing that {_DRAWS} random draws could find"
-            raise _refused([Fault("forbid", rule)])
-        left = list(self._constraints.untried(cells(encoding.space, every_value), tried))
-        return left[int(rng.integers(len(left)))] if left else None
 
     def _model_origin(self) -> str:
         """model; or warm, where without the trials of another run it were not asked yet."""
@@ -283,6 +280,11 @@ def sobol_point(encoding: Encoding, seed: int, number: int) -> Array:
     if number:  # it cannot go forward by nothing
         sequence.fast_forward(number)
     return np.asarray(sequence.random(1)[0])
+
+
+def _settings_of(model: Model) -> dict[str, Any]:
+    """The settings of a model, which are its fields where it is a dataclass; else it has none."""
+    return asdict(model) if is_dataclass(model) and not isinstance(model, type) else {}
 
 
 @contextmanager

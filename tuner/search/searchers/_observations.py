@@ -8,7 +8,7 @@ Trials of different age are only ever compared by their values at equal epochs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 
+from tuner.settings_base import MAX_COUNT
 from tuner.space.domains import Value
 from tuner.space.encoding import Array, Encoding
 from tuner.space.spaces import config_key
@@ -67,9 +68,9 @@ class Observation:
         return deepcopy({name: getattr(self, name) for name in own})
 
     def report(self, value: Any, epoch: Any = None) -> None:
-        """Add the value of `epoch`; of the next one, where that is not a number from 1 on."""
+        """Add the value of `epoch`; of the next one, where that is no number from 1 on."""
         is_number = isinstance(epoch, int | float) and not isinstance(epoch, bool)
-        if not is_number or not 1 <= epoch < math.inf:
+        if not is_number or not 1 <= epoch <= MAX_COUNT:
             epoch = max(self.reports, default=0) + 1
         self.add(value, int(epoch))
 
@@ -77,7 +78,7 @@ class Observation:
         """Add the value of an epoch, or of the whole trial."""
         try:
             number = float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):  # an integer that no float can hold
             number = math.nan
         self.broken = not math.isfinite(number)
         if not self.broken:
@@ -135,6 +136,7 @@ class ModelInput:
 
     loss_N: see `expected_losses`. curves: the N losses at each epoch. live_N: whether it still
     runs. failed_ND: configs that failed. pending_PD: configs that run and have reported nothing.
+    allows: whether the config at a point may be tried; None: any may.
     """
 
     u_ND: Array
@@ -143,6 +145,7 @@ class ModelInput:
     live_N: NDArray[np.bool_]
     failed_ND: Array
     pending_PD: Array
+    allows: Callable[[Array], bool] | None = None
 
     @property
     def stops_early(self) -> bool:
