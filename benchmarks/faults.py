@@ -44,6 +44,7 @@ import json
 import math
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -59,10 +60,11 @@ from typing import Any
 from benchmarks.power_cut import Disk
 
 DEFAULT = ["driver", "worker", "raylet", "gcs", "everything"]
-TARGETS = {  # of SIGKILL -> what its command line has in it
+WORKER = r"ray::(LearnerTrial|ResourceTrainable)"  # between two epochs, and within one
+TARGETS = {  # of SIGKILL -> a pattern of what its command line has in it
     "driver": "",
-    "worker": "ray::LearnerTrial",
-    "silent": "ray::LearnerTrial",
+    "worker": WORKER,
+    "silent": WORKER,
     "rank": "ray::_Rank",
     "raylet": "raylet/raylet",
     "gcs": "gcs_server",
@@ -458,7 +460,7 @@ def kill(target: str, driver: subprocess.Popen[bytes], marks: set[bytes]) -> boo
         pids = [driver.pid]
     else:
         processes = marked(marks)
-        pids = [pid for pid, words in processes.items() if TARGETS[target] in words]
+        pids = [pid for pid, words in processes.items() if re.search(TARGETS[target], words)]
         if target == "everything":
             pids.append(driver.pid)
         elif target == "rank":

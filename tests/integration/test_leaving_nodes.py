@@ -114,7 +114,7 @@ def test_no_trial_begins_on_a_node_that_has_given_notice(cluster, searching):
 @pytest.mark.slow
 def test_a_worker_of_a_node_that_answers_nothing_is_ended_by_the_driver(cluster, searching):
     working, search = searching(2, f"timeouts.report_s={SILENT_S}")
-    [worker] = cluster.nodes[2].workers("ray::LearnerTrial")
+    [worker] = cluster.nodes[2].workers("ray::ResourceTrainable")
     worker.suspend()
     (working / "open").touch()
     code, out, _ = ended(search)
