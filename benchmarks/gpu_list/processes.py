@@ -109,7 +109,8 @@ def faults(device, dry):
             worker.step()
         except RuntimeError as error:
             yield "device-side assert: is the process spoilt", str(failure_of(error).poisoned)
-        yield "what its end says", str(worker.end())
+        reason = worker.end()
+        yield "what its end says", str(reason)
     with mp.get_context("spawn").Pool(PROCESSES) as pool:
         shares = pool.starmap(take, [(device, number == 0) for number in range(PROCESSES)])
     yield "four processes at a quarter, the first greedy", "; ".join(shares)
@@ -119,6 +120,8 @@ def faults(device, dry):
         [sys.executable, "-c", code], env=hidden, capture_output=True, text=True, check=False
     )
     yield "a GPU that is reserved and hidden", said.stderr.strip().splitlines()[-1]
+    if not said.returncode or (device == "cuda" and reason is None):
+        raise SystemExit("a spoilt device, or one that is hidden, was not noticed")
 
 
 def context(folder, gpus):
