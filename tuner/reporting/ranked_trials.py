@@ -186,9 +186,10 @@ def evenly(items: Sequence[_T], most: int) -> list[_T]:
 class Importance:
     """A hyperparameter's share, 0 to 1, of all importances; low, high: of nine in ten resamples.
 
-    told_apart: whether low to high overlaps with that of no other, of the first one, and of another
-    one not with that of the first. Where it does, which of them matters more cannot be told: among
-    hyperparameters that change nothing, the first has more than half of all importance by chance.
+    told_apart: whether what lies from low to high overlaps with no other's, for the first one, and
+    not with the first one's, for another. Where it does, which of them matters more cannot be told:
+    of hyperparameters that change nothing, the first has more than half of all importance by
+    chance.
     """
 
     name: str

@@ -200,8 +200,8 @@ def winsorized(loss_N: Array) -> Array:
     Tukey, "The Future of Data Analysis" (1962), section 14. The bound follows from the better half,
     so that up to half of the trials may diverge.
     """
-    quarter, median = np.quantile(loss_N, [0.25, 0.5])
-    spread = median - quarter
+    least, quarter, median = np.quantile(loss_N, [0, 0.25, 0.5])
+    spread = (median - quarter) or (median - least)
     return np.minimum(loss_N, median + _FAR_OUT * spread) if spread > 0 else loss_N
 
 
