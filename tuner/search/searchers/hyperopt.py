@@ -33,8 +33,8 @@ class HyperOptSettings(ModelSettings):
     """Tree-structured Parzen estimators, on hyperopt's spaces.
 
     engine: tuner's own, or hyperopt's `tpe.suggest` with its defaults. startup: random trials
-    before the model is asked. gamma: the share of trials that are the good ones, of which there are
-    at most 25. candidates: draws that are compared for a suggestion. Both are of tuner's engine.
+    before the model is asked. gamma: the share of trials that are the good ones, at most 25, with
+    engine tuner. candidates: draws that are compared for a suggestion, with engine tuner.
     """
 
     strategy: Literal["hyperopt"] = "hyperopt"
