@@ -66,9 +66,10 @@ class AshaSettings(SchedulerSettings):
     def settled(self, trials: int | None) -> AshaSettings:
         """These settings with a grace period, which stays unset: nobody has written it.
 
-        A rung leaves one trial in `reduction_factor`. So many rungs before the end are left out
-        that at least 3 trials come to it; with few trials the first comparisons, which early
-        epochs and chance decide, would lose the best (`benchmarks.few_trials`).
+        A rung leaves one trial in `reduction_factor`. There are only so many rungs, the last ones
+        before `max_t`, that at least 3 trials come to the end: with few trials the first
+        comparisons, which early epochs and chance decide, would often lose the best
+        (`benchmarks.few_trials`).
         """
         if self.grace_period is not None:
             return self

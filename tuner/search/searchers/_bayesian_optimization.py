@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.search.searchers._bayesopt import Features, at_most, blas, targets
+from tuner.search.searchers._bayesopt import Features, blas, targets
 from tuner.search.searchers._observations import ModelInput
 from tuner.space.encoding import Array, Encoding
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bayes_opt import BayesianOptimization
 
 _ROUNDS = 4  # of suggestions, which may all be forbidden or known already
+_MOST = 400  # trials that the process is fitted to: the best and the latest
 _STARTS = 3  # of the library's local search, which ends at a few points, whatever the starts
 
 
@@ -73,8 +74,9 @@ def _optimizer(features: Features, seed: int) -> BayesianOptimization:
 
 
 def _tell(optimizer: BayesianOptimization, data: ModelInput, features: Features) -> float:
-    """Register every trial; returns what the worst counts as."""
-    rows = at_most(data.loss_N.tolist(), list(range(len(data.loss_N))))
+    """Register the trials; returns what the worst counts as."""
+    order = np.argsort(data.loss_N, kind="stable")
+    rows = np.union1d(order[: _MOST // 2], np.arange(len(order))[-_MOST // 2 :])
     value_N = -targets(data.loss_N[rows])
     worst, mean = float(value_N.min()), float(value_N.mean())
     for u_ND, values in (
