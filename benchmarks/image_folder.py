@@ -216,6 +216,7 @@ def run_tuner(place: Path, folder: Path, options: argparse.Namespace) -> dict:
 
     command = [sys.executable, "-m", "tuner", "run", f"folder:{place}", "--no-evaluate"]
     command += ["--num-samples", str(options.trials), f"scheduler.max_t={options.epochs}"]
+    command += ["scheduler.grace_period=1"]  # as plain Ray Tune has it here
     command += ["--storage", str(folder), "--name", "photos", f"training.model={options.model}"]
     environment = {**os.environ, "TUNER_DATA": str(folder / "data")}
     started = time.time()

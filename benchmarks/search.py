@@ -9,6 +9,9 @@ of mixed kinds, and scikit-learn's models on its bundled data, some with conditi
 claims are made on the `claims` split. Settings were chosen on `tuning`, which shares neither
 functions nor data sets with it.
 
+`--methods` may name the engines of other packages, too: hyperopt-library, bayesian-optimization.
+Without the package coco-experiment only scikit-learn's tasks are run.
+
 Four workers are simulated. Durations vary, and a search is asked for the next config as soon as a
 worker is free, while the other three are busy. The score of a search after n trials is
 100 * log10(R0 / R) / 3, between 0 and 100. R is the regret of the config that looked best so far,
@@ -39,6 +42,7 @@ DECADES = 3
 PAIRS = (
     *(("bayesopt", "optuna-gp"), ("bayesopt", "optuna-tpe"), ("hyperopt", "ray-hyperopt")),
     *(("hyperopt", "optuna-tpe"), ("bohb", "optuna-tpe"), ("bohb", "random")),
+    *(("hyperopt", "hyperopt-library"), ("bayesopt", "bayesian-optimization")),
 )
 
 
@@ -128,16 +132,16 @@ def interval(a, b):
 def show(runs, split, names, counts):
     tasks_, seeds = {t for _, t, _ in runs}, {s for _, _, s in runs}
     print(f"{len(tasks_)} tasks ({split}), {len(seeds)} seeds, {WORKERS} workers; ", end="")
-    packages = ("optuna", "hyperopt", "ray", "scikit-learn", "numpy", "coco-experiment")
+    packages = ("optuna", "hyperopt", "bayesian-optimization", "ray", "scikit-learn", "numpy")
     print(", ".join(f"{p} {version(p)}" for p in packages), f"; Python {platform.python_version()}")
     by_count = {at: scores(runs, split, names, at) for at in counts}
-    print(f"{'':14}" + "".join(f"{at:>8}" for at in counts) + "   s/search  repeats  trials")
+    print(f"{'':21}" + "".join(f"{at:>8}" for at in counts) + "   s/search  repeats  trials")
     for name in names:
         mine = [run for (other, _, _), run in runs.items() if other == name]
         means = "".join(f"{np.mean(by_count[at][name]):8.1f}" for at in counts)
         seconds = np.mean([run["seconds"] for run in mine])
         repeats, given = sum(r["repeats"] for r in mine), sum(r["given"] for r in mine)
-        print(f"{name:14}{means}   {seconds:8.2f}  {repeats:7}  {given:6}")
+        print(f"{name:21}{means}   {seconds:8.2f}  {repeats:7}  {given:6}")
     for a, b in PAIRS:
         if a in names and b in names:
             cells = (interval(by_count[at][a], by_count[at][b]) for at in counts)

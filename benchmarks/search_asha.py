@@ -19,7 +19,6 @@ the difference, paired by seed.
 """
 
 import argparse
-import heapq
 import platform
 import sys
 from concurrent.futures import ProcessPoolExecutor
@@ -28,6 +27,7 @@ from importlib.metadata import version
 
 import numpy as np
 
+from benchmarks.asynchronous import WORKERS, simulate
 from benchmarks.learning_curves import EPOCHS, SPACES, load_table
 from benchmarks.search import interval
 from benchmarks.search_methods import method
@@ -35,7 +35,6 @@ from tuner.search.schedulers.asha import AshaSettings, Brackets
 from tuner.space.encoding import Encoding
 from tuner.space.parsing import parse_space
 
-WORKERS = 4
 FLOOR = 1e-4
 NEIGHBOURS = 8
 METHODS = ("random", "optuna-tpe", "ray-hyperopt", "hyperopt", "bayesopt", "bohb")
@@ -73,27 +72,15 @@ class Curves:
 def search(name, table, seed, budget, reduction_factor, brackets):
     """The best whole trial's loss after each epoch spent, 1 to `budget`."""
     curves = Curves(table)
-    searcher = method(name, Table(SPACES[table]), seed, EPOCHS)
-    rungs = Brackets(AshaSettings(max_t=EPOCHS, reduction_factor=reduction_factor), brackets)
-    rng = np.random.default_rng((seed, 98))
-    running, found, asked = [], [], 0
-    best, now = curves.typical, 0.0
-    while len(found) < budget:
-        while len(running) < WORKERS:
-            curve = curves(curves.encoding.encode(searcher.ask(asked)))
-            heapq.heappush(running, (now + rng.lognormal(0, 0.2), asked, tuple(curve), 1))
-            asked += 1
-        now, number, curve, epoch = heapq.heappop(running)
-        loss = float(curve[epoch - 1])
-        if epoch == EPOCHS and loss < best:
-            best = loss
-        found.append(best)
-        if epoch < EPOCHS and rungs.goes_on(str(number), epoch, loss):
-            searcher.report(number, loss, epoch)
-            heapq.heappush(running, (now + rng.lognormal(0, 0.2), number, curve, epoch + 1))
-        else:
-            searcher.tell(number, loss, epoch)
-    return found
+    return simulate(
+        method(name, Table(SPACES[table]), seed, EPOCHS),
+        Brackets(AshaSettings(max_t=EPOCHS, reduction_factor=reduction_factor), brackets),
+        lambda config: curves(curves.encoding.encode(config)),
+        epochs=EPOCHS,
+        budget=budget,
+        seed=seed,
+        typical=curves.typical,
+    )
 
 
 def _job(job):

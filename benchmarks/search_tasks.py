@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.util import find_spec
 
 import numpy as np
 
@@ -46,8 +47,9 @@ class Task:
 def tasks(split):
     """The tasks of a split, by name."""
     warnings.simplefilter("ignore")
-    found = _claims() if split == "claims" else _tuning()
-    return {task.name: task for task in found}
+    bbob, learned = (_claims, _learned) if split == "claims" else (_tuning, _tuning_learned)
+    functions = bbob() if find_spec("cocoex") else ()
+    return {task.name: task for task in (*functions, *learned())}
 
 
 def _claims():
@@ -60,6 +62,9 @@ def _claims():
         yield _mixed(function)
     for function, dims in ((1, 4), (8, 3), (21, 3)):
         yield _bbob(function, dims, noisy=True)
+
+
+def _learned():
     yield Task("digits svm", SVM, lambda config: _svm("digits", config))
     yield Task("digits mlp", NET, lambda config: _net("digits", config))
     yield Task("diabetes boosting", BOOSTING, lambda config: _boosting("diabetes", config))
@@ -74,6 +79,9 @@ def _tuning():
         yield _mixed(function)
     for function, dims in ((2, 3), (14, 4)):
         yield _bbob(function, dims, noisy=True)
+
+
+def _tuning_learned():
     yield Task("breast_cancer svm", SVM, lambda config: _svm("breast_cancer", config))
     yield Task("iris conditional", CONDITIONAL, lambda config: _conditional("iris", config))
     yield Task("iris boosting", BOOSTING, lambda config: _boosting("iris", config))

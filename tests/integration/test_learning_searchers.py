@@ -9,7 +9,9 @@ import pytest
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler
 
+from tuner.search.searchers._bayesian_optimization import LibraryGP
 from tuner.search.searchers._bayesopt import BayesOpt
+from tuner.search.searchers._hyperopt_tpe import HyperOptTPE
 from tuner.search.searchers._learning import LearningSearch
 from tuner.search.searchers.bohb import BOHB
 from tuner.search.searchers.hyperopt import TPE
@@ -98,7 +100,10 @@ def check(search, trials):
     assert {"random", "model"} == {search.origin(trial.trial_id) for trial in trials}
 
 
-MODELS = [(TPE(0.1, 64), 10), (BayesOpt(), 8), (BOHB(0.05, 64), 10)]
+MODELS = [
+    *((TPE(0.1, 64), 10), (BayesOpt(), 8), (BOHB(0.05, 64), 10)),
+    *((HyperOptTPE(), 10), (LibraryGP(), 16)),
+]
 
 
 @pytest.mark.parametrize(("model", "startup"), MODELS)

@@ -62,11 +62,23 @@ def faults(**changes: Any) -> str:
 
 
 def test_a_spec_is_the_same_validated_or_not() -> None:
-    spec = build_spec(DIGITS)
+    spec = build_spec({**DIGITS, "scheduler": {"grace_period": 1}})
     assert validate(spec) == spec
     assert spec == validate(spec)
     assert validate(spec) != spec.replace(seed=1)
     assert validate(spec) != DIGITS
+
+
+def test_a_grace_period_that_is_left_open_is_decided_once() -> None:
+    few = validate({**DIGITS, "num_samples": 8, "scheduler": {"max_t": 9}})
+    assert few.scheduler is not None
+    assert few.scheduler.rungs() == ()
+    recorded = few.plain() | {"num_samples": 80}  # as a resume with more trials adds to them
+    assert validate(recorded).scheduler == few.scheduler
+    as_written = few.plain(exclude_unset=True) | {"num_samples": 1000}
+    decided = validate(as_written).scheduler
+    assert decided is not None
+    assert decided.rungs() == (1, 4)
 
 
 def test_what_works_passes() -> None:

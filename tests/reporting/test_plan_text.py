@@ -7,7 +7,7 @@ import yaml
 from confirmed import searched
 
 from tuner.planning.plan import plan_of
-from tuner.planning.validation import Machine
+from tuner.planning.validation import Machine, validate
 from tuner.reporting.plan_text import plan_text, refinement_json, refinement_text
 from tuner.results.refinement import refine
 from tuner.spec.experiment import ExperimentSpec, build_spec
@@ -35,6 +35,7 @@ def test_the_plan():
         "Each trial": "10 epochs, 1 CPU",
         "At once": "as many as fit",
         "Stopping": "ASHA at epoch 1, 3, 9: the best 1 in 3 goes on",
+        "Same seed": "the same configs, but timing decides which trials are stopped",
         "Results": "results/mine",
     }
 
@@ -91,6 +92,28 @@ def test_what_has_no_number_is_said_in_words():
 
 def test_a_grace_period_as_long_as_a_trial_stops_none():
     assert told(scheduler={"max_t": 3, "grace_period": 3})["Stopping"].startswith("none: the grace")
+
+
+def test_a_first_rung_that_follows_from_the_number_of_trials_is_told():
+    def first_rung(**changes):
+        spec = validate(SPEC | changes)
+        lines = plan_text(spec, plan_of(spec, here=False), "mine.yaml").splitlines()
+        assert max(map(len, lines)) <= 80
+        return next((line[15:] for line in lines if line.startswith("  First rung")), None)
+
+    why = "for so few trials; scheduler.grace_period sets another"
+    assert first_rung(num_samples=8) == f"none, {why}"
+    assert first_rung(num_samples=9) == f"epoch 4, {why}"
+    assert first_rung(num_samples=200) is None
+    assert first_rung(scheduler={"max_t": 10, "grace_period": 4}) is None
+
+
+def test_what_timing_decides_is_told():
+    learns = {"strategy": "hyperopt", **SPEC["search"]}
+    assert told(search=learns)["Same seed"].startswith("not always the same winner: timing")
+    assert "Same seed" in told(search=learns, scheduler="none")
+    assert "Same seed" not in told(scheduler="none")
+    assert "Same seed" not in told(search=learns, max_concurrent=1)
 
 
 def test_brackets_are_told_where_there_are_several():

@@ -100,7 +100,7 @@ def default_experiment(dataset: str) -> dict[str, Any]:
                 "crop_padding": f"choice({[0, size // 8]})",
             },
         },
-        "scheduler": {"max_t": _EPOCHS, "grace_period": 1, "reduction_factor": 3},
+        "scheduler": {"max_t": _EPOCHS, "reduction_factor": 3},
         "num_samples": _TRIALS,
     }
 

@@ -122,7 +122,8 @@ def validate(
     """The spec, known to work on `machine` (None: on a cluster, whose size is its own).
 
     A mapping is parsed first. The trainable's module is imported, unless it is the one that ships,
-    whose `training.metrics` gets the objective's metric where only that makes it report it.
+    whose `training.metrics` gets the objective's metric where only that makes it report it. What
+    the scheduler leaves open is decided, so that a resume with more trials keeps to it.
     Raises SpecError with every fault.
     """
     faults: list[Fault] = []
@@ -147,6 +148,7 @@ def validate(
     # The fields are taken over as they are: nothing is dumped and parsed again
     parsed = reporting(parsed)
     fields = {name: getattr(parsed, name) for name in ExperimentSpec.model_fields}
+    fields["scheduler"] = parsed.scheduler and parsed.scheduler.settled(parsed.trials)
     return ValidatedSpec.model_construct(parsed.model_fields_set, **fields)
 
 

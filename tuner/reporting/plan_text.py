@@ -30,7 +30,8 @@ def plan_text(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str
         ("Each trial", f"{length}, {reserves(spec.resources)}"),
         ("At once", _at_once(spec, plan)),
         *(("", text) for text in _nodes(plan)),
-        ("Stopping", spec.scheduler.stopping_text() if spec.scheduler else _NO_SCHEDULER),
+        *_stopping(spec),
+        *_same_seed(spec, plan),
         ("Results", shown(spec.folder)),
         *_data(plan.get("data")),
     ]
@@ -54,6 +55,26 @@ def plan_text(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str
             indent(spec.to_yaml().rstrip(), "  "),
         ]
     )
+
+
+def _stopping(spec: ExperimentSpec) -> Iterator[tuple[str, str]]:
+    if spec.scheduler is None:
+        yield "Stopping", _NO_SCHEDULER
+        return
+    yield "Stopping", spec.scheduler.stopping_text()
+    if decided := spec.scheduler.settled_text():
+        yield "First rung", decided
+
+
+def _same_seed(spec: ExperimentSpec, plan: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What timing decides where several trials run at once, so that the winner may differ."""
+    if plan.get("at_once", spec.max_concurrent) == 1:
+        return
+    stops = spec.scheduler is not None and bool(spec.scheduler.rungs())
+    if spec.search.learns:
+        yield "Same seed", "not always the same winner: timing decides what is learned when"
+    elif stops:
+        yield "Same seed", "the same configs, but timing decides which trials are stopped"
 
 
 def _network(network: Mapping[str, Any]) -> list[str]:

@@ -33,6 +33,17 @@ class SchedulerSettings(Settings):
         """Ray Tune's scheduler of these settings, a `StoppingScheduler`."""
         return SCHEDULERS.extension(self.name).build(self, objective, brackets)
 
+    def settled(self, trials: int | None) -> SchedulerSettings:
+        """These settings with what they leave open decided, for so many trials.
+
+        None: time alone ends the search.
+        """
+        return self
+
+    def settled_text(self) -> str | None:
+        """What `settled` has decided of the first rung, for the plan; None where nothing."""
+        return None
+
     def brackets_with(self, default: int) -> int:
         """The number of brackets; `default` is what the search would have."""
         return 1

@@ -32,26 +32,29 @@ if TYPE_CHECKING:
     from tuner.search.schedulers._stopping import StoppingScheduler
 
 MAX_RUNGS = 100
+_WHOLE = 3  # trials that the halvings of a first rung by default leave to train to their end
 
 
 class AshaSettings(SchedulerSettings):
     """Asynchronous successive halving (Li et al., MLSys 2020), counted in epochs.
 
     max_t: upper bound of a trial in epochs, inclusive. grace_period: the first rung, the epoch
-    before which no trial is stopped. reduction_factor: one in so many goes on at a rung; of equal
-    values, as of accuracies at chance, those that a lot for each trial decides.
-    brackets: of asynchronous Hyperband; each begins one rung later than the one before, for what
-    looks bad at first. None: 1, and for bohb 2.
+    before which no trial is stopped. None: it follows from the number of trials, the later the
+    fewer there are; below 3 * reduction_factor trials none is stopped. Where brackets are given,
+    or time alone ends the search: 1. reduction_factor: one in so many goes on at a rung; of equal
+    values, as of accuracies at chance, those that a lot for each trial decides. brackets: of
+    asynchronous Hyperband; each begins one rung later than the one before, for what looks bad at
+    first. None: 1, and for bohb 2.
     """
 
     name: Literal["asha"] = "asha"
-    grace_period: int = Field(1, ge=1)
+    grace_period: int | None = Field(None, ge=1)
     reduction_factor: float = Field(4, gt=1)
     brackets: int | None = Field(None, ge=1)
 
     @model_validator(mode="after")
     def _fits_max_t(self) -> Self:
-        if self.grace_period > self.max_t:
+        if self.grace_period and self.grace_period > self.max_t:
             rule = f"must be at most max_t, got {self.grace_period} and {self.max_t}"
             raise FaultsError(Fault("grace_period", rule))
         # With a factor of just 1 there is no end to the rungs: several lie within an epoch, or one
@@ -63,6 +66,29 @@ class AshaSettings(SchedulerSettings):
             rule = f"must be at most {self.max_brackets}, one more than there are rungs"
             raise FaultsError(Fault("brackets", rule, self.brackets))
         return self
+
+    def settled(self, trials: int | None) -> AshaSettings:
+        """These settings with a grace period, which stays unset: nobody has written it.
+
+        A rung leaves one trial in `reduction_factor`. There are only so many rungs, the last ones
+        before `max_t`, that at least 3 trials come to the end: with few trials the first
+        comparisons, which early epochs and chance decide, would often lose the best
+        (`benchmarks.few_trials`).
+        """
+        if self.grace_period is not None:
+            return self
+        grace = 1
+        if trials is not None and self.brackets is None:
+            halvings = math.floor(math.log(trials / _WHOLE, self.reduction_factor) + 1e-9)
+            grace = math.ceil(self.max_t / self.reduction_factor ** max(halvings, 0) - 1e-9)
+        values = {**dict(self), "grace_period": max(grace, 1)}
+        return self.model_construct(_fields_set=self.model_fields_set, **values)
+
+    def settled_text(self) -> str | None:
+        if "grace_period" in self.model_fields_set or self.grace_period in (None, 1):
+            return None
+        first = f"epoch {self.grace_period}" if self.rungs() else "none"
+        return f"{first}, for so few trials; scheduler.grace_period sets another"
 
     @property
     def max_brackets(self) -> int:
@@ -116,7 +142,7 @@ class AshaSettings(SchedulerSettings):
         return self.model_copy(update={"grace_period": self.max_t, "brackets": None})
 
     def _milestones(self) -> Iterator[float]:
-        milestone: float = self.grace_period
+        milestone: float = self.grace_period or 1
         while milestone < self.max_t:
             yield milestone
             milestone *= self.reduction_factor

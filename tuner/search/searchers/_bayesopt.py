@@ -61,6 +61,20 @@ class Features:
                 columns.append(u_N)
         return np.array(columns).T.reshape(len(u_ND), len(self.groups_F))
 
+    @property
+    def largest_F(self) -> Array:
+        """The largest value of each feature; the least is 0."""
+        alone = np.bincount(self.groups_F) == 1
+        return np.where(alone[self.groups_F], 1.0, 1 / np.sqrt(2))
+
+    def point(self, x_F: Array) -> Array:
+        """The point whose features are nearest: of a choice, the value of its largest feature."""
+        u_D = np.empty(len(self._encoding))
+        for d, column in enumerate(self._encoding.columns):
+            own = x_F[self.groups_F == d]
+            u_D[d] = own[0] if len(own) == 1 else (own.argmax() + 0.5) / column.categories
+        return u_D
+
 
 class BayesOpt:
     """Proposes the configs of the largest expected improvement under a Gaussian process.
@@ -77,7 +91,7 @@ class BayesOpt:
         self, data: ModelInput, encoding: Encoding, rng: np.random.Generator
     ) -> Iterator[Array]:
         """Points, the most promising first."""
-        with _blas().limit(limits=1, user_api="blas"):
+        with blas().limit(limits=1, user_api="blas"):
             points = list(self._promising(data, encoding, rng))
         yield from points
 
@@ -152,7 +166,7 @@ def informative_epochs(curve: Mapping[int, float]) -> Iterator[int]:
 
 
 @cache
-def _blas() -> ThreadpoolController:
+def blas() -> ThreadpoolController:
     """Limits the threads of linear algebra.
 
     Beside trials that use every core, threads that share one small matrix mostly wait for each

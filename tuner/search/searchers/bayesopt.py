@@ -1,4 +1,4 @@
-"""Bayesian optimisation; the model is in `_bayesopt` beside, the process in `_gaussian`."""
+"""Bayesian optimisation; the models are in `_bayesopt` and `_bayesian_optimization` beside."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ from tuner.spec.strategies import ModelSettings
 if TYPE_CHECKING:
     from ray.tune.search import Searcher
 
+    from tuner.search.searchers._learning import Model
+
 
 class BayesOptSettings(ModelSettings):
     """A Gaussian process and expected improvement.
 
-    startup: Sobol points before the model is asked.
+    engine: tuner's own, or the package bayesian-optimization with its defaults. startup: Sobol
+    points before the model is asked.
     """
 
     strategy: Literal["bayesopt"] = "bayesopt"
+    engine: Literal["tuner", "bayesian-optimization"] = "tuner"
     startup: int = Field(8, ge=2)
 
 
@@ -28,6 +32,14 @@ SETTINGS = BayesOptSettings
 
 def build(settings: BayesOptSettings, seed: int, **context: Any) -> Searcher:
     """The searcher of these settings."""
-    from tuner.search.searchers._bayesopt import BayesOpt
+    return learning_searcher(_model(settings.engine), settings, seed, **context)
 
-    return learning_searcher(BayesOpt(), settings, seed, **context)
+
+def _model(engine: str) -> Model:
+    if engine == "tuner":
+        from tuner.search.searchers._bayesopt import BayesOpt
+
+        return BayesOpt()
+    from tuner.search.searchers._bayesian_optimization import LibraryGP
+
+    return LibraryGP()

@@ -7,17 +7,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from tuner.errors import Fault
 from tuner.search.searchers import learning_searcher
+from tuner.settings_base import FaultsError
 from tuner.spec.strategies import ModelSettings
 
 if TYPE_CHECKING:
     import numpy as np
     from ray.tune.search import Searcher
 
+    from tuner.search.searchers._learning import Model
     from tuner.search.searchers._observations import ModelInput
     from tuner.space.encoding import Array, Encoding
 
@@ -29,13 +32,26 @@ _WIDENING = 2.0  # of the kernels that candidates are drawn from, once trials ar
 class HyperOptSettings(ModelSettings):
     """Tree-structured Parzen estimators, on hyperopt's spaces.
 
-    startup: random trials before the model is asked. gamma: the share of trials that are the good
-    ones, of which there are at most 25. candidates: draws that are compared for a suggestion.
+    engine: tuner's own, or hyperopt's `tpe.suggest` with its defaults. startup: random trials
+    before the model is asked. gamma: the share of trials that are the good ones, at most 25, with
+    engine tuner. candidates: draws that are compared for a suggestion, with engine tuner.
     """
 
     strategy: Literal["hyperopt"] = "hyperopt"
+    engine: Literal["tuner", "hyperopt"] = "tuner"
     gamma: float = Field(0.1, gt=0, lt=1)
     candidates: int = Field(64, ge=1)
+
+    @model_validator(mode="after")
+    def _used(self) -> Self:
+        """Refuse what hyperopt's own engine would not heed."""
+        if self.engine == "hyperopt":
+            fields = type(self).model_fields
+            given = [n for n in ("gamma", "candidates") if getattr(self, n) != fields[n].default]
+            rule = "is not used by engine hyperopt, which has its own"
+            if faults := [Fault(name, rule, getattr(self, name)) for name in given]:
+                raise FaultsError(*faults)
+        return self
 
 
 SETTINGS = HyperOptSettings
@@ -43,7 +59,15 @@ SETTINGS = HyperOptSettings
 
 def build(settings: HyperOptSettings, seed: int, **context: Any) -> Searcher:
     """The searcher of these settings."""
-    return learning_searcher(TPE(settings.gamma, settings.candidates), settings, seed, **context)
+    return learning_searcher(_model(settings), settings, seed, **context)
+
+
+def _model(settings: HyperOptSettings) -> Model:
+    if settings.engine == "tuner":
+        return TPE(settings.gamma, settings.candidates)
+    from tuner.search.searchers._hyperopt_tpe import HyperOptTPE
+
+    return HyperOptTPE()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +79,7 @@ class TPE:
     are than the others (Song et al., "A General Recipe for Likelihood-free Bayesian Optimization",
     2022; Watanabe, "Tree-Structured Parzen Estimator", 2023, compares these choices). The others'
     kernels are as wide as hyperopt makes them, a good trial's follow from its nearest good
-    neighbours. hyperopt's own `tpe.suggest` models every hyperparameter by itself, and does worse.
+    neighbours. hyperopt's own `tpe.suggest` models every hyperparameter by itself.
 
     Once trials are stopped early, most losses are expectations, too little to estimate widths from:
     these then follow from the number of trials, and candidates are drawn from wider kernels, as in

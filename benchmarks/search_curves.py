@@ -1,0 +1,258 @@
+"""How far each search gets under early stopping on learning curves that others made (LCBench).
+
+    python -m benchmarks.search_curves FOLDER                     the claims; hours of two cores
+    python -m benchmarks.search_curves FOLDER --split tuning      on which settings were chosen
+    python -m benchmarks.search_curves FOLDER --quick             shows that it works, proves nothing
+
+FOLDER holds `model.onnx` and `encoding.json` of the folder `lcbench` of YAHPO Gym's data
+(github.com/slds-lmu/yahpo_data, Apache-2.0): a surrogate of the curves of LCBench (Zimmer, Lindauer
+and Hutter, "Auto-PyTorch Tabular", 2021), fully connected networks of 7 hyperparameters on 35
+OpenML tasks. Needs `onnxruntime`. The error on the validation set over 50 epochs is minimised. Four
+asynchronous workers are simulated (`benchmarks.asynchronous`), with the epochs of 12 whole trials.
+
+A line is SEARCH+RULE. Rules: `asha` (reduction factor 3, rungs from epoch 1; `asha9`: from epoch
+9), `curves` (tuner's stopping by prediction), `none`. What cannot be had in earnest: `oracle` stops
+a trial at its first report if another one that is known will end better; `bayesopt-told` is given
+the true end of every trial at its first report. `random+top` trains half of the budget in trials of
+one epoch, and then the best of them to their end.
+
+"ratio" is the error after the whole budget over that of random+asha, the geometric mean over tasks
+and seeds; in brackets its 95 % interval, by a bootstrap over tasks. "budget" is the share of the
+budget after which the mean over seeds of the log error is at random+asha's last, and the share of
+tasks where it comes there: the median over tasks.
+"""
+
+import argparse
+import json
+import platform
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.asynchronous import WORKERS, simulate
+from benchmarks.search_methods import method
+from tuner.search.schedulers.asha import AshaSettings, Brackets
+
+EPOCHS = 50
+BUDGET = 12 * EPOCHS
+SPACE = {
+    "batch_size": "lograndint(16, 513)",
+    "learning_rate": "loguniform(1e-4, 1e-1)",
+    "momentum": "uniform(0.1, 0.99)",
+    "weight_decay": "uniform(1e-5, 0.1)",
+    "num_layers": "randint(1, 6)",
+    "max_units": "lograndint(64, 1025)",
+    "max_dropout": "uniform(0, 1)",
+}
+SPLITS = {
+    "tuning": (
+        *("3945", "7593", "34539", "126026", "167152", "167168", "167181", "167190", "167200"),
+        *("168868", "189354", "189862", "168329", "168330", "168331", "168908", "168910"),
+    ),
+    "claims": (
+        *("126025", "126029", "146212", "167083", "167104", "167149", "167161", "167184"),
+        *("167185", "167201", "168335", "189905", "189865", "189866", "189873", "189906"),
+        *("189908", "189909"),
+    ),
+}
+FLOOR = "random+asha"
+LINES = (
+    *(FLOOR, "random+top", "ray-hyperopt+asha", "optuna-tpe+asha"),
+    *("hyperopt+asha", "bohb+asha", "bayesopt+asha", "bayesopt+curves"),
+    *("random+oracle", "bayesopt-told+asha", "bayesopt+oracle"),
+)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a search sees of the task."""
+
+    space: dict
+
+
+@cache
+def surrogate(folder):
+    """(the session, {task: its code}) of the model in a folder."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(folder / "model.onnx", options)
+    return session, json.loads((folder / "encoding.json").read_text())["OpenML_task_id"]
+
+
+def curve_of(folder, task, config):
+    """The validation error after each epoch."""
+    session, codes = surrogate(folder)
+    row = np.array([config[name] for name in SPACE], dtype=np.float32)
+    x_EF = np.column_stack([np.arange(1, EPOCHS + 1), np.tile(row, (EPOCHS, 1))])
+    inputs = {"x_cat": np.full((EPOCHS, 1), codes[task], np.int32), "x_cont": np.float32(x_EF)}
+    accuracy_E = session.run(None, inputs)[0][:, 1].astype(float)
+    return np.clip((100 - accuracy_E) / 100, 1e-4, 1.0)
+
+
+class Oracle:
+    """Stops a trial at its first report if one that is known ends better."""
+
+    def __init__(self):
+        self.ends, self.best = {}, np.inf
+
+    def begins(self, trial_id, curve):
+        self.ends[trial_id] = curve[-1]
+
+    def goes_on(self, trial_id, epoch, loss):
+        self.best = min(self.best, self.ends[trial_id])
+        return self.ends[trial_id] <= self.best
+
+
+class Told:
+    """A search that learns the true end of a trial with each of its reports."""
+
+    def __init__(self, search, curve_of):
+        self.search, self.curve_of, self.ends = search, curve_of, {}
+
+    def ask(self, number):
+        config = self.search.ask(number)
+        self.ends[number] = float(self.curve_of(config)[-1])
+        return config
+
+    def report(self, number, value, epoch):
+        pass
+
+    def tell(self, number, value, epoch):
+        self.search.tell(number, self.ends[number], EPOCHS)
+
+
+class Unstopped:
+    def goes_on(self, trial_id, epoch, loss):
+        return True
+
+
+def rule_of(name):
+    """The rule of this name."""
+    if name.startswith("asha"):
+        first = int(name.removeprefix("asha") or 1)
+        return Brackets(AshaSettings(max_t=EPOCHS, reduction_factor=3, grace_period=first))
+    return {"oracle": Oracle, "none": Unstopped}[name]()
+
+
+def search(line, folder, task, seed):
+    """The best whole trial's error after each epoch spent."""
+    name, rule = line.split("+")
+    task_curve = cache(lambda *config: curve_of(folder, task, dict(zip(SPACE, config, strict=True))))
+
+    def curve(config):
+        return task_curve(*(config[key] for key in SPACE))
+
+    searcher = method(name.removesuffix("-told"), Task(SPACE), seed, EPOCHS)
+    if name.endswith("-told"):
+        searcher = Told(searcher, curve)
+    random = np.random.default_rng(0)
+    configs = [method("random", Task(SPACE), 0).ask(int(n)) for n in random.integers(1e6, size=50)]
+    typical = float(np.median([curve(config)[-1] for config in configs]))
+    if rule == "top":
+        return one_epoch_then_top(searcher, curve, typical)
+    return simulate(
+        searcher, rule_of(rule), curve, epochs=EPOCHS, budget=BUDGET, seed=seed, typical=typical
+    )
+
+
+def one_epoch_then_top(searcher, curve, typical):
+    """Half of the budget in trials of one epoch; the best of them then train to their end."""
+    curves = sorted((tuple(curve(searcher.ask(n))) for n in range(BUDGET // 2)), key=lambda c: c[0])
+    found, best = [typical] * (BUDGET // 2), typical
+    while len(found) < BUDGET:
+        batch, curves = curves[:WORKERS], curves[WORKERS:]
+        found += [best] * (WORKERS * (EPOCHS - 1))
+        best = min(best, *(c[-1] for c in batch))
+    return [*found[: BUDGET - 1], best if len(found) == BUDGET else found[BUDGET - 1]]
+
+
+def _job(job):
+    import torch
+
+    torch.set_num_threads(1)
+    return job, search(*job)
+
+
+def ratios(runs, line, tasks, seeds):
+    """The log of the line's error over the floor's, of each task and seed."""
+    last = {key: np.log(run[-1]) for key, run in runs.items()}
+    return np.array([[last[line, t, s] - last[FLOOR, t, s] for s in seeds] for t in tasks])
+
+
+def shares(runs, line, tasks, seeds):
+    """The share of the budget to the floor's last level, of each task; inf: never."""
+    found = []
+    for task in tasks:
+        mean = np.log([runs[line, task, seed] for seed in seeds]).mean(axis=0)
+        level = np.log([runs[FLOOR, task, seed][-1] for seed in seeds]).mean()
+        reached = np.flatnonzero(mean <= level + 1e-9)
+        found.append((reached[0] + 1) / BUDGET if len(reached) else np.inf)
+    return np.array(found)
+
+
+def interval(by_task_T, draws=10_000):
+    """The 95 % interval of the mean over tasks, by a bootstrap of tasks."""
+    rows = np.random.default_rng(0).integers(len(by_task_T), size=(draws, len(by_task_T)))
+    return np.quantile(by_task_T[rows].mean(axis=1), [0.025, 0.975])
+
+
+def show(runs, split, lines, tasks, seeds):
+    print(f"{len(tasks)} tasks ({split}), {len(seeds)} seeds from {seeds[0]}, ", end="")
+    print(f"{WORKERS} workers, {BUDGET} epochs; ", end="")
+    packages = ("optuna", "hyperopt", "ray", "onnxruntime", "numpy")
+    print(", ".join(f"{p} {version(p)}" for p in packages), f"; Python {platform.python_version()}")
+    print(f"{'':20} ratio                 budget  tasks")
+    for line in lines:
+        log_TS = ratios(runs, line, tasks, seeds)
+        low, high = np.exp(interval(log_TS.mean(axis=1)))
+        share_T = shares(runs, line, tasks, seeds)
+        print(f"{line:20} {np.exp(log_TS.mean()):.2f} [{low:.2f}, {high:.2f}] ", end="")
+        print(f"{np.median(share_T):12.2f}  {np.isfinite(share_T).mean():5.0%}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, help="of LCBench's surrogate")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--split", choices=sorted(SPLITS), default="claims")
+    parser.add_argument("--lines", default=",".join(LINES))
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--runs", type=Path, help="a file that keeps runs; those it has are reused")
+    arguments = parser.parse_args()
+    lines = list(dict.fromkeys([FLOOR, *arguments.lines.split(",")]))
+    tasks, count = SPLITS[arguments.split], arguments.seeds
+    if arguments.quick:
+        lines, tasks, count = lines[:2], tasks[:2], 2
+    seeds = range(arguments.first_seed, arguments.first_seed + count)
+    runs = {}
+    if arguments.runs and arguments.runs.exists():
+        runs = {tuple(key): run for key, run in json.loads(arguments.runs.read_text())}
+    jobs = [
+        (line, arguments.folder, task, seed)
+        for seed in seeds
+        for task in tasks
+        for line in lines
+        if (line, task, seed) not in runs
+    ]
+    with ProcessPoolExecutor(arguments.processes) as pool:
+        for done, ((line, _, task, seed), run) in enumerate(pool.map(_job, jobs)):
+            runs[line, task, seed] = run
+            if arguments.runs and (done % 50 == 49 or done == len(jobs) - 1):
+                kept = json.dumps([[list(key), run] for key, run in runs.items()])
+                arguments.runs.write_text(kept)
+            if done % 50 == 0:
+                print(f"{done} of {len(jobs)} searches", file=sys.stderr)
+    show(runs, arguments.split, lines, tasks, seeds)
+
+
+if __name__ == "__main__":
+    main()

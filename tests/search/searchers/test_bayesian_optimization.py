@@ -1,0 +1,92 @@
+"""The engine bayesian-optimization: the contract, and what the library is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.search.searchers._bayesian_optimization import LibraryGP
+from tuner.search.searchers._bayesopt import Features
+from tuner.search.searchers._learning import LearningSearch
+from tuner.space.domains import Space
+from tuner.space.encoding import Encoding
+from tuner.spec.strategies import SEARCHERS
+from tuner.testing.searcher_contract import SPACE, LearningSearcherContract, play
+from tuner.testing.spaces import spaces
+
+LINE = {"x": "uniform(0, 1)"}
+
+
+def library(space: Any = SPACE, **settings: Any) -> LearningSearch:
+    options = {"metric": "loss", "mode": "min", "startup": 8, **settings}
+    return LearningSearch(LibraryGP(), space, **options)
+
+
+@pytest.mark.slow
+class TestBayesianOptimization(LearningSearcherContract):
+    def make(self, space: Any = SPACE, **settings: Any) -> LearningSearch:
+        return library(space, **settings)
+
+
+@given(spaces, st.integers(0, 99))
+def test_a_config_is_the_same_behind_its_features(space: Space, seed: int) -> None:
+    encoding = Encoding(space)
+    features = Features(encoding)
+    u_ND = encoding.snap(np.random.default_rng(seed).random((1, len(encoding))))
+    x_NF = features(u_ND)
+    assert (x_NF <= features.largest_F + 1e-12).all()
+    assert encoding.decode(features.point(x_NF[0])) == encoding.decode(u_ND[0])
+
+
+def test_it_searches_near_the_best() -> None:
+    search = library(LINE, seed=1, startup=4)
+    for x in (0.1, 0.3, 0.6, 0.9):
+        search.add_evaluated_point({"x": x}, (x - 0.4) ** 2)
+    found = play(search, 0, 4, loss=lambda config: (config["x"] - 0.4) ** 2)
+    assert min(abs(config["x"] - 0.4) for config in found) < 0.05
+
+
+def test_it_is_told_of_every_trial(monkeypatch: Any) -> None:
+    from bayes_opt import BayesianOptimization
+
+    told: list[float] = []
+
+    def suggest(optimizer: BayesianOptimization) -> dict[str, float]:
+        told[:] = optimizer.space.target
+        return {"0": 0.5}
+
+    monkeypatch.setattr(BayesianOptimization, "suggest", suggest)
+    search = library(LINE, seed=1, startup=2)
+    for number in range(4):
+        search.suggest(str(number))
+    for number in range(2):
+        search.on_trial_complete(str(number), {"loss": 2.0 + number, "training_iteration": 1})
+    search.on_trial_complete("2", error=True)
+    search.suggest("4")
+    better, worse, failed, running = told
+    assert better > running > worse == failed
+
+
+def test_what_was_refused_is_not_suggested_again() -> None:
+    search = library(LINE, seed=1, startup=3, forbid=["x > 0.35 and x < 0.5"])
+    for x in (0.1, 0.3, 0.6, 0.9):
+        search.add_evaluated_point({"x": x}, (x - 0.4) ** 2)
+    found = play(search, 0, 3, loss=lambda config: (config["x"] - 0.4) ** 2)
+    assert not any(0.35 < config["x"] < 0.5 for config in found)
+    assert [search.origin(f"{number:05d}") for number in range(3)].count("warm") >= 2
+
+
+def test_settings_name_the_engine() -> None:
+    settings = SEARCHERS.settings("bayesopt")
+    configs = []
+    for engine in ("tuner", "bayesian-optimization"):
+        search = settings(space=LINE, engine=engine, startup=2).build(seed=0).search
+        search.set_search_properties("loss", "min", {})
+        configs.append(play(search, 0, 3, loss=lambda config: config["x"]))
+    ours, theirs = configs
+    assert ours[:2] == theirs[:2]
+    assert ours[2] != theirs[2]
