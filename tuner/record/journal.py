@@ -31,6 +31,7 @@ from tuner.wording import program
 
 _LOCK_WAIT_S = 0.5
 LONGEST = 16 << 20  # bytes of a line: what is longer was not written here
+_SHORT = 4096  # bytes of an end: it holds the last line of a search that ended by itself
 
 
 class Journal:
@@ -205,6 +206,18 @@ def read(folder: Path) -> Iterator[Event]:
     """
     path = folder / JOURNAL
     return iter(_Events(_open(path), path))
+
+
+def last_event(folder: Path) -> Event | None:
+    """The event of the last line, without reading the others; None where that cannot be told."""
+    try:
+        with _open(folder / JOURNAL) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _SHORT))
+            end = file.read(_SHORT)
+        event = _decode(end.splitlines(keepends=True)[-1])
+    except (JournalError, ValueError, IndexError):
+        return None
+    return event if end.endswith(b"\n") and fault_of(event) is None else None
 
 
 class Tail:

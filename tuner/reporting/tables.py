@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from tuner.record.events import standing_of
 from tuner.wording import aligned, amount_of, duration, number, printable, shorten
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def experiments_table(experiments: Sequence[Listed]) -> str:
     rows = [
         (
             one.name,
-            one.status,
+            standing_of(one.status, one.ended_by),
             str(sum(one.counts.values())),
             str(one.counts["failed"]),
             "" if one.best is None else shorten(f"{one.metric} {number(one.best)}", _LONGEST_BEST),

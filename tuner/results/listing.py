@@ -28,6 +28,7 @@ class Listed:
     best: float | None = None
     started: float | None = None
     problem: str | None = None
+    ended_by: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """As plain values: what `ls --json` says of it."""
@@ -60,4 +61,5 @@ def _read(folder: Path) -> Listed:
         metric=results.metric,
         best=best and best.value,
         started=results.history.started,
+        ended_by=results.ended_by,
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
 from tuner.record.checkpoints import Checkpoint, inside
-from tuner.record.events import FAILED, RUNNING, TRIAL_STATUSES
+from tuner.record.events import FAILED, RUNNING, TRIAL_STATUSES, standing_of
 from tuner.record.folder import ExperimentFolder
 from tuner.record.history import TrialRecord, collector_paused, fold
 from tuner.record.storage import find_experiment
@@ -59,7 +59,7 @@ class Results(Described):
 
         counts = ", ".join(f"{count} {status}" for status, count in self.counts.items() if count)
         trials = amount_of(len(self.trials), "trial")
-        standing = f"{self.status}, {trials}: {counts or 'none has started'}{self.why_failed}"
+        standing = f"{self.standing}, {trials}: {counts or 'none has started'}{self.why_failed}"
         best = [trial.trial_id for trial in self.top(_SHOWN_IN_NOTEBOOK)]
         frame = self.dataframe().set_index("trial_id", drop=False).loc[best]
         return summary_html(self.name, standing, frame, self.metric, trials=len(self.trials))
@@ -68,6 +68,16 @@ class Results(Described):
     def status(self) -> str:
         """running, completed, interrupted or failed."""
         return self.history.status
+
+    @property
+    def ended_by(self) -> str | None:
+        """What ended it before its trials did, "time_budget"; None where nothing did."""
+        return self.history.ended_by
+
+    @property
+    def standing(self) -> str:
+        """How it stands, in words: its status, or "out of time"."""
+        return standing_of(self.status, self.ended_by)
 
     @property
     def trials(self) -> dict[str, TrialRecord]:
@@ -228,9 +238,14 @@ class Results(Described):
         }
 
     def show(self) -> dict[str, Any]:
-        """What `show --json` shows: name, status, counts, and the best trial or None."""
+        """What `show --json` shows: name, status, counts, and the best trial or None.
+
+        Where the search ended before its trials did, also `ended_by`.
+        """
         best = self.best_json(self.ranked[0][1]) if self.ranked else None
-        return {"name": self.name, "status": self.status, "counts": self.counts, "best": best}
+        early = {"ended_by": self.ended_by} if self.ended_by else {}
+        shown = {"name": self.name, "status": self.status, **early, "counts": self.counts}
+        return {**shown, "best": best}
 
     def dataframe(self, *, reports: bool = False) -> pd.DataFrame:
         """One row a trial; with `reports` one row a report, as `reports()` gives them.

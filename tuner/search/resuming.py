@@ -11,6 +11,7 @@ from tuner.errors import CheckpointError, JournalError, UsageError
 from tuner.record.checkpoints import Checkpoint
 from tuner.record.events import (
     COMPLETED,
+    EXPERIMENT_ENDED,
     FAILED,
     INTERRUPTED,
     RESULT,
@@ -21,6 +22,8 @@ from tuner.record.events import (
 )
 from tuner.record.folder import ExperimentFolder
 from tuner.record.history import History, TrialRecord
+from tuner.record.journal import last_event
+from tuner.results.results import Results
 from tuner.spec.by_value import bare_name, given_again, is_by_value
 from tuner.spec.experiment import trainable_text
 from tuner.trial.context import Assignment
@@ -56,6 +59,22 @@ class Extension:
         if self.time_budget_s:
             changed["time_budget_s"] = self.time_budget_s
         return changed
+
+
+def finished(folder: Path, more: Extension) -> Results | None:
+    """The results of an experiment of which nothing is left to do; None where there is."""
+    if more.changes_the_spec or not _says_completed(folder):
+        return None
+    results = Results(folder)
+    rest = unfinished(results.history, retry_failed=more.retry_failed)
+    is_over = results.status == COMPLETED and results.ended_by is None
+    return results if is_over and not rest else None
+
+
+def _says_completed(folder: Path) -> bool:
+    """Whether the journal ends so: to read all of it may take seconds."""
+    event = last_event(folder) or {}
+    return event.get("event") == EXPERIMENT_ENDED and event.get("status") == COMPLETED
 
 
 def trainable_of(recorded: str, given: object, folder: Path) -> str:

@@ -33,6 +33,7 @@ from tuner.record.events import (
     FAILED,
     INTERRUPTED,
     STOPPED,
+    TIME_BUDGET,
 )
 from tuner.record.files import EXPERIMENT, JOURNAL
 from tuner.record.folder import ExperimentFolder, Sync
@@ -49,6 +50,7 @@ from tuner.search.provenance import describe
 from tuner.search.resuming import (
     Extension,
     assignment_of,
+    finished,
     restored,
     trainable_of,
     unfinished,
@@ -104,7 +106,8 @@ def resume_experiment(
     """Go on with the experiment in `folder` as if it had not been interrupted.
 
     Finished trials stay as they are; the others continue from their newest whole checkpoint, and
-    the trials that had not started yet follow. `more` extends it. trainable: what the experiment
+    the trials that had not started yet follow; where nothing is left to do it returns at once.
+    `more` extends it. trainable: what the experiment
     trains, where only Python can tell: a function or class of a script or a notebook. Raises as
     `run_experiment` does, UsageError for another trainable than the experiment's or where images
     of the user's own have changed, and SpecError for an experiment.json that cannot run here.
@@ -112,6 +115,8 @@ def resume_experiment(
     more, folder = more or Extension(), Path(folder)
     files = ExperimentFolder(folder)
     document = files.document()
+    if results := finished(folder, more):
+        return results
     recorded = str(document["spec"].get("trainable", IMAGE_CLASSIFIER))
     moved = {
         "name": files.name,
@@ -231,7 +236,7 @@ class SearchRun:
         spec, history = self.spec, self.history
         progress = Progress(
             history,
-            TimeLeft.of(spec, slots=self._slots),
+            TimeLeft.of(spec),
             metric=spec.objective.metric,
             each=reserves(spec.resources),
             clock=self._journal.clock,
@@ -362,6 +367,17 @@ class SearchRun:
             _log.warning("%s; going back to the one before", warning)
         return assignment
 
+    def _why_early(self, status: str) -> dict[str, Any]:
+        """Of a search that is out of time: that it is, and how many trials have not started."""
+        total, trials = self.spec.trials, self.history.trials
+        is_whole = total is not None and len(trials) >= total
+        if status != COMPLETED or not self.stop.is_late:
+            return {}
+        if is_whole and not unfinished(self.history):
+            return {}
+        rest = {} if total is None else {"never_started": total - len(trials)}
+        return {"reason": TIME_BUDGET, **rest}
+
     @contextmanager
     def _end_journaled(self) -> Iterator[None]:
         """However `tune.run` ends, the journal says so. Raises ExperimentError if it failed."""
@@ -376,6 +392,6 @@ class SearchRun:
         finally:
             recorder.interrupt_running()
             status = status if self.stop.signal is None else INTERRUPTED
-            recorder.emit(EXPERIMENT_ENDED, status=status)
+            recorder.emit(EXPERIMENT_ENDED, status=status, **self._why_early(status))
         if (cause := recorder.error) is not None:
             raise self._with_advice(cause) from cause

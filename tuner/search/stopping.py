@@ -27,8 +27,12 @@ class StopRequest:
     @property
     def requested(self) -> bool:
         """Whether the search is to end now."""
-        late = self._deadline is not None and time.monotonic() >= self._deadline
-        return late or self.signal is not None or self.error is not None
+        return self.is_late or self.signal is not None or self.error is not None
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the time budget is spent."""
+        return self._deadline is not None and time.monotonic() >= self._deadline
 
     def fail(self, error: TunerError) -> None:
         """End the search because of `error`; callable from any thread."""
