@@ -9,6 +9,7 @@ from tuner.record.history import History
 from tuner.record.journal import read
 from tuner.search.resuming import (
     Extension,
+    as_begun,
     assignment_of,
     finished,
     newest_checkpoint,
@@ -201,3 +202,10 @@ def test_what_a_kill_left_without_an_end_is_no_end(writer):
     assert finished(writer.folder, Extension()) is None
     writer.folder.joinpath("journal.jsonl").unlink()
     assert finished(writer.folder, Extension()) is None
+
+
+def test_a_grid_that_was_begun_in_rows_goes_on_so():
+    old, new = ({"search": {"strategy": "grid", **own}} for own in ({}, {"order": "spread"}))
+    assert as_begun(old)["search"] == {"strategy": "grid", "order": "rows"}
+    assert as_begun(new) == new
+    assert as_begun({"search": {"strategy": "random"}}) == {"search": {"strategy": "random"}}

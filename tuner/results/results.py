@@ -19,7 +19,15 @@ from tuner.record.folder import ExperimentFolder
 from tuner.record.history import TrialRecord, collector_paused, fold
 from tuner.record.storage import find_experiment
 from tuner.results.described import Described
-from tuner.results.selection import MODES, best_epoch, best_first, check, mode_of, ranked
+from tuner.results.selection import (
+    MODES,
+    best_epoch,
+    best_first,
+    best_record,
+    check,
+    mode_of,
+    ranked,
+)
 from tuner.spec.sections import Objective
 from tuner.wording import amount_of
 
@@ -206,12 +214,9 @@ class Results(Described):
         """
         objective = self._objective(metric, mode)
         trial = trial or self.get_best_trial(objective.metric, objective.mode)
-        kept = {record.epoch: record for record in trial.checkpoints}
-        if not kept:
+        record = best_record(trial, objective)
+        if record is None:
             raise NoUsableTrialError(f"trial {trial.trial_id} of {self.name} kept no checkpoint")
-        values = ((epoch, v) for epoch, v in trial.values(objective.metric) if epoch in kept)
-        epoch = best_epoch(values, objective)
-        record = kept[max(kept) if epoch is None else epoch]
         return self.files.checkpoint(record, trial.trial_id)
 
     def best_json(

@@ -98,6 +98,17 @@ def trainable_of(recorded: str, given: object, folder: Path) -> str:
     return named
 
 
+def as_begun(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The recorded `spec`, with what was meant before there was a setting for it.
+
+    Grids had one order, which decides what is left to try.
+    """
+    search = spec.get("search")
+    if isinstance(search, Mapping) and search.get("strategy") == "grid":
+        search = {"order": "rows", **search}
+    return {**spec, "search": search}
+
+
 def restored(
     events: Iterable[Event], history: History, scheduler: StoppingScheduler | None, metric: str
 ) -> Iterator[Event]:

@@ -49,6 +49,7 @@ from tuner.results.results import Results
 from tuner.search.provenance import describe
 from tuner.search.resuming import (
     Extension,
+    as_begun,
     assignment_of,
     finished,
     restored,
@@ -123,7 +124,7 @@ def resume_experiment(
         "storage": files.storage,
         "trainable": trainable_of(recorded, trainable, folder),
     }
-    raw = more.applied_to({**document["spec"], **moved})
+    raw = more.applied_to({**as_begun(document["spec"]), **moved})
     spec = validate(raw, source=str(folder / EXPERIMENT), machine=_machine())
     _pin_data(spec)
     if document.get(DATA, spec.data_content) != spec.data_content:
