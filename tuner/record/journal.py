@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from reprlib import repr as shown  # short, and safe on what is nested deep
@@ -195,6 +195,24 @@ def is_locked(folder: Path) -> bool:
     except OSError:
         return False
     return False
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Within it no driver of this machine begins; without a journal none could go on.
+
+    Raises UsageError where one holds the journal, which it names.
+    """
+    try:
+        fd = open_plain(folder / JOURNAL)
+    except OSError:
+        yield
+        return
+    try:
+        _lock(fd, folder)
+        yield
+    finally:
+        os.close(fd)
 
 
 def read(folder: Path) -> Iterator[Event]:

@@ -12,6 +12,7 @@ from tuner.errors import NoUsableTrialError
 from tuner.places import shown
 from tuner.record.events import COMPLETED, INTERRUPTED, TIME_BUDGET
 from tuner.record.storage import storage_folder
+from tuner.results.labels import Labels
 from tuner.results.results import Results
 from tuner.spec.by_value import given_again, is_by_value
 from tuner.trial.memory import SUSPECT, first_growth
@@ -113,7 +114,15 @@ def _head(results: Results) -> list[str]:
     return [
         f"{name}: {standing}{time}",
         f"{trials}: {', '.join(counts)}" if counts else trials,
+        *label_lines(results.labels),
     ]
+
+
+def label_lines(labels: Labels) -> list[str]:
+    """What its user calls an experiment; nothing where there are no labels."""
+    lines = [f"tags: {' '.join(labels.tags)}"] if labels.tags else []
+    note = printable(labels.note)
+    return [*lines, *(wrap(f"note: {note}", _WIDTH) if note else [])]
 
 
 def _best(results: Results, test: Mapping[str, Any]) -> list[str]:
