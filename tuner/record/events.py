@@ -9,8 +9,9 @@ An event is a dict with `event`, `time` (seconds since the epoch) and, if it is 
     result               epoch: int, metrics: {name: finite number}
     checkpoint           epoch: int, path: POSIX, relative to the experiment's folder, sha256
     trial_ended          status; if that is "failed" also error: {kind, message}
-    experiment_ended     status; if its trials did not end it also reason: TIME_BUDGET, and
-                         never_started: how many more trials there were to be, if known
+    experiment_ended     status; if its trials did not end it also reason: TIME_BUDGET, TARGET
+                         or PATIENCE, and never_started: how many more trials there were to be,
+                         if known
 """
 
 from __future__ import annotations
@@ -37,8 +38,11 @@ RUNNING = "running"  # never journaled: it has started and not ended
 TRIAL_STATUSES = (COMPLETED, STOPPED, FAILED, INTERRUPTED)
 EXPERIMENT_STATUSES = (COMPLETED, INTERRUPTED, FAILED)
 
-TIME_BUDGET = "time_budget"  # why an experiment ended before its trials did
-_EARLY = {TIME_BUDGET: "out of time"}
+# Why an experiment ended before its trials did
+TIME_BUDGET = "time_budget"
+TARGET = "target"  # a trial has reached it
+PATIENCE = "patience"  # no trial was better for long
+_EARLY = {TIME_BUDGET: "out of time", TARGET: "target reached", PATIENCE: "no more progress"}
 
 Event = dict[str, Any]
 

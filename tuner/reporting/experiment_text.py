@@ -10,7 +10,7 @@ from typing import Any
 
 from tuner.errors import NoUsableTrialError
 from tuner.places import shown
-from tuner.record.events import COMPLETED, INTERRUPTED, TIME_BUDGET
+from tuner.record.events import COMPLETED, INTERRUPTED, PATIENCE, TARGET, TIME_BUDGET
 from tuner.record.storage import storage_folder
 from tuner.results.labels import Labels
 from tuner.results.results import Results
@@ -56,6 +56,8 @@ def summary(
 
 def nothing_left(results: Results) -> str:
     """In one line: that a resume has nothing to do, and what would give it something."""
+    if results.ended_by == TARGET:
+        return f"{printable(results.name)} has reached its target, nothing is left to do"
     resume = f"{program()} resume {folder_name(results.folder)}"
     more = []
     if isinstance(results.document["spec"].get("num_samples"), int):
@@ -213,6 +215,6 @@ def _next_steps(results: Results) -> list[str]:
         f"Report       {program()} report {name}",
         f"TensorBoard  {program()} tensorboard {name}",
     ]
-    if results.status == INTERRUPTED or results.ended_by == TIME_BUDGET:
+    if results.status == INTERRUPTED or results.ended_by in (TIME_BUDGET, PATIENCE):
         lines.append(f"Go on        {_how_to_resume(results)}")
     return lines

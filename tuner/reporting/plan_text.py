@@ -36,6 +36,8 @@ def plan_text(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str
     ]
     if spec.scheduler and spec.brackets > 1:
         rows.append(("Brackets", spec.scheduler.brackets_text(spec.brackets)))
+    if early := list(_early(spec)):
+        rows.append(("Ends early", "; ".join(early)))
     if spec.log:
         rows.append(("Log", f"TensorBoard, {', '.join(spec.log)}"))
     if spec.time_budget_s:
@@ -54,6 +56,19 @@ def plan_text(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str
             indent(spec.to_yaml().rstrip(), "  "),
         ]
     )
+
+
+def _early(spec: ExperimentSpec) -> Iterator[str]:
+    """What ends the search, or a trial, before its number of trials or epochs does."""
+    stop, metric = spec.stop, spec.objective.metric
+    if stop.target is not None:
+        yield f"at {metric} {stop.target:g}"
+    if stop.patience_trials:
+        yield f"after {amount_of(stop.patience_trials, 'trial')} without a better one"
+    if stop.patience_s:
+        yield f"after {duration(stop.patience_s)} without a better one"
+    if stop.patience_epochs:
+        yield f"a trial after {amount_of(stop.patience_epochs, 'epoch')} without a better one"
 
 
 def _network(network: Mapping[str, Any]) -> list[str]:

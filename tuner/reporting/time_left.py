@@ -11,6 +11,7 @@ from typing import NamedTuple
 from tuner.record.events import COMPLETED, FAILED, INTERRUPTED, RUNNING, STOPPED
 from tuner.record.history import History, TrialRecord
 from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.sections import Stop
 from tuner.wording import duration
 
 _WEIGHT = 4  # trials that the rungs' expectation counts as, beside the trials that are over
@@ -42,7 +43,8 @@ class TimeLeft:
 
     total: trials to run, None if unknown. max_t: upper bound of a trial in epochs. depth: epochs
     that a trial is expected to last, None to go by those seen. rungs: epochs after which a trial
-    may be stopped. budget_s: seconds after which the search ends.
+    may be stopped. budget_s: seconds after which the search ends. open_end: whether it may end at
+    any time.
     """
 
     total: int | None
@@ -50,6 +52,7 @@ class TimeLeft:
     depth: float | None = None
     rungs: tuple[float, ...] = ()
     budget_s: float | None = None
+    open_end: bool = False
 
     @classmethod
     def of(cls, spec: ExperimentSpec) -> TimeLeft:
@@ -58,7 +61,8 @@ class TimeLeft:
         if scheduler and spec.epochs == scheduler.max_t:
             depth = scheduler.expected_epochs(spec.brackets)
         rungs = scheduler.rungs() if scheduler else ()
-        return cls(spec.trials, spec.epochs, depth, rungs, spec.time_budget_s)
+        open_end = spec.stop != Stop()
+        return cls(spec.trials, spec.epochs, depth, rungs, spec.time_budget_s, open_end)
 
     def seconds(self, history: History, now: float) -> Span | None:
         """The seconds left, at least and at most; None if there is nothing to estimate from.
@@ -71,6 +75,8 @@ class TimeLeft:
         if history.status != RUNNING:
             return None
         span = self._by_pace(history, now)
+        if self.open_end:
+            span = span and Span(0.0, span.most)
         if self.budget_s is None or not history.runs:
             return span
         rest = max(0.0, self.budget_s - (latest(history, now) - history.runs[-1].started))

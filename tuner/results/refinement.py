@@ -84,6 +84,7 @@ def refine(results: Results, *, points: int) -> Refinement:
             "through": best.config,
         },
         num_samples=None,
+        stop={},
         warm_start=None,
     )
     if not spec.trials:

@@ -17,6 +17,7 @@ from tuner.record.events import (
     RESULT,
     RUNNING,
     STOPPED,
+    TARGET,
     TRIAL_ENDED,
     Event,
 )
@@ -66,6 +67,8 @@ def finished(folder: Path, more: Extension) -> Results | None:
     if more.changes_the_spec or not _says_completed(folder):
         return None
     results = Results(folder)
+    if results.ended_by == TARGET:
+        return results
     rest = unfinished(results.history, retry_failed=more.retry_failed)
     is_over = results.status == COMPLETED and results.ended_by is None
     return results if is_over and not rest else None

@@ -33,7 +33,6 @@ from tuner.record.events import (
     FAILED,
     INTERRUPTED,
     STOPPED,
-    TIME_BUDGET,
 )
 from tuner.record.files import EXPERIMENT, JOURNAL
 from tuner.record.folder import ExperimentFolder, Sync
@@ -57,7 +56,7 @@ from tuner.search.resuming import (
     unfinished,
 )
 from tuner.search.retention import Retention
-from tuner.search.stopping import StopRequest
+from tuner.search.stopping import EarlyEnd, StopRequest
 from tuner.search.warm_start import load_warm_start, warm_start_of
 from tuner.spec.by_value import given_again, is_by_value
 from tuner.spec.code import IMAGE_CLASSIFIER
@@ -183,6 +182,7 @@ class SearchRun:
         self.spec = spec
         self.history = History(spec.objective, metrics=[spec.objective.metric])
         self.stop = StopRequest(spec.time_budget_s)
+        self._early_end = EarlyEnd(spec.stop, spec.objective, self.history)
         self._folder = folder
         self._journal = journal
         self._sync = sync
@@ -256,6 +256,7 @@ class SearchRun:
                 TensorBoardWriter(spec, history),
                 Retention(spec.folder, history, spec.objective, sync=self._sync),
                 progress,
+                self._early_end,
                 *trackers,
             ]
 
@@ -265,12 +266,17 @@ class SearchRun:
 
         from tuner.search import tune_arguments
         from tuner.search.recorder import Recorder
-        from tuner.search.schedulers._stopping import InOrder
+        from tuner.search.schedulers._stopping import InOrder, Patience, StoppingScheduler
         from tuner.search.waiting import Waiting
 
         spec, elsewhere = self.spec, cluster.is_joined()
         stops = spec.scheduler
-        scheduler = stops and stops.build(spec.objective, brackets=spec.brackets)
+        scheduler: Any = stops and stops.build(spec.objective, brackets=spec.brackets)
+        if (epochs := spec.stop.patience_epochs) is not None:
+            if scheduler is None:
+                scheduler = StoppingScheduler(spec.objective, Patience(epochs))
+            else:
+                scheduler.be_patient(epochs)
         searcher = self._searcher(scheduler)
         watch = ray_compat.WorkerWatch(_PATIENCE * spec.timeouts.report_s)
         self._recorder = recorder = Recorder(
@@ -298,9 +304,7 @@ class SearchRun:
                 num_samples=-1,  # the source decides when there are no more
                 search_alg=self._source,
                 scheduler=scheduler or InOrder(),
-                stop=tune_arguments.StopAll(
-                    lambda: self.stop.requested or recorder.error is not None
-                ),
+                stop=tune_arguments.StopAll(self._is_over),
                 callbacks=[recorder, Waiting(partial(cluster.shortage, spec.resources))],
                 progress_reporter=tune_arguments.progress_reporter(),
                 storage_path=files,
@@ -369,15 +373,21 @@ class SearchRun:
         return assignment
 
     def _why_early(self, status: str) -> dict[str, Any]:
-        """Of a search that is out of time: that it is, and how many trials have not started."""
+        """Of a search that ends before its trials do: why, and how many have not started."""
         total, trials = self.spec.trials, self.history.trials
         is_whole = total is not None and len(trials) >= total
-        if status != COMPLETED or not self.stop.is_late:
+        reason = self.stop.why_early
+        if status != COMPLETED or reason is None:
             return {}
         if is_whole and not unfinished(self.history):
             return {}
         rest = {} if total is None else {"never_started": total - len(trials)}
-        return {"reason": TIME_BUDGET, **rest}
+        return {"reason": reason, **rest}
+
+    def _is_over(self) -> bool:
+        """Whether the search ends now, whatever its trials do."""
+        self.stop.reason = self._early_end.reason(self._journal.clock())
+        return self.stop.requested or self._recorder.error is not None
 
     @contextmanager
     def _end_journaled(self) -> Iterator[None]:
