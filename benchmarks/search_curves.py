@@ -2,7 +2,7 @@
 
     python -m benchmarks.search_curves FOLDER                     the claims; hours of two cores
     python -m benchmarks.search_curves FOLDER --split tuning      on which settings were chosen
-    python -m benchmarks.search_curves FOLDER --quick             shows that it works, proves nothing
+    python -m benchmarks.search_curves FOLDER --quick             that it works, no more
 
 FOLDER holds `model.onnx` and `encoding.json` of the folder `lcbench` of YAHPO Gym's data
 (github.com/slds-lmu/yahpo_data, Apache-2.0): a surrogate of the curves of LCBench (Zimmer, Lindauer
@@ -144,7 +144,9 @@ def rule_of(name):
 def search(line, folder, task, seed):
     """The best whole trial's error after each epoch spent."""
     name, rule = line.split("+")
-    task_curve = cache(lambda *config: curve_of(folder, task, dict(zip(SPACE, config, strict=True))))
+    task_curve = cache(
+        lambda *config: curve_of(folder, task, dict(zip(SPACE, config, strict=True)))
+    )
 
     def curve(config):
         return task_curve(*(config[key] for key in SPACE))

@@ -42,6 +42,19 @@ def amount_of(amount: float, noun: str) -> str:
     return f"{shown} {noun}{'' if amount == 1 else 's'}"
 
 
+def size(amount: float) -> str:
+    """An amount of bytes, in the unit that fits.
+
+    >>> size(900), size(1536), size(3 << 30)
+    ('900 B', '1.5 KiB', '3 GiB')
+    """
+    units = ["B", "KiB", "MiB", "GiB", "TiB"]
+    while amount >= 1024 and len(units) > 1:
+        amount /= 1024
+        units.pop(0)
+    return f"{amount:.4g} {units[0]}"
+
+
 def duration(seconds: float) -> str:
     """Hours, minutes and seconds, the two largest that matter.
 

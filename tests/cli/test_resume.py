@@ -1,6 +1,7 @@
 """tuner resume: what it goes on with, and how."""
 
 import contextlib
+import json
 
 import commands
 import pytest
@@ -33,3 +34,15 @@ def test_options_say_what_more_there_is_to_do(interrupted, ended, monkeypatch):
         (interrupted, Extension(0, None, False)),
         (interrupted, Extension(3, 120, True)),
     ]
+
+
+def test_with_nothing_to_do_it_says_so_and_starts_nothing(digits, monkeypatch):
+    monkeypatch.setattr(CONNECT, None)
+    done = call("resume", "digits")
+    assert done.return_value == 3  # a trial has failed
+    [line] = done.stdout.splitlines()
+    assert line.startswith("digits is completed, nothing is left to do; for more trials: ")
+    assert done.stderr == ""
+    done = call("resume", "digits", "--json", "--no-evaluate")
+    assert json.loads(done.stdout)["status"] == "completed"
+    assert done.stderr.startswith("digits is completed")

@@ -4,6 +4,9 @@ import json
 
 from commands import call, tuner
 
+from tuner.export.evaluate import record_test
+from tuner.results.results import Results
+
 
 def test_show(digits):
     shown = json.loads(call("show", "digits", "--json").stdout)
@@ -12,6 +15,17 @@ def test_show(digits):
     assert shown["best"]["trial_id"] == "00002"
     assert "Best trial 00002, epoch 1 of 2" in call("show", "digits").stdout
     assert call("show", digits).stdout
+
+
+def test_what_was_measured_of_the_test_split_is_shown_and_nothing_measured(digits):
+    results = Results(digits)
+    measured = {"trial_id": "00002", "epoch": 1, "test_accuracy": 0.875}
+    measured["checkpoint_sha256"] = results.trials["00002"].checkpoints[0].sha256
+    record_test(digits, "00002", measured)
+    assert "  test_accuracy  0.875  (held-out test split)" in call("show", "digits").stdout
+    assert json.loads(call("show", "digits", "--json").stdout)["test"] == measured
+    record_test(digits, "00002", {**measured, "checkpoint_sha256": "0" * 64})  # of other weights
+    assert "test_accuracy" not in call("show", "digits").stdout
 
 
 def test_a_damaged_journal_is_exit_code_1(digits):

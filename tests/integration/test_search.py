@@ -243,7 +243,7 @@ def test_a_grid_runs_every_cell_once(searched):
             "num_samples": None,
         }
     )
-    assert [tuple(trial.config.values()) for trial in results.trials.values()] == [
+    assert sorted(tuple(trial.config.values()) for trial in results.trials.values()) == [
         (0.1, 64),
         (0.1, 128),
         (0.2, 64),

@@ -111,3 +111,24 @@ def test_what_has_no_number_is_said_in_words():
 def test_batch_norm_of_several_workers_on_cpus_is_noted(changes, told):
     plan = plan_of(build_spec(SPEC | {"resources": {"workers": 2}} | changes), here=False)
     assert bool(plan["notes"]) == told
+
+
+def test_what_a_number_of_samples_leaves_out_of_a_grid_is_noted():
+    grid = build_spec({"search": {"strategy": "grid", "space": {"a": "uniform(0, 1)", "b": 1}}})
+    assert plan_of(grid, here=True)["notes"] == []
+    [note] = plan_of(grid.replace(num_samples=2), here=True)["notes"]
+    assert note == (
+        "num_samples=2 takes 2 of the grid's 3 trials, spread over it, and leaves 1 out."
+    )
+
+
+def test_a_grid_search_that_multiplies_nothing_is_noted():
+    space = {"a": "grid_search([1, 2])", "b": "grid_search([1, 2, 3])", "c": "choice([1, 2])"}
+    drawn = build_spec({"search": {"space": space}, "num_samples": 3})
+    [note] = plan_of(drawn, here=True)["notes"]
+    assert note.startswith(
+        "grid_search of a, b is a choice for --search random: num_samples=3 means 3 trials in all, "
+        "where Ray Tune alone would run every value so often, 18 trials."
+    )
+    whole = drawn.replace(search={"strategy": "grid", "space": space}, num_samples=None)
+    assert plan_of(whole, here=True)["notes"] == []

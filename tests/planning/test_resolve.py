@@ -137,3 +137,19 @@ def test_a_file_that_is_not_utf_8_is_told(tmp_path):
     (tmp_path / "x.yaml").write_bytes(b"name: \xff")
     with pytest.raises(UsageError, match=r"cannot read .*x\.yaml: it is not UTF-8"):
         load_experiment("x.yaml", tmp_path)
+
+
+def test_what_a_search_has_written_runs_again_under_the_next_free_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TUNER_STORAGE", raising=False)
+    folder = make_folder(
+        tmp_path / "results" / "mine",
+        trainable="commands:a_function",
+        training={},
+        storage="/elsewhere",
+        seed=7,
+    )
+    spec, source = resolve(str(folder / "experiment.json"), ["num_samples=9"])
+    assert (spec.name, spec.storage, spec.seed) == ("mine-2", "./results", 7)
+    assert (spec.num_samples, spec.trainable) == (9, "commands:a_function")
+    assert source == str(folder / "experiment.json")

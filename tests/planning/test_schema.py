@@ -81,5 +81,5 @@ def test_every_key_says_what_it_means_or_what_there_is_to_choose_from() -> None:
         for name, found in schema_of(model)["properties"].items()
         if not found["description"] and "enum" not in json.dumps(found)
     }
-    sections = {"training", "search", "objective", "scheduler", "resources", "timeouts"}
+    sections = {"training", "search", "objective", "scheduler", "resources", "timeouts", "stop"}
     assert silent - {f"ExperimentSpec.{name}" for name in sections} == set()

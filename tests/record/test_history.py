@@ -83,7 +83,7 @@ def test_a_failure_has_its_kind_and_message():
 
 def test_what_has_not_ended_is_running():
     history = fold(events(BEGIN, start(1), report(1, 1)))
-    assert (history.status, history.ended, history.duration_s) == ("running", None, None)
+    assert (history.status, history.ended, history.duration_s) == ("running", None, 2)
     assert history.trials["00001"].status == "running"
 
 
@@ -108,6 +108,7 @@ def test_a_resume_goes_on_with_its_trials():
     assert [run.duration_s for run in one.runs] == [1, 2]
     assert [(run.started - START, run.ended - START) for run in history.runs] == [(1, 4), (5, 8)]
     assert two.status == "interrupted"
+    assert history.duration_s == 3 + 3  # what was searched, without the gap
 
 
 def test_a_resume_takes_back_an_end():
@@ -364,3 +365,12 @@ def test_the_writer_of_the_tests_tells_a_story_that_folds(tmp_path, last):
     history = fold(writer.events)
     assert history.status == last
     assert history.trials["00001"].status == "stopped"
+
+
+def test_why_it_ended_before_its_trials_counts_until_it_goes_on():
+    early = {"status": "completed", "reason": "time_budget", "never_started": 3}
+    *before, resume = events(BEGIN, ("experiment_ended", None, early), RESUME)
+    history = fold(before)
+    assert (history.ended_by, history.never_started) == ("time_budget", 3)
+    history.apply(resume)
+    assert (history.ended_by, history.never_started) == (None, None)

@@ -23,11 +23,18 @@ def test_strategies_have_a_line_in_each_table(comparison):
     first, second = (side.strategy for side in comparison.sides)
     lines = shown.splitlines()
     assert lines[0] == f"{first} and {second} by val_accuracy (max), 4 experiments"
-    assert lines[2].split() == ["STRATEGY", "SEEDS", "TRIALS", "EPOCHS", "TIME", "BEST"]
-    assert [line.split()[:4] for line in lines[3:5]] == [
+    head = ["NAME", "STRATEGY", "SEED", "TRIALS", "EPOCHS", "TIME", "BEST"]
+    assert lines[2].split() == head
+    names = [entrant.name for side in comparison.sides for entrant in side.entrants]
+    assert [line.split()[0] for line in lines[3:7]] == names
+    assert lines[8:10] == [
+        "On average over the seeds",
+        "STRATEGY  SEEDS  TRIALS  EPOCHS  TIME    BEST",
+    ]
+    assert [line.split()[:4] for line in lines[10:12]] == [
         [s, "2", "12", "49"] for s in (first, second)
     ]
-    assert re.split("  +", lines[7]) == ["STRATEGY", "AT 12 TRIALS", "AT 49 EPOCHS", "AT 1M 14S"]
+    assert re.split("  +", lines[14]) == ["STRATEGY", "AT 12 TRIALS", "AT 49 EPOCHS", "AT 1M 14S"]
     assert max(map(len, lines)) <= 80
     assert "note: search.space.momentum differs: " in shown
 

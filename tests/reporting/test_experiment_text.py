@@ -2,8 +2,10 @@ import pytest
 from confirmed import retrained, searched
 from synthetic import Clock, Writer, make_folder
 
-from tuner.reporting.experiment_text import best_text, folder_name, summary
+from tuner.reporting.experiment_text import best_text, folder_name, nothing_left, summary
+from tuner.reporting.tables import experiments_table
 from tuner.results.best import best_json
+from tuner.results.listing import list_experiments
 from tuner.results.results import Results
 
 CONFIG = {"lr": 0.003552, "batch_size": 64}
@@ -78,8 +80,36 @@ def test_an_interrupted_search_says_how_to_go_on(storage):
     writer.trial(1, [0.5], end=None)
     writer.kill()
     lines = summary(Results(writer.folder)).splitlines()
-    assert lines[:2] == ["digits: interrupted", "1 trial: 1 interrupted"]
+    assert lines[:2] == ["digits: interrupted after 2s", "1 trial: 1 interrupted"]
     assert lines[-1] == "Go on        tuner resume digits"
+
+
+def test_a_search_that_is_out_of_time_says_what_is_left_and_how_to_go_on(storage):
+    writer = Writer(make_folder(storage / "digits", time_budget_s=90.0))
+    writer.trial(0, [0.5])
+    writer.trial(1, [0.5], end="interrupted")
+    writer.add("experiment_ended", status="completed", reason="time_budget", never_started=7)
+    results = Results(writer.folder)
+    lines = summary(results).splitlines()
+    assert lines[:2] == [
+        "digits: out of time after 7s",
+        "2 of 9 trials: 1 completed, 1 interrupted, 7 never started",
+    ]
+    assert lines[-1] == "Go on        tuner resume digits --time-budget 90s"
+    assert (results.show()["status"], results.show()["ended_by"]) == ("completed", "time_budget")
+    assert "out of time" in experiments_table(list_experiments(storage))
+
+
+def test_what_a_resume_has_nothing_to_do_for_is_one_line(storage):
+    writer = Writer(make_folder(storage / "digits"))
+    writer.trial(0, [0.5])
+    writer.trial(1, error=("oom", "m"))
+    writer.end()
+    assert nothing_left(Results(writer.folder)) == (
+        "digits is completed, nothing is left to do; for more trials: "
+        "tuner resume digits --add-samples N; for the 1 that failed: "
+        "tuner resume digits --retry-failed"
+    )
 
 
 def test_without_a_usable_trial_the_summary_says_why(storage):

@@ -173,7 +173,8 @@ def test_each_domain_beside_what_it_was_and_the_command(tmp_path):
     path = Path("my own.yaml")
     assert refinement_text(refinement, path, space).splitlines() == [
         "The region of the best 1 of 2 trials of digits: val_accuracy 0.9 to 0.9.",
-        "3 trials, 3 values of each continuous domain.",
+        "3 trials, 3 values of each continuous domain; the first is the best, trial 00000,",
+        "and --num-samples takes a part that is spread over them.",
         "  lr  loguniform(0.0501, 0.2)  (was loguniform(0.001, 1))",
         "Written to my own.yaml",
         "Run it with: tuner run 'my own.yaml'",
@@ -185,3 +186,12 @@ def test_each_domain_beside_what_it_was_and_the_command(tmp_path):
         "leading": ["00000"],
         "space": {"lr": "loguniform(0.0501, 0.2)"},
     }
+
+
+def test_what_ends_it_early_is_told():
+    stop = {"target": 0.25, "patience_trials": 5, "patience_s": 90, "patience_epochs": 3}
+    assert told(stop=stop)["Ends early"] == (
+        "at val_loss 0.25; after 5 trials without a better one; after 1m 30s without a better one; "
+        "a trial after 3 epochs without a better one"
+    )
+    assert "Ends early" not in told()

@@ -6,6 +6,7 @@ from synthetic import Writer, make_folder
 
 from tuner.errors import NoUsableTrialError, UsageError
 from tuner.results.comparison import Comparison
+from tuner.results.labels import Labels
 from tuner.results.results import Results
 
 
@@ -167,3 +168,31 @@ def test_experiments_of_one_name_are_told_by_their_folders(tmp_path):
     results = [search(tmp_path / place / "a", 3, name="a") for place in ("here", "there")]
     names = [entrant.name for entrant in Comparison(results).sides[0].entrants]
     assert names == [str(tmp_path / place / "a") for place in ("here", "there")]
+
+
+def test_only_what_agrees_but_for_the_seed_is_averaged(tmp_path):
+    cnn, mlp = ({"model": model, "dataset": "digits"} for model in ("cnn", "mlp"))
+    found = Comparison(
+        [
+            experiment(tmp_path / "a", [0.9], training=cnn),
+            experiment(tmp_path / "b", [0.5], training=mlp),
+            experiment(tmp_path / "c", [0.8], training=cnn, seed=1),
+        ]
+    )
+    best, other = found.sides
+    assert (best.label, best.best.n) == ("random (a and 1 more)", 2)
+    assert best.best.mean == pytest.approx(0.85)
+    assert (other.label, other.best.n, other.best.mean) == ("random (b)", 1, 0.5)
+    assert [s["label"] for s in found.as_dict()["strategies"]] == [best.label, other.label]
+
+
+def test_a_warm_start_and_labels_are_told(tmp_path):
+    cold = experiment(tmp_path / "cold", [0.5], strategy="hyperopt")
+    warm = experiment(tmp_path / "warm", [0.6], strategy="hyperopt", warm_start="cold")
+    Labels(("good",), "bigger images").write(cold.files)
+    found = Comparison([Results(cold.folder), warm])
+    assert [side.label for side in found.sides] == ["hyperopt (warm)", "hyperopt (cold)"]
+    told = " ".join(found.notes)
+    assert "warm began with the trials of cold: it had more to learn from" in told
+    assert "cold is tagged good" in told
+    assert "cold: bigger images" in told

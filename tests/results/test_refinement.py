@@ -109,12 +109,15 @@ def test_the_file_runs_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         "strategy": "grid",
         "space": {"lr": "loguniform(0.1, 0.4)"},
         "forbid": ["lr > 0.35"],
+        "order": "spread",
         "points": 4,
+        "through": {"lr": 0.2},
         "configs": [],
         "seeds": [],
     }
     assert spec.trials == 3  # of the four values the largest is forbidden
     assert (spec.num_samples, spec.scheduler.max_t) == (None, 10)
+    assert spec.search.build(0).suggest("0") == {"lr": 0.2}  # the best, whatever is left out
     with pytest.raises(UsageError, match="exists: give another"):
         write_refined(refinement, None)
     with pytest.raises(UsageError, match=r"must end in \.yaml"):

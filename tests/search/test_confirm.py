@@ -13,6 +13,7 @@ from tuner.errors import NoUsableTrialError, UsageError
 from tuner.results.results import Results
 from tuner.search import confirm as module
 from tuner.search.confirm import confirm, confirming_spec
+from tuner.spec.sections import Stop
 
 FOUND = {0.1: 0.90, 0.2: 0.95, 0.3: 0.93, 0.4: 0.80}
 
@@ -32,7 +33,9 @@ def test_the_leaders_train_to_their_full_length_with_seeds_after_the_searchs(
         "strategy": "grid",
         "space": {"lr": "loguniform(0.001, 1)"},
         "forbid": [],
+        "order": "spread",
         "points": 3,
+        "through": None,
         "configs": [{"lr": 0.2}, {"lr": 0.3}],
         "seeds": [8, 9, 10],
     }
@@ -101,3 +104,8 @@ def test_what_was_retrained_is_read_and_not_trained_again(
     assert confirm(search, top=2, seeds=2).results.folder == before.folder
     with pytest.raises(AssertionError, match="starts Ray"):
         confirm(search, top=2, seeds=3)
+
+
+def test_a_confirmation_is_not_ended_by_what_ended_the_search(tmp_path: Path) -> None:
+    search = searched(tmp_path / "digits", FOUND, stop={"target": 0.5, "patience_epochs": 1})
+    assert confirming_spec(search, top=1, seeds=1).stop == Stop()

@@ -72,6 +72,6 @@ def test_what_cannot_be_removed_is_told_and_no_more(killed, monkeypatch, caplog)
     def refuse(self, name):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(ExperimentFolder, "remove", refuse)
+    monkeypatch.setattr(ExperimentFolder, "remove_file", refuse)
     sweep(killed, fold(killed.events()))
     assert caplog.messages == ["cannot remove what a kill has left: Permission denied"]

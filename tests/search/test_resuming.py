@@ -9,7 +9,9 @@ from tuner.record.history import History
 from tuner.record.journal import read
 from tuner.search.resuming import (
     Extension,
+    as_begun,
     assignment_of,
+    finished,
     newest_checkpoint,
     restored,
     unfinished,
@@ -155,3 +157,55 @@ def test_checkpoints_are_remembered_only_of_trials_that_may_go_on(writer):
             writer.add("trial_ended", trial_id=trial_id, status=end, **error)
     kept = [len(trial.checkpoints) for trial in resumed(writer).trials.values()]
     assert kept == [0, 0, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("more", "is_over"),
+    [
+        (Extension(), True),
+        (Extension(add_samples=1), False),
+        (Extension(time_budget_s=9.0), False),
+        (Extension(retry_failed=True), False),
+    ],
+)
+def test_nothing_is_left_of_what_has_completed_unless_more_is_asked_for(writer, more, is_over):
+    writer.trial(0, [0.1])
+    writer.trial(1, error=("oom", "m"))
+    writer.end()
+    assert (finished(writer.folder, more) is not None) == is_over
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        {"status": "interrupted"},
+        {"status": "failed"},
+        {"status": "completed", "reason": "time_budget", "never_started": 2},
+    ],
+)
+def test_what_was_cut_short_has_something_left(writer, end):
+    writer.trial(0, [0.1])
+    writer.add("experiment_ended", **end)
+    writer.kill()
+    assert finished(writer.folder, Extension()) is None
+
+
+def test_a_trial_that_had_not_ended_is_left(writer):
+    writer.trial(0, [0.1], end="interrupted")
+    writer.end()  # as searches that were out of time were journaled before
+    assert finished(writer.folder, Extension()) is None
+
+
+def test_what_a_kill_left_without_an_end_is_no_end(writer):
+    writer.trial(0, [0.1])
+    writer.kill()
+    assert finished(writer.folder, Extension()) is None
+    writer.folder.joinpath("journal.jsonl").unlink()
+    assert finished(writer.folder, Extension()) is None
+
+
+def test_a_grid_that_was_begun_in_rows_goes_on_so():
+    old, new = ({"search": {"strategy": "grid", **own}} for own in ({}, {"order": "spread"}))
+    assert as_begun(old)["search"] == {"strategy": "grid", "order": "rows"}
+    assert as_begun(new) == new
+    assert as_begun({"search": {"strategy": "random"}}) == {"search": {"strategy": "random"}}

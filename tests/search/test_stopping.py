@@ -7,8 +7,11 @@ import threading
 import pytest
 
 from tuner.errors import InterruptedSearchError
+from tuner.record.events import PATIENCE, TARGET, TIME_BUDGET
+from tuner.record.history import History
 from tuner.search import stopping
-from tuner.search.stopping import StopRequest
+from tuner.search.stopping import EarlyEnd, StopRequest
+from tuner.spec.sections import Objective, Stop
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -79,3 +82,64 @@ def test_time_runs_out(monkeypatch):
     assert not ends.requested
     now = 160.0
     assert (ends.requested, ends.signal) == (True, None)
+
+
+class Told:
+    """What a search with such rules says after each event; a second passes before each."""
+
+    def __init__(self, mode="min", **rules):
+        objective = Objective(metric="m", mode=mode)
+        self.history, self.now = History(objective), 0.0
+        self.early_end = EarlyEnd(Stop(**rules), objective, self.history)
+        self.after("experiment_started", resumed=False, owner={})
+
+    def after(self, event, **fields):
+        self.now += 1
+        record = {"event": event, "time": self.now, **fields}
+        self.history.apply(record)
+        self.early_end(record)
+        return self.early_end.reason(self.now)
+
+    def trial(self, number, *values, status="completed"):
+        trial_id = f"{number:05}"
+        self.after("trial_started", trial_id=trial_id, config={})
+        for epoch, value in enumerate(values, 1):
+            self.after("result", trial_id=trial_id, epoch=epoch, metrics={"m": value})
+        return self.after("trial_ended", trial_id=trial_id, status=status)
+
+
+@pytest.mark.parametrize(("mode", "values"), [("min", (0.5, 0.2)), ("max", (0.1, 0.2))])
+def test_a_target_that_is_reached_is_the_end(mode, values):
+    told = Told(mode, target=0.2)
+    assert told.trial(0, values[0]) is None
+    assert told.trial(1, values[1]) == TARGET
+
+
+def test_so_many_trials_in_a_row_without_a_better_one_are_the_end():
+    told = Told(patience_trials=2)
+    assert told.trial(0, 0.5) is None
+    assert told.trial(1, 0.6, status="stopped") is None
+    assert told.trial(2, 0.4) is None  # a better one: counted anew
+    assert told.trial(3, 0.5) is None
+    assert told.trial(4, 0.5, status="stopped") == PATIENCE
+
+
+def test_so_long_without_a_better_one_is_the_end():
+    told = Told(patience_s=10)
+    told.trial(0, 0.5, 0.4)
+    assert told.early_end.reason(told.now + 8) is None
+    assert told.early_end.reason(told.now + 10) == PATIENCE
+
+
+def test_without_rules_nothing_is_the_end():
+    told = Told()
+    assert [told.trial(number, 0.5) for number in range(3)] == [None] * 3
+    assert told.early_end.reason(1e9) is None
+
+
+def test_why_a_search_ends_early():
+    stop = StopRequest(None)
+    assert (stop.requested, stop.why_early) == (False, None)
+    stop.reason = TARGET
+    assert (stop.requested, stop.why_early) == (True, TARGET)
+    assert StopRequest(1e-9).why_early == TIME_BUDGET

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tuner.space.domains import Choice, Domain, Normal, Numeric
-from tuner.space.grid import cell, cells, count_cells, every_value, grid_values, space_size
+from tuner.space.grid import cell, cells, count_cells, every_value, grid_values, space_size, spread
 from tuner.space.parsing import parse_domain, parse_space
-from tuner.space.spaces import domains_of
+from tuner.space.spaces import config_at, domains_of
 from tuner.testing.spaces import spaces
 
 
@@ -47,6 +48,25 @@ def test_a_grid_stays_in_bounds(points: int, low: int, span: int) -> None:
     assert 1 <= len(values) <= max(points, 1)
     assert list(values) == sorted(set(values))
     assert all(domain.first <= v <= domain.last for v in values)
+
+
+@given(spaces, st.randoms(use_true_random=False))
+def test_a_grid_led_through_a_config_has_as_many_cells_and_it_is_the_first(
+    space: dict[str, object], random: Any
+) -> None:
+    assume(not any(_repeats(domain) for _, domain in domains_of(space)))
+    config = config_at(space, lambda _: random.random())
+    order = spread(space, three, through=config)
+    assert cell(space, three, order[0], through=config) == config
+    assert len(list(cells(space, three, through=config))) == count_cells(space, three)
+
+
+def test_of_a_continuous_domain_the_nearest_value_gives_way() -> None:
+    space = parse_space({"lr": "loguniform(1e-4, 1e-2)", "o": "choice([{'m': uniform(0, 1)}, 2])"})
+    config = {"lr": 0.004, "o": {"m": 0.9}}
+    found = list(cells(space, three, through=config))
+    assert list(dict.fromkeys(c["lr"] for c in found)) == [0.0001, 0.001, 0.004]
+    assert [c["o"] for c in found[:4]] == [{"m": 0}, {"m": 0.5}, {"m": 0.9}, 2]
 
 
 @given(spaces)

@@ -13,7 +13,7 @@ import click
 
 from tuner.places import LOCAL
 
-Section = Literal["Search", "Look", "Explain", "Hand over", "Cluster"]  # in this order
+Section = Literal["Search", "Look", "Explain", "Hand over", "Keep", "Cluster"]  # in this order
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -53,6 +53,11 @@ def _all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return function
 
     return apply
+
+
+def where(example: str) -> Callable[[Any], Any]:
+    """An option for an expression that chooses rows, as `results.rows` reads it."""
+    return click.option("--where", metavar="EXPR", help=f"Those for which this holds: {example}.")
 
 
 def _searchers() -> str:
@@ -97,6 +102,10 @@ _search = _all_of(
 )
 spec = _all_of(click.argument("experiment"), _search, address)
 optional_spec = _all_of(click.argument("experiment", required=False), _search)
+sort = _all_of(
+    click.option("--sort", metavar="COLUMN", help="By this column, ascending."),
+    click.option("--reverse", is_flag=True, help="The other way round."),
+)
 yes = click.option(
     "--yes", is_flag=True, help="Ask nothing: neither of code from elsewhere nor of a large grid."
 )

@@ -62,5 +62,10 @@ def _test_metrics(results: Results, trial_id: str, *, evaluate: bool) -> dict[st
     return evaluation.evaluate(results, trial_id)
 
 
+def exit_code(results: Results) -> int:
+    """What a command ends with that has nothing to do for this search, which is over."""
+    return _exit_code(results) if results.ranked else NoUsableTrialError.exit_code
+
+
 def _exit_code(results: Results) -> int:
     return SOME_FAILED if results.counts["failed"] else 0

@@ -7,7 +7,7 @@ import click
 import tuner
 from tuner.cli import options
 from tuner.cli.consent import admit_experiment
-from tuner.cli.printing import print_outcome
+from tuner.cli.printing import exit_code, print_outcome
 
 
 @click.command(cls=options.Command, section="Search", place=3)
@@ -37,14 +37,21 @@ def resume(
     from tuner.cluster import connect as cluster
     from tuner.record.storage import find_experiment
     from tuner.results.described import Described
-    from tuner.search.resuming import Extension, trainable_of
+    from tuner.search.resuming import Extension, finished, trainable_of
 
     before = Described(find_experiment(name, storage))
+    more = Extension(add_samples or 0, time_budget, retry_failed)
+    if results := finished(before.folder, more):
+        from tuner.reporting.experiment_text import nothing_left
+
+        click.echo(nothing_left(results), err=as_json)
+        if as_json:
+            return print_outcome(results, evaluate=evaluate, as_json=True)
+        return exit_code(results)
     trainable_of(before.spec.trainable, None, before.folder)  # refused before Ray is started
     admit_experiment(before, yes=yes)
     spec = before.spec
     with cluster.connect(address, spec=spec):
         cluster.await_room(spec.resources, wait_for_resources)
-        more = Extension(add_samples or 0, time_budget, retry_failed)
         results = tuner.resume_experiment(before.folder, more=more)
     return print_outcome(results, evaluate=evaluate, as_json=as_json)

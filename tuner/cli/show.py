@@ -18,6 +18,7 @@ from tuner.cli.printing import json_text
 @options.as_json
 def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
     """Show how experiment NAME stands and its best trial."""
+    from tuner.export.evaluate import known_test
     from tuner.record.events import RUNNING
     from tuner.reporting import follow as following
     from tuner.reporting.experiment_text import summary
@@ -28,10 +29,11 @@ def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
         following.follow(results)
         results = tuner.load_results(name, storage)
     shown = show_json(results)
+    test = known_test(results)
     if as_json:
-        click.echo(json_text(shown))
+        click.echo(json_text({**shown, "test": test} if test else shown))
     elif results.status == RUNNING:
         click.echo(following.standing(results, now=time.time()))
     else:
-        click.echo(summary(results, confirmed=shown.get("confirmed")))
+        click.echo(summary(results, test, confirmed=shown.get("confirmed")))
     return 0

@@ -8,7 +8,7 @@ import tuner
 from tuner.cli import options
 
 
-@click.command(cls=options.Command, section="Look", place=4)
+@click.command(cls=options.Command, section="Look", place=5)
 @click.argument("name")
 @click.option("--port", type=int, default=6006, show_default=True)
 @options.storage

@@ -36,6 +36,16 @@ _NOT_YET = "No available agent"  # what a head says of a job while it is still s
 _START_S = 30.0
 _FINISH_S = 30.0  # for a job's state to follow its log's end
 
+# On the head: what tuner needs may be in another Python than the first one of its PATH
+_NEEDED = "tuner click psutil pydantic ray rich torch yaml"
+_MISSING = (
+    "import sys; from importlib.util import find_spec; "
+    "missing = [name for name in sys.argv[1:] if find_spec(name) is None]; "
+    "sys.exit(missing and 'error: ' + sys.executable + ', with which Ray runs on the head of the "
+    "cluster, has no ' + ', '.join(missing) + ': install tuner there' or 0)"
+)
+_FIND_PYTHON = f'python=$({ray_compat.HEADS_PYTHON}); $python -c "{_MISSING}" {_NEEDED} || exit 2'
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -80,13 +90,14 @@ class Jobs:
 
     def submit(self, arguments: Sequence[str], *, directory: Path, storage: Path) -> str:
         """Start `tuner ARGUMENTS` there with the files of `directory`; the job's id."""
-        command = shlex.join(["python", "-m", "tuner", *arguments, "--address", "auto"])
+        command = shlex.join(["-m", "tuner", *arguments, "--address", "auto"])
         deadline = time.monotonic() + _START_S
         with answering(self._address):
             while True:
                 try:
                     job_id = self._client.submit_job(
-                        entrypoint=f"exec {command}",  # so that a stop reaches the search itself
+                        # `exec`, so that a stop reaches the search itself
+                        entrypoint=f"{_FIND_PYTHON}; exec $python {command}",
                         metadata={_SEARCH: " ".join(arguments)},
                         runtime_env=runtime_env(directory, storage, code=True),
                     )

@@ -15,7 +15,9 @@ from tuner.errors import CheckpointError, UsageError, translate_error
 from tuner.export.read import Export
 from tuner.record.checkpoints import Checkpoint
 from tuner.record.folder import ExperimentFolder
+from tuner.record.history import CheckpointRecord
 from tuner.results.results import Results
+from tuner.results.selection import best_record
 from tuner.spec.by_value import ByValue, is_by_value
 from tuner.spec.experiment import ExperimentSpec, trainable_text
 from tuner.trial.checkpoint_store import load_state
@@ -101,7 +103,18 @@ def can_evaluate(spec: ExperimentSpec) -> bool:
     return not given and _has_test(_import(spec.trainable))
 
 
-def recorded_test(folder: Path, trial_id: str, checkpoint: Checkpoint) -> dict[str, Any] | None:
+def known_test(results: Results) -> dict[str, Any] | None:
+    """What `evaluate` has measured of the best trial; None where it has not. Runs nothing."""
+    if not results.ranked:
+        return None
+    trial = results.get_best_trial()
+    record = best_record(trial, results.objective)
+    return record and recorded_test(results.folder, trial.trial_id, record)
+
+
+def recorded_test(
+    folder: Path, trial_id: str, checkpoint: Checkpoint | CheckpointRecord
+) -> dict[str, Any] | None:
     """What was measured of this checkpoint before; None where nothing was.
 
     folder: the experiment's.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import Any
 
 from tuner import quotas
@@ -11,17 +12,24 @@ from tuner.classifier.settings import ClassifierSettings
 from tuner.planning.own_images import doubts, outline_of, own_images
 from tuner.planning.validation import Machine
 from tuner.settings_base import FaultsError
-from tuner.space.domains import Domain
+from tuner.space.domains import Choice, Domain
 from tuner.space.parsing import parse_domain
 from tuner.space.slips import slips
+from tuner.space.spaces import domains_of
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Resources
+from tuner.spec.strategies import GridSettings
 from tuner.wording import duration
 
 _BATCH_NORM = (
     "on CPUs each worker's BatchNorm sees its own share of a batch, so results change with the "
     "number of workers (on GPUs it is SyncBatchNorm, over the whole batch). training.norm=group "
     "gives the same with any number."
+)
+_NO_GRID = (
+    "grid_search of {names} is a choice for --search {strategy}: num_samples={samples} means "
+    "{samples} trials in all, where Ray Tune alone would run every value so often, {rays} trials. "
+    "For every value once: --search grid."
 )
 _CONSTANT_TEXT = (
     "training.{name} is the text {text!r} in every trial, which is not searched. Did you mean "
@@ -75,9 +83,33 @@ def warnings_of(spec: ExperimentSpec) -> list[str]:
     """What works, but hardly as it is meant; it is told before a search, too."""
     domains = [name for name, value in spec.training.items() if _is_domain(value)]
     return [
+        *_of_grids(spec),
         *(f"search.space.{slip}" for slip in slips(spec.search.space)),
         *(_CONSTANT_TEXT.format(name=name, text=spec.training[name]) for name in domains),
     ]
+
+
+def _of_grids(spec: ExperimentSpec) -> Iterator[str]:
+    """What a number of samples means for a grid, and for a `grid_search` that is none."""
+    search, samples = spec.search, spec.num_samples
+    if isinstance(search, GridSettings) and samples and (left_out := search.whole - samples) > 0:
+        which = "spread over it" if search.order == "spread" else "its first ones"
+        yield (
+            f"num_samples={samples} takes {samples} of the grid's {search.whole:,} trials, "
+            f"{which}, and leaves {left_out:,} out."
+        )
+    if isinstance(search, GridSettings) or samples is None:
+        return
+    domains = domains_of(search.space)
+    written = [(path, len(d.values)) for path, d in domains if isinstance(d, Choice) and d.grid]
+    if written:
+        names = ", ".join(path for path, _ in written)
+        yield _NO_GRID.format(
+            names=names,
+            strategy=search.strategy,
+            samples=samples,
+            rays=samples * prod(count for _, count in written),
+        )
 
 
 def _is_domain(value: object) -> bool:

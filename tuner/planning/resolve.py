@@ -1,7 +1,8 @@
 """From what the user asks for to the spec that runs: an experiment, and what overrides it.
 
 EXPERIMENT is a name in the working directory's experiments/, else one of those that ship; or
-`module:function`; or a .py, .yaml or .json file; or images of the user's own, `folder:PATH`.
+`module:function`; or a .py, .yaml or .json file, an experiment.json that a search has written among
+them; or images of the user's own, `folder:PATH`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from tuner.errors import SpecError, TunerError, UsageError, did_you_mean
 from tuner.planning.misplaced import placed
 from tuner.planning.own_images import default_experiment
 from tuner.planning.validation import Machine, ValidatedSpec, validate
+from tuner.record.files import EXPERIMENT
 from tuner.record.folder import ExperimentFolder
 from tuner.record.storage import free_name
 from tuner.settings_base import faults_of
@@ -183,7 +185,18 @@ def _from_text(path: Path) -> Experiment:
     except UnicodeDecodeError as error:
         raise UsageError(f"cannot read {path}: it is not UTF-8") from error
     raw = read_mapping(text, str(path))
+    if path.name == EXPERIMENT and isinstance(raw.get("spec"), dict):
+        raw = _recorded(raw["spec"], path)
     return Experiment(raw, str(raw.get("name", path.stem)), str(path), tuple(code_named(raw)))
+
+
+def _recorded(spec: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The spec of an experiment that has run, to be run again: in the storage that is asked for.
+
+    Its name is that which its folder has now.
+    """
+    kept = {key: value for key, value in spec.items() if key not in ("storage", "name")}
+    return {"name": path.resolve().parent.name, **kept}
 
 
 def _from_images(dataset: str, directory: Path) -> Experiment:

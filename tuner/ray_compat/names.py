@@ -28,6 +28,14 @@ COMMAND = (sys.executable, "-m", "ray.scripts.scripts")  # `ray` of this Python,
 # A program that ends with 0 where the head that it is given answers it
 PROBE = "import sys; from ray._raylet import GcsClient; GcsClient(sys.argv[1])"
 
+PIECES["heads_python"] = "a job runs with the first `python` of the head's PATH, not with Ray's"
+# For a shell that a job starts: the Python of its grandparent, the raylet, as that starts workers
+HEADS_PYTHON = (
+    "tr '\\0' '\\n' 2>/dev/null "
+    "< /proc/$(sed -n 's/^PPid:[^0-9]*//p' /proc/$PPID/status 2>/dev/null)/cmdline "
+    "| sed -n 's/^--python_worker_command=\\([^ ]*\\) .*/\\1/p' | grep . || echo python"
+)
+
 PIECES["loggers"] = "Ray tells of each step of sending a job, failed trials, slow starts, widgets"
 JOB_LOGGERS = (
     "ray.dashboard.modules.dashboard_sdk",

@@ -9,7 +9,9 @@ An event is a dict with `event`, `time` (seconds since the epoch) and, if it is 
     result               epoch: int, metrics: {name: finite number}
     checkpoint           epoch: int, path: POSIX, relative to the experiment's folder, sha256
     trial_ended          status; if that is "failed" also error: {kind, message}
-    experiment_ended     status
+    experiment_ended     status; if its trials did not end it also reason: TIME_BUDGET, TARGET
+                         or PATIENCE, and never_started: how many more trials there were to be,
+                         if known
 """
 
 from __future__ import annotations
@@ -36,7 +38,19 @@ RUNNING = "running"  # never journaled: it has started and not ended
 TRIAL_STATUSES = (COMPLETED, STOPPED, FAILED, INTERRUPTED)
 EXPERIMENT_STATUSES = (COMPLETED, INTERRUPTED, FAILED)
 
+# Why an experiment ended before its trials did
+TIME_BUDGET = "time_budget"
+TARGET = "target"  # a trial has reached it
+PATIENCE = "patience"  # no trial was better for long
+_EARLY = {TIME_BUDGET: "out of time", TARGET: "target reached", PATIENCE: "no more progress"}
+
 Event = dict[str, Any]
+
+
+def standing_of(status: str, ended_by: str | None) -> str:
+    """How an experiment stands, in words: its status, or why it ended before its trials did."""
+    return _EARLY.get(ended_by or "", status)
+
 
 _LEAST, _MOST = -math.inf, math.inf
 _TEXT, _FLOATS = {str}, {float}
@@ -208,5 +222,7 @@ _RULES: dict[str, tuple[_FieldRule, ...]] = {
             lambda value: value in EXPERIMENT_STATUSES,
             f"one of {', '.join(EXPERIMENT_STATUSES)}",
         ),
+        ("reason", lambda value: value is None or isinstance(value, str), "text"),
+        ("never_started", lambda value: value is None or _is_epoch(value), "a whole number"),
     ),
 }

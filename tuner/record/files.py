@@ -23,7 +23,8 @@ EXPERIMENT = "experiment.json"
 JOURNAL = "journal.jsonl"
 CONFIRMED = "confirmed.json"  # the experiments that confirm this one
 WARM_START = "warm_start.json"  # the earlier trials that the searcher learned from
-DOCUMENTS = (EXPERIMENT, CONFIRMED, WARM_START)
+LABELS = "labels.json"  # what its user calls it: tags, and a note
+DOCUMENTS = (EXPERIMENT, CONFIRMED, WARM_START, LABELS)
 
 LARGEST = 64 << 20  # bytes of a document
 

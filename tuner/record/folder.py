@@ -16,13 +16,13 @@ from reprlib import repr as shown  # short, and safe on what is nested deep
 from typing import Any
 from uuid import uuid4
 
-from tuner.errors import NameTakenError, UsageError
+from tuner.errors import NameTakenError, UsageError, translate_error
 from tuner.places import storage_of, url_of
 from tuner.record import files
 from tuner.record.checkpoints import Checkpoint, verified
 from tuner.record.events import Event
 from tuner.record.history import CheckpointRecord
-from tuner.record.journal import is_locked, read, read_naming
+from tuner.record.journal import is_locked, locked, read, read_naming
 from tuner.record.local_sync import LocalSync
 from tuner.record.remote import mirror
 from tuner.record.remote.sync import RemoteSync, held
@@ -163,6 +163,58 @@ class ExperimentFolder:
         files.replace_file(path, lambda partial: partial.write_bytes(data), lasting=True)
         mirror.upload(path)
 
+    def remove(self, *, warn: Callable[[str], object]) -> None:
+        """Remove the experiment with all that it has; what a kill leaves is no experiment.
+
+        Raises UsageError where a driver has it, or it cannot be removed. warn: as for `held`.
+        """
+        gone = self.path.with_name(f".{self.path.name}.{uuid4().hex}.removed")
+        cannot = f"cannot remove {self.path}"
+        with locked(self.path), translate_error(UsageError, cannot, of=OSError):
+            mirror.remove(self.path, warn=warn)
+            if self.path.exists():  # of one in a store there may be no copy
+                self.path.rename(gone)
+                shutil.rmtree(gone)
+
+    def rename(self, name: str, *, warn: Callable[[str], object]) -> ExperimentFolder:
+        """The same experiment under a new name, beside where it was.
+
+        Raises UsageError where a driver has it, the name is taken, or it cannot be renamed. warn:
+        as for `held`.
+        """
+        new = ExperimentFolder(self.path.resolve().with_name(name))
+        if new.is_taken:
+            raise UsageError(f"{new.location} exists: give another name")
+        cannot = f"cannot rename {self.path}"
+        with locked(self.path), translate_error(UsageError, cannot, of=OSError):
+            mirror.rename(self.path, new.path, warn=warn)
+            if self.is_remote:
+                shutil.rmtree(new.path, ignore_errors=True)  # an older copy
+            if self.path.exists():
+                self.path.resolve().rename(new.path)
+                files.sync(new.path.parent)
+        return new
+
+    def remove_file(self, name: str) -> None:
+        """Remove its file or folder `name`, in the store and here.
+
+        Raises OSError, also if the store fails for a minute, and UsageError as `check` does.
+        """
+        self.check()
+        mirror.remove_file(self.path / name)
+        if (self.path / name).is_dir():
+            shutil.rmtree(self.path / name)
+        else:
+            (self.path / name).unlink(missing_ok=True)
+
+    def sizes(self) -> dict[str, int]:
+        """The bytes of each file in it, by its POSIX path; of a store's what lies there."""
+        remote = mirror.sizes(self.path)
+        if remote is not None:
+            return remote
+        found = (Path(root, name) for root, _, names in os.walk(self.path) for name in names)
+        return {f.relative_to(self.path).as_posix(): f.lstat().st_size for f in found}
+
     def check(self) -> None:
         """Raise UsageError if the folder holds anything that must not be written to."""
         files.check_folder(self.path)
@@ -194,15 +246,6 @@ class ExperimentFolder:
         found = (Path(root, file) for root, _, names in os.walk(self.path / name) for file in names)
         here = (file.relative_to(self.path).as_posix() for file in found)
         return sorted({*here, *mirror.names_below(self.path, name)})
-
-    def remove(self, name: str) -> None:
-        """Remove its file or folder `name`, here and in the store; raises OSError."""
-        path = self.path / name
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
-        mirror.remove(self.path, name)
 
     # Of a path of this machine below the folder
     upload = staticmethod(mirror.upload)

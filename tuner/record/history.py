@@ -147,7 +147,8 @@ class History:
     A trial whose end is not journaled is "running" while the driver that ran it may be alive, and
     "interrupted" once a later `experiment_started` shows that it is not. Of several ends that are
     journaled for one trial the last one counts. `runs` are the times in which a driver ran, up to
-    its last event: one, and another for each resume.
+    its last event: one, and another for each resume. ended_by: what ended it before its trials did,
+    and never_started how many more there were to be; None where that is not so, or not known.
     """
 
     def __init__(
@@ -158,6 +159,8 @@ class History:
         self.counts: Counter[str] = Counter()
         self.started: float | None = None
         self.ended: float | None = None
+        self.ended_by: str | None = None
+        self.never_started: int | None = None
         self.resumed = 0
         self.runs: list[Run] = []
         self.pace = Pace()
@@ -167,11 +170,9 @@ class History:
         self._metrics = None if metrics is None else frozenset(metrics)
 
     @property
-    def duration_s(self) -> float | None:
-        """Seconds from the first start to the end, gaps included; None until it is over."""
-        if self.started is None or self.ended is None:
-            return None
-        return max(0.0, self.ended - self.started)
+    def duration_s(self) -> float:
+        """Seconds that a driver searched, without the gaps between an end and its resume."""
+        return fsum(run.duration_s for run in self.runs)
 
     def of_status(self, *statuses: str) -> list[TrialRecord]:
         """The trials of these statuses. Safe to call while another thread applies events."""
@@ -189,8 +190,10 @@ class History:
             self.started = time if self.started is None else self.started
             self.resumed += event["resumed"]
             self.status, self.ended = RUNNING, None
+            self.ended_by = self.never_started = None
         elif kind == EXPERIMENT_ENDED:
             self.status, self.ended = event["status"], time
+            self.ended_by, self.never_started = event.get("reason"), event.get("never_started")
         else:
             return
         if self.runs:

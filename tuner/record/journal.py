@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from reprlib import repr as shown  # short, and safe on what is nested deep
@@ -31,6 +31,7 @@ from tuner.wording import program
 
 _LOCK_WAIT_S = 0.5
 LONGEST = 16 << 20  # bytes of a line: what is longer was not written here
+_SHORT = 4096  # bytes of an end: it holds the last line of a search that ended by itself
 
 
 class Journal:
@@ -208,6 +209,24 @@ def is_locked(folder: Path) -> bool:
     return False
 
 
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Within it no driver of this machine begins; without a journal none could go on.
+
+    Raises UsageError where one holds the journal, which it names.
+    """
+    try:
+        fd = open_plain(folder / JOURNAL)
+    except OSError:
+        yield
+        return
+    try:
+        _lock(fd, folder)
+        yield
+    finally:
+        os.close(fd)
+
+
 def read(folder: Path) -> Iterator[Event]:
     """The events of the journal in `folder`, oldest first, as it is at the time of the call.
 
@@ -234,6 +253,18 @@ def read_naming(folder: Path, word: str) -> Iterator[Event]:
                     event = _decode(line)
                     if isinstance(event, dict):
                         yield event
+
+
+def last_event(folder: Path) -> Event | None:
+    """The event of the last line, without reading the others; None where that cannot be told."""
+    try:
+        with _open(folder / JOURNAL) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _SHORT))
+            end = file.read(_SHORT)
+        event = _decode(end.splitlines(keepends=True)[-1])
+    except (JournalError, ValueError, IndexError):
+        return None
+    return event if end.endswith(b"\n") and fault_of(event) is None else None
 
 
 class Tail:

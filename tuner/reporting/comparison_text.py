@@ -14,7 +14,8 @@ def comparison_text(comparison: Comparison) -> str:
     """What each strategy reached, in all and at equal spending; the verdict; what else differs."""
     sections = [
         [headline(comparison)],
-        aligned(spent_table(comparison)),
+        aligned(entrants_table(comparison)),
+        ["On average over the seeds", *aligned(spent_table(comparison))],
         ["Best so far when each had spent as much", *aligned(equal_table(comparison))],
         [fill(line, 80) for line in verdict(comparison)],
         [fill(f"note: {printable(note)}", 80) for note in comparison.notes],
@@ -24,17 +25,35 @@ def comparison_text(comparison: Comparison) -> str:
 
 def headline(comparison: Comparison) -> str:
     """What is compared, and by which objective."""
-    strategies = [side.strategy for side in comparison.sides]
+    strategies = [side.label for side in comparison.sides]
     count = sum(len(side.entrants) for side in comparison.sides)
     metric = f"{printable(comparison.objective.metric)} ({comparison.objective.mode})"
     return f"{joined(strategies)} by {metric}, {count} experiments"
+
+
+def entrants_table(comparison: Comparison) -> list[Sequence[str]]:
+    """The head and a row an experiment: what it spent, and reached."""
+    rows = [
+        (
+            printable(entrant.name),
+            side.strategy,
+            str(entrant.spec.seed),
+            number(entrant.curves["trials"].total),
+            number(entrant.curves["epochs"].total),
+            duration(entrant.curves["seconds"].total),
+            "none" if entrant.best is None else number(entrant.best),
+        )
+        for side in comparison.sides
+        for entrant in side.entrants
+    ]
+    return [("NAME", "STRATEGY", "SEED", "TRIALS", "EPOCHS", "TIME", "BEST"), *rows]
 
 
 def spent_table(comparison: Comparison) -> list[Sequence[str]]:
     """The head and a row a strategy: what its experiments spent on average, and reached."""
     rows = [
         (
-            side.strategy,
+            side.label,
             str(len(side.entrants)),
             number(side.spent("trials")),
             number(side.spent("epochs")),
@@ -51,7 +70,7 @@ def equal_table(comparison: Comparison) -> list[Sequence[str]]:
     spent = comparison.budgets
     head = ("STRATEGY", *(f"AT {_budget(comparison, axis).upper()}" for axis in spent))
     rows = [
-        (side.strategy, *(_mean(side.at(axis, budget)) for axis, budget in spent.items()))
+        (side.label, *(_mean(side.at(axis, budget)) for axis, budget in spent.items()))
         for side in comparison.sides
     ]
     return [head, *rows]
@@ -61,9 +80,9 @@ def verdict(comparison: Comparison) -> Iterator[str]:
     """In sentences: which strategy is ahead at equal epochs, and of which others that is sure."""
     first, others = comparison.sides[0], comparison.sides[1:]
     if not others:
-        yield f"All are of one strategy, {first.strategy}: their spread is that of the seed."
+        yield f"All are of one strategy, {first.label}: their spread is that of the seed."
         return
-    yield f"After {_budget(comparison, RANKED_BY)} {first.strategy} is ahead."
+    yield f"After {_budget(comparison, RANKED_BY)} {first.label} is ahead."
     for side in others:
         yield _beside(comparison, first, side)
     if len(others) > 1:
@@ -80,19 +99,19 @@ def _beside(comparison: Comparison, first: Side, side: Side) -> str:
     less = comparison.difference(side)
     if less is None:
         return (
-            f"{side.strategy} has no seed in common with {first.strategy}: give them equal seeds "
+            f"{side.label} has no seed in common with {first.label}: give them equal seeds "
             "to tell them apart."
         )
     behind = f"{abs(less.mean):.2g} behind"
     if less.low is None or less.high is None:
         return (
-            f"{side.strategy} is {behind} with the one seed that both have, which says nothing "
+            f"{side.label} is {behind} with the one seed that both have, which says nothing "
             "about the spread: run more seeds."
         )
     seeds = f"{less.low:+.2g} to {less.high:+.2g} by the 95 % interval over {less.n} paired seeds"
     if less.is_settled:
-        return f"{side.strategy} is {behind}: {seeds}."
-    return f"{side.strategy} cannot be told apart from it: {behind}, {seeds}."
+        return f"{side.label} is {behind}: {seeds}."
+    return f"{side.label} cannot be told apart from it: {behind}, {seeds}."
 
 
 def _mean(mean: Mean | None) -> str:

@@ -10,9 +10,10 @@ from typing import Any
 
 from tuner.errors import NoUsableTrialError
 from tuner.places import shown
-from tuner.record.events import COMPLETED, INTERRUPTED
+from tuner.record.events import COMPLETED, INTERRUPTED, PATIENCE, TARGET, TIME_BUDGET
 from tuner.record.history import TrialRecord
 from tuner.record.storage import storage_folder
+from tuner.results.labels import Labels
 from tuner.results.results import Results
 from tuner.spec.by_value import given_again, is_by_value
 from tuner.trial.memory import SUSPECT, WATCHED, first_growth
@@ -54,6 +55,20 @@ def summary(
     return "\n\n".join("\n".join(section) for section in sections if section)
 
 
+def nothing_left(results: Results) -> str:
+    """In one line: that a resume has nothing to do, and what would give it something."""
+    if results.ended_by == TARGET:
+        return f"{printable(results.name)} has reached its target, nothing is left to do"
+    resume = f"{program()} resume {folder_name(results.folder)}"
+    more = []
+    if isinstance(results.document["spec"].get("num_samples"), int):
+        more.append(f"for more trials: {resume} --add-samples N")
+    if failed := results.counts["failed"]:
+        more.append(f"for the {failed} that failed: {resume} --retry-failed")
+    done = f"{printable(results.name)} is completed, nothing is left to do"
+    return "; ".join([done, *more])
+
+
 def best_text(best: Mapping[str, Any]) -> str:
     """One trial in the shape of `Results.best_json`."""
     lines = [f"trial {best['trial_id']}, epoch {best['epoch']}, {best['shown']}"]
@@ -90,13 +105,27 @@ def folder_name(folder: Path) -> str:
 
 
 def _head(results: Results) -> list[str]:
-    took = results.history.duration_s
-    preposition = "in" if results.status == COMPLETED else "after"
-    time = f" {preposition} {duration(took)}" if took is not None else ""
-    counts = ", ".join(f"{count} {status}" for status, count in results.counts.items() if count)
+    history, standing = results.history, results.standing
+    preposition = "in" if standing == COMPLETED else "after"
+    time = f" {preposition} {duration(history.duration_s)}" if history.runs else ""
+    counts = [f"{count} {status}" for status, count in results.counts.items() if count]
     trials = amount_of(len(results.trials), "trial")
+    if more := history.never_started:
+        trials = f"{len(results.trials)} of {len(results.trials) + more} trials"
+        counts.append(f"{more} never started")
     name = printable(results.name)
-    return [f"{name}: {results.status}{time}", f"{trials}: {counts}" if counts else trials]
+    return [
+        f"{name}: {standing}{time}",
+        f"{trials}: {', '.join(counts)}" if counts else trials,
+        *label_lines(results.labels),
+    ]
+
+
+def label_lines(labels: Labels) -> list[str]:
+    """What its user calls an experiment; nothing where there are no labels."""
+    lines = [f"tags: {' '.join(labels.tags)}"] if labels.tags else []
+    note = printable(labels.note)
+    return [*lines, *(wrap(f"note: {note}", _WIDTH) if note else [])]
 
 
 def _best(results: Results, test: Mapping[str, Any]) -> list[str]:
@@ -180,7 +209,10 @@ def _how_to_resume(results: Results) -> str:
     if is_by_value(trainable):
         folder = printable(repr(str(results.folder)))
         return f"tuner.resume_experiment({folder}, {printable(given_again(trainable))})"
-    return f"{program()} resume {folder_name(results.folder)}"
+    budget = results.document["spec"].get("time_budget_s")
+    late = results.ended_by == TIME_BUDGET and isinstance(budget, int | float)
+    again = f" --time-budget {budget:g}s" if late else ""
+    return f"{program()} resume {folder_name(results.folder)}{again}"
 
 
 def _next_steps(results: Results) -> list[str]:
@@ -190,6 +222,6 @@ def _next_steps(results: Results) -> list[str]:
         f"Report       {program()} report {name}",
         f"TensorBoard  {program()} tensorboard {name}",
     ]
-    if results.status == INTERRUPTED:
+    if results.status == INTERRUPTED or results.ended_by in (TIME_BUDGET, PATIENCE):
         lines.append(f"Go on        {_how_to_resume(results)}")
     return lines

@@ -20,7 +20,14 @@ from plotly.offline import get_plotlyjs
 
 from tuner.plain_values import flat
 from tuner.record.files import write_file
-from tuner.reporting.comparison_text import equal_table, headline, spent_table, verdict
+from tuner.reporting.comparison_text import (
+    entrants_table,
+    equal_table,
+    headline,
+    spent_table,
+    verdict,
+)
+from tuner.reporting.experiment_text import label_lines
 from tuner.reporting.figures._figure import draw_section
 from tuner.reporting.report import Report, utc
 from tuner.results.comparison import Comparison
@@ -37,6 +44,7 @@ def report_page(report: Report) -> str:
         results=report.results,
         spec=report.spec,
         tiles=list(tiles(report)),
+        labels=label_lines(report.results.labels),
         best=best_table(report),
         provenance=list(_provenance(report)),
         spec_yaml=yaml.safe_dump(spec, sort_keys=False, width=100),
@@ -45,20 +53,6 @@ def report_page(report: Report) -> str:
 
 def comparison_page(comparison: Comparison) -> str:
     """Searches side by side, as a whole page."""
-    experiments = [
-        (
-            entrant.name,
-            side.strategy,
-            str(entrant.spec.seed),
-            number(entrant.curves["trials"].total),
-            number(entrant.curves["epochs"].total),
-            duration(entrant.curves["seconds"].total),
-            "none" if entrant.best is None else number(entrant.best),
-        )
-        for side in comparison.sides
-        for entrant in side.entrants
-    ]
-    head = ("NAME", "STRATEGY", "SEED", "TRIALS", "EPOCHS", "TIME", "BEST")
     return render(
         "comparison.html",
         comparison,
@@ -67,7 +61,7 @@ def comparison_page(comparison: Comparison) -> str:
         tables=[
             ("In all, on average over the seeds", spent_table(comparison)),
             ("Best so far when each had spent as much", equal_table(comparison)),
-            ("The experiments", [head, *experiments]),
+            ("The experiments", entrants_table(comparison)),
         ],
         notes=comparison.notes,
     )

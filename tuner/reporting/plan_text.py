@@ -37,6 +37,8 @@ def plan_text(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str
     ]
     if spec.scheduler and spec.brackets > 1:
         rows.append(("Brackets", spec.scheduler.brackets_text(spec.brackets)))
+    if early := list(_early(spec)):
+        rows.append(("Ends early", "; ".join(early)))
     if spec.log:
         rows.append(("Log", f"TensorBoard, {', '.join(spec.log)}"))
     if spec.time_budget_s:
@@ -75,6 +77,19 @@ def _same_seed(spec: ExperimentSpec, plan: Mapping[str, Any]) -> Iterator[tuple[
         yield "Same seed", "not always the same winner: timing decides what is learned when"
     elif stops:
         yield "Same seed", "the same configs, but timing decides which trials are stopped"
+
+
+def _early(spec: ExperimentSpec) -> Iterator[str]:
+    """What ends the search, or a trial, before its number of trials or epochs does."""
+    stop, metric = spec.stop, spec.objective.metric
+    if stop.target is not None:
+        yield f"at {metric} {stop.target:g}"
+    if stop.patience_trials:
+        yield f"after {amount_of(stop.patience_trials, 'trial')} without a better one"
+    if stop.patience_s:
+        yield f"after {duration(stop.patience_s)} without a better one"
+    if stop.patience_epochs:
+        yield f"a trial after {amount_of(stop.patience_epochs, 'epoch')} without a better one"
 
 
 def _network(network: Mapping[str, Any]) -> list[str]:

@@ -54,9 +54,9 @@ $ tuner validate digits --search hyperopt training.width=32 scheduler.max_t=5 nu
 """
 
 SECTIONS_FOLLOW = """
-Beside these there are the sections `training`, `search`, `objective`, `scheduler`, `resources` and
-`timeouts`, which follow. Only `search.space` is required, and `num_samples` unless the search is a
-grid or has a time budget.
+Beside these there are the sections `training`, `search`, `objective`, `scheduler`, `resources`,
+`timeouts` and `stop`, which follow. Only `search.space` is required, and `num_samples` unless the
+search is a grid or has a time budget.
 """
 
 TRAINABLE = """

@@ -23,6 +23,7 @@ from tuner.results.results import Results
 from tuner.spec.experiment import ExperimentSpec
 
 NO_SCHEDULER = "Nothing to show: the search had no scheduler, so every trial ran its full length."
+NO_RUNGS = "Nothing to show: the search had no scheduler; stop.patience_epochs ended trials."
 NO_STOP = "Nothing to show: the scheduler stopped no trial."
 
 _TOP = 10  # trials in the table of the best
@@ -73,6 +74,8 @@ class Report:
     @property
     def why_no_stop(self) -> str:
         """Why there is nothing to say of early stopping, where no trial was stopped."""
+        if self.savings is None and self.spec.stop.patience_epochs:
+            return NO_RUNGS
         return NO_SCHEDULER if self.savings is None else NO_STOP
 
     @property

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from tuner.results.rows import value_at
 from tuner.wording import aligned, amount_of, duration, number, printable, shorten
 
 if TYPE_CHECKING:
@@ -15,28 +16,43 @@ if TYPE_CHECKING:
     from tuner.doctor.finding import Finding
     from tuner.results.listing import Listed
 
-_EXPERIMENTS = ("NAME", "STATUS", "TRIALS", "FAILED", "BEST", "STARTED")
+_EXPERIMENTS = ("name", "status", "trials", "failed", "best", "started")
+_LABELS = ("tags", "note")  # shown where there are any
 _JOBS = ("ID", "STATUS", "STARTED", "TOOK", "COMMAND")
 _LONGEST_BEST, _LONGEST_PROBLEM = 50, 100  # characters
 _STYLES = {"ok": "green", "warning": "yellow", "broken": "bold red"}
 
 
-def experiments_table(experiments: Sequence[Listed]) -> str:
-    """One line an experiment; how to start one where there is none."""
+def experiments_table(experiments: Sequence[Listed], columns: Sequence[str] | None = None) -> str:
+    """One line an experiment; how to start one where there is none.
+
+    columns: names of `Listed.row`; None: the usual ones, and labels where there are any.
+    """
     if not experiments:
         return "no experiments yet; start with: tuner run digits"
+    shown = [one.row() for one in experiments]
+    labels = (name for name in _LABELS if any(row[name] for row in shown))
+    names = [*_EXPERIMENTS, *labels] if columns is None else columns
     rows = [
-        (
-            one.name,
-            one.status,
-            str(sum(one.counts.values())),
-            str(one.counts["failed"]),
-            "" if one.best is None else shorten(f"{one.metric} {number(one.best)}", _LONGEST_BEST),
-            _problem(one) if one.problem else _moment(one.started),
-        )
-        for one in experiments
+        tuple(_cell(one, row, name) for name in names)
+        for one, row in zip(experiments, shown, strict=True)
     ]
-    return _table(_EXPERIMENTS, rows)
+    return _table(tuple(name.upper() for name in names), rows)
+
+
+def _cell(one: Listed, row: Mapping[str, Any], name: str) -> str:
+    """What a column shows of an experiment."""
+    value = value_at(row, name)
+    if name == "started" and one.problem:
+        return _problem(one)
+    if value is None:
+        return ""
+    if name == "best":
+        return shorten(f"{one.metric} {number(value)}", _LONGEST_BEST)
+    if name == "time":
+        return duration(value)
+    text = " ".join(value) if isinstance(value, list) else number(value)
+    return shorten(text, _LONGEST_BEST)
 
 
 def jobs_table(jobs: Sequence[Job], *, now: float) -> str:

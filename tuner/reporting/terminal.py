@@ -109,7 +109,7 @@ class Standing:
     def times(self, now: float) -> str:
         """The time spent and, as far as it can be estimated, left."""
         left = self.time_left.seconds(self.history, now)
-        rest = "" if left is None else f", ~{duration(left)} left"
+        rest = "" if left is None else f", {left}"
         return duration(elapsed_s(self.history, now)) + rest
 
     def best(self, best: Best) -> str:
@@ -227,7 +227,7 @@ def live_view(standing: Standing, *, now: float, width: int = _WIDTH) -> Rendera
     head = Table.grid(padding=(0, 1))
     head.add_row(
         ProgressBar(
-            total=standing.time_left.total, completed=done(history), width=max(10, width - 50)
+            total=standing.time_left.total, completed=done(history), width=max(10, width - 58)
         ),
         line(standing.trials()),
         line(standing.times(now), style="cyan"),

@@ -1,8 +1,9 @@
 """Searches of the same space side by side: what each strategy reached for the same spending.
 
-Experiments of one strategy are its seeds. What they spent is counted in trials, in epochs of all
-trials together, and in seconds; strategies are ranked by the best value after equal epochs, which
-asks neither how fast the machine was nor how early trials were stopped.
+Experiments of one strategy whose specs agree but for the seed are its seeds. What they spent is
+counted in trials, in epochs of all trials together, and in seconds; strategies are ranked by the
+best value after equal epochs, which asks neither how fast the machine was nor how early trials were
+stopped.
 """
 
 from __future__ import annotations
@@ -56,10 +57,14 @@ class Entrant:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A strategy with its experiments."""
+    """A strategy with its experiments, whose specs agree but for the seed.
+
+    label: the strategy's name, with the first experiment's where the strategy has other sides, too.
+    """
 
     strategy: str
     entrants: tuple[Entrant, ...]
+    label: str
 
     @property
     def best(self) -> Mean | None:
@@ -103,12 +108,7 @@ class Comparison:
         if not usable:
             raise NoUsableTrialError("none of the experiments has a usable trial")
         self.budgets = {axis: min(e.curves[axis].total for e in usable) for axis in AXES}
-        strategies = dict.fromkeys(entrant.spec.search.strategy for entrant in entrants)
-        sides = [
-            Side(name, tuple(e for e in entrants if e.spec.search.strategy == name))
-            for name in strategies
-        ]
-        self.sides = tuple(sorted(sides, key=self._rank))
+        self.sides = tuple(sorted(_sides(entrants), key=self._rank))
         self.notes = tuple(_notes(experiments, entrants))
 
     def difference(self, side: Side) -> Mean | None:
@@ -151,6 +151,7 @@ class Comparison:
         means = {axis: self.mean(side, axis) for axis in self.budgets}
         return {
             "strategy": side.strategy,
+            "label": side.label,
             "best": best and best.as_dict(),
             "at": {axis: mean and mean.as_dict() for axis, mean in means.items()},
             "difference": less and {**less.as_dict(), "told_apart": less.is_settled},
@@ -161,6 +162,20 @@ class Comparison:
         """By the value at equal epochs, else by the best; those without any come last."""
         mean = side.at(RANKED_BY, self.budgets[RANKED_BY]) or side.best
         return mean is None, self.objective.key(mean.mean) if mean else 0.0
+
+
+def _sides(entrants: Sequence[Entrant]) -> Iterator[Side]:
+    """Those whose specs agree but for the seed are one side: of others no mean says anything."""
+    kin: dict[tuple[object, ...], list[Entrant]] = {}
+    for entrant in entrants:
+        spec = entrant.spec
+        key = spec.search.strategy, spec.warm_start, *_facts(spec)
+        kin.setdefault(key, []).append(entrant)
+    strategies = [own[0].spec.search.strategy for own in kin.values()]
+    for strategy, own in zip(strategies, kin.values(), strict=True):
+        more = f" and {len(own) - 1} more" if len(own) > 1 else ""
+        alone = strategies.count(strategy) == 1
+        yield Side(strategy, tuple(own), strategy if alone else f"{strategy} ({own[0].name}{more})")
 
 
 def _mean(values: Sequence[float | None]) -> Mean | None:
@@ -194,6 +209,15 @@ def _notes(experiments: Sequence[Results], entrants: Sequence[Entrant]) -> Itera
             yield f"{entrant.name} is still running"
         if entrant.best is None:
             yield f"{entrant.name} has no usable trial"
+        if entrant.spec.warm_start:
+            yield (
+                f"{entrant.name} began with the trials of {entrant.spec.warm_start}: it had more "
+                "to learn from, which no count of what was spent shows"
+            )
+        if results.labels.tags:
+            yield f"{entrant.name} is tagged {' '.join(results.labels.tags)}"
+        if results.labels.note:
+            yield f"{entrant.name}: {results.labels.note}"
     seen: dict[tuple[str, int], str] = {}
     for entrant in entrants:
         key = entrant.spec.search.strategy, entrant.spec.seed

@@ -22,6 +22,7 @@ from tuner.errors import NoUsableTrialError, TunerError
 from tuner.record.events import COMPLETED
 from tuner.record.files import CONFIRMED
 from tuner.record.history import TrialRecord
+from tuner.results.described import Described
 from tuner.results.results import Results
 from tuner.results.selection import ranked, score_of
 from tuner.results.statistics import Mean, differences_from_best, mean_of, mean_of_best
@@ -240,7 +241,7 @@ def without_seed(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name != "seed"}
 
 
-def linked(results: Results) -> list[Path]:
+def linked(results: Described) -> list[Path]:
     """The folders, beside that of the search, that it names as its confirmations; oldest first."""
     try:
         names = results.files.read(CONFIRMED)["experiments"]

@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 
 from tuner.record.folder import ExperimentFolder
+from tuner.results.labels import Labels, labels_of
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.sections import Objective
 
@@ -23,12 +24,17 @@ class Described:
         self.document = self.files.document()
         objective = self.document["spec"]["objective"]
         self.objective = Objective(metric=objective["metric"], mode=objective["mode"])
-        self.name = str(self.document["spec"].get("name", self.files.name))
+        self.name = self.files.name
 
     @property
     def is_confirmation(self) -> bool:
         """Whether this experiment retrains the leaders of another one."""
         return bool(self.document["spec"].get("confirms"))
+
+    @cached_property
+    def labels(self) -> Labels:
+        """What its user calls it."""
+        return labels_of(self.files)
 
     @cached_property
     def spec(self) -> ExperimentSpec:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from math import inf
 from pathlib import Path
 from typing import Any
 
 from tuner.errors import TunerError
+from tuner.record.events import standing_of
 from tuner.record.folder import ExperimentFolder
 from tuner.record.storage import experiment_folders
 from tuner.results.results import COUNTED, Results
@@ -28,10 +31,35 @@ class Listed:
     best: float | None = None
     started: float | None = None
     problem: str | None = None
+    ended_by: str | None = None
+    strategy: str | None = None
+    seed: int | None = None
+    searched_s: float | None = None
+    tags: tuple[str, ...] = ()
+    note: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """As plain values: what `ls --json` says of it."""
         return asdict(self) | {"folder": ExperimentFolder(self.folder).location}
+
+    def row(self) -> dict[str, Any]:
+        """What `ls --where` and `--sort` know of it: its best under its metric's name, too."""
+        started = self.started and datetime.fromtimestamp(self.started).isoformat(" ", "minutes")
+        return {
+            **({self.metric: self.best} if self.metric else {}),
+            "name": self.name,
+            "status": standing_of(self.status, self.ended_by),
+            "trials": sum(self.counts.values()),
+            **self.counts,
+            "metric": self.metric,
+            "best": self.best,
+            "started": started,
+            "time": self.searched_s,
+            "strategy": self.strategy,
+            "seed": self.seed,
+            "tags": list(self.tags),
+            "note": self.note,
+        }
 
 
 def list_experiments(storage: Path | str | None = None) -> list[Listed]:
@@ -60,4 +88,16 @@ def _read(folder: Path) -> Listed:
         metric=results.metric,
         best=best and best.value,
         started=results.history.started,
+        ended_by=results.ended_by,
+        strategy=_strategy(results.document["spec"]),
+        seed=results.seed,
+        searched_s=results.history.duration_s,
+        tags=results.labels.tags,
+        note=results.labels.note,
     )
+
+
+def _strategy(spec: Mapping[str, Any]) -> str:
+    """Of a spec that this version may not be able to read."""
+    search = spec.get("search")
+    return str(search.get("strategy", "random")) if isinstance(search, Mapping) else ""

@@ -81,8 +81,10 @@ def refine(results: Results, *, points: int) -> Refinement:
             "space": space_text(space),
             "forbid": _still_known(search.search.forbid, space),
             "points": points,
+            "through": best.config,
         },
         num_samples=None,
+        stop={},
         warm_start=None,
     )
     if not spec.trials:
@@ -90,7 +92,8 @@ def refine(results: Results, *, points: int) -> Refinement:
     note = (
         f"The region of the best {len(leading)} of {len(results.trials)} trials of {results.name}: "
         f"{results.metric} {values[0]:.4g} to {values[1]:.4g}.\n"
-        f"{spec.trials} trials, {points} values of each continuous domain."
+        f"{spec.trials} trials, {points} values of each continuous domain; the first is the "
+        f"best, trial {best.trial_id},\nand --num-samples takes a part that is spread over them."
     )
     return Refinement(spec, leading, note)
 

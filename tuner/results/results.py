@@ -14,12 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
 from tuner.record.checkpoints import Checkpoint, inside
-from tuner.record.events import FAILED, RUNNING, TRIAL_STATUSES
+from tuner.record.events import FAILED, RUNNING, TRIAL_STATUSES, standing_of
 from tuner.record.folder import ExperimentFolder
 from tuner.record.history import TrialRecord, collector_paused, fold
 from tuner.record.storage import find_experiment
 from tuner.results.described import Described
-from tuner.results.selection import MODES, best_epoch, best_first, check, mode_of, ranked
+from tuner.results.selection import (
+    MODES,
+    best_epoch,
+    best_first,
+    best_record,
+    check,
+    mode_of,
+    ranked,
+)
 from tuner.spec.sections import Objective
 from tuner.wording import amount_of
 
@@ -59,7 +67,7 @@ class Results(Described):
 
         counts = ", ".join(f"{count} {status}" for status, count in self.counts.items() if count)
         trials = amount_of(len(self.trials), "trial")
-        standing = f"{self.status}, {trials}: {counts or 'none has started'}{self.why_failed}"
+        standing = f"{self.standing}, {trials}: {counts or 'none has started'}{self.why_failed}"
         best = [trial.trial_id for trial in self.top(_SHOWN_IN_NOTEBOOK)]
         frame = self.dataframe().set_index("trial_id", drop=False).loc[best]
         return summary_html(self.name, standing, frame, self.metric, trials=len(self.trials))
@@ -68,6 +76,16 @@ class Results(Described):
     def status(self) -> str:
         """running, completed, interrupted or failed."""
         return self.history.status
+
+    @property
+    def ended_by(self) -> str | None:
+        """What ended it before its trials did, "time_budget"; None where nothing did."""
+        return self.history.ended_by
+
+    @property
+    def standing(self) -> str:
+        """How it stands, in words: its status, or "out of time"."""
+        return standing_of(self.status, self.ended_by)
 
     @property
     def trials(self) -> dict[str, TrialRecord]:
@@ -196,12 +214,9 @@ class Results(Described):
         """
         objective = self._objective(metric, mode)
         trial = trial or self.get_best_trial(objective.metric, objective.mode)
-        kept = {record.epoch: record for record in trial.checkpoints}
-        if not kept:
+        record = best_record(trial, objective)
+        if record is None:
             raise NoUsableTrialError(f"trial {trial.trial_id} of {self.name} kept no checkpoint")
-        values = ((epoch, v) for epoch, v in trial.values(objective.metric) if epoch in kept)
-        epoch = best_epoch(values, objective)
-        record = kept[max(kept) if epoch is None else epoch]
         return self.files.checkpoint(record, trial.trial_id)
 
     def best_json(
@@ -228,9 +243,14 @@ class Results(Described):
         }
 
     def show(self) -> dict[str, Any]:
-        """What `show --json` shows: name, status, counts, and the best trial or None."""
+        """What `show --json` shows: name, status, counts, and the best trial or None.
+
+        Where the search ended before its trials did, also `ended_by`.
+        """
         best = self.best_json(self.ranked[0][1]) if self.ranked else None
-        return {"name": self.name, "status": self.status, "counts": self.counts, "best": best}
+        early = {"ended_by": self.ended_by} if self.ended_by else {}
+        shown = {"name": self.name, "status": self.status, **early, "counts": self.counts}
+        return {**shown, "best": best}
 
     def dataframe(self, *, reports: bool = False) -> pd.DataFrame:
         """One row a trial; with `reports` one row a report, as `reports()` gives them.

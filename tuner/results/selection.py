@@ -20,7 +20,7 @@ from typing import Literal
 
 from tuner.errors import UsageError, unknown
 from tuner.record.events import FAILED
-from tuner.record.history import TrialRecord
+from tuner.record.history import CheckpointRecord, TrialRecord
 from tuner.spec.sections import Objective
 
 SCOPES = ("best", "all", "last", "avg", "last-5-avg", "last-10-avg")
@@ -50,6 +50,16 @@ def best_epoch(values: Iterable[tuple[int, float]], objective: Objective) -> int
     """The first epoch of the best finite value among (epoch, value); None if there is none."""
     finite = [(objective.key(value), epoch) for epoch, value in values if isfinite(value)]
     return min(finite)[1] if finite else None
+
+
+def best_record(trial: TrialRecord, objective: Objective) -> CheckpointRecord | None:
+    """The checkpoint of the best epoch that has one; None where the trial kept none."""
+    kept = {record.epoch: record for record in trial.checkpoints}
+    if not kept:
+        return None
+    values = ((epoch, v) for epoch, v in trial.values(objective.metric) if epoch in kept)
+    epoch = best_epoch(values, objective)
+    return kept[max(kept) if epoch is None else epoch]
 
 
 def ranked(

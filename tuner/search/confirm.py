@@ -75,6 +75,7 @@ def confirming_spec(results: Results, *, top: int, seeds: int) -> ExperimentSpec
         scheduler=scheduler or "none",
         num_samples=None,
         time_budget_s=None,
+        stop={},
         warm_start=None,
         confirms={
             "name": results.files.name,

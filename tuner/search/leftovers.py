@@ -30,7 +30,7 @@ def sweep(folder: ExperimentFolder, history: History) -> None:
     try:
         for trial in trials:
             for name in sorted(_leftovers(folder, trial, named)):
-                folder.remove(name)
+                folder.remove_file(name)
     except OSError as error:  # they cost nothing but their room
         _log.warning("cannot remove what a kill has left: %s", error.strerror)
 

@@ -11,16 +11,20 @@ from tuner.errors import CheckpointError, JournalError, UsageError
 from tuner.record.checkpoints import Checkpoint
 from tuner.record.events import (
     COMPLETED,
+    EXPERIMENT_ENDED,
     FAILED,
     INTERRUPTED,
     RESULT,
     RUNNING,
     STOPPED,
+    TARGET,
     TRIAL_ENDED,
     Event,
 )
 from tuner.record.folder import ExperimentFolder
 from tuner.record.history import History, TrialRecord
+from tuner.record.journal import last_event
+from tuner.results.results import Results
 from tuner.spec.by_value import bare_name, given_again, is_by_value
 from tuner.spec.experiment import trainable_text
 from tuner.trial.context import Assignment
@@ -58,6 +62,24 @@ class Extension:
         return changed
 
 
+def finished(folder: Path, more: Extension) -> Results | None:
+    """The results of an experiment of which nothing is left to do; None where there is."""
+    if more.changes_the_spec or not _says_completed(folder):
+        return None
+    results = Results(folder)
+    if results.ended_by == TARGET:
+        return results
+    rest = unfinished(results.history, retry_failed=more.retry_failed)
+    is_over = results.status == COMPLETED and results.ended_by is None
+    return results if is_over and not rest else None
+
+
+def _says_completed(folder: Path) -> bool:
+    """Whether the journal ends so: to read all of it may take seconds."""
+    event = last_event(folder) or {}
+    return event.get("event") == EXPERIMENT_ENDED and event.get("status") == COMPLETED
+
+
 def trainable_of(recorded: str, given: object, folder: Path) -> str:
     """The trainable that a resume of the experiment in `folder` trains: the recorded one.
 
@@ -77,6 +99,17 @@ def trainable_of(recorded: str, given: object, folder: Path) -> str:
     if named != recorded and not same:
         raise UsageError(f"{folder.name} trains {recorded}, and was given {named} to go on with")
     return named
+
+
+def as_begun(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The recorded `spec`, with what was meant before there was a setting for it.
+
+    Grids had one order, which decides what is left to try.
+    """
+    search = spec.get("search")
+    if isinstance(search, Mapping) and search.get("strategy") == "grid":
+        search = {"order": "rows", **search}
+    return {**spec, "search": search}
 
 
 def restored(

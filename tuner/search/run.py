@@ -49,13 +49,15 @@ from tuner.search import leftovers
 from tuner.search.provenance import describe
 from tuner.search.resuming import (
     Extension,
+    as_begun,
     assignment_of,
+    finished,
     restored,
     trainable_of,
     unfinished,
 )
 from tuner.search.retention import Retention
-from tuner.search.stopping import StopRequest
+from tuner.search.stopping import EarlyEnd, StopRequest
 from tuner.search.warm_start import load_warm_start, warm_start_of
 from tuner.spec.by_value import given_again, is_by_value
 from tuner.spec.code import IMAGE_CLASSIFIER
@@ -105,7 +107,8 @@ def resume_experiment(
     """Go on with the experiment in `folder` as if it had not been interrupted.
 
     Finished trials stay as they are; the others continue from their newest whole checkpoint, and
-    the trials that had not started yet follow. `more` extends it. trainable: what the experiment
+    the trials that had not started yet follow; where nothing is left to do it returns at once.
+    `more` extends it. trainable: what the experiment
     trains, where only Python can tell: a function or class of a script or a notebook. Raises as
     `run_experiment` does, UsageError for another trainable than the experiment's or where images
     of the user's own have changed, and SpecError for an experiment.json that cannot run here.
@@ -113,13 +116,15 @@ def resume_experiment(
     more, folder = more or Extension(), Path(folder)
     files = ExperimentFolder(folder)
     document = files.document()
+    if results := finished(folder, more):
+        return results
     recorded = str(document["spec"].get("trainable", IMAGE_CLASSIFIER))
     moved = {
         "name": files.name,
         "storage": files.storage,
         "trainable": trainable_of(recorded, trainable, folder),
     }
-    raw = more.applied_to({**document["spec"], **moved})
+    raw = more.applied_to({**as_begun(document["spec"]), **moved})
     spec = validate(raw, source=str(folder / EXPERIMENT), machine=_machine())
     _pin_data(spec)
     if document.get(DATA, spec.data_content) != spec.data_content:
@@ -178,6 +183,7 @@ class SearchRun:
         self.spec = spec
         self.history = History(spec.objective, metrics=[spec.objective.metric])
         self.stop = StopRequest(spec.time_budget_s)
+        self._early_end = EarlyEnd(spec.stop, spec.objective, self.history)
         self._folder = folder
         self._journal = journal
         self._sync = sync
@@ -232,7 +238,7 @@ class SearchRun:
         spec, history = self.spec, self.history
         progress = Progress(
             history,
-            TimeLeft.of(spec, slots=self._slots),
+            TimeLeft.of(spec),
             metric=spec.objective.metric,
             each=reserves(spec.resources),
             clock=self._journal.clock,
@@ -251,6 +257,7 @@ class SearchRun:
                 TensorBoardWriter(spec, history),
                 Retention(spec.folder, history, spec.objective, sync=self._sync),
                 progress,
+                self._early_end,
                 *trackers,
             ]
 
@@ -260,12 +267,17 @@ class SearchRun:
 
         from tuner.search import tune_arguments
         from tuner.search.recorder import Recorder
-        from tuner.search.schedulers._stopping import InOrder
+        from tuner.search.schedulers._stopping import InOrder, Patience, StoppingScheduler
         from tuner.search.waiting import Waiting
 
         spec, elsewhere = self.spec, cluster.is_joined()
         stops = spec.scheduler
-        scheduler = stops and stops.build(spec.objective, brackets=spec.brackets)
+        scheduler: Any = stops and stops.build(spec.objective, brackets=spec.brackets)
+        if (epochs := spec.stop.patience_epochs) is not None:
+            if scheduler is None:
+                scheduler = StoppingScheduler(spec.objective, Patience(epochs))
+            else:
+                scheduler.be_patient(epochs)
         searcher = self._searcher(scheduler)
         if self._resumed:
             leftovers.sweep(self._folder, self.history)
@@ -295,9 +307,7 @@ class SearchRun:
                 num_samples=-1,  # the source decides when there are no more
                 search_alg=self._source,
                 scheduler=scheduler or InOrder(),
-                stop=tune_arguments.StopAll(
-                    lambda: self.stop.requested or recorder.error is not None
-                ),
+                stop=tune_arguments.StopAll(self._is_over),
                 callbacks=[recorder, Waiting(partial(cluster.shortage, spec.resources))],
                 progress_reporter=tune_arguments.progress_reporter(),
                 storage_path=files,
@@ -365,6 +375,23 @@ class SearchRun:
             _log.warning("%s; going back to the one before", warning)
         return assignment
 
+    def _why_early(self, status: str) -> dict[str, Any]:
+        """Of a search that ends before its trials do: why, and how many have not started."""
+        total, trials = self.spec.trials, self.history.trials
+        is_whole = total is not None and len(trials) >= total
+        reason = self.stop.why_early
+        if status != COMPLETED or reason is None:
+            return {}
+        if is_whole and not unfinished(self.history):
+            return {}
+        rest = {} if total is None else {"never_started": total - len(trials)}
+        return {"reason": reason, **rest}
+
+    def _is_over(self) -> bool:
+        """Whether the search ends now, whatever its trials do."""
+        self.stop.reason = self._early_end.reason(self._journal.clock())
+        return self.stop.requested or self._recorder.error is not None
+
     @contextmanager
     def _end_journaled(self) -> Iterator[None]:
         """However `tune.run` ends, the journal says so. Raises ExperimentError if it failed."""
@@ -379,6 +406,6 @@ class SearchRun:
         finally:
             recorder.interrupt_running()
             status = status if self.stop.signal is None else INTERRUPTED
-            recorder.emit(EXPERIMENT_ENDED, status=status)
+            recorder.emit(EXPERIMENT_ENDED, status=status, **self._why_early(status))
         if (cause := recorder.error) is not None:
             raise self._with_advice(cause) from cause

@@ -9,10 +9,14 @@ from typing import Self
 
 from tuner import signals
 from tuner.errors import TunerError
+from tuner.record.events import PATIENCE, TARGET, TIME_BUDGET, TRIAL_ENDED, Event
+from tuner.record.history import Best, History
+from tuner.spec.sections import Objective, Stop
 
 
 class StopRequest:
-    """Whether the search is to end before its trials do, and why: a `signal`, or an `error`.
+    """Whether the search is to end before its trials do, and why: a `signal`, an `error`, or a
+    `reason` of `EarlyEnd`.
 
     As a context it takes over SIGINT, SIGTERM and SIGHUP, but for those that are ignored. The first
     one counts. A second Ctrl-C raises KeyboardInterrupt: its user does not want to wait.
@@ -21,14 +25,20 @@ class StopRequest:
     def __init__(self, time_budget_s: float | None) -> None:
         self.signal: int | None = None
         self.error: TunerError | None = None
+        self.reason: str | None = None
         self._deadline = None if time_budget_s is None else time.monotonic() + time_budget_s
         self._handled = ExitStack()
 
     @property
     def requested(self) -> bool:
         """Whether the search is to end now."""
+        return bool(self.why_early) or self.signal is not None or self.error is not None
+
+    @property
+    def why_early(self) -> str | None:
+        """Why the search is to end now although nothing is wrong: TIME_BUDGET, or `reason`."""
         late = self._deadline is not None and time.monotonic() >= self._deadline
-        return late or self.signal is not None or self.error is not None
+        return self.reason or (TIME_BUDGET if late else None)
 
     def fail(self, error: TunerError) -> None:
         """End the search because of `error`; callable from any thread."""
@@ -46,3 +56,37 @@ class StopRequest:
             self.signal = number
         elif number == signal.SIGINT:
             raise KeyboardInterrupt
+
+
+class EarlyEnd:
+    """An observer that says when a search has what it looks for, or gets no further.
+
+    history: the experiment's, up to the event that is being observed. Patience is counted from the
+    driver's last start.
+    """
+
+    def __init__(self, stop: Stop, objective: Objective, history: History) -> None:
+        self._stop, self._objective, self._history = stop, objective, history
+        self._best: Best | None = None
+        self._trials = 0  # that have ended since the best one came
+        self._since: float | None = None  # when it came, or the driver started
+
+    def __call__(self, event: Event) -> None:
+        """Take one event into account."""
+        best = self._history.best
+        if self._since is None or best != self._best:
+            self._best, self._trials, self._since = best, 0, event["time"]
+        elif event["event"] == TRIAL_ENDED and not (best and best.trial_id == event["trial_id"]):
+            self._trials += 1
+
+    def reason(self, now: float) -> str | None:
+        """Why the search ends, TARGET or PATIENCE; None: it goes on. now: by the events' clock."""
+        stop, best = self._stop, self._history.best
+        if stop.target is not None and best is not None:
+            objective = self._objective
+            if objective.key(best.value) <= objective.key(stop.target):
+                return TARGET
+        waited = 0.0 if self._since is None else now - self._since
+        tired = stop.patience_trials is not None and self._trials >= stop.patience_trials
+        late = stop.patience_s is not None and waited >= stop.patience_s
+        return PATIENCE if tired or late else None

@@ -104,6 +104,21 @@ class Constraints:
         ]
 
 
+class Condition:
+    """One expression, over names that are not hyperparameters alone: it holds, or it does not.
+
+    `names` are the dotted paths that it reads. Raises FaultsError for what cannot be read.
+    """
+
+    def __init__(self, text: str) -> None:
+        tree, self._evaluate = _parse(text)
+        self.names = tuple(dict.fromkeys(_names(tree)))
+
+    def holds(self, values: Config) -> bool:
+        """Whether it holds for `values`; not where these lack one of its names."""
+        return _holds(self._evaluate, values)
+
+
 def _parse(text: str) -> tuple[ast.expr, Evaluate]:
     if len(text) > _MAX_LENGTH:
         rule = f"must be at most {_MAX_LENGTH} characters"

@@ -99,7 +99,9 @@ CALLS = {
     "grid_search": Call(
         ("values",),
         1,
-        "the same, as Ray writes it for a grid; every strategy takes it",
+        "the same, as Ray writes it for a grid; every strategy takes it. It multiplies no "
+        "`num_samples`, as it does in Ray Tune: these are all trials, and every value once is "
+        "`--search grid`",
         lambda values: Choice(_options(values), grid=True),
         numbers=False,
     ),

@@ -29,7 +29,15 @@ from tuner.settings_base import MAX_COUNT, FaultsError, Settings, parse
 from tuner.spec.by_value import ByValue, is_by_value, is_found_by_name
 from tuner.spec.code import CLASSIFIER_BEFORE, IMAGE_CLASSIFIER, code_named
 from tuner.spec.schedulers import Scheduler, default_scheduler
-from tuner.spec.sections import LOGS, Confirms, Objective, Resources, Timeouts, read_logs
+from tuner.spec.sections import (
+    LOGS,
+    Confirms,
+    Objective,
+    Resources,
+    Stop,
+    Timeouts,
+    read_logs,
+)
 from tuner.spec.strategies import GridSettings, Search, learning_strategies
 from tuner.spec.text import read_mapping
 
@@ -112,6 +120,7 @@ class ExperimentSpec(Settings):
     scheduler: Scheduler = Field(default_factory=default_scheduler)
     resources: Resources = Resources()
     timeouts: Timeouts = Timeouts()
+    stop: Stop = Stop()
     num_samples: int | None = Field(None, ge=1, le=MAX_COUNT)
     max_concurrent: int | None = Field(None, ge=1, le=MAX_COUNT)
     time_budget_s: float | None = Field(None, gt=0)

@@ -100,6 +100,21 @@ class Timeouts(Settings):
     ranks_s: float = Field(600, gt=0, le=MAX_COUNT)
 
 
+class Stop(Settings):
+    """What ends a search, or a trial, before its number of trials, its time or its epochs does.
+
+    target: the search ends once a trial has this value of the objective, or a better one.
+    patience_trials: the search ends after so many trials in a row without a better value.
+    patience_s: the search ends after so many seconds without a better value. patience_epochs: a
+    trial is stopped after so many epochs without a better value of its own.
+    """
+
+    target: float | None = None
+    patience_trials: int | None = Field(None, ge=1, le=MAX_COUNT)
+    patience_s: float | None = Field(None, gt=0)
+    patience_epochs: int | None = Field(None, ge=1, le=MAX_COUNT)
+
+
 class Confirms(Settings):
     """The search whose leaders an experiment retrains, best first.
 

@@ -5,7 +5,7 @@ A strategy is a module of `tuner.search.searchers`, or one of the user's: see `t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
@@ -81,7 +81,10 @@ class SearchSettings(Settings):
         count = count_cells(self.space, points)
         if not self.forbid or count > MAX_LISTED:
             return count
-        return sum(map(Constraints(self.forbid).allow, cells(self.space, points)))
+        return sum(map(Constraints(self.forbid).allow, self._cells(points)))
+
+    def _cells(self, points: Points) -> Iterator[dict[str, Any]]:
+        return cells(self.space, points)
 
     def trials(self, num_samples: int | None) -> int | None:
         """How many trials the search gives: None where only the time budget ends it."""
@@ -118,8 +121,12 @@ _Points = Annotated[int, Field(ge=1, le=1000)]
 
 
 class GridSettings(SearchSettings):
-    """Every combination, in declared order, the last name changing fastest.
+    """Every combination of values, each once.
 
+    order: "spread" begins with cells that vary every hyperparameter, so that the first few, where
+    num_samples or the time allows no more, lie all over the grid; "rows" keeps to the declared
+    order, the last name changing fastest. through: a config that is made a cell, the first one: of
+    a continuous domain the nearest value gives way to its.
     points: how many values a continuous domain (or an integer range that is longer) gets, 1 to
     1000, evenly spaced in the domain's own scale; one number for all, or one for each name.
     configs: these configs instead of the grid's cells, in this order. seeds: each config is
@@ -127,7 +134,9 @@ class GridSettings(SearchSettings):
     """
 
     strategy: Literal["grid"] = "grid"
+    order: Literal["spread", "rows"] = "spread"
     points: _Points | dict[str, _Points] = _POINTS
+    through: dict[str, JsonValue] | None = None
     configs: tuple[dict[str, JsonValue], ...] = ()
     seeds: tuple[Annotated[int, Field(ge=0, lt=2**32)], ...] = ()
 
@@ -150,11 +159,14 @@ class GridSettings(SearchSettings):
     @model_validator(mode="after")
     def _whole_configs(self) -> Self:
         faults = []
-        for number, config in enumerate(self.configs):
+        given = {f"configs.{number}": config for number, config in enumerate(self.configs)}
+        if self.through is not None:
+            given["through"] = self.through
+        for key, config in given.items():
             for name in sorted(set(config) - set(self.space)):
-                faults.append(unknown(f"configs.{number}", "hyperparameter", name, self.space))
+                faults.append(unknown(key, "hyperparameter", name, self.space))
             for name in [name for name in self.space if name not in config]:
-                faults.append(Fault(f"configs.{number}.{name}", "is missing"))
+                faults.append(Fault(f"{key}.{name}", "is missing"))
         if self.seeds and "seed" in self.space:
             faults.append(Fault("seeds", "cannot be given where `seed` is searched", self.seeds))
         if len(set(self.seeds)) < len(self.seeds):
@@ -163,11 +175,19 @@ class GridSettings(SearchSettings):
             raise FaultsError(*faults)
         return self
 
-    def trials(self, num_samples: int | None) -> int:
-        """The cells, or configs, times the seeds; at most `num_samples` where that is given."""
+    def _cells(self, points: Points) -> Iterator[dict[str, Any]]:
+        return cells(self.space, points, through=self.through)
+
+    @property
+    def whole(self) -> int:
+        """The trials of the whole grid: the cells, or configs, times the seeds."""
         allow = Constraints(self.forbid).allow
         count = sum(map(allow, self.configs)) if self.configs else self._count(self.points_of)
-        trials = count * max(len(self.seeds), 1)
+        return count * max(len(self.seeds), 1)
+
+    def trials(self, num_samples: int | None) -> int:
+        """Those of the whole grid; at most `num_samples` where that is given."""
+        trials = self.whole
         return trials if num_samples is None else min(trials, num_samples)
 
 

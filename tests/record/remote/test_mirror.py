@@ -16,6 +16,7 @@ from tuner.record.remote.lease import acquire
 from tuner.record.remote.objects import Objects
 from tuner.record.remote.segments import Uploader
 from tuner.record.storage import experiment_folders, find_experiment, free_name
+from tuner.results.labels import Labels
 from tuner.results.results import Results, load_results
 
 
@@ -252,3 +253,62 @@ def test_a_folder_that_came_in_part_is_not_there(experiment, monkeypatch):
     assert list(path.parent.iterdir()) == []
     mirror.fetch(path)
     assert sorted(p.name for p in path.iterdir()) == ["a", "b"]
+
+
+@pytest.fixture
+def stored(tmp_path, url):
+    """A whole experiment in the store, and its folder on this machine."""
+    writer = Writer(make_folder(tmp_path / "made" / "digits"))
+    writer.checkpoint(writer.trial(0, [0.5]), 1)
+    writer.end()
+    objects = Objects(f"{url}/digits")
+    for file in writer.folder.rglob("*"):
+        if file.is_file() and file.name != "journal.jsonl":
+            objects.upload(file, file.relative_to(writer.folder).as_posix())
+    lease = acquire(objects, lambda: 0, warn=print)
+    Uploader(objects, writer.folder / "journal.jsonl", lease.generation).upload()
+    lease.release()
+    return ExperimentFolder(find_experiment("digits", url))
+
+
+def test_a_renamed_experiment_is_whole_under_its_new_name_alone(stored, url, elsewhere):
+    before = Results(stored.path).history.trials
+    renamed = stored.rename("other", warn=print)
+    assert renamed.location == f"{url}/other"
+    assert [folder.name for folder in experiment_folders(url)] == ["other"]
+    assert Objects(f"{url}/digits").names() == []
+    elsewhere()
+    found = load_results("other", url)
+    assert found.history.trials == before
+    assert found.best_checkpoint().path.read_bytes() == b"weights"
+    acquire(Objects(f"{url}/other"), lambda: 0, warn=pytest.fail).release()  # nobody holds it
+
+
+def test_a_removed_experiment_leaves_nothing_in_the_store(stored, url):
+    stored.remove(warn=print)
+    assert Objects(url).names() == []
+    assert not stored.path.exists()
+    assert list(experiment_folders(url)) == []
+
+
+def test_labels_and_pruned_files_are_those_of_the_store(stored, url, elsewhere):
+    Results(stored.path)
+    Labels(("good",)).write(stored)
+    assert stored.sizes()["trials/00000/checkpoints/1/state.pt"] == len(b"weights")
+    stored.remove_file("trials/00000/checkpoints")
+    elsewhere()
+    found = load_results("digits", url)
+    assert found.labels.tags == ("good",)
+    assert "trials/00000/checkpoints/1/state.pt" not in found.files.sizes()
+
+
+def test_what_a_driver_holds_is_neither_renamed_nor_removed(stored, url, monkeypatch):
+    held = acquire(Objects(f"{url}/digits"), lambda: 0, warn=print)
+    beats = iter(range(1, 100))
+    monkeypatch.setattr("tuner.record.remote.lease._last_beat", lambda *_: str(next(beats)))
+    monkeypatch.setattr("tuner.record.remote.lease.Holder.is_gone", False)
+    monkeypatch.setattr("tuner.record.remote.lease.BEAT_S", 0.01)
+    for change in (lambda: stored.remove(warn=print), lambda: stored.rename("x", warn=print)):
+        with pytest.raises(UsageError, match="is held by"):
+            change()
+    assert held.objects.has("experiment.json")

@@ -14,7 +14,7 @@ from tuner.record.events import RESULT
 from tuner.record.history import History
 from tuner.record.journal import read
 from tuner.search.resuming import restored
-from tuner.search.schedulers._stopping import InOrder
+from tuner.search.schedulers._stopping import InOrder, Patience, StoppingScheduler
 from tuner.search.schedulers.asha import AshaSettings, Brackets
 from tuner.spec.sections import Objective
 
@@ -122,3 +122,32 @@ def test_rays_patience_with_its_workers_at_the_end_is_ours(make):
     [name] = vars(controller)
     assert f"self.{name}: int = 10\n" in inspect.getsource(TuneController.__init__)
     assert getattr(controller, name) < 10
+
+
+def test_a_trial_without_a_better_value_of_its_own_is_stopped():
+    alone = StoppingScheduler(Objective(metric="m", mode="max"), Patience(2))
+    values = [0.1, 0.3, 0.3, 0.2, 0.4]
+    found = [alone.record("00000", epoch, {"m": value}) for epoch, value in enumerate(values, 1)]
+    assert found == [True, True, True, False, True]
+    assert alone.record("00001", 1, {"m": 0.0})  # each by itself
+    assert alone.stopped == {"00000"}
+
+
+def test_patience_stands_beside_a_rule_that_takes_in_every_report():
+    class Rule:
+        def __init__(self):
+            self.seen = []
+
+        def goes_on(self, trial_id, epoch, loss):
+            self.seen.append(epoch)
+            return epoch < 4
+
+    rule = Rule()
+    both = StoppingScheduler(Objective(metric="m"), rule)
+    both.be_patient(1)
+    assert [both.record("00000", epoch, {"m": loss}) for epoch, loss in [(1, 3), (2, 2)]] == [
+        True
+    ] * 2
+    assert not both.record("00000", 3, {"m": 2})
+    assert not both.record("00000", 4, {"m": 1})  # better, but the rule stops it
+    assert rule.seen == [1, 2, 3, 4]

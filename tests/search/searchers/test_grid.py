@@ -14,7 +14,7 @@ def grid_search(space: dict[str, object], **settings: Any) -> Searcher:
 
 
 def test_grid_gives_every_cell_then_ends() -> None:
-    search = grid_search({"a": "uniform(0, 1)", "b": "choice([1, 2])"}, points=2)
+    search = grid_search({"a": "uniform(0, 1)", "b": "choice([1, 2])"}, points=2, order="rows")
     cells = [search.suggest(str(i)) for i in range(5)]
     assert cells == [
         {"a": 0.0, "b": 1},
@@ -23,6 +23,18 @@ def test_grid_gives_every_cell_then_ends() -> None:
         {"a": 1.0, "b": 2},
         Searcher.FINISHED,
     ]
+
+
+def test_the_first_cells_are_the_config_it_is_led_through_and_others_from_all_over() -> None:
+    space = dict.fromkeys("abcd", "uniform(0, 1)")
+    best = dict.fromkeys("abcd", 0.4)
+    search = grid_search(space, through=best, forbid=["a == 0 and b == 0"])
+    first, *others = [search.suggest(str(i)) for i in range(6)]
+    assert first == best
+    assert all({config[name] for config in others} == {0, 0.4, 1} for name in "abcd")
+    rest = [search.suggest(str(i)) for i in range(6, 73)]
+    assert len({tuple(c.values()) for c in [first, *others, *rest[:-1]]}) == 81 - 9
+    assert rest[-1] == Searcher.FINISHED
 
 
 def test_a_grid_gives_every_config_with_every_seed() -> None:

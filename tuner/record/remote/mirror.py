@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -81,6 +81,65 @@ def create(folder: Path, document: bytes) -> bool:
             return False
     shutil.rmtree(folder, ignore_errors=True)
     return True
+
+
+def remove(folder: Path, *, warn: Callable[[str], object]) -> None:
+    """Remove the experiment from the store that `folder` is a copy of.
+
+    What says that there is an experiment goes last: after a kill it is still listed, and can be
+    removed again. Raises UsageError where a driver has it.
+    """
+    objects = objects_of(folder)
+    if objects is None:
+        return
+    with store_errors(objects):
+        lease.acquire(objects, lambda: segments.fetch(objects).end, warn=warn)
+        _remove_all(objects)
+
+
+def rename(folder: Path, new: Path, *, warn: Callable[[str], object]) -> None:
+    """Give the experiment in the store that `folder` is a copy of the name of `new`.
+
+    It is copied within the store first, what says that there is one last, and then removed: after a
+    kill the old one is whole, or both are. Raises UsageError where a driver has it or the new name
+    is taken.
+    """
+    objects, target = objects_of(folder), objects_of(new)
+    if objects is None or target is None:
+        return
+    with store_errors(objects):
+        held = lease.acquire(objects, lambda: segments.fetch(objects).end, warn=warn)
+        for name in objects.names():
+            if name != EXPERIMENT:
+                objects.copy(name, target)
+        lease.Lease(target, held.generation).release()
+        if not target.create(EXPERIMENT, objects.read(EXPERIMENT)):
+            held.release()
+            raise UsageError(f"{target.url} exists: give another name")
+        _remove_all(objects)
+
+
+def _remove_all(objects: Objects) -> None:
+    tops = {name.partition("/")[0] for name in objects.names()}
+    for top in sorted(tops - {EXPERIMENT}):
+        objects.remove(top)
+    objects.remove(EXPERIMENT)
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file or folder of an experiment from the store that it is a copy of, if it is."""
+    objects = objects_of(path.parent)
+    if objects is not None:
+        patiently(lambda: objects.remove(path.name))
+
+
+def sizes(folder: Path) -> dict[str, int] | None:
+    """The bytes of each file of the experiment in the store; None if `folder` is no copy."""
+    objects = objects_of(folder)
+    if objects is None:
+        return None
+    with store_errors(objects):
+        return objects.sizes()
 
 
 def refresh(folder: Path) -> None:
@@ -161,13 +220,6 @@ def names_below(folder: Path, name: str) -> list[str]:
     """What the store has below the folder `name` of the experiment; nothing if there is none."""
     objects = objects_of(folder)
     return patiently(lambda: objects.names(name)) if objects else []
-
-
-def remove(folder: Path, name: str) -> None:
-    """Remove `name` of the experiment from the store, a file or a folder."""
-    objects = objects_of(folder)
-    if objects is not None:
-        patiently(lambda: objects.remove(name))
 
 
 def drop_copy(path: Path) -> None:

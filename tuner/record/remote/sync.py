@@ -21,7 +21,7 @@ from threading import Event, Lock
 
 from tuner import background
 from tuner.errors import JournalError, StorageError, TunerError
-from tuner.record.files import JOURNAL
+from tuner.record.files import JOURNAL, LABELS
 from tuner.record.journal import Journal
 from tuner.record.local_sync import LocalSync
 from tuner.record.remote import mirror
@@ -200,5 +200,6 @@ def _other_files(folder: Path) -> Iterator[Path]:
         folders[:] = [name for name in folders if name != "checkpoints" and name[0] != "."]
         for name in names:
             is_log = name.startswith("log") and name.endswith(".txt")
-            if name[0] != "." and name != JOURNAL and not is_log and ".partial" not in name:
+            others = (JOURNAL, LABELS)  # labels may have been written elsewhere since
+            if name[0] != "." and name not in others and not is_log and ".partial" not in name:
                 yield Path(root, name)

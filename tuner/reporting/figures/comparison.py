@@ -75,8 +75,8 @@ def _add(plot: go.Figure, side: Side, axis: str, unit_s: float, number: int) -> 
         y=[sum(v) / len(v) for v in values],
         mode="lines",
         line={**line, "width": 2.5, "dash": DASHES[number % len(DASHES)]},
-        name=f"{side.strategy} ({amount_of(len(side.entrants), 'seed')})",
-        hovertemplate=f"{side.strategy}: %{{y:.4g}} at %{{x:.4g}}<extra></extra>",
+        name=f"{escaped(side.label)} ({amount_of(len(side.entrants), 'seed')})",
+        hovertemplate=f"{escaped(side.label)}: %{{y:.4g}} at %{{x:.4g}}<extra></extra>",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -50,6 +51,25 @@ class StoppingRule(Protocol):
         """
 
 
+class Patience:
+    """Stops a trial that has had no better value of its own for so many epochs.
+
+    It stands beside another rule, if there is one, which takes in every report, too.
+    """
+
+    def __init__(self, epochs: int, other: StoppingRule | None = None) -> None:
+        self._epochs, self._other = epochs, other
+        self._best: dict[str, tuple[float, int]] = {}  # of each trial: its least loss, and when
+
+    def goes_on(self, trial_id: str, epoch: int, loss: float) -> bool:
+        goes_on = self._other is None or self._other.goes_on(trial_id, epoch, loss)
+        least, since = self._best.get(trial_id, (math.inf, epoch))
+        if loss < least:
+            self._best[trial_id] = (loss, epoch)
+            return goes_on
+        return goes_on and epoch - since < self._epochs
+
+
 class StoppingScheduler(InOrder):
     """Stops trials by a rule on our trial_id and epoch, whatever ids Ray gives them.
 
@@ -58,8 +78,13 @@ class StoppingScheduler(InOrder):
 
     def __init__(self, objective: Objective, rule: StoppingRule) -> None:
         super().__init__()
-        self._objective, self._rule = objective, rule
+        self._objective = objective
+        self._rule: StoppingRule = rule
         self.stopped: set[str] = set()
+
+    def be_patient(self, epochs: int) -> None:
+        """Stop trials without a better value for so many epochs, too."""
+        self._rule = Patience(epochs, self._rule)
 
     def record(self, trial_id: str, epoch: int, metrics: Mapping[str, float]) -> bool:
         """Take in a report, live or from a journal; returns whether the trial goes on."""

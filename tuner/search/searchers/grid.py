@@ -1,13 +1,15 @@
-"""Grid search: the cells of the grid, or given configs, in order, each with every seed."""
+"""Grid search: the cells of the grid, or given configs in order, each with every seed."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from tuner.search.searchers import numbered_searcher
 from tuner.space.constraints import Constraints
-from tuner.space.grid import cell, count_cells
+from tuner.space.grid import cell, count_cells, spread
+from tuner.space.spread import Spread
 from tuner.spec.strategies import GridSettings
 
 if TYPE_CHECKING:
@@ -30,6 +32,9 @@ class GridConfigs:
         self._constraints = Constraints(settings.forbid)
         self._allowed: list[int] = []  # the first cells that are not forbidden
         self._next_cell = 0
+        self._order: Sequence[int] | Spread = range(self._cells)
+        if settings.order == "spread" and not settings.configs:
+            self._order = spread(settings.space, settings.points_of, through=settings.through)
 
     def __call__(self, number: int) -> dict[str, Any] | None:
         if not self._constraints:
@@ -40,7 +45,9 @@ class GridConfigs:
             self._next_cell += 1
         return self._cell(self._allowed[number]) if number < len(self._allowed) else None
 
-    def _cell(self, index: int) -> dict[str, Any]:
-        if self._settings.configs:
-            return deepcopy(self._settings.configs[index])
-        return cell(self._settings.space, self._settings.points_of, index)
+    def _cell(self, number: int) -> dict[str, Any]:
+        settings = self._settings
+        if settings.configs:
+            return deepcopy(settings.configs[number])
+        index = self._order[number]
+        return cell(settings.space, settings.points_of, index, through=settings.through)

@@ -1,0 +1,57 @@
+"""Rows are chosen by an expression and sorted by a name."""
+
+import pytest
+
+from tuner.errors import UsageError
+from tuner.results.rows import by, check_names, chosen, value_at
+
+ROWS = [
+    {"name": "a", "loss": 0.5, "tags": ["x"], "config": {"lr": 0.1, "o": {"m": 2}}},
+    {"name": "b", "loss": None, "tags": [], "config": {"lr": "auto"}},
+    {"name": "c", "loss": 0.25, "tags": ["x", "y"]},
+]
+
+
+@pytest.mark.parametrize(
+    ("where", "numbers"),
+    [
+        (None, [0, 1, 2]),
+        ("loss < 0.4", [2]),
+        ("loss == None", [1]),
+        ("'x' in tags and not ('y' in tags)", [0]),
+        ("config.lr > 0", [0]),  # what cannot be compared, or is not there, does not match
+        ("config.o.m == 2 or name == 'c'", [0, 2]),
+        ("name >= 'b'", [1, 2]),
+    ],
+)
+def test_rows_for_which_it_holds(where, numbers):
+    assert chosen(ROWS, where) == numbers
+
+
+@pytest.mark.parametrize(
+    ("where", "told"),
+    [
+        ("los < 1", r"no name 'los' here \(did you mean 'loss'\?\); available: name, loss, tags"),
+        ("loss <", "--where: is not an expression that can be read, got 'loss <'"),
+        ("__import__('os')", "is not allowed: use names"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_error(where, told):
+    with pytest.raises(UsageError, match=told):
+        chosen(ROWS, where)
+    assert chosen([], "los < 1") == []
+
+
+def test_rows_in_order_those_without_a_value_last():
+    assert by(ROWS, "loss") == [2, 0, 1]
+    assert by(ROWS, "loss", reverse=True) == [0, 2, 1]
+    assert by(ROWS, "config.lr") == [0, 1, 2]  # numbers before text
+    assert by(ROWS, "tags") == [1, 0, 2]
+    with pytest.raises(UsageError, match="no name 'lr'"):
+        by(ROWS, "lr")
+
+
+def test_names():
+    check_names(["name", "config.lr"], ROWS)
+    assert value_at(ROWS[0], "config.o.m") == 2
+    assert value_at(ROWS[0], "name.x") is None

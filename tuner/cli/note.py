@@ -1,0 +1,31 @@
+"""tuner note."""
+
+from __future__ import annotations
+
+import click
+
+from tuner.cli import options
+from tuner.cli.printing import json_text
+
+
+@click.command(cls=options.Command, section="Keep", place=2)
+@click.argument("name")
+@click.argument("text", required=False)
+@options.storage
+@options.as_json
+def note(name: str, text: str | None, storage: str | None, as_json: bool) -> int:
+    """Write a note on experiment NAME, or show it.
+
+    An empty TEXT removes it. It is shown by ls, show, compare and the report.
+    """
+    from tuner.record.storage import find_experiment
+    from tuner.results.described import Described
+    from tuner.wording import printable
+
+    experiment = Described(find_experiment(name, storage))
+    labels = experiment.labels
+    if text is not None:
+        labels = labels.noted(text)
+        labels.write(experiment.files)
+    click.echo(json_text(labels.note) if as_json else printable(labels.note) or "no note")
+    return 0

@@ -1,0 +1,58 @@
+"""tuner prune."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+import tuner
+from tuner.cli import options
+from tuner.cli.printing import json_text
+from tuner.errors import UsageError, translate_error
+
+
+@click.command(cls=options.Command, section="Keep", place=4)
+@click.argument("name")
+@click.option(
+    "--keep",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    metavar="K",
+    help="So many leaders keep theirs.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say what it would free.")
+@click.option("--yes", is_flag=True, help="Ask nothing.")
+@options.storage
+@options.as_json
+def prune(
+    name: str, keep: int, dry_run: bool, yes: bool, storage: str | None, as_json: bool
+) -> int:
+    """Remove checkpoints of experiment NAME that nobody needs.
+
+    The leaders keep theirs, and so do trials that failed or have not ended, for a resume. Reports,
+    logs and configs stay.
+    """
+    from tuner.results.pruning import prunable
+    from tuner.wording import amount_of, printable, size
+
+    results = tuner.load_results(name, storage)
+    pruned = prunable(results, keep=keep)
+    told = {"folders": pruned.folders, "freed": pruned.freed, "kept": list(pruned.kept)}
+    trials = amount_of(len(pruned.folders), "trial")
+    text = f"{printable(results.name)}: checkpoints of {trials}, {size(pruned.freed)}"
+    if dry_run or not pruned.folders:
+        click.echo(json_text(told) if as_json else text)
+        return 0
+    if results.files.is_driven:
+        raise UsageError(f"{results.name} is running: end it before it is pruned")
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UsageError("prune asks before it removes, and there is no terminal: give --yes")
+        click.confirm(f"remove {text}?", abort=True, err=True)
+    with translate_error(UsageError, f"cannot prune {results.name}", of=OSError):
+        for folder in pruned.folders:
+            results.files.remove_file(folder)
+    click.echo(json_text(told) if as_json else f"removed {text}")
+    return 0

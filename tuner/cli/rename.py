@@ -1,0 +1,25 @@
+"""tuner rename."""
+
+from __future__ import annotations
+
+import click
+
+from tuner.cli import options
+
+
+@click.command(cls=options.Command, section="Keep", place=3)
+@click.argument("name")
+@click.argument("new", metavar="NEW_NAME")
+@options.storage
+def rename(name: str, new: str, storage: str | None) -> int:
+    """Give experiment NAME another name.
+
+    It stays in its storage, and must not be running.
+    """
+    from tuner.record.storage import find_experiment
+    from tuner.results import renaming
+    from tuner.results.described import Described
+
+    renamed = renaming.rename(Described(find_experiment(name, storage)), new)
+    click.echo(renamed.files.location)
+    return 0

@@ -1,0 +1,41 @@
+"""tuner rm."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from tuner.cli import options
+from tuner.errors import UsageError
+
+
+@click.command(cls=options.Command, section="Keep", place=5)
+@click.argument("names", nargs=-1, required=True, metavar="NAME ...")
+@click.option("--yes", is_flag=True, help="Ask nothing.")
+@options.storage
+def rm(names: tuple[str, ...], yes: bool, storage: str | None) -> int:
+    """Remove experiments with all that they hold.
+
+    It asks first, and refuses one that is running.
+    """
+    from tuner.record.folder import ExperimentFolder
+    from tuner.record.storage import find_experiment
+    from tuner.wording import amount_of, printable, size
+
+    found = [ExperimentFolder(find_experiment(name, storage)) for name in names]
+    for one in found:
+        if one.is_driven:
+            raise UsageError(f"{one.location} is running: end it before it is removed")
+    for one in found:
+        files = one.sizes()
+        what = f"{amount_of(len(files), 'file')}, {size(sum(files.values()))}"
+        click.echo(f"{printable(one.location)}: {what}", err=True)
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UsageError("rm asks before it removes, and there is no terminal: give --yes")
+        click.confirm("remove for good?", abort=True, err=True)
+    for one in found:
+        one.remove(warn=lambda text: click.echo(text, err=True))
+        click.echo(f"removed {printable(one.location)}")
+    return 0

@@ -1,0 +1,31 @@
+"""tuner tag."""
+
+from __future__ import annotations
+
+import click
+
+from tuner.cli import options
+from tuner.cli.printing import json_text
+
+
+@click.command(cls=options.Command, section="Keep", place=1)
+@click.argument("name")
+@click.argument("tags", nargs=-1, metavar="[TAG ...]")
+@click.option("--remove", is_flag=True, help="Take these tags off again.")
+@options.storage
+@options.as_json
+def tag(name: str, tags: tuple[str, ...], remove: bool, storage: str | None, as_json: bool) -> int:
+    """Tag experiment NAME, and show its tags.
+
+    `tuner ls --tag TAG` finds it by them; show, compare and the report have them, too.
+    """
+    from tuner.record.storage import find_experiment
+    from tuner.results.described import Described
+
+    experiment = Described(find_experiment(name, storage))
+    labels = experiment.labels
+    if tags:
+        labels = labels.untagged(tags) if remove else labels.tagged(tags)
+        labels.write(experiment.files)
+    click.echo(json_text(list(labels.tags)) if as_json else " ".join(labels.tags) or "no tags")
+    return 0

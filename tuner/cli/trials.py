@@ -1,0 +1,51 @@
+"""tuner trials."""
+
+from __future__ import annotations
+
+import click
+
+import tuner
+from tuner.cli import options
+from tuner.cli.printing import json_text
+
+
+@click.command(cls=options.Command, section="Look", place=4)
+@click.argument("name")
+@click.option("--trial", "trial_id", metavar="ID", help="This one, with its curve.")
+@options.where("'val_loss < 0.2 and lr > 0.1'")
+@options.sort
+@options.storage
+@options.as_json
+def trials(
+    name: str,
+    trial_id: str | None,
+    where: str | None,
+    sort: str | None,
+    reverse: bool,
+    storage: str | None,
+    as_json: bool,
+) -> int:
+    """List the trials of experiment NAME, or show one of them.
+
+    EXPR and COLUMN go by hyperparameters, metrics of the best epoch, and trial_id, status, epochs,
+    epoch, time, error.
+    """
+    from tuner.reporting.trials_text import trial_text, trials_table
+    from tuner.results.rows import by, chosen
+    from tuner.results.trial_rows import curve, trial_rows
+
+    results = tuner.load_results(name, storage)
+    rows = trial_rows(results)
+    if trial_id is not None:
+        trial = results.trial(trial_id)
+        [row] = [row for row in rows if row["trial_id"] == trial.trial_id]
+        shown = {**row, "reports": curve(trial)}
+        click.echo(json_text(shown) if as_json else trial_text(results, trial))
+        return 0
+    rows = [rows[number] for number in chosen(rows, where)]
+    if sort is not None:
+        rows = [rows[number] for number in by(rows, sort, reverse=reverse)]
+    elif reverse:
+        rows.reverse()
+    click.echo(json_text(rows) if as_json else trials_table(rows, results.metric))
+    return 0

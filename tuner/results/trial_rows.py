@@ -1,0 +1,40 @@
+"""The trials of an experiment as rows, each in plain values: what `tuner trials` shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tuner.record.history import TrialRecord
+from tuner.results.results import Results
+from tuner.results.selection import best_epoch
+
+
+def trial_rows(results: Results) -> list[dict[str, Any]]:
+    """A row for each trial, in order of the ids.
+
+    trial_id, status, epochs, epoch (the best one), time (seconds that it ran), error (the kind of
+    failure), config, and under their own names, unless these are taken, the metrics of the best
+    epoch and the hyperparameters.
+    """
+    return [_row(results, trial) for trial in results.trials.values()]
+
+
+def _row(results: Results, trial: TrialRecord) -> dict[str, Any]:
+    epoch = best_epoch(trial.values(results.metric), results.objective)
+    report = None if epoch is None else trial.report_at(epoch)
+    return {
+        **trial.config,
+        **(report.metrics if report else {}),
+        "trial_id": trial.trial_id,
+        "status": trial.status,
+        "epochs": trial.last_epoch,
+        "epoch": epoch,
+        "time": trial.duration_s,
+        "error": trial.error.kind if trial.error else None,
+        "config": trial.config,
+    }
+
+
+def curve(trial: TrialRecord) -> list[dict[str, Any]]:
+    """What a trial reported: a row for each epoch."""
+    return [{"epoch": report.epoch, **report.metrics} for report in trial.results]
