@@ -82,7 +82,7 @@ def test_a_search_does_not_go_on_with_other_images(tmp_path, spec, no_search, mo
 def test_the_folder_is_claimed_with_its_description(spec, no_search):
     run_experiment(spec)
     document = json.loads((spec.folder / "experiment.json").read_text())
-    assert document["spec"] == spec.model_dump(mode="json")
+    assert document["spec"] == validate(spec).model_dump(mode="json")
     assert document["format"] == 1
     assert sorted(p.name for p in spec.folder.iterdir()) == ["experiment.json", "journal.jsonl"]
 

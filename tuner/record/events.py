@@ -53,7 +53,6 @@ def standing_of(status: str, ended_by: str | None) -> str:
 
 
 _LEAST, _MOST = -math.inf, math.inf
-_TEXT, _FLOATS = {str}, {float}
 _LATEST = 1e11  # the year 5138: every calendar can show an earlier time
 _LARGEST = 10**300  # a whole number beyond a float's range is no metric either
 _MOST_DIGITS = 100  # of a trial's number: it names a folder, and is read as an int
@@ -87,19 +86,20 @@ def is_plainly_valid(event: Event) -> bool:
     """
     try:
         time, trial_id, kind = event["time"], event["trial_id"], event["event"]
-        if type(time) is not float or not 0 <= time < _LATEST or not _is_trial_id(trial_id):
+        if type(time) is not float or not 0 <= time < _LATEST:
+            return False
+        if not _is_trial_id(trial_id):
             return False
         if kind == RESULT:
-            metrics = event["metrics"]
-            is_plain = _is_of_floats(metrics) or _is_metrics(metrics)
-            return is_plain and _is_epoch(event["epoch"])
+            return _is_epoch(event["epoch"]) and _is_metrics(event["metrics"])
         if kind == CHECKPOINT:
-            path, is_plain = event["path"], "metrics" not in event
-            is_named = is_plain and type(path) is str and path != "" and _is_epoch(event["epoch"])
-            return is_named and _is_digest(event["sha256"])
+            path, digest = event["path"], event["sha256"]
+            is_named = type(path) is str and path != "" and "metrics" not in event
+            is_digest = type(digest) is str and _HEX_64.fullmatch(digest) is not None
+            return is_named and is_digest and _is_epoch(event["epoch"])
         if kind == TRIAL_STARTED:
-            config = event["config"]
-            return "seed" not in event and (_is_of_floats(config) or _is_config(config))
+            config = event["config"]  # flat and of numbers, as most are, it is like metrics
+            return "seed" not in event and (_is_metrics(config) or _is_config(config))
         return kind == TRIAL_ENDED and event["status"] in (COMPLETED, STOPPED, INTERRUPTED)
     except KeyError:
         return False
@@ -120,29 +120,24 @@ def _is_epoch(value: object) -> bool:
 
 
 def _is_trial_id(value: object) -> bool:
-    return isinstance(value, str) and _NUMBER.fullmatch(value) is not None
-
-
-def _is_digest(value: object) -> bool:
-    return isinstance(value, str) and _HEX_64.fullmatch(value) is not None
-
-
-def _is_of_floats(value: object) -> bool:
-    """Whether it has text for keys and finite floats for values, by loops in C: there are millions.
-
-    False says nothing, as of `is_plainly_valid`.
-    """
-    if type(value) is not dict or {*map(type, value)} != _TEXT:
-        return False
-    numbers = value.values()
-    # One that is not finite makes the sum so, too
-    return {*map(type, numbers)} == _FLOATS and math.isfinite(sum(numbers))
+    return (
+        isinstance(value, str)
+        and value.isascii()
+        and value.isdecimal()
+        and len(value) <= _MOST_DIGITS
+    )
 
 
 def _is_metrics(value: object) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(name, str) and _is_number(number) for name, number in value.items()
-    )
+    if not isinstance(value, dict):
+        return False
+    for name, number in value.items():  # a loop, since there are millions
+        if not isinstance(name, str):
+            return False
+        is_finite = _LEAST < number < _MOST if type(number) is float else _is_number(number)
+        if not is_finite:
+            return False
+    return True
 
 
 def _is_plain(value: object, depth: int = 0) -> bool:
@@ -177,7 +172,6 @@ def is_owner(value: object) -> bool:
 
 _ERROR = "{kind, message}"
 _HEX_64 = re.compile(r"[0-9a-f]{64}")
-_NUMBER = re.compile(rf"[0-9]{{1,{_MOST_DIGITS}}}")
 _FieldRule = tuple[str, Callable[[object], bool], str]
 _TIME: _FieldRule = ("time", _is_time, "in seconds since the epoch")
 _TRIAL: _FieldRule = (
@@ -203,7 +197,7 @@ _RULES: dict[str, tuple[_FieldRule, ...]] = {
         ("path", lambda value: isinstance(value, str) and value != "", "a relative path"),
         (
             "sha256",
-            _is_digest,
+            lambda value: isinstance(value, str) and _HEX_64.fullmatch(value) is not None,
             "64 lower-case hexadecimal digits",
         ),
         (
