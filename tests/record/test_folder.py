@@ -1,6 +1,7 @@
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 from synthetic import Writer, make_folder
@@ -167,3 +168,24 @@ def test_a_folder_that_is_its_own_storage_has_nothing_to_fetch_or_to_drop(tmp_pa
     folder.upload(folder.path / JOURNAL)
     folder.drop_copy(folder.path / JOURNAL)
     assert sorted(path.name for path in folder.path.rglob("*")) == before
+
+
+def test_a_link_is_neither_removed_nor_renamed(tmp_path):
+    made = make_folder(tmp_path / "made" / "digits")
+    link = tmp_path / "digits"
+    link.symlink_to(made)
+    for change in (ExperimentFolder.remove, partial(ExperimentFolder.rename, name="other")):
+        with pytest.raises(UsageError, match="is a link: name the folder that it leads to"):
+            change(ExperimentFolder(link), warn=print)
+    assert (link / "experiment.json").is_file()
+
+
+def test_what_is_removed_is_gone_with_all_that_it_had(tmp_path):
+    writer = Writer(make_folder(tmp_path / "digits"))
+    writer.checkpoint(writer.trial(0, [0.5]), 1)
+    with pytest.raises(UsageError, match="is held by"):
+        ExperimentFolder(writer.folder).remove(warn=print)
+    writer.end()
+    assert ExperimentFolder(writer.folder).sizes()["trials/00000/checkpoints/1/state.pt"] == 7
+    ExperimentFolder(writer.folder).remove(warn=print)
+    assert list(tmp_path.iterdir()) == []

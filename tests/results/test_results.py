@@ -286,7 +286,7 @@ def test_its_spec_has_the_name_and_the_place_that_its_folder_has_now(folder, tmp
     results = Results(moved)
     assert (results.spec.name, results.spec.storage) == ("elsewhere", str(tmp_path))
     assert results.spec.folder == moved
-    assert results.name == results.document["spec"]["name"] == "digits"
+    assert (results.name, results.document["spec"]["name"]) == ("elsewhere", "digits")
     assert results.spec is results.spec
     assert (results.files.path, results.files.name) == (moved, "elsewhere")
     assert not results.is_confirmation

@@ -168,6 +168,7 @@ class ExperimentFolder:
 
         Raises UsageError where a driver has it, or it cannot be removed. warn: as for `held`.
         """
+        self._refuse_link()
         gone = self.path.with_name(f".{self.path.name}.{uuid4().hex}.removed")
         cannot = f"cannot remove {self.path}"
         with locked(self.path), translate_error(UsageError, cannot, of=OSError):
@@ -182,6 +183,7 @@ class ExperimentFolder:
         Raises UsageError where a driver has it, the name is taken, or it cannot be renamed. warn:
         as for `held`.
         """
+        self._refuse_link()
         new = ExperimentFolder(self.path.resolve().with_name(name))
         if new.is_taken:
             raise UsageError(f"{new.location} exists: give another name")
@@ -194,6 +196,10 @@ class ExperimentFolder:
                 self.path.resolve().rename(new.path)
                 files.sync(new.path.parent)
         return new
+
+    def _refuse_link(self) -> None:
+        if self.path.is_symlink():
+            raise UsageError(f"{self.path} is a link: name the folder that it leads to")
 
     def remove_file(self, name: str) -> None:
         """Remove its file or folder `name`, in the store and here.

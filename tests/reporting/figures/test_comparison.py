@@ -37,4 +37,4 @@ def test_what_lies_far_out_does_not_squeeze_the_others_and_who_has_no_value_is_l
         assert figure.plot.layout.yaxis.range[1] < 1e29
     failed = Comparison([search(tmp_path / "a", 6), odd(tmp_path / "b", "all_failed")])
     (only,) = draw_section("comparison", failed)[0].plot.data
-    assert only.name == "random (2 seeds)"
+    assert only.name == "random (a) (1 seed)"
