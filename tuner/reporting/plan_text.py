@@ -59,26 +59,6 @@ def plan_text(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str
     )
 
 
-def _stopping(spec: ExperimentSpec) -> Iterator[tuple[str, str]]:
-    if spec.scheduler is None:
-        yield "Stopping", _NO_SCHEDULER
-        return
-    yield "Stopping", spec.scheduler.stopping_text()
-    if decided := spec.scheduler.settled_text():
-        yield "First rung", decided
-
-
-def _same_seed(spec: ExperimentSpec, plan: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What timing decides where several trials run at once, so that the winner may differ."""
-    if plan.get("at_once", spec.max_concurrent) == 1:
-        return
-    stops = spec.scheduler is not None and bool(spec.scheduler.rungs())
-    if spec.search.learns:
-        yield "Same seed", "not always the same winner: timing decides what is learned when"
-    elif stops:
-        yield "Same seed", "the same configs, but timing decides which trials are stopped"
-
-
 def _early(spec: ExperimentSpec) -> Iterator[str]:
     """What ends the search, or a trial, before its number of trials or epochs does."""
     stop, metric = spec.stop, spec.objective.metric
@@ -168,6 +148,26 @@ def _data(data: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
     else:
         each = (f"{name} {count:,}" for name, count in classes.items())
         yield "Classes", f"{len(classes)}: {shorten(', '.join(each), 100)}"
+
+
+def _stopping(spec: ExperimentSpec) -> Iterator[tuple[str, str]]:
+    if spec.scheduler is None:
+        yield "Stopping", _NO_SCHEDULER
+        return
+    yield "Stopping", spec.scheduler.stopping_text()
+    if decided := spec.scheduler.settled_text():
+        yield "First rung", decided
+
+
+def _same_seed(spec: ExperimentSpec, plan: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What timing decides where several trials run at once, so that the winner may differ."""
+    if plan.get("at_once", spec.max_concurrent) == 1:
+        return
+    stops = spec.scheduler is not None and bool(spec.scheduler.rungs())
+    if spec.search.learns:
+        yield "Same seed", "not always the same winner: timing decides what is learned when"
+    elif stops:
+        yield "Same seed", "the same configs, but timing decides which trials are stopped"
 
 
 def _at_once(spec: ExperimentSpec, plan: Mapping[str, Any]) -> str:

@@ -29,7 +29,7 @@ def library(space: Any = SPACE, **settings: Any) -> LearningSearch:
 @pytest.mark.slow
 class TestBayesianOptimization(LearningSearcherContract):
     def make(self, space: Any = SPACE, **settings: Any) -> LearningSearch:
-        return library(space, **settings)
+        return library(space, **{"startup": 14, **settings})  # its suggestions take long
 
 
 @given(spaces, st.integers(0, 99))
