@@ -46,6 +46,7 @@ def resume(
 
         click.echo(nothing_left(results), err=as_json)
         if as_json:
+            admit_experiment(before, yes=yes)  # to evaluate the best may import its code
             return print_outcome(results, evaluate=evaluate, as_json=True)
         return exit_code(results)
     trainable_of(before.spec.trainable, None, before.folder)  # refused before Ray is started
