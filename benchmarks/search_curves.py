@@ -11,7 +11,7 @@ OpenML tasks. Needs `onnxruntime`. The error on the validation set over 50 epoch
 asynchronous workers are simulated (`benchmarks.asynchronous`), with the epochs of 12 whole trials.
 
 A line is SEARCH+RULE. Rules: `asha` (reduction factor 3, rungs from epoch 1; `asha9`: from epoch
-9), `curves` (tuner's stopping by prediction), `none`. What cannot be had in earnest: `oracle` stops
+9), `forecast` (tuner's stopping by prediction), `none`. What cannot be had in earnest: `oracle` stops
 a trial at its first report if another one that is known will end better; `bayesopt-told` is given
 the true end of every trial at its first report. `random+top` trains half of the budget in trials of
 one epoch, and then the best of them to their end.
@@ -37,6 +37,8 @@ import numpy as np
 from benchmarks.asynchronous import WORKERS, simulate
 from benchmarks.search_methods import method
 from tuner.search.schedulers.asha import AshaSettings, Brackets
+from tuner.search.schedulers.forecast import Forecasts, ForecastSettings
+from tuner.spec.sections import Objective
 
 EPOCHS = 50
 BUDGET = 12 * EPOCHS
@@ -63,7 +65,7 @@ SPLITS = {
 FLOOR = "random+asha"
 LINES = (
     *(FLOOR, "random+top", "ray-hyperopt+asha", "optuna-tpe+asha"),
-    *("hyperopt+asha", "bohb+asha", "bayesopt+asha", "bayesopt+curves"),
+    *("hyperopt+asha", "bohb+asha", "bayesopt+asha", "bayesopt+forecast"),
     *("random+oracle", "bayesopt-told+asha", "bayesopt+oracle"),
 )
 
@@ -138,6 +140,10 @@ def rule_of(name):
     if name.startswith("asha"):
         first = int(name.removeprefix("asha") or 1)
         return Brackets(AshaSettings(max_t=EPOCHS, reduction_factor=3, grace_period=first))
+    if name.startswith("forecast"):
+        import tuner.search.schedulers.forecast as F
+        F._CLEARLY=float(name.removeprefix("forecast") or 1)
+        return Forecasts(ForecastSettings(max_t=EPOCHS), Objective(metric="error", mode="min"))
     return {"oracle": Oracle, "none": Unstopped}[name]()
 
 

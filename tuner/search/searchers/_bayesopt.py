@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import yeojohnson
 from threadpoolctl import ThreadpoolController
 
+from tuner.search.curves import CurveModel, at_milestones, milestones
 from tuner.search.searchers._gaussian import GaussianProcess, log_expected_improvement
 from tuner.search.searchers._observations import ModelInput
 from tuner.space.encoding import Array, Encoding
@@ -21,7 +22,7 @@ from tuner.space.encoding import Array, Encoding
 T = TypeVar("T")
 _INACTIVE = 0.5
 _MOST_ROWS = 10_000  # that are predicted at once, each with as many covariances as reports
-_MAX_REPORTS = 400  # that the process is fitted to: a suggestion takes about 0.1 s for so many
+_MOST_TRIALS = 400  # that the process is given: a suggestion takes about 0.1 s for so many
 
 
 class Features:
@@ -54,9 +55,8 @@ class Features:
 class BayesOpt:
     """Proposes the configs of the largest expected improvement under a Gaussian process.
 
-    Trials that run count as the process's own mean of their end. Where trials report epoch by epoch
-    the epoch is an input of the process, and all that was reported is its data (as in MOBSTER,
-    Klein et al., 2020): a trial that was stopped early tells of what it came to, and no more.
+    Trials that run count as the process's own mean of their end. One that was stopped early counts
+    as the end that its curve predicts, with as much noise as that is uncertain.
     """
 
     def __init__(self) -> None:
@@ -75,67 +75,55 @@ class BayesOpt:
     ) -> Iterator[Array]:
         features = Features(encoding)
         process = self._process(data, features).copy()
-
-        def at_end(u_MD: Array) -> Array:
-            """The features of whole trials."""
-            x_MF = features(u_MD)
-            return _aged(x_MF, np.ones(len(x_MF))) if process.features > x_MF.shape[1] else x_MF
-
         running_ND = np.concatenate([data.pending_PD, data.u_ND[data.live_N]])
-        process.believe(at_end(running_ND))
+        process.believe(features(running_ND))
         every_ND = np.concatenate([data.u_ND, data.pending_PD])
         best = min(
-            float(process.predict(at_end(every_ND[i : i + _MOST_ROWS]))[0].min())
+            float(process.predict(features(every_ND[i : i + _MOST_ROWS]))[0].min())
             for i in range(0, len(every_ND), _MOST_ROWS)
         )
 
         def score(u_MD: Array) -> Array:
-            mean_M, sd_M = process.predict(at_end(u_MD))
+            mean_M, sd_M = process.predict(features(u_MD))
             return log_expected_improvement(mean_M, sd_M, best)
 
         leaders_ND = data.u_ND[np.argsort(data.loss_N, kind="stable")[:5]]
         yield from maximise(score, encoding, leaders_ND, rng)
 
     def _process(self, data: ModelInput, features: Features) -> GaussianProcess:
-        """The process given the data; fitted once for all suggestions between two reports.
-
-        Where trials have several ages its last feature is the age, 0 at epoch 1 and 1 at the end.
-        """
-        reports = [
-            (row, epoch)
-            for row, curve in enumerate(data.curves)
-            for epoch in informative_epochs(curve)
-        ]
-        reports = at_most([data.curves[row][epoch] for row, epoch in reports], reports)
-        y_N = targets(np.array([data.curves[row][epoch] for row, epoch in reports]))
-        x_NF = features(data.u_ND)[[row for row, _ in reports]]
-        failed_MF = features(data.failed_ND)
-        groups_F = features.groups_F
-        epochs = {epoch for _, epoch in reports}
-        if len(epochs) > 1:
-            log_age_N = np.log([epoch for _, epoch in reports])
-            x_NF = _aged(x_NF, log_age_N / np.log(max(epochs)))
-            failed_MF = _aged(failed_MF, np.zeros(len(failed_MF)))
-            groups_F = np.append(groups_F, data.u_ND.shape[1])
-        x_NF = np.concatenate([x_NF, failed_MF])
-        y_N = np.concatenate([y_N, np.full(len(failed_MF), y_N.max())])
-        key = x_NF.tobytes() + y_N.tobytes()
+        """The process given the data; fitted once for all suggestions between two reports."""
+        end_N, low_N, high_N = predicted_ends(data.curves)
+        rows = at_most(end_N)
+        end_N, low_N, high_N = end_N[rows], low_N[rows], high_N[rows]
+        y_N = targets(end_N)
+        sd_N = (_at(high_N, end_N, y_N) - _at(low_N, end_N, y_N)) / 2
+        x_NF = features(np.concatenate([data.u_ND[rows], data.failed_ND]))
+        failed = len(data.failed_ND)
+        y_N = np.append(y_N, np.full(failed, y_N.max()))
+        noise_N = np.append(sd_N**2, np.zeros(failed))
+        key = x_NF.tobytes() + y_N.tobytes() + noise_N.tobytes()
         if self._fitted is None or self._fitted[0] != key:
-            self._fitted = (key, GaussianProcess(x_NF, y_N, groups_F))
+            self._fitted = (key, GaussianProcess(x_NF, y_N, features.groups_F, noise_N))
         return self._fitted[1]
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_fitted": None}
 
 
-def informative_epochs(curve: Mapping[int, float]) -> Iterator[int]:
-    """Epochs that say most of a curve: 1, 3, 9, ... and the last one."""
-    epoch, end = 1, max(curve)
-    while epoch < end:
-        if epoch in curve:
-            yield epoch
-        epoch *= 3
-    yield end
+def predicted_ends(curves: Sequence[Mapping[int, float]]) -> tuple[Array, Array, Array]:
+    """The loss that each trial is expected to end with, and one deviation to either side."""
+    epochs = milestones(max(max(curve) for curve in curves))
+    model = CurveModel(at_milestones(curves, epochs))
+    ends = model.ends()
+    mean_N, sd_N = ends.mean_N, ends.sd_N
+    low_N, end_N, high_N = (model.scale.losses(mean_N + n * sd_N) for n in (-1, 0, 1))
+    return end_N, low_N, high_N
+
+
+def _at(loss_N: Array, known_N: Array, y_N: Array) -> Array:
+    """The targets of losses between those that are known."""
+    order = np.argsort(known_N, kind="stable")
+    return np.asarray(np.interp(loss_N, known_N[order], y_N[order]))
 
 
 @cache
@@ -148,18 +136,14 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _aged(x_MF: Array, age_M: Array) -> Array:
-    return np.concatenate([x_MF, age_M[:, None]], axis=1)
-
-
-def at_most(losses: Sequence[float], reports: list[T]) -> list[T]:
-    """All reports, or of too many the best, and as many that are spread over the rest."""
-    if len(reports) <= _MAX_REPORTS:
-        return reports
-    half = _MAX_REPORTS // 2
-    order = np.argsort(losses, kind="stable")
+def at_most(loss_N: Array) -> NDArray[np.int64]:
+    """All rows, or of too many the best, and as many that are spread over the rest."""
+    if len(loss_N) <= _MOST_TRIALS:
+        return np.arange(len(loss_N))
+    half = _MOST_TRIALS // 2
+    order = np.argsort(loss_N, kind="stable")
     spread = order[half:][np.linspace(0, len(order) - half - 1, half).astype(int)]
-    return [reports[i] for i in sorted([*order[:half], *spread])]
+    return np.sort(np.concatenate([order[:half], spread]))
 
 
 def targets(loss_N: Array) -> Array:
