@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -32,7 +34,7 @@ def test_milestones_ascend_from_the_first_epoch_to_the_last(max_t: int) -> None:
     epochs = milestones(max_t)
     assert epochs[0] == 1
     assert epochs[-1] == max_t
-    assert all(a < b <= 3 * a for a, b in zip(epochs, epochs[1:], strict=False))
+    assert all(a < b <= 3 * a for a, b in pairwise(epochs))
 
 
 def test_curves_at_milestones() -> None:

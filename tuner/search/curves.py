@@ -151,8 +151,8 @@ def _fitted(y_NK: Array) -> list[_Step]:
     for (x_NC, change_N), square in zip(data, squares, strict=True):
         variance = (_PRIOR * variance + square) / (_PRIOR + len(change_N)) + _LEAST
         precision_C = np.array(_WEIGHTS[: x_NC.shape[1]]) ** -2.0
-        covariance_CC = np.linalg.inv(x_NC.T @ x_NC / variance + np.diag(precision_C))
-        weights_C = covariance_CC @ (x_NC.T @ change_N) / variance
+        covariance_CC = np.asarray(np.linalg.inv(x_NC.T @ x_NC / variance + np.diag(precision_C)))
+        weights_C = np.asarray(covariance_CC @ (x_NC.T @ change_N) / variance)
         steps.append(_Step(weights_C, covariance_CC, variance))
     return steps
 

@@ -46,9 +46,10 @@ class Recorder(Callback):
     the search, since no decision may act on what is not recorded, and no trial is to blame. An
     epoch that is run again after a resume, because its checkpoint was not yet written, is not
     journaled twice. is_stopped: whether the scheduler has stopped a trial; forecasts: what it
-    expected of one, by epoch, if it tells. settle(trial_id, kind, again): called for each failed trial, with the kind of
-    failure and whether it is tried again. call_of(error): what the worker had been asked whose
-    death that is; one that had not answered for `report_timeout_s` seconds has hung.
+    expected of one, by epoch, if it tells. settle(trial_id, kind, again): called for each failed
+    trial, with the kind of failure and whether it is tried again. call_of(error): what the worker
+    had been asked whose death that is; one that had not answered for `report_timeout_s` seconds has
+    hung.
     """
 
     def __init__(

@@ -56,4 +56,3 @@ def test_a_long_search_goes_on() -> None:
         curve = [abs(number / 150 - 0.3) + 1 / epoch for epoch in range(1, 10)]
         search.add_evaluated_point({"x": number / 150}, curve[-1], intermediate_values=curve)
     assert abs(play(search, 0, 1, loss=lambda config: config["x"])[0]["x"] - 0.3) < 0.1
-
