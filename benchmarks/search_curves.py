@@ -140,10 +140,7 @@ def rule_of(name):
     if name.startswith("asha"):
         first = int(name.removeprefix("asha") or 1)
         return Brackets(AshaSettings(max_t=EPOCHS, reduction_factor=3, grace_period=first))
-    if name.startswith("forecast"):
-        import tuner.search.schedulers.forecast as F
-
-        F._CLEARLY = float(name.removeprefix("forecast") or 1)
+    if name == "forecast":
         return Forecasts(ForecastSettings(max_t=EPOCHS), Objective(metric="error", mode="min"))
     return {"oracle": Oracle, "none": Unstopped}[name]()
 

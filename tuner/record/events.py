@@ -143,7 +143,8 @@ def _is_config(value: object) -> bool:
 
 def _is_forecasts(value: object) -> bool:
     return isinstance(value, dict) and all(
-        epoch.isdecimal() and _is_metrics(one) for epoch, one in value.items()
+        isinstance(epoch, str) and epoch.isdecimal() and _is_metrics(one)
+        for epoch, one in value.items()
     )
 
 

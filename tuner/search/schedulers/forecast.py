@@ -28,7 +28,6 @@ from tuner.spec.sections import Objective
 if TYPE_CHECKING:
     from tuner.search.schedulers._stopping import StoppingScheduler
 
-_CLEARLY = 1.0
 _MOST = 150  # of the latest trials, and of those that came furthest, that a prediction is made from
 
 
@@ -36,7 +35,7 @@ class ForecastSettings(SchedulerSettings):
     """Stopping by predicted ends, counted in epochs.
 
     max_t: upper bound of a trial in epochs, inclusive. grace_period: the epoch before which no
-    trial is stopped. peers: how many trials must have come further before a trial can be stopped.
+    trial is stopped. peers: how many others must have reported before a trial can be stopped.
     """
 
     name: Literal["forecast"] = "forecast"
@@ -58,7 +57,7 @@ class ForecastSettings(SchedulerSettings):
         if not self.rungs():
             return "none: the grace period is as long as a trial"
         epochs = ", ".join(f"{epoch:g}" for epoch in self.rungs())
-        return f"by the predicted end, at epoch {epochs}, once {self.peers} trials came further"
+        return f"by the predicted end, at epoch {epochs}, once {self.peers} others have reported"
 
 
 SETTINGS = ForecastSettings
@@ -108,7 +107,7 @@ class Forecasts:
         forecast = self._forecast(trial_id)
         self.made.setdefault(trial_id, {})[epoch] = forecast
         left = 1 - epoch / self._settings.max_t
-        if forecast.chance >= _CLEARLY * left * forecast.chance_of_new:
+        if forecast.chance >= left * forecast.chance_of_new:
             return True
         self._stopped.add(trial_id)
         return False

@@ -112,11 +112,12 @@ class BayesOpt:
 
 def predicted_ends(curves: Sequence[Mapping[int, float]]) -> tuple[Array, Array, Array]:
     """The loss that each trial is expected to end with, and one deviation to either side."""
-    epochs = milestones(max(max(curve) for curve in curves))
-    model = CurveModel(at_milestones(curves, epochs))
+    loss_NK = at_milestones(curves, milestones(max(max(curve) for curve in curves)))
+    model = CurveModel(loss_NK)
     ends = model.ends()
-    mean_N, sd_N = ends.mean_N, ends.sd_N
-    low_N, end_N, high_N = (model.scale.losses(mean_N + n * sd_N) for n in (-1, 0, 1))
+    low_N, end_N, high_N = (model.scale.losses(ends.mean_N + n * ends.sd_N) for n in (-1, 0, 1))
+    own_N = np.isfinite(loss_NK[:, -1])  # to the last bit
+    low_N, end_N, high_N = (np.where(own_N, loss_NK[:, -1], x_N) for x_N in (low_N, end_N, high_N))
     return end_N, low_N, high_N
 
 
