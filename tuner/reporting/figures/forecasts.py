@@ -13,7 +13,6 @@ from tuner.reporting.report import Report
 
 _TITLE = "Predicted and true ends"
 _MOST_POINTS = 1000
-_FIELDS = ("end", "low", "high")
 
 
 def _variants(report: Report) -> Iterator[Variant]:
@@ -27,15 +26,15 @@ def draw(report: Report, argument: None = None) -> Drawing:
     """A point for each forecast of a trial that ran to its end."""
     metric = report.spec.objective.metric
     points = [
-        (trial.trial_id, epoch, *(forecast[name] for name in _FIELDS), trial.values(metric)[-1][1])
+        (trial.trial_id, epoch, told["end"], told["low"], told["high"], trial.values(metric)[-1][1])
         for trial in report.results.trials.values()
         if trial.status == COMPLETED and trial.values(metric)
-        for epoch, forecast in (trial.forecasts or {}).items()
-        if all(name in forecast for name in _FIELDS)
+        for epoch, told in (trial.forecasts or {}).items()
+        if {"end", "low", "high"} <= told.keys()
     ]
     if not points:
         return "Nothing to show: no end was predicted of a trial that came to it.", None
-    inside = sum(low <= true <= high for *_, low, high, true in points)
+    inside = sum(low <= true <= high for _, _, _, low, high, true in points)
     ids, epochs, ends, lows, highs, trues = zip(*evenly(points, _MOST_POINTS), strict=True)
     plot = go.Figure(
         [
