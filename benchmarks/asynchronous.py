@@ -32,7 +32,8 @@ def simulate(searcher, rule, curve_of, *, epochs, budget, seed, typical):
         if epoch == epochs and loss < best:
             best = loss
         found.append(best)
-        if epoch < epochs and rule.goes_on(str(number), epoch, loss):
+        goes_on = rule.goes_on(str(number), epoch, loss)
+        if epoch < epochs and goes_on:
             searcher.report(number, loss, epoch)
             heapq.heappush(running, (now + rng.lognormal(0, 0.2), number, curve, epoch + 1))
         else:

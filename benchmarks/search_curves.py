@@ -1,8 +1,8 @@
 """How far each search gets under early stopping on learning curves that others made (LCBench).
 
-    python -m benchmarks.search_curves FOLDER                     the claims; hours of two cores
-    python -m benchmarks.search_curves FOLDER --split tuning      on which settings were chosen
-    python -m benchmarks.search_curves FOLDER --quick             that it works, no more
+    python -m benchmarks.search_curves FOLDER                   the claims; an hour of two cores
+    python -m benchmarks.search_curves FOLDER --split tuning    on which settings were chosen
+    python -m benchmarks.search_curves FOLDER --quick           that it works, no more
 
 FOLDER holds `model.onnx` and `encoding.json` of the folder `lcbench` of YAHPO Gym's data
 (github.com/slds-lmu/yahpo_data, Apache-2.0): a surrogate of the curves of LCBench (Zimmer, Lindauer
@@ -11,10 +11,10 @@ OpenML tasks. Needs `onnxruntime`. The error on the validation set over 50 epoch
 asynchronous workers are simulated (`benchmarks.asynchronous`), with the epochs of 12 whole trials.
 
 A line is SEARCH+RULE. Rules: `asha` (reduction factor 3, rungs from epoch 1; `asha9`: from epoch
-9), `curves` (tuner's stopping by prediction), `none`. What cannot be had in earnest: `oracle` stops
-a trial at its first report if another one that is known will end better; `bayesopt-told` is given
-the true end of every trial at its first report. `random+top` trains half of the budget in trials of
-one epoch, and then the best of them to their end.
+9), `forecast` (tuner's stopping by prediction), `none`. What cannot be had in earnest: `oracle`
+stops a trial at its first report if another one that is known will end better; `bayesopt-told` is
+given the true end of every trial at its first report. `random+top` trains half of the budget in
+trials of one epoch, and then the best of them to their end.
 
 "ratio" is the error after the whole budget over that of random+asha, the geometric mean over tasks
 and seeds; in brackets its 95 % interval, by a bootstrap over tasks. "budget" is the share of the
@@ -37,6 +37,8 @@ import numpy as np
 from benchmarks.asynchronous import WORKERS, simulate
 from benchmarks.search_methods import method
 from tuner.search.schedulers.asha import AshaSettings, Brackets
+from tuner.search.schedulers.forecast import Forecasts, ForecastSettings
+from tuner.spec.sections import Objective
 
 EPOCHS = 50
 BUDGET = 12 * EPOCHS
@@ -63,7 +65,7 @@ SPLITS = {
 FLOOR = "random+asha"
 LINES = (
     *(FLOOR, "random+top", "ray-hyperopt+asha", "optuna-tpe+asha"),
-    *("hyperopt+asha", "bohb+asha", "bayesopt+asha", "bayesopt+curves"),
+    *("hyperopt+asha", "bohb+asha", "bayesopt+asha", "bayesopt+forecast"),
     *("random+oracle", "bayesopt-told+asha", "bayesopt+oracle"),
 )
 
@@ -138,18 +140,17 @@ def rule_of(name):
     if name.startswith("asha"):
         first = int(name.removeprefix("asha") or 1)
         return Brackets(AshaSettings(max_t=EPOCHS, reduction_factor=3, grace_period=first))
+    if name == "forecast":
+        return Forecasts(ForecastSettings(max_t=EPOCHS), Objective(metric="error", mode="min"))
     return {"oracle": Oracle, "none": Unstopped}[name]()
 
 
 def search(line, folder, task, seed):
     """The best whole trial's error after each epoch spent."""
     name, rule = line.split("+")
-    task_curve = cache(
-        lambda *config: curve_of(folder, task, dict(zip(SPACE, config, strict=True)))
-    )
 
     def curve(config):
-        return task_curve(*(config[key] for key in SPACE))
+        return curve_of(folder, task, config)
 
     searcher = method(name.removesuffix("-told"), Task(SPACE), seed, EPOCHS)
     if name.endswith("-told"):
@@ -248,7 +249,7 @@ def main():
     with ProcessPoolExecutor(arguments.processes) as pool:
         for done, ((line, _, task, seed), run) in enumerate(pool.map(_job, jobs)):
             runs[line, task, seed] = run
-            if arguments.runs and (done % 50 == 49 or done == len(jobs) - 1):
+            if arguments.runs and (done % 10 == 9 or done == len(jobs) - 1):
                 kept = json.dumps([[list(key), run] for key, run in runs.items()])
                 arguments.runs.write_text(kept)
             if done % 50 == 0:

@@ -63,6 +63,10 @@ def test_every_field_of_a_known_event_is_needed(event):
         (3, "path", ""),
         (3, "sha256", "A" * 64),
         (4, "status", "running"),
+        (4, "forecasts", {"one": {"end": 0.5}}),
+        (4, "forecasts", {1: {"end": 0.5}}),
+        (4, "forecasts", {"1": {"end": math.nan}}),
+        (4, "forecasts", [0.5]),
         (5, "error", {"kind": "oom"}),
         (6, "status", "stopped"),
     ],
@@ -98,6 +102,11 @@ def test_what_is_valid_at_a_glance_is_valid_by_the_rules(good, changes, data):
     for field in data.draw(st.sets(st.sampled_from(sorted(event)), max_size=1)):
         del event[field]
     assert fault_of(event) == fault_by_rules(event)
+
+
+def test_forecasts_may_be_told_at_the_end_of_a_trial():
+    told = {"3": {"end": 0.5, "chance": 0.01}}
+    assert fault_of(GOOD[4] | {"forecasts": told}) is None
 
 
 def test_nearly_every_event_of_a_trial_is_valid_at_a_glance():

@@ -26,6 +26,7 @@ class Trials:
         self.folder = folder
         self.seen = []
         self.stopped = set()
+        self.forecasts = {}
         self.settled = []
         self.journal = Journal.open(folder, clock=Clock())
         self.history = fold(read(folder))
@@ -37,6 +38,7 @@ class Trials:
             settle=lambda *settled: self.settled.append(settled),
             call_of=lambda error: call,
             report_timeout_s=60,
+            forecasts=lambda trial_id: self.forecasts.get(trial_id, {}),
         )
 
     def start(self, number):
@@ -109,6 +111,22 @@ def test_what_the_scheduler_ended_is_stopped(trials):
     trials.stopped.add("00000")
     trials.complete(0)
     assert trials.events()[-1] == ("trial_ended", "00000", "stopped")
+
+
+def test_what_the_scheduler_expected_is_journaled_with_the_end(trials):
+    for number in (0, 1):
+        trials.start(number)
+    trials.forecasts["00000"] = {"3": {"end": 0.5, "chance": 0.01}}
+    trials.stopped.add("00000")
+    trials.complete(0)
+    trials.complete(1)
+    told, other = trials.seen[-2:]
+    assert (
+        told["forecasts"]
+        == trials.history.trials["00000"].forecasts
+        == {"3": {"end": 0.5, "chance": 0.01}}
+    )
+    assert "forecasts" not in other
 
 
 def test_a_reported_failure_is_no_result(trials):

@@ -9,7 +9,7 @@ import pytest
 from tuner.errors import SpecError
 from tuner.spec.by_value import ByValue
 from tuner.spec.experiment import build_spec
-from tuner.spec.text import override, read_mapping, read_value, with_strategy
+from tuner.spec.text import override, read_mapping, read_value, with_scheduler, with_strategy
 
 MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}
 
@@ -93,3 +93,13 @@ def test_a_length_does_not_bring_back_the_scheduler_that_was_left_out(written: o
 def test_a_trainable_that_was_given_by_value_stays_so() -> None:
     given = ByValue(lambda config: 1)
     assert override({"trainable": given}, ["seed=1"])["trainable"] is given
+
+
+def test_another_scheduler_keeps_the_length_of_a_trial_alone() -> None:
+    asha = {"scheduler": {"max_t": 10, "reduction_factor": 3}}
+    forecast = {"scheduler": {"name": "forecast", "max_t": 10}}
+    assert with_scheduler(asha, "forecast") == forecast
+    assert with_scheduler(asha, "asha") == asha
+    assert with_scheduler({}, "forecast") == {"scheduler": {"name": "forecast"}}
+    assert with_scheduler({"scheduler": "none"}, "asha") == {"scheduler": {"name": "asha"}}
+    assert with_scheduler(forecast, "none") == {"scheduler": {"name": "none", "max_t": 10}}

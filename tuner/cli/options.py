@@ -87,6 +87,7 @@ _search = _all_of(
     click.option(
         "--search", "strategy", metavar="NAME", help=f"{_searchers()}; or a module of your own."
     ),
+    click.option("--scheduler", metavar="NAME", help="asha, forecast or none; or of your own."),
     click.option("--num-samples", type=int, metavar="N", help="Trials to run."),
     click.option("--max-concurrent", type=int, metavar="N", help="Trials at a time."),
     click.option("--time-budget", type=Duration(), help="End the search after this time: 10m, 2h."),

@@ -52,8 +52,9 @@ def submit(
         assert experiment is not None
         _check(experiment, assignments, flags, yes=yes)
         set_by_flags = options.assignments_of({**flags, "storage": storage})
-        strategy = [f"--search={flags['strategy']}"] if flags["strategy"] else []
-        arguments = ["run", entry(experiment, directory), *set_by_flags, *assignments, *strategy]
+        named = {"--search": flags["strategy"], "--scheduler": flags["scheduler"]}
+        chosen = [f"{option}={name}" for option, name in named.items() if name]
+        arguments = ["run", entry(experiment, directory), *set_by_flags, *assignments, *chosen]
     with connected(address) as cluster:
         job_id = cluster.submit([*arguments, *wait], directory=directory, storage=local(storage))
         click.echo(job_id)
@@ -68,4 +69,10 @@ def _check(
 
     changes = [*options.assignments_of({**flags, "name": None, "storage": None}), *assignments]
     admit = partial(admit_file, yes=yes)
-    resolve(experiment, changes, strategy=flags["strategy"], admit=admit)
+    resolve(
+        experiment,
+        changes,
+        strategy=flags["strategy"],
+        scheduler=flags["scheduler"],
+        admit=admit,
+    )

@@ -63,6 +63,7 @@ def resolve(
         experiment,
         changes,
         strategy=flags["strategy"],
+        scheduler=flags["scheduler"],
         machine=machine,
         admit=partial(admit_file, yes=yes),
     )

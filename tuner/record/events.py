@@ -8,7 +8,8 @@ An event is a dict with `event`, `time` (seconds since the epoch) and, if it is 
                          seed: the trial's own
     result               epoch: int, metrics: {name: finite number}
     checkpoint           epoch: int, path: POSIX, relative to the experiment's folder, sha256
-    trial_ended          status; if that is "failed" also error: {kind, message}
+    trial_ended          status; if that is "failed" also error: {kind, message}; if the
+                         scheduler tells also forecasts: {epoch: {name: number}}
     experiment_ended     status; if its trials did not end it also reason: TIME_BUDGET, TARGET
                          or PATIENCE, and never_started: how many more trials there were to be,
                          if known
@@ -100,7 +101,8 @@ def is_plainly_valid(event: Event) -> bool:
         if kind == TRIAL_STARTED:
             config = event["config"]  # flat and of numbers, as most are, it is like metrics
             return "seed" not in event and (_is_metrics(config) or _is_config(config))
-        return kind == TRIAL_ENDED and event["status"] in (COMPLETED, STOPPED, INTERRUPTED)
+        is_ended = kind == TRIAL_ENDED and "forecasts" not in event
+        return is_ended and event["status"] in (COMPLETED, STOPPED, INTERRUPTED)
     except KeyError:
         return False
 
@@ -152,6 +154,13 @@ def _is_plain(value: object, depth: int = 0) -> bool:
 
 def _is_config(value: object) -> bool:
     return isinstance(value, dict) and _is_plain(value)
+
+
+def _is_forecasts(value: object) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(epoch, str) and epoch.isdecimal() and _is_metrics(one)
+        for epoch, one in value.items()
+    )
 
 
 def _is_error(value: object) -> bool:
@@ -209,6 +218,11 @@ _RULES: dict[str, tuple[_FieldRule, ...]] = {
     TRIAL_ENDED: (
         _TRIAL,
         ("status", lambda value: value in TRIAL_STATUSES, f"one of {', '.join(TRIAL_STATUSES)}"),
+        (
+            "forecasts",
+            lambda value: value is None or _is_forecasts(value),
+            "an object of finite numbers for each epoch",
+        ),
     ),
     EXPERIMENT_ENDED: (
         (

@@ -84,7 +84,8 @@ class TrialRecord:
 
     `runs` are the times in which it ran, oldest first: one, and another for each resume. `origin`
     says where its config came from, if the journal does; `seed` is the trial's own, None if it
-    trains with the experiment's. `best` is known where the history has an objective.
+    trains with the experiment's. `best` is known where the history has an objective, `forecasts`,
+    by epoch, where the scheduler told what it expected of the trial.
     """
 
     trial_id: str
@@ -99,6 +100,7 @@ class TrialRecord:
     origin: str | None = None
     seed: int | None = None
     best: Best | None = None
+    forecasts: dict[str, dict[str, float]] | None = None
 
     def trained_with(self, seed: int | None) -> int | None:
         """The seed it trained with: its config's, its own, or else the experiment's `seed`."""
@@ -291,6 +293,7 @@ class History:
     def _end(self, trial: TrialRecord, event: Event) -> None:
         self._set_status(trial, event["status"])
         trial.ended, trial.error = event["time"], None
+        trial.forecasts = event.get("forecasts")
         if trial.status == FAILED:
             trial.error = TrialError(event["error"]["kind"], event["error"]["message"])
 

@@ -45,10 +45,11 @@ class Recorder(Callback):
     `error` is set if the journal, or a trial's files, could not be written: the driver then ends
     the search, since no decision may act on what is not recorded, and no trial is to blame. An
     epoch that is run again after a resume, because its checkpoint was not yet written, is not
-    journaled twice. is_stopped: whether the scheduler has stopped a trial. settle(trial_id, kind,
-    again): called for each failed trial, with the kind of failure and whether it is tried again.
-    call_of(error): what the worker had been asked whose death that is; one that had not answered
-    for `report_timeout_s` seconds has hung.
+    journaled twice. is_stopped: whether the scheduler has stopped a trial; forecasts: what it
+    expected of one, by epoch, if it tells. settle(trial_id, kind, again): called for each failed
+    trial, with the kind of failure and whether it is tried again. call_of(error): what the worker
+    had been asked whose death that is; one that had not answered for `report_timeout_s` seconds has
+    hung.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Recorder(Callback):
         settle: Callable[[str, str, bool], None],
         call_of: Callable[[BaseException | None], ray_compat.Call | None] = lambda error: None,
         report_timeout_s: float = math.inf,
+        forecasts: Callable[[str], dict[str, dict[str, float]]] = lambda trial_id: {},
     ) -> None:
         self.is_stopped = is_stopped
         self.error: ExperimentError | None = None
@@ -68,6 +70,7 @@ class Recorder(Callback):
         self._history = history
         self._observers = observers
         self._settle = settle
+        self._forecasts = forecasts
         self._retries = Retries()
         self._failures: dict[str, Failure] = {}
         self._call_of = call_of
@@ -88,9 +91,11 @@ class Recorder(Callback):
 
     def end(self, trial_id: str, status: str, failure: Failure | None = None) -> None:
         """Journal the end of a trial."""
-        fields = {}
+        fields: dict[str, Any] = {}
         if failure:
             fields["error"] = {"kind": failure.kind, "message": failure.message}
+        if status in (STOPPED, COMPLETED) and (forecasts := self._forecasts(trial_id)):
+            fields["forecasts"] = forecasts
         self.emit(TRIAL_ENDED, trial_id=trial_id, status=status, **fields)
 
     def interrupt_running(self) -> None:

@@ -287,6 +287,7 @@ class SearchRun:
             self.history,
             observers,
             is_stopped=scheduler.stopped.__contains__ if scheduler else lambda trial_id: False,
+            forecasts=scheduler.forecasts if scheduler else lambda trial_id: {},
             settle=self._settle,
             call_of=watch.call_of,
             report_timeout_s=spec.timeouts.report_s,

@@ -146,3 +146,13 @@ def with_strategy(raw: Mapping[str, Any], strategy: str) -> dict[str, Any]:
     if strategy == "grid":
         changed.pop("num_samples", None)
     return changed
+
+
+def with_scheduler(raw: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """`raw` under the scheduler `name`, with the same `max_t`; others' settings are dropped."""
+    scheduler = raw.get("scheduler") or {}
+    own = scheduler if isinstance(scheduler, Mapping) else {"name": scheduler}
+    if own.get("name", "asha" if own else None) == name:
+        return dict(raw)
+    kept = {"max_t": own["max_t"]} if "max_t" in own else {}
+    return {**raw, "scheduler": {"name": name, **kept}}

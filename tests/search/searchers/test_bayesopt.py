@@ -11,8 +11,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from tuner.search.searchers._bayesopt import (
     BayesOpt,
     at_most,
-    informative_epochs,
     maximise,
+    predicted_ends,
     targets,
 )
 from tuner.search.searchers._learning import LearningSearch
@@ -40,14 +40,23 @@ def test_small_matrices_are_not_shared_out_over_threads(monkeypatch: Any) -> Non
     assert set(after) == {2}
 
 
-def test_of_too_many_reports_the_best_and_a_spread_of_the_rest_are_kept() -> None:
-    losses = [float(i) for i in range(1000)][::-1]
-    kept = at_most(losses, losses)
+def test_of_too_many_trials_the_best_and_a_spread_of_the_rest_are_kept() -> None:
+    losses = np.arange(1000.0)[::-1]
+    kept = sorted(losses[at_most(losses)])
     assert len(kept) == 400
-    assert sorted(kept)[:200] == [float(i) for i in range(200)]
-    assert max(kept) == 999.0
-    assert max(np.diff(sorted(kept))) <= 5
-    assert at_most(losses[:400], losses[:400]) == losses[:400]
+    assert kept[:200] == list(range(200))
+    assert kept[-1] == 999.0
+    assert max(np.diff(kept)) <= 5
+    assert list(at_most(losses[:400])) == list(range(400))
+
+
+def test_a_stopped_trial_counts_as_its_predicted_end_and_a_whole_one_as_its_own() -> None:
+    whole = [{epoch: 1 / epoch + n / 50 for epoch in range(1, 11)} for n in range(8)]
+    end, low, high = predicted_ends([*whole, {1: 1.03}])
+    np.testing.assert_allclose(end[:8], [0.1 + n / 50 for n in range(8)], rtol=1e-9)
+    np.testing.assert_allclose(low[:8], high[:8], rtol=1e-9)
+    assert low[8] < end[8] < high[8]
+    assert abs(end[8] - 0.13) < 0.05
 
 
 def test_a_long_search_goes_on() -> None:
@@ -56,13 +65,6 @@ def test_a_long_search_goes_on() -> None:
         curve = [abs(number / 150 - 0.3) + 1 / epoch for epoch in range(1, 10)]
         search.add_evaluated_point({"x": number / 150}, curve[-1], intermediate_values=curve)
     assert abs(play(search, 0, 1, loss=lambda config: config["x"])[0]["x"] - 0.3) < 0.1
-
-
-@given(st.dictionaries(st.integers(1, 40), st.floats(-5, 5), min_size=1))
-def test_informative_epochs_are_of_the_curve_and_end_with_its_last(c: dict[int, float]) -> None:
-    found = list(informative_epochs(c))
-    assert set(found) <= set(c)
-    assert found[-1] == max(c)
 
 
 PLANE = {"x": "uniform(0, 1)", "y": "uniform(0, 1)"}

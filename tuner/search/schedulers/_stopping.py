@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from ray.tune.experiment import Trial
@@ -47,7 +47,8 @@ class StoppingRule(Protocol):
         """Take in a finite loss (lower is better); whether the trial goes on.
 
         The same reports in the same order must give the same answers: that is how a resumed
-        search rebuilds the rule from its journal.
+        search rebuilds the rule from its journal. What a rule with `forecasts(trial_id)` returns,
+        by epoch what it expected of the trial, is journaled with the trial's end.
         """
 
 
@@ -93,6 +94,12 @@ class StoppingScheduler(InOrder):
         if not goes_on:
             self.stopped.add(trial_id)
         return goes_on
+
+    def forecasts(self, trial_id: str) -> dict[str, dict[str, float]]:
+        """By epoch what the rule expected of a trial, in numbers; empty where it tells nothing."""
+        told: Callable[[str], dict[str, dict[str, float]]] | None
+        told = getattr(self._rule, "forecasts", None)
+        return told(trial_id) if told else {}
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         trial_id = str(trial.config["trial_id"])

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import yeojohnson
 from threadpoolctl import ThreadpoolController
 
+from tuner.search.curves import CurveModel, at_milestones, milestones
 from tuner.search.searchers._gaussian import (
     GaussianProcess,
     log_expected_improvement,
@@ -32,7 +33,7 @@ _REACH = 0.004  # of a running trial beside others, a share of the unit cube's d
 _TOO_NEAR = 1e13  # more than any logarithm of an expected improvement is below another
 _PROPOSED = 64  # points beside those that the local search has found
 _STARTS = 8  # of the local search
-_MAX_REPORTS = 400  # that the process is fitted to: a suggestion takes about 0.1 s for so many
+_MOST_TRIALS = 400  # that the process is given: a suggestion takes about 0.1 s for so many
 
 
 class Features:
@@ -79,9 +80,8 @@ class Features:
 class BayesOpt:
     """Proposes the configs of the largest expected improvement under a Gaussian process.
 
-    Trials that run count as the process's own mean of their end. Where trials report epoch by epoch
-    the epoch is an input of the process, and all that was reported is its data (as in MOBSTER,
-    Klein et al., 2020): a trial that was stopped early tells of what it came to, and no more.
+    Trials that run count as the process's own mean of their end. One that was stopped early counts
+    as the end that its curve predicts, with as much noise as that is uncertain.
     """
 
     def __init__(self) -> None:
@@ -100,69 +100,59 @@ class BayesOpt:
     ) -> Iterator[Array]:
         features = Features(encoding)
         process = self._process(data, features).copy()
-
-        def at_end(u_MD: Array) -> Array:
-            """The features of whole trials."""
-            x_MF = features(u_MD)
-            return _aged(x_MF, np.ones(len(x_MF))) if process.features > x_MF.shape[1] else x_MF
-
         running_PD = np.concatenate([data.pending_PD, data.u_ND[data.live_N]])
         running_PF = features(running_PD)
-        process.believe(at_end(running_PD))
+        process.believe(running_PF)
         every_ND = np.concatenate([data.u_ND, data.pending_PD])
         best = min(
-            float(process.predict(at_end(every_ND[i : i + _MOST_ROWS]))[0].min())
+            float(process.predict(features(every_ND[i : i + _MOST_ROWS]))[0].min())
             for i in range(0, len(every_ND), _MOST_ROWS)
         )
 
         def score(u_MD: Array) -> Array:
-            mean_M, sd_M = process.predict(at_end(u_MD))
-            apart_M = too_near(features(u_MD), running_PF, len(encoding))
+            x_MF = features(u_MD)
+            mean_M, sd_M = process.predict(x_MF)
+            apart_M = too_near(x_MF, running_PF, len(encoding))
             return log_expected_improvement(mean_M, sd_M, best) - _TOO_NEAR * apart_M
 
         leaders_ND = data.u_ND[np.argsort(data.loss_N, kind="stable")[:5]]
         yield from maximise(score, encoding, leaders_ND, rng, data.allows)
 
     def _process(self, data: ModelInput, features: Features) -> GaussianProcess:
-        """The process given the data; fitted once for all suggestions between two reports.
-
-        Where trials have several ages its last feature is the age, 0 at epoch 1 and 1 at the end.
-        """
-        reports = [
-            (row, epoch)
-            for row, curve in enumerate(data.curves)
-            for epoch in informative_epochs(curve)
-        ]
-        reports = at_most([data.curves[row][epoch] for row, epoch in reports], reports)
-        y_N = targets(np.array([data.curves[row][epoch] for row, epoch in reports]))
-        x_NF = features(data.u_ND)[[row for row, _ in reports]]
-        failed_MF = features(data.failed_ND)
-        groups_F = features.groups_F
-        epochs = {epoch for _, epoch in reports}
-        if len(epochs) > 1:
-            log_age_N = np.log([epoch for _, epoch in reports])
-            x_NF = _aged(x_NF, log_age_N / np.log(max(epochs)))
-            failed_MF = _aged(failed_MF, np.zeros(len(failed_MF)))
-            groups_F = np.append(groups_F, data.u_ND.shape[1])
-        x_NF = np.concatenate([x_NF, failed_MF])
-        y_N = np.concatenate([y_N, np.full(len(failed_MF), y_N.max())])
-        key = x_NF.tobytes() + y_N.tobytes()
+        """The process given the data; fitted once for all suggestions between two reports."""
+        end_N, low_N, high_N = predicted_ends(data.curves)
+        rows = at_most(end_N)
+        end_N, low_N, high_N = end_N[rows], low_N[rows], high_N[rows]
+        y_N = targets(end_N)
+        sd_N = (_at(high_N, end_N, y_N) - _at(low_N, end_N, y_N)) / 2
+        x_NF = features(np.concatenate([data.u_ND[rows], data.failed_ND]))
+        failed = len(data.failed_ND)
+        y_N = np.append(y_N, np.full(failed, y_N.max()))
+        noise_N = np.append(sd_N**2, np.zeros(failed))
+        key = x_NF.tobytes() + y_N.tobytes() + noise_N.tobytes()
         if self._fitted is None or self._fitted[0] != key:
-            self._fitted = (key, GaussianProcess(x_NF, y_N, groups_F))
+            self._fitted = (key, GaussianProcess(x_NF, y_N, features.groups_F, noise_N))
         return self._fitted[1]
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_fitted": None}
 
 
-def informative_epochs(curve: Mapping[int, float]) -> Iterator[int]:
-    """Epochs that say most of a curve: 1, 3, 9, ... and the last one."""
-    epoch, end = 1, max(curve)
-    while epoch < end:
-        if epoch in curve:
-            yield epoch
-        epoch *= 3
-    yield end
+def predicted_ends(curves: Sequence[Mapping[int, float]]) -> tuple[Array, Array, Array]:
+    """The loss that each trial is expected to end with, and one deviation to either side."""
+    loss_NK = at_milestones(curves, milestones(max(max(curve) for curve in curves)))
+    model = CurveModel(loss_NK)
+    ends = model.ends()
+    low_N, end_N, high_N = (model.scale.losses(ends.mean_N + n * ends.sd_N) for n in (-1, 0, 1))
+    own_N = np.isfinite(loss_NK[:, -1])  # to the last bit
+    low_N, end_N, high_N = (np.where(own_N, loss_NK[:, -1], x_N) for x_N in (low_N, end_N, high_N))
+    return end_N, low_N, high_N
+
+
+def _at(loss_N: Array, known_N: Array, y_N: Array) -> Array:
+    """The targets of losses between those that are known."""
+    order = np.argsort(known_N, kind="stable")
+    return np.asarray(np.interp(loss_N, known_N[order], y_N[order]))
 
 
 @cache
@@ -175,18 +165,14 @@ def blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _aged(x_MF: Array, age_M: Array) -> Array:
-    return np.concatenate([x_MF, age_M[:, None]], axis=1)
-
-
-def at_most(losses: Sequence[float], reports: list[T]) -> list[T]:
-    """All reports, or of too many the best, and as many that are spread over the rest."""
-    if len(reports) <= _MAX_REPORTS:
-        return reports
-    half = _MAX_REPORTS // 2
-    order = np.argsort(losses, kind="stable")
+def at_most(loss_N: Array) -> NDArray[np.int64]:
+    """All rows, or of too many the best, and as many that are spread over the rest."""
+    if len(loss_N) <= _MOST_TRIALS:
+        return np.arange(len(loss_N))
+    half = _MOST_TRIALS // 2
+    order = np.argsort(loss_N, kind="stable")
     spread = order[half:][np.linspace(0, len(order) - half - 1, half).astype(int)]
-    return [reports[i] for i in sorted([*order[:half], *spread])]
+    return np.sort(np.concatenate([order[:half], spread]))
 
 
 def targets(loss_N: Array) -> Array:

@@ -35,20 +35,24 @@ _BOUNDS = {"scale": (-4.0, 5.0), "signal": (-4.0, 3.0), "noise": (math.log(_NOIS
 class GaussianProcess:
     """A posterior over functions from [0, 1]^F, given targets of about zero mean and unit variance.
 
-    groups_F: the group of each feature, 0 to G - 1.
+    groups_F: the group of each feature, 0 to G - 1. noise_N: the variance of each target beyond
+    the one that they share, which is estimated.
     """
 
-    def __init__(self, x_NF: Array, y_N: Array, groups_F: Groups) -> None:
+    def __init__(
+        self, x_NF: Array, y_N: Array, groups_F: Groups, noise_N: Array | None = None
+    ) -> None:
         self._groups_F = groups_F
+        noise_N = np.zeros(len(y_N)) if noise_N is None else noise_N
         rows = np.arange(len(y_N))
         if len(rows) > _MAX_FITTED:
             best = np.argsort(y_N, kind="stable")[: _MAX_FITTED // 2]
             rows = np.union1d(best, rows[-_MAX_FITTED // 2 :])
-        log_theta = _fit(x_NF[rows], y_N[rows], groups_F)
+        log_theta = _fit(x_NF[rows], y_N[rows], groups_F, noise_N[rows])
         self.log_scales_G = log_theta[:-2]
         self.signal, self.noise = np.exp(log_theta[-2:])
         self._weights_F = np.exp(-self.log_scales_G)[groups_F]
-        self._condition(x_NF, y_N)
+        self._condition(x_NF, y_N, noise_N)
 
     @property
     def features(self) -> int:
@@ -74,13 +78,14 @@ class GaussianProcess:
             return
         mean_M, _ = self.predict(x_MF)
         x_NF = np.concatenate([self._x_NF, x_MF])
-        self._condition(x_NF, np.concatenate([self._y_N, mean_M]))
+        noise_N = np.append(self._noise_N, np.zeros(len(x_MF)))
+        self._condition(x_NF, np.concatenate([self._y_N, mean_M]), noise_N)
 
-    def _condition(self, x_NF: Array, y_N: Array) -> None:
-        self._x_NF, self._y_N = x_NF, y_N
+    def _condition(self, x_NF: Array, y_N: Array, noise_N: Array) -> None:
+        self._x_NF, self._y_N, self._noise_N = x_NF, y_N, noise_N
         self._z_NF = x_NF * self._weights_F
         k_NN = self.signal * _matern(squared_distances(self._z_NF, self._z_NF))
-        k_NN[np.diag_indices_from(k_NN)] += self.noise + _JITTER
+        k_NN[np.diag_indices_from(k_NN)] += self.noise + noise_N + _JITTER
         self._chol_NN = _cholesky(k_NN)
         self._alpha_N = cho_solve((self._chol_NN, True), y_N, check_finite=False)
 
@@ -97,7 +102,7 @@ def log_expected_improvement(mean_M: Array, sd_M: Array, best: float) -> Array:
     return np.log(sd_M) + np.where(z > -1.0, log_near, log_far)
 
 
-def _fit(x_NF: Array, y_N: Array, groups_F: Groups) -> Array:
+def _fit(x_NF: Array, y_N: Array, groups_F: Groups, noise_N: Array) -> Array:
     """The most probable logarithms of (length scales, signal variance, noise variance)."""
     groups = int(groups_F.max()) + 1 if len(groups_F) else 0
     d_GNN = np.stack(
@@ -117,7 +122,7 @@ def _fit(x_NF: Array, y_N: Array, groups_F: Groups) -> Array:
         decay_NN = np.exp(-root_NN)
         k_NN = signal * (1 + root_NN + (5 / 3) * squared_NN) * decay_NN
         total_NN = k_NN.copy()
-        total_NN[diagonal] += noise + _JITTER
+        total_NN[diagonal] += noise + noise_N + _JITTER
         chol_NN, failed = lapack.dpotrf(total_NN, lower=1, clean=1)
         if failed:
             return 1e25, np.zeros_like(log_theta)

@@ -1,0 +1,181 @@
+"""How learning curves go on: the end of each trial, predicted with its uncertainty.
+
+A curve is read at milestones, epochs that are a constant factor apart. How much it changes from one
+to the next is a Bayesian linear regression on where it stands and on how much it changed before,
+fitted to all trials that came to the next one. A prediction chains these steps up to the end and
+adds up what each leaves uncertain. What a regression is given is also all that trials are stopped
+by, so that stopping does not bias it.
+"""
+
+# N trials, K milestones, C coefficients of a step
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+_FACTOR = 1.7  # from one milestone to the next
+_PRIOR = 4.0  # trials that the variance of the step before counts for, in that of each
+_VARIANCE = 0.25  # expected of a step, for curves of unit variance
+_WEIGHTS = (0.1, 0.25, 0.25)  # expected size of a step's weights, for curves of unit variance
+_LARGEST = 1e100  # of a loss: beyond it differences are not finite
+_LEAST = 1e-12
+
+
+def milestones(max_t: int) -> tuple[int, ...]:
+    """The epochs at which curves are read: 1, `max_t`, and some between."""
+    steps = math.ceil(math.log(max_t) / math.log(_FACTOR))
+    return tuple(sorted({round(max_t ** (k / max(steps, 1))) for k in range(steps + 1)} | {max_t}))
+
+
+def at_milestones(curves: Sequence[Mapping[int, float]], epochs: Sequence[int]) -> Array:
+    """The losses of N curves, none empty, at K milestones; NaN from where a curve has ended.
+
+    What a curve lacks before is interpolated over the logarithm of the epoch. One that ended
+    between two milestones counts as at the nearer one.
+    """
+    log_K = np.log(epochs)
+    loss_NK = np.full((len(curves), len(epochs)), np.nan)
+    for loss_K, curve in zip(loss_NK, curves, strict=True):
+        known = sorted(curve)
+        end = int(np.abs(log_K - math.log(known[-1])).argmin()) + 1
+        loss_K[:end] = np.interp(log_K[:end], np.log(known), [curve[epoch] for epoch in known])
+    return loss_NK
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Losses as logarithms of their distance to the least, of zero mean and unit variance.
+
+    The best tenth is told apart by differences, what is far off by ratios: so the unit, the sign
+    and what diverged do not matter.
+    """
+
+    least: float
+    unit: float
+    centre: float
+    spread: float
+
+    @classmethod
+    def of(cls, loss_NK: Array) -> Scale:
+        """The scale of these losses; NaN says nothing."""
+        above = _bounded(loss_NK[np.isfinite(loss_NK)])
+        least = float(above.min())
+        above = above - least
+        unit = float(np.quantile(above, 0.1)) or float(above.mean()) or 1.0
+        log = np.log1p(above / unit)
+        return cls(least, unit, float(log.mean()), float(log.std()) or 1.0)
+
+    def __call__(self, loss: Array) -> Array:
+        log = np.log1p((_bounded(loss) - self.least) / self.unit)
+        return np.asarray((log - self.centre) / self.spread)
+
+    def losses(self, scaled: Array) -> Array:
+        """The losses that have these values."""
+        log = np.clip(self.centre + self.spread * scaled, -math.log(_LARGEST), math.log(_LARGEST))
+        return np.asarray(self.least + self.unit * np.expm1(log))
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The mean and the standard deviation of the ends of N trials, on a scale."""
+
+    mean_N: Array
+    sd_N: Array
+
+    def chances(self, mean: float, sd: float) -> Array:
+        """The probability of each that it is less than a value of this mean and deviation."""
+        from scipy.special import ndtr
+
+        return np.asarray(ndtr((mean - self.mean_N) / np.maximum(np.hypot(self.sd_N, sd), _LEAST)))
+
+
+class CurveModel:
+    """Fitted to the losses of N trials at K milestones; NaN from where a trial has ended."""
+
+    def __init__(self, loss_NK: Array) -> None:
+        self.scale = Scale.of(loss_NK)
+        self._y_NK = self.scale(loss_NK)
+        self._steps = _fitted(self._y_NK)
+
+    def ends(self) -> Ends:
+        """The predicted ends of the trials; the own end of those that came to it."""
+        return self._ends(self._y_NK)
+
+    def ends_of_new(self) -> Ends:
+        """What was to be expected of the trials when they had only come to the first milestone."""
+        first_NK = np.full_like(self._y_NK, np.nan)
+        first_NK[:, 0] = self._y_NK[:, 0]
+        return self._ends(first_NK)
+
+    def _ends(self, y_NK: Array) -> Ends:
+        mean_N, change_N = y_NK[:, 0].copy(), np.zeros(len(y_NK))
+        covariance_N = np.zeros((len(y_NK), 2, 2))  # of the value and of its latest change
+        for k, step in enumerate(self._steps):
+            x_NC = _inputs(mean_N, change_N if k else None)
+            change_N = x_NC @ step.weights_C
+            mean_N = mean_N + change_N
+            unsure_N = step.variance + np.einsum("nc,cd,nd->n", x_NC, step.covariance_CC, x_NC)
+            slopes = step.weights_C[1:] if k else [step.weights_C[1], 0.0]
+            f = np.array([1.0, 0.0]) * [[1.0], [0.0]] + slopes
+            covariance_N = f @ covariance_N @ f.T + unsure_N[:, None, None]
+            known_N = np.isfinite(y_NK[:, k + 1])
+            change_N = np.where(known_N, y_NK[:, k + 1] - y_NK[:, k], change_N)
+            mean_N = np.where(known_N, y_NK[:, k + 1], mean_N)
+            covariance_N[known_N] = 0.0
+        return Ends(mean_N, np.sqrt(covariance_N[:, 0, 0]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """From one milestone to the next: the weights, their covariance, the residuals' variance."""
+
+    weights_C: Array
+    covariance_CC: Array
+    variance: float
+
+
+def _fitted(y_NK: Array) -> list[_Step]:
+    """The regressions of all steps; of a step that few have made, much is left uncertain."""
+    data = [_of_step(y_NK, k) for k in range(y_NK.shape[1] - 1)]
+    squares = [_squares(x_NC, change_N) for x_NC, change_N in data]
+    seen = sum(len(change_N) for _, change_N in data)
+    variance = (_PRIOR * _VARIANCE + sum(squares)) / (_PRIOR + seen)
+    steps = []
+    for (x_NC, change_N), square in zip(data, squares, strict=True):
+        variance = (_PRIOR * variance + square) / (_PRIOR + len(change_N)) + _LEAST
+        precision_C = np.array(_WEIGHTS[: x_NC.shape[1]]) ** -2.0
+        covariance_CC = np.asarray(np.linalg.inv(x_NC.T @ x_NC / variance + np.diag(precision_C)))
+        weights_C = np.asarray(covariance_CC @ (x_NC.T @ change_N) / variance)
+        steps.append(_Step(weights_C, covariance_CC, variance))
+    return steps
+
+
+def _of_step(y_NK: Array, k: int) -> tuple[Array, Array]:
+    """What the step after milestone `k` is predicted from, and the changes in it."""
+    change_N = y_NK[:, k + 1] - y_NK[:, k]
+    rows = np.isfinite(change_N)
+    before_N = y_NK[rows, k] - y_NK[rows, k - 1] if k else None
+    return _inputs(y_NK[rows, k], before_N), change_N[rows]
+
+
+def _squares(x_NC: Array, change_N: Array) -> float:
+    """The sum of the squared residuals of a regression that is nearly free."""
+    ridge_CC = 0.1 * np.eye(x_NC.shape[1])
+    weights_C = np.linalg.solve(x_NC.T @ x_NC + ridge_CC, x_NC.T @ change_N)
+    return float(((change_N - x_NC @ weights_C) ** 2).sum())
+
+
+def _inputs(y_N: Array, change_N: Array | None) -> Array:
+    columns = [np.ones_like(y_N), y_N]
+    return np.stack(columns if change_N is None else [*columns, change_N], axis=1)
+
+
+def _bounded(loss: Array) -> Array:
+    return np.asarray(np.clip(loss, -_LARGEST, _LARGEST))
