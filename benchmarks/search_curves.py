@@ -36,8 +36,8 @@ import numpy as np
 
 from benchmarks.asynchronous import WORKERS, simulate
 from benchmarks.search_methods import method
+from tuner.search.schedulers._forecasts import Forecasts
 from tuner.search.schedulers.asha import AshaSettings, Brackets
-from tuner.search.schedulers.forecast import Forecasts, ForecastSettings
 from tuner.spec.sections import Objective
 
 EPOCHS = 50
@@ -141,7 +141,7 @@ def rule_of(name):
         first = int(name.removeprefix("asha") or 1)
         return Brackets(AshaSettings(max_t=EPOCHS, reduction_factor=3, grace_period=first))
     if name == "forecast":
-        return Forecasts(ForecastSettings(max_t=EPOCHS), Objective(metric="error", mode="min"))
+        return Forecasts(Objective(metric="error", mode="min"), max_t=EPOCHS, grace=1, peers=3)
     return {"oracle": Oracle, "none": Unstopped}[name]()
 
 
