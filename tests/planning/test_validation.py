@@ -277,3 +277,27 @@ def test_a_class_of_rays_needs_a_length_and_takes_no_constants() -> None:
     assert "training: is for Learners; a class of Ray Tune's gets constants as values" in found
     assert "resources.workers: must be 1 for a class of Ray Tune's" in found
     assert "max_t" not in faults(**steps, scheduler={"name": "none", "max_t": 3})
+
+
+@pytest.mark.parametrize(
+    ("fields", "order"),
+    [
+        ({}, "rows"),
+        ({"num_samples": 9}, "rows"),
+        ({"num_samples": 4}, "spread"),
+        ({"time_budget_s": 60}, "spread"),
+        ({"search": {"through": {"lr": 0.02}}}, "spread"),
+        ({"num_samples": 4, "search": {"order": "rows"}}, "rows"),
+    ],
+)
+def test_a_grid_is_spread_where_cells_may_be_left_out(fields: dict[str, Any], order: str) -> None:
+    search = {"strategy": "grid", "space": {"lr": "uniform(0.01, 0.1)"}, "points": 9}
+    raw = {
+        **DIGITS,
+        "num_samples": None,
+        **fields,
+        "search": {**search, **fields.get("search", {})},
+    }
+    spec = validate(raw, machine=None)
+    assert spec.search.order == order
+    assert validate(spec.model_dump(mode="json"), machine=None).search == spec.search

@@ -33,7 +33,7 @@ def test_the_leaders_train_to_their_full_length_with_seeds_after_the_searchs(
         "strategy": "grid",
         "space": {"lr": "loguniform(0.001, 1)"},
         "forbid": [],
-        "order": "spread",
+        "order": "rows",
         "points": 3,
         "through": None,
         "configs": [{"lr": 0.2}, {"lr": 0.3}],

@@ -93,7 +93,7 @@ def _of_grids(spec: ExperimentSpec) -> Iterator[str]:
     """What a number of samples means for a grid, and for a `grid_search` that is none."""
     search, samples = spec.search, spec.num_samples
     if isinstance(search, GridSettings) and samples and (left_out := search.whole - samples) > 0:
-        which = "spread over it" if search.order == "spread" else "its first ones"
+        which = "its first ones" if search.order == "rows" else "spread over it"
         yield (
             f"num_samples={samples} takes {samples} of the grid's {search.whole:,} trials, "
             f"{which}, and leaves {left_out:,} out."

@@ -148,6 +148,7 @@ def validate(
     # The fields are taken over as they are: nothing is dumped and parsed again
     parsed = reporting(parsed)
     fields = {name: getattr(parsed, name) for name in ExperimentSpec.model_fields}
+    fields["search"] = parsed.search.settled(parsed.num_samples, parsed.time_budget_s)
     fields["scheduler"] = parsed.scheduler and parsed.scheduler.settled(parsed.trials)
     return ValidatedSpec.model_construct(parsed.model_fields_set, **fields)
 

@@ -69,6 +69,7 @@ def confirming_spec(results: Results, *, top: int, seeds: int) -> ExperimentSpec
         search={
             "strategy": "grid",
             "space": space,
+            "order": "rows",
             "configs": [without_seed(trial.config) for trial in trials],
             "seeds": _fresh_seeds(results, search, seeds),
         },

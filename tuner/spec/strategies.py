@@ -76,6 +76,10 @@ class SearchSettings(Settings):
         module = SEARCHERS.extension(self.strategy)
         return module.build(self, seed, objective=objective, max_t=max_t, slots=slots)
 
+    def settled(self, num_samples: int | None, time_budget_s: float | None) -> SearchSettings:
+        """These settings with what they leave open decided, for a search that ends so."""
+        return self
+
     def _count(self, points: Points) -> int:
         """The allowed cells of a grid; all of its cells where it is too large to be listed."""
         count = count_cells(self.space, points)
@@ -123,10 +127,11 @@ _Points = Annotated[int, Field(ge=1, le=1000)]
 class GridSettings(SearchSettings):
     """Every combination of values, each once.
 
-    order: "spread" begins with cells that vary every hyperparameter, so that the first few, where
-    num_samples or the time allows no more, lie all over the grid; "rows" keeps to the declared
-    order, the last name changing fastest. through: a config that is made a cell, the first one: of
-    a continuous domain the nearest value gives way to its.
+    order: "rows" keeps to the declared order, the last name changing fastest; "spread" begins with
+    cells that vary every hyperparameter, so that the first few lie all over the grid. None: spread
+    where num_samples or a time budget may leave cells out, or with `through`; else rows. through: a
+    config that is made a cell: of a continuous domain the nearest value gives way to its. Spread
+    begins with it.
     points: how many values a continuous domain (or an integer range that is longer) gets, 1 to
     1000, evenly spaced in the domain's own scale; one number for all, or one for each name.
     configs: these configs instead of the grid's cells, in this order. seeds: each config is
@@ -134,7 +139,7 @@ class GridSettings(SearchSettings):
     """
 
     strategy: Literal["grid"] = "grid"
-    order: Literal["spread", "rows"] = "spread"
+    order: Literal["spread", "rows"] | None = None
     points: _Points | dict[str, _Points] = _POINTS
     through: dict[str, JsonValue] | None = None
     configs: tuple[dict[str, JsonValue], ...] = ()
@@ -184,6 +189,15 @@ class GridSettings(SearchSettings):
         allow = Constraints(self.forbid).allow
         count = sum(map(allow, self.configs)) if self.configs else self._count(self.points_of)
         return count * max(len(self.seeds), 1)
+
+    def settled(self, num_samples: int | None, time_budget_s: float | None) -> GridSettings:
+        """These settings with an order."""
+        if self.order is not None:
+            return self
+        leaves_out = time_budget_s is not None or (num_samples or self.whole) < self.whole
+        order = "spread" if leaves_out or self.through is not None else "rows"
+        values = {**dict(self), "order": order}
+        return self.model_construct(_fields_set=self.model_fields_set, **values)
 
     def trials(self, num_samples: int | None) -> int:
         """Those of the whole grid; at most `num_samples` where that is given."""

@@ -28,7 +28,7 @@ def test_grid_gives_every_cell_then_ends() -> None:
 def test_the_first_cells_are_the_config_it_is_led_through_and_others_from_all_over() -> None:
     space = dict.fromkeys("abcd", "uniform(0, 1)")
     best = dict.fromkeys("abcd", 0.4)
-    search = grid_search(space, through=best, forbid=["a == 0 and b == 0"])
+    search = grid_search(space, order="spread", through=best, forbid=["a == 0 and b == 0"])
     first, *others = [search.suggest(str(i)) for i in range(6)]
     assert first == best
     assert all({config[name] for config in others} == {0, 0.4, 1} for name in "abcd")
