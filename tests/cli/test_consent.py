@@ -65,7 +65,7 @@ def experiment(here, trainable):
 def validate(*arguments):
     """What `tuner validate` resolves, with stdin as it is: CliRunner has one of its own."""
     numbers = ("num_samples", "max_concurrent", "time_budget", "seed", "cpus", "gpus", "workers")
-    names = ("name", "warm_start", "storage", "data_dir", "log", "strategy")
+    names = ("name", "warm_start", "storage", "data_dir", "log", "strategy", "scheduler")
     flags = dict.fromkeys((*numbers, *names))
     name, *assignments = arguments
     return resolve(name, tuple(assignments), "local", flags, yes=False)

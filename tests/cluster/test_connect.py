@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -89,7 +90,10 @@ def test_a_local_ray_is_started_with_our_cpus_and_ended(play, monkeypatch):
         assert folder.stat().st_mode & 0o777 == 0o700
         assert os.environ[access.TOKEN_PATH].startswith(f"{folder}/")
         assert os.environ[access.AUTH_MODE] == "token"
-        assert guard.marked(os.environ[guard.MARK], str(folder)) == [fake.daemon.pid]
+        deadline = time.monotonic() + 10  # for a moment a new process shows no environment
+        while not (marked := guard.marked(os.environ[guard.MARK], str(folder))):
+            assert time.monotonic() < deadline
+        assert marked == [fake.daemon.pid]
     assert fake.calls[1:] == [("shutdown", True)]
     assert fake.daemon.wait(10) < 0  # what a shutdown leaves behind is ended
     assert not folder.exists()
