@@ -18,7 +18,7 @@ import tempfile
 from benchmarks.figures import options, spread
 from tuner.cluster import connect as cluster
 from tuner.record.events import EXPERIMENT_STARTED, RESULT, TRIAL_ENDED
-from tuner.record.journal import read
+from tuner.record.reading import read
 from tuner.search.run import run_experiment
 from tuner.spec.experiment import build_spec
 

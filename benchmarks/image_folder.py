@@ -212,7 +212,7 @@ def network(name: str, num_classes: int):
 def run_tuner(place: Path, folder: Path, options: argparse.Namespace) -> dict:
     """The whole command; its journal tells what it trained."""
     from tuner.record.events import RESULT, TRIAL_STARTED
-    from tuner.record.journal import read
+    from tuner.record.reading import read
 
     command = [sys.executable, "-m", "tuner", "run", f"folder:{place}", "--no-evaluate"]
     command += ["--num-samples", str(options.trials), f"scheduler.max_t={options.epochs}"]

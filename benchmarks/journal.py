@@ -25,7 +25,8 @@ from pathlib import Path
 from tuner.record.events import CHECKPOINT, RESULT, TRIAL_ENDED, TRIAL_STARTED
 from tuner.record.files import JOURNAL
 from tuner.record.history import fold
-from tuner.record.journal import Journal, read
+from tuner.record.journal import Journal
+from tuner.record.reading import read
 
 REPORTS = 10  # of a trial
 A_SECOND = 50  # reports of a search

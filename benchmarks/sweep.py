@@ -37,7 +37,7 @@ from pathlib import Path
 
 from tuner.planning.resolve import load_experiment
 from tuner.record.events import RESULT, TRIAL_STARTED
-from tuner.record.journal import read
+from tuner.record.reading import read
 from tuner.spec.experiment import ExperimentSpec, build_spec
 
 EXPERIMENT, SEED, TRIALS = "digits", 0, 50

@@ -9,7 +9,8 @@ from synthetic import OWNER, Clock, Writer, make_folder
 from tuner.clock import steady_clock
 from tuner.record.events import EXPERIMENT_STARTED, RESULT, TRIAL_ENDED, TRIAL_STARTED
 from tuner.record.history import fold
-from tuner.record.journal import Journal, read
+from tuner.record.journal import Journal
+from tuner.record.reading import read
 from tuner.reporting.time_left import TimeLeft, elapsed_s
 from tuner.results.results import Results
 

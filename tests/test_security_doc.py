@@ -9,7 +9,7 @@ from pages import Page
 from tuner import plain_values
 from tuner.classifier.datasets.cifar10 import TEST_FILE, TRAIN_FILES
 from tuner.cli import main as cli
-from tuner.record import files, journal
+from tuner.record import files, reading
 from tuner.search import warm_start
 from tuner.space import parsing
 from tuner.spec import text as spec_text
@@ -31,7 +31,7 @@ def test_every_section_is_held_by_some() -> None:
 
 def test_its_limits_are_those_of_the_code() -> None:
     assert f"at most {files.LARGEST >> 20} MiB" in TEXT
-    assert f"a line of the journal {journal.LONGEST >> 20} MiB" in TEXT
+    assert f"a line of the journal {reading.LONGEST >> 20} MiB" in TEXT
     text = " ".join(TEXT.split())
     for most in (plain_values.MOST, spec_text.MOST):
         assert f"{most:,} values in {plain_values.DEEPEST} levels" in text

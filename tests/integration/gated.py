@@ -3,7 +3,7 @@
 import time
 
 from tuner.record.events import CHECKPOINT, RESULT, TRIAL_STARTED
-from tuner.record.journal import read
+from tuner.record.reading import read
 from tuner.results.results import Results
 
 LIMIT_S = 180

@@ -16,7 +16,7 @@ from faulty import SAID
 
 from tuner.cluster import connect as cluster
 from tuner.cluster import guard
-from tuner.record.journal import read
+from tuner.record.reading import read
 from tuner.results.results import Results
 from tuner.search.run import resume_experiment
 from tuner.trial import machine_memory

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tuner.record.journal import read
+from tuner.record.reading import read
 
 pytestmark = pytest.mark.slow
 

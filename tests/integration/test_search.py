@@ -14,7 +14,7 @@ from ray import tune
 from tuner.errors import UsageError
 from tuner.record.checkpoints import sha256_of
 from tuner.record.events import CHECKPOINT, RESULT, TRIAL_ENDED, TRIAL_STARTED
-from tuner.record.journal import read
+from tuner.record.reading import read
 from tuner.results.results import Results
 from tuner.search.run import resume_experiment, run_experiment
 from tuner.spec.experiment import build_spec

@@ -11,7 +11,7 @@ from tuner import ray_compat
 from tuner.cluster import access
 from tuner.cluster.joined import head
 from tuner.errors import UsageError
-from tuner.record.journal import read
+from tuner.record.reading import read
 
 pytestmark = pytest.mark.nodes
 

@@ -26,7 +26,8 @@ from tuner.record.files import (
     replace_file,
     write_file,
 )
-from tuner.record.journal import Journal, Tail, is_locked, read
+from tuner.record.journal import Journal, is_locked
+from tuner.record.reading import Tail, read
 from tuner.results.confirmation import linked
 from tuner.results.results import Results
 

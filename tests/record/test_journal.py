@@ -8,39 +8,18 @@ import socket
 import subprocess
 import sys
 import textwrap
-import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from synthetic import OWNER, Clock, Writer
+from synthetic import OWNER
 
 from tuner.errors import JournalError, JournalLostError, UsageError
 from tuner.owner import this_owner
 from tuner.record.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, RESULT, TRIAL_STARTED
 from tuner.record.files import JOURNAL
-from tuner.record.journal import Journal, Tail, is_locked, read, read_naming
-
-
-@pytest.fixture
-def story(tmp_path):
-    """A short journal on disk, as its folder and the events that it holds."""
-    writer = Writer(tmp_path)
-    writer.trial(1, [0.5, 0.7])
-    writer.trial(2, [0.5], error=("exception", "Größe ≠ 3\nline \u2028 two"))
-    writer.end()
-    return tmp_path, writer.events
-
-
-@pytest.fixture(scope="module")
-def whole_journal(tmp_path_factory):
-    """A folder for journals that Hypothesis cuts and bends, the whole bytes, and its events."""
-    folder = tmp_path_factory.mktemp("journal")
-    writer = Writer(folder)
-    writer.trial(1, [0.5, 0.7])
-    writer.trial(2, [0.25], error=("nan", "loss is nan after 'epoch' 1"))
-    writer.end()
-    return folder, (folder / JOURNAL).read_bytes(), writer.events
+from tuner.record.journal import Journal, is_locked
+from tuner.record.reading import read
 
 
 def test_what_is_appended_is_read_back(story):
@@ -55,16 +34,6 @@ def test_a_driver_reads_what_was_there_before_it(story):
     with Journal.open(folder) as journal:
         journal.append(TRIAL_STARTED, trial_id="00003", config={})
         assert list(journal.earlier()) == events
-
-
-def test_events_that_name_a_word_are_found_without_reading_the_others(tmp_path):
-    named = {"event": "trial_started", "time": 1.0, "trial_id": "1", "config": {"model": "x"}}
-    other = {**named, "config": {"lr": "the model"}}
-    lines = [json.dumps(event) for event in (other, named, named)]
-    lines[2] = lines[2].replace("model", r"m\u006fdel")
-    text = "\n".join([*lines, '{"model": damaged}', "17", '["model"]', '{"model": torn'])
-    (tmp_path / JOURNAL).write_text(text)
-    assert list(read_naming(tmp_path, "model")) == [named, named]
 
 
 def test_every_line_is_one_json_object_with_event_and_time(story):
@@ -87,15 +56,6 @@ def test_append_returns_the_event_with_its_time(tmp_path):
     }
 
 
-@settings(max_examples=200)
-@given(data=st.data())
-def test_a_journal_cut_at_any_byte_reads_as_its_longest_valid_prefix(whole_journal, data):
-    folder, whole, events = whole_journal
-    cut = data.draw(st.integers(0, len(whole)))
-    (folder / JOURNAL).write_bytes(whole[:cut])
-    assert list(read(folder)) == events[: whole[:cut].count(b"\n")]
-
-
 @settings(max_examples=50)
 @given(data=st.data())
 def test_a_journal_cut_at_any_byte_goes_on_with_whole_lines(whole_journal, data):
@@ -107,64 +67,6 @@ def test_a_journal_cut_at_any_byte_goes_on_with_whole_lines(whole_journal, data)
     assert list(read(folder)) == [*events[: whole[:cut].count(b"\n")], resumed]
 
 
-@settings(max_examples=300)
-@given(data=st.data())
-def test_bent_bytes_give_a_named_error_or_events(whole_journal, data):
-    folder, whole, _ = whole_journal
-    at = data.draw(st.integers(0, len(whole) - 1))
-    junk = data.draw(st.binary(max_size=8))
-    gap = data.draw(st.integers(0, 8))
-    (folder / JOURNAL).write_bytes(whole[:at] + junk + whole[at + gap :])
-    try:
-        events = list(read(folder))
-    except JournalError as error:
-        assert "line " in str(error)  # noqa: PT017 - either outcome is right
-    else:
-        assert all(isinstance(event["event"], str) for event in events)
-
-
-@given(junk=st.binary(max_size=200))
-def test_garbage_gives_a_named_error_or_events(whole_journal, junk):
-    folder, _, _ = whole_journal
-    (folder / JOURNAL).write_bytes(junk)
-    try:
-        list(read(folder))
-    except JournalError as error:
-        assert JOURNAL in str(error)  # noqa: PT017 - either outcome is right
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        b"\n",
-        b"{}\n",
-        b"[]\n",
-        b"7\n",
-        b'{"event":"result","time":1}\n',
-        b'{"event":"x","time":NaN}\n',
-        b'{"event":"trial_started","time":1,"trial_id":"1","config":{"a":1e999}}\n',
-        b"\x00\x00\x00\n",
-        b"\xff\xfe{\x00}\x00\n",
-        b"[" * 100_000 + b"\n",
-        b"9" * 10_000 + b"\n",
-    ],
-)
-def test_a_damaged_line_in_the_middle_is_named(story, line):
-    folder, _ = story
-    lines = (folder / JOURNAL).read_bytes().splitlines(keepends=True)
-    (folder / JOURNAL).write_bytes(b"".join([*lines[:2], line, *lines[2:]]))
-    with pytest.raises(JournalError, match=r"journal\.jsonl, line 3: "):
-        list(read(folder))
-
-
-def test_an_epoch_journaled_twice_is_damage(story):
-    folder, _ = story
-    lines = (folder / JOURNAL).read_bytes().splitlines(keepends=True)
-    (folder / JOURNAL).write_bytes(b"".join([*lines[:3], lines[2], *lines[3:]]))
-    with pytest.raises(JournalError, match="line 4: epoch 1 of trial 00001 does not come after 1"):
-        list(read(folder))
-
-
 def test_a_last_line_of_zeros_is_torn_and_cut(story):
     folder, events = story
     with (folder / JOURNAL).open("ab") as file:
@@ -172,17 +74,6 @@ def test_a_last_line_of_zeros_is_torn_and_cut(story):
     assert list(read(folder)) == events
     Journal.open(folder).close()
     assert b"\0" not in (folder / JOURNAL).read_bytes()
-
-
-def test_an_unknown_event_is_kept(tmp_path):
-    with Journal.open(tmp_path) as journal:
-        event = journal.append("trial_paused", trial_id="00001", why="rung")
-    assert list(read(tmp_path)) == [event]
-
-
-def test_a_missing_journal_is_reported_on_the_call(tmp_path):
-    with pytest.raises(JournalError, match=r"cannot read .*journal\.jsonl: No such file"):
-        read(tmp_path)
 
 
 def test_opening_where_there_is_no_folder_is_reported(tmp_path):
@@ -375,42 +266,3 @@ def test_a_driver_that_opens_while_the_first_writes_writes_nothing(tmp_path, mon
             second.append(EXPERIMENT_STARTED, resumed=True, owner=OWNER)
         first.append(EXPERIMENT_ENDED, status="completed")
     assert len(list(read(tmp_path))) == 2
-
-
-def test_many_reports_are_read_and_folded_in_time(tmp_path):
-    """The budget is 2 s for 100,000 reports; ten times fewer get half of it on a busy machine."""
-    from tuner.record.history import fold
-
-    metrics = {"train_loss": 0.5, "val_loss": 0.25, "val_accuracy": 0.75, "lr": 0.1, "epoch_s": 1.5}
-    with Journal.open(tmp_path, clock=Clock()) as journal:
-        for number in range(1000):
-            trial_id = f"{number:05}"
-            journal.append(TRIAL_STARTED, trial_id=trial_id, config={"lr": 0.1})
-            for epoch in range(1, 11):
-                journal.append(RESULT, trial_id=trial_id, epoch=epoch, metrics=metrics)
-    began = time.process_time()
-    history = fold(read(tmp_path))
-    assert time.process_time() - began < 1.0
-    assert sum(len(trial.results) for trial in history.trials.values()) == 10_000
-
-
-def test_a_tail_gives_what_is_new_and_holds_a_torn_line_back(tmp_path):
-    tail = Tail(tmp_path)
-    with pytest.raises(JournalError, match="cannot read"):
-        tail.read()
-    with Journal.open(tmp_path) as journal:
-        first = journal.append(EXPERIMENT_ENDED, status="completed")
-        assert tail.read() == [first]
-        assert tail.read() == []
-        path = tmp_path / "journal.jsonl"
-        line = (json.dumps(first) + "\n").encode()
-        with path.open("ab") as file:
-            file.write(line[:10])
-            file.flush()
-            assert tail.read() == []
-            file.write(line[10:])
-        assert tail.read() == [first]
-        with path.open("ab") as file:
-            file.write(b"nonsense\n" + line)
-        with pytest.raises(JournalError, match="line 3"):
-            tail.read()

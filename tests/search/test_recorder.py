@@ -12,7 +12,8 @@ from synthetic import Clock, make_folder
 from tuner.errors import FAILURE_KINDS, JournalError, StorageError
 from tuner.ray_compat import Call
 from tuner.record.history import fold
-from tuner.record.journal import Journal, read
+from tuner.record.journal import Journal
+from tuner.record.reading import read
 from tuner.search.recorder import Recorder, Retries
 from tuner.trial.failures import STORAGE, Failure
 from tuner.trial.recycling import WorkerReplacedError

@@ -6,7 +6,7 @@ from synthetic import Writer, make_folder
 from tuner.errors import JournalError, UsageError
 from tuner.record.folder import ExperimentFolder
 from tuner.record.history import History
-from tuner.record.journal import read
+from tuner.record.reading import read
 from tuner.search.resuming import (
     Extension,
     as_begun,

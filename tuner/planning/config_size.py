@@ -8,7 +8,7 @@ from typing import Any
 
 from tuner.errors import Fault
 from tuner.record.events import DEEPEST
-from tuner.record.journal import LONGEST
+from tuner.record.reading import LONGEST
 from tuner.space.domains import Choice, Domain
 
 LARGEST = LONGEST - (1 << 20)  # bytes of a config as JSON: there is more in its line

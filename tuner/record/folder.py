@@ -22,8 +22,9 @@ from tuner.record import files
 from tuner.record.checkpoints import Checkpoint, verified
 from tuner.record.events import Event
 from tuner.record.history import CheckpointRecord
-from tuner.record.journal import is_locked, locked, read, read_naming
+from tuner.record.journal import is_locked, locked
 from tuner.record.local_sync import LocalSync
+from tuner.record.reading import read, read_naming
 from tuner.record.remote import mirror
 from tuner.record.remote.sync import RemoteSync, held
 from tuner.wording import program
@@ -122,11 +123,11 @@ class ExperimentFolder:
             mirror.refresh(self.path)
 
     def events(self) -> Iterator[Event]:
-        """The events of its journal, oldest first; raises JournalError as `journal.read` does."""
+        """The events of its journal, oldest first; raises JournalError as `reading.read` does."""
         return read(self.path)
 
     def events_naming(self, word: str) -> Iterator[Event]:
-        """Those of them that name `word`; see `journal.read_naming`."""
+        """Those of them that name `word`; see `reading.read_naming`."""
         return read_naming(self.path, word)
 
     def document(self) -> dict[str, Any]:

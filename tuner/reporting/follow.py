@@ -9,7 +9,7 @@ from typing import IO
 
 from tuner import streams
 from tuner.record.history import History
-from tuner.record.journal import Tail
+from tuner.record.reading import Tail
 from tuner.reporting.experiment_text import failure_lines
 from tuner.reporting.plan_text import reserves
 from tuner.reporting.terminal import Progress, Standing, live_view

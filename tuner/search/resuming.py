@@ -23,7 +23,7 @@ from tuner.record.events import (
 )
 from tuner.record.folder import ExperimentFolder
 from tuner.record.history import History, TrialRecord
-from tuner.record.journal import last_event
+from tuner.record.reading import last_event
 from tuner.results.results import Results
 from tuner.spec.by_value import bare_name, given_again, is_by_value
 from tuner.spec.experiment import trainable_text

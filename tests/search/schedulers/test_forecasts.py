@@ -10,7 +10,7 @@ from synthetic import Writer, make_folder
 
 from tuner.record.events import RESULT
 from tuner.record.history import History
-from tuner.record.journal import read
+from tuner.record.reading import read
 from tuner.search.resuming import restored
 from tuner.search.schedulers._forecasts import Forecasts
 from tuner.search.schedulers._stopping import StoppingScheduler
