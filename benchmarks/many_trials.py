@@ -91,7 +91,7 @@ def restore(folder):
     from tuner.record.folder import ExperimentFolder
     from tuner.record.journal import Journal
     from tuner.results.described import Described
-    from tuner.search.run import SearchRun
+    from tuner.search.search_run import SearchRun
 
     class WithoutRay(SearchRun):
         _slots = 2

@@ -5,12 +5,14 @@ import logging
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 from ray._private import ray_constants, services, worker
 from ray.exceptions import RayActorError
 from ray.runtime_env.runtime_env import _merge_runtime_env
 from ray.tune.experiment import Trial
+from ray.widgets import util
 from ray_sources import RAY, is_in_binaries
 
 from tuner import ray_compat
@@ -116,3 +118,14 @@ def test_a_logger_is_quiet_within_only(caplog):
         logger.error("x")
     logger.error("y")
     assert [record.getMessage() for record in caplog.records] == ["y"]
+
+
+def test_nobody_is_asked_for_widgets(monkeypatch):
+    monkeypatch.setattr(util.logger, "level", logging.INFO)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        ray_compat.without_widgets()
+        warnings.warn("IProgress not found. Please update jupyter", stacklevel=1)
+        warnings.warn("another", stacklevel=1)
+    assert [str(one.message) for one in told] == ["another"]
+    assert not util.logger.isEnabledFor(logging.INFO)

@@ -1,12 +1,9 @@
 """The driver without Ray: what it refuses, claims, and knows of its end; see integration/."""
 
 import json
-import logging
-import warnings
 
 import photos
 import pytest
-from ray.widgets import util
 from synthetic import Writer, make_folder
 
 from tuner.errors import JournalError, SpecError, UsageError
@@ -129,14 +126,3 @@ def test_a_validated_spec_is_taken_as_it_is(spec, no_search, monkeypatch):
     monkeypatch.setattr(driver, "validate", None)
     run_experiment(validated)
     assert no_search[0].spec is validated
-
-
-def test_nobody_is_asked_for_widgets(monkeypatch):
-    monkeypatch.setattr(util.logger, "level", logging.INFO)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        driver._without_widgets()
-        warnings.warn("IProgress not found. Please update jupyter", stacklevel=1)
-        warnings.warn("another", stacklevel=1)
-    assert [str(one.message) for one in told] == ["another"]
-    assert not util.logger.isEnabledFor(logging.INFO)

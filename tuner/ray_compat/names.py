@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -88,3 +89,9 @@ def quiet(name: str, level: int) -> Iterator[None]:
         yield
     finally:
         logger.setLevel(before)
+
+
+def without_widgets() -> None:
+    """Let Ray not ask for ipywidgets, which nothing here uses; to be called before it starts."""
+    warnings.filterwarnings("ignore", message="IProgress not found")
+    logging.getLogger(WIDGETS_LOGGER).setLevel(logging.WARNING)
