@@ -84,9 +84,10 @@ def test_one_node_downloads_it_and_the_others_and_a_later_one_get_it_from_nodes(
     source = write_archive(tmp_path / "remote" / ARCHIVE, count=COUNT)
     with served(tmp_path / "remote", cluster.here) as (url, requests):
         process = driver(cluster, source, url, data=tmp_path / "mine", joining=1)
-        first, second = said(process)
-        assert first.startswith("CIFAR-10 is on no node: ")
-        assert second.endswith(" to 2 nodes that lack it")
+        lines = said(process)
+        assert len(lines) == 2, lines
+        assert lines[0].startswith("CIFAR-10 is on no node: ")
+        assert lines[1].endswith(" to 2 nodes that lack it")
         cluster.start(4, data=cluster.folder / "data4")
         out, _ = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 0
