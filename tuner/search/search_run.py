@@ -166,17 +166,11 @@ class SearchRun:
 
         from tuner.search import tune_arguments
         from tuner.search.recorder import Recorder
-        from tuner.search.schedulers._stopping import InOrder, Patience, StoppingScheduler
+        from tuner.search.schedulers._stopping import InOrder
         from tuner.search.waiting import Waiting
 
         spec, elsewhere = self.spec, cluster.is_joined()
-        stops = spec.scheduler
-        scheduler: Any = stops and stops.build(spec.objective, brackets=spec.brackets)
-        if (epochs := spec.stop.patience_epochs) is not None:
-            if scheduler is None:
-                scheduler = StoppingScheduler(spec.objective, Patience(epochs))
-            else:
-                scheduler.be_patient(epochs)
+        scheduler = self._scheduler()
         searcher = self._searcher(scheduler)
         if self._resumed:
             leftovers.sweep(self._folder, self.history)
@@ -215,6 +209,18 @@ class SearchRun:
                 raise_on_failed_trial=False,
                 verbose=0,
             )
+
+    def _scheduler(self) -> Any:
+        """What stops trials; None: nothing does."""
+        from tuner.search.schedulers._stopping import Patience, StoppingScheduler
+
+        spec, epochs = self.spec, self.spec.stop.patience_epochs
+        if spec.scheduler is None:
+            return epochs and StoppingScheduler(spec.objective, Patience(epochs))
+        scheduler = spec.scheduler.build(spec.objective, brackets=spec.brackets)
+        if epochs is not None:
+            scheduler.be_patient(epochs)
+        return scheduler
 
     def _searcher(self, scheduler: Any) -> Any:
         """What suggests configs; it and `scheduler` have seen the runs before this one."""

@@ -118,3 +118,11 @@ def test_a_journal_cut_anywhere_leads_to_the_same_decisions(tmp_path: Any) -> No
             resumed.record(f"{number:05}", epoch, {"val_loss": loss})
         assert resumed.stopped == whole.stopped
         assert all(resumed.forecasts(i) == whole.forecasts(i) for i in whole.stopped)
+
+
+def test_forecasts_are_told_beside_the_patience_of_a_trial() -> None:
+    rule = scheduler()
+    rule.be_patient(20)
+    play(rule, falling(40))
+    assert rule.stopped
+    assert all(rule.forecasts(trial_id) for trial_id in rule.stopped)

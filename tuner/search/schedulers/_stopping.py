@@ -53,26 +53,22 @@ class StoppingRule(Protocol):
 
 
 class Patience:
-    """Stops a trial that has had no better value of its own for so many epochs.
+    """Stops a trial that has had no better value of its own for so many epochs."""
 
-    It stands beside another rule, if there is one, which takes in every report, too.
-    """
-
-    def __init__(self, epochs: int, other: StoppingRule | None = None) -> None:
-        self._epochs, self._other = epochs, other
+    def __init__(self, epochs: int) -> None:
+        self._epochs = epochs
         self._best: dict[str, tuple[float, int]] = {}  # of each trial: its least loss, and when
 
     def goes_on(self, trial_id: str, epoch: int, loss: float) -> bool:
-        goes_on = self._other is None or self._other.goes_on(trial_id, epoch, loss)
         least, since = self._best.get(trial_id, (math.inf, epoch))
         if loss < least:
             self._best[trial_id] = (loss, epoch)
-            return goes_on
-        return goes_on and epoch - since < self._epochs
+            return True
+        return epoch - since < self._epochs
 
 
 class StoppingScheduler(InOrder):
-    """Stops trials by a rule on our trial_id and epoch, whatever ids Ray gives them.
+    """Stops trials by rules on our trial_id and epoch, whatever ids Ray gives them.
 
     `stopped` holds the trial_id of each trial that it stopped.
     """
@@ -80,25 +76,26 @@ class StoppingScheduler(InOrder):
     def __init__(self, objective: Objective, rule: StoppingRule) -> None:
         super().__init__()
         self._objective = objective
-        self._rule: StoppingRule = rule
+        self._rules: list[StoppingRule] = [rule]  # each takes in every report; any may stop
         self.stopped: set[str] = set()
 
     def be_patient(self, epochs: int) -> None:
         """Stop trials without a better value for so many epochs, too."""
-        self._rule = Patience(epochs, self._rule)
+        self._rules.append(Patience(epochs))
 
     def record(self, trial_id: str, epoch: int, metrics: Mapping[str, float]) -> bool:
         """Take in a report, live or from a journal; returns whether the trial goes on."""
         loss = self._objective.key(metrics[self._objective.metric])
-        goes_on = self._rule.goes_on(trial_id, epoch, loss)
+        answers = [rule.goes_on(trial_id, epoch, loss) for rule in self._rules]
+        goes_on = all(answers)
         if not goes_on:
             self.stopped.add(trial_id)
         return goes_on
 
     def forecasts(self, trial_id: str) -> dict[str, dict[str, float]]:
-        """By epoch what the rule expected of a trial, in numbers; empty where it tells nothing."""
+        """By epoch what a rule expected of a trial, in numbers; empty where none tells it."""
         told: Callable[[str], dict[str, dict[str, float]]] | None
-        told = getattr(self._rule, "forecasts", None)
+        told = next((r.forecasts for r in self._rules if hasattr(r, "forecasts")), None)
         return told(trial_id) if told else {}
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:

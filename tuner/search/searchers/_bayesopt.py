@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,6 @@ from tuner.search.searchers._gaussian import (
 from tuner.search.searchers._observations import ModelInput
 from tuner.space.encoding import Array, Encoding
 
-T = TypeVar("T")
 _INACTIVE = 0.5
 _MOST_ROWS = 10_000  # that are predicted at once, each with as many covariances as reports
 _FAR_OUT = 30.0  # times the distance from the best quarter to the median: 20 deviations

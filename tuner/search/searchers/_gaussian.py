@@ -54,11 +54,6 @@ class GaussianProcess:
         self._weights_F = np.exp(-self.log_scales_G)[groups_F]
         self._condition(x_NF, y_N, noise_N)
 
-    @property
-    def features(self) -> int:
-        """The number F of features."""
-        return len(self._groups_F)
-
     def copy(self) -> GaussianProcess:
         """Another one with the same posterior, to be conditioned on more."""
         return copy(self)
