@@ -2,15 +2,16 @@
 
 import io
 import sys
+from types import SimpleNamespace
 
 import click
 import pytest
 from commands import GOOD, call, text_of
 from synthetic import Writer, make_folder
 
-from tuner.cli.consent import admit_experiment, admit_network
+from tuner.cli.consent import admit_experiment, admit_network, ask
 from tuner.cli.validate import resolve
-from tuner.errors import SpecError
+from tuner.errors import SpecError, UsageError
 from tuner.results.results import Results
 from tuner.spec.code import IMAGE_CLASSIFIER
 
@@ -224,3 +225,17 @@ def test_what_a_foreign_spec_reaches_out_to_is_announced(here, capsys):
     assert logs.startswith("using log ")
     assert "wandb" in logs
     assert data == "using training.data_dir / x, which x names"
+
+
+def test_without_a_terminal_it_says_what_to_give(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: False))
+    with pytest.raises(UsageError, match="give --yes"):
+        ask("sure?", yes=False, unattended="give --yes")
+    ask("sure?", yes=True, unattended="give --yes")
+
+
+def test_a_no_ends_the_command(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda text: "n")
+    with pytest.raises(click.Abort):
+        ask("sure?", yes=False, unattended="")

@@ -3,7 +3,7 @@
 import pytest
 
 from tuner.errors import UsageError
-from tuner.results.rows import by, check_names, chosen, value_at
+from tuner.results.rows import arranged, by, check_names, chosen, value_at
 
 ROWS = [
     {"name": "a", "loss": 0.5, "tags": ["x"], "config": {"lr": 0.1, "o": {"m": 2}}},
@@ -55,3 +55,11 @@ def test_names():
     check_names(["name", "config.lr"], ROWS)
     assert value_at(ROWS[0], "config.o.m") == 2
     assert value_at(ROWS[0], "name.x") is None
+
+
+def test_rows_are_chosen_and_arranged_at_once() -> None:
+    rows = [{"a": 2, "b": 1}, {"a": None, "b": 1}, {"a": 1, "b": 1}, {"a": 0, "b": 2}]
+    assert arranged(rows, where="b == 1", sort="a", reverse=False) == [2, 0, 1]
+    assert arranged(rows, where="b == 1", sort="a", reverse=True) == [0, 2, 1]
+    assert arranged(rows, where="b == 1", sort=None, reverse=True) == [2, 1, 0]
+    assert arranged(rows, where=None, sort=None, reverse=False) == [0, 1, 2, 3]

@@ -1,6 +1,7 @@
-"""Before a spec from elsewhere has code imported: which code it is, and whether to run it.
+"""Questions to the user, most of all before a spec from elsewhere has code imported.
 
-What the user names on the command line, a module or a .py file, is neither told nor asked about.
+It says which code that is. What the user names on the command line, a module or a .py file, is
+neither told nor asked about.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tuner.errors import UsageError
 from tuner.wording import printable
 
 if TYPE_CHECKING:
@@ -134,3 +136,16 @@ def _ask(code: Sequence[NamedCode], *, yes: bool, foreign: Path | None = None) -
     if unknown and not yes and sys.stdin.isatty():
         names = ", ".join(each.path for each in unknown)
         click.confirm(f"run {printable(names)}, from outside this folder?", abort=True, err=True)
+
+
+def ask(question: str, *, yes: bool, unattended: str) -> None:
+    """Ask before what costs much or cannot be taken back; a no ends the command.
+
+    yes: the user has said so already. Raises UsageError, with `unattended`, where there is no
+    terminal to ask on.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(unattended)
+    click.confirm(question, abort=True, err=True)

@@ -29,26 +29,22 @@ def ls(
     """List the experiments in the storage folder, oldest first."""
     from tuner.reporting.tables import experiments_table
     from tuner.results.listing import list_experiments
-    from tuner.results.rows import by, check_names, chosen
+    from tuner.results.rows import arranged, check_names
 
     listed = list_experiments(storage)
-    there = bool(listed)
+    rows = [one.row() for one in listed]
     names = columns.split(",") if columns else None
-    check_names(names or [], [one.row() for one in listed])
-    listed = [listed[number] for number in chosen([one.row() for one in listed], where)]
-    listed = [
-        one
-        for one in listed
-        if (tag is None or tag in one.tags) and (strategy is None or one.strategy == strategy)
+    check_names(names or [], rows)
+    found = [
+        listed[number]
+        for number in arranged(rows, where=where, sort=sort, reverse=reverse)
+        if (tag is None or tag in listed[number].tags)
+        and (strategy is None or listed[number].strategy == strategy)
     ]
-    if sort is not None:
-        listed = [listed[n] for n in by([one.row() for one in listed], sort, reverse=reverse)]
-    elif reverse:
-        listed.reverse()
     if as_json:
-        click.echo(json_text([one.as_dict() for one in listed]))
-    elif there and not listed:
+        click.echo(json_text([one.as_dict() for one in found]))
+    elif listed and not found:
         click.echo("no experiment matches")
     else:
-        click.echo(experiments_table(listed, names))
+        click.echo(experiments_table(found, names))
     return 0

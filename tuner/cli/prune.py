@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 import tuner
 from tuner.cli import options
+from tuner.cli.consent import ask
 from tuner.cli.printing import json_text
 from tuner.errors import UsageError, translate_error
 
@@ -47,10 +46,8 @@ def prune(
         return 0
     if results.files.is_driven:
         raise UsageError(f"{results.name} is running: end it before it is pruned")
-    if not yes:
-        if not sys.stdin.isatty():
-            raise UsageError("prune asks before it removes, and there is no terminal: give --yes")
-        click.confirm(f"remove {text}?", abort=True, err=True)
+    unattended = "prune asks before it removes, and there is no terminal: give --yes"
+    ask(f"remove {text}?", yes=yes, unattended=unattended)
     with translate_error(UsageError, f"cannot prune {results.name}", of=OSError):
         for folder in pruned.folders:
             results.files.remove_file(folder)

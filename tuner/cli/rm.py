@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from tuner.cli import options
+from tuner.cli.consent import ask
 from tuner.errors import UsageError
 
 
@@ -31,10 +30,8 @@ def rm(names: tuple[str, ...], yes: bool, storage: str | None) -> int:
         files = one.sizes()
         what = f"{amount_of(len(files), 'file')}, {size(sum(files.values()))}"
         click.echo(f"{printable(one.location)}: {what}", err=True)
-    if not yes:
-        if not sys.stdin.isatty():
-            raise UsageError("rm asks before it removes, and there is no terminal: give --yes")
-        click.confirm("remove for good?", abort=True, err=True)
+    unattended = "rm asks before it removes, and there is no terminal: give --yes"
+    ask("remove for good?", yes=yes, unattended=unattended)
     for one in found:
         one.remove(warn=lambda text: click.echo(text, err=True))
         click.echo(f"removed {printable(one.location)}")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import tuner
 from tuner.cli import options
+from tuner.cli.consent import ask
 from tuner.cli.printing import print_outcome
 from tuner.cli.validate import print_plan, resolve
-from tuner.errors import NameTakenError, UsageError
+from tuner.errors import NameTakenError
 from tuner.wording import printable
 
 if TYPE_CHECKING:
@@ -80,10 +80,10 @@ def _confirm_large_grid(spec: ExperimentSpec, *, confirmed: bool) -> None:
     if spec.search.strategy != "grid" or trials is None:
         return
     click.echo(f"grid: {trials:,} trials", err=True)
-    if trials > _LARGE_GRID and not confirmed:
-        if not sys.stdin.isatty():
-            raise UsageError(
-                f"a grid of {trials:,} trials asks for confirmation, and there is no terminal: "
-                f"give --yes, --num-samples, fewer search.points, or --search random"
-            )
-        click.confirm(f"run all {trials:,} trials?", abort=True, err=True)
+    if trials > _LARGE_GRID:
+        ask(
+            f"run all {trials:,} trials?",
+            yes=confirmed,
+            unattended=f"a grid of {trials:,} trials asks for confirmation, and there is no "
+            "terminal: give --yes, --num-samples, fewer search.points, or --search random",
+        )

@@ -31,7 +31,7 @@ def trials(
     epoch, time, error.
     """
     from tuner.reporting.trials_text import trial_text, trials_table
-    from tuner.results.rows import by, chosen
+    from tuner.results.rows import arranged
     from tuner.results.trial_rows import curve, trial_rows
 
     results = tuner.load_results(name, storage)
@@ -42,10 +42,6 @@ def trials(
         shown = {**row, "reports": curve(trial)}
         click.echo(json_text(shown) if as_json else trial_text(results, trial))
         return 0
-    rows = [rows[number] for number in chosen(rows, where)]
-    if sort is not None:
-        rows = [rows[number] for number in by(rows, sort, reverse=reverse)]
-    elif reverse:
-        rows.reverse()
+    rows = [rows[n] for n in arranged(rows, where=where, sort=sort, reverse=reverse)]
     click.echo(json_text(rows) if as_json else trials_table(rows, results.metric))
     return 0

@@ -14,6 +14,20 @@ from tuner.space.constraints import Condition
 Row = Mapping[str, Any]  # a dotted name is a path into nested mappings
 
 
+def arranged(
+    rows: Sequence[Row], *, where: str | None, sort: str | None, reverse: bool
+) -> list[int]:
+    """The numbers of the rows that `where` chooses, by `sort` or as they come; or in reverse.
+
+    Raises UsageError as `chosen` and `by` do.
+    """
+    numbers = chosen(rows, where)
+    if sort is not None:
+        order = by([rows[number] for number in numbers], sort, reverse=reverse)
+        return [numbers[place] for place in order]
+    return numbers[::-1] if reverse else numbers
+
+
 def chosen(rows: Sequence[Row], where: str | None) -> list[int]:
     """The numbers of the rows for which the expression `where` holds; None: of all.
 
