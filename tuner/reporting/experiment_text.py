@@ -204,15 +204,20 @@ def _growth(trial: TrialRecord) -> float | None:
     return next((growth for each in samples if (growth := first_growth(each)) is not None), None)
 
 
+def resume_with(folder: Path, trainable: str) -> str:
+    """The command that goes on with the experiment in `folder`; the call where only Python can."""
+    if is_by_value(trainable):
+        again = printable(given_again(trainable))
+        return f"tuner.resume_experiment({printable(repr(str(folder)))}, {again})"
+    return f"{program()} resume {folder_name(folder)}"
+
+
 def _how_to_resume(results: Results) -> str:
     trainable = str(results.document["spec"].get("trainable", ""))
-    if is_by_value(trainable):
-        folder = printable(repr(str(results.folder)))
-        return f"tuner.resume_experiment({folder}, {printable(given_again(trainable))})"
     budget = results.document["spec"].get("time_budget_s")
     late = results.ended_by == TIME_BUDGET and isinstance(budget, int | float)
-    again = f" --time-budget {budget:g}s" if late else ""
-    return f"{program()} resume {folder_name(results.folder)}{again}"
+    again = f" --time-budget {budget:g}s" if late and not is_by_value(trainable) else ""
+    return f"{resume_with(results.folder, trainable)}{again}"
 
 
 def _next_steps(results: Results) -> list[str]:

@@ -33,7 +33,7 @@ from tuner.record.events import (
 from tuner.record.folder import ExperimentFolder, Sync
 from tuner.record.history import History, TrialRecord, collector_paused
 from tuner.record.journal import Journal
-from tuner.reporting.experiment_text import folder_name
+from tuner.reporting.experiment_text import resume_with
 from tuner.reporting.plan_text import reserves
 from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.terminal import Progress
@@ -49,9 +49,7 @@ from tuner.search.resuming import (
 from tuner.search.retention import Retention
 from tuner.search.stopping import EarlyEnd, StopRequest
 from tuner.search.warm_start import load_warm_start
-from tuner.spec.by_value import given_again, is_by_value
 from tuner.trial.context import Assignment
-from tuner.wording import program
 
 if TYPE_CHECKING:
     from tuner.search.recorder import Observer
@@ -120,10 +118,7 @@ class SearchRun:
         return type(error)(f"{error}; then {self._how_to_resume()}")
 
     def _how_to_resume(self) -> str:
-        if is_by_value(self.spec.trainable):
-            arguments = f"{str(self.spec.folder)!r}, {given_again(self.spec.trainable)}"
-            return f"go on with: tuner.resume_experiment({arguments})"
-        return f"go on with: {program()} resume {folder_name(self.spec.folder)}"
+        return f"go on with: {resume_with(self.spec.folder, self.spec.trainable)}"
 
     @property
     def _slots(self) -> int:
