@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from math import inf
 from pathlib import Path
@@ -13,6 +13,8 @@ from tuner.errors import TunerError
 from tuner.record.events import standing_of
 from tuner.record.folder import ExperimentFolder
 from tuner.record.storage import experiment_folders
+from tuner.results.described import Described
+from tuner.results.outcome import Outcome, written_outcome
 from tuner.results.results import COUNTED, Results
 
 
@@ -78,22 +80,22 @@ def _listed(folder: Path) -> Listed:
 
 
 def _read(folder: Path) -> Listed:
+    if outcome := written_outcome(ExperimentFolder(folder)):
+        return _entry(Described(folder), outcome)
     results = Results(folder)
-    best = results.history.best
+    return _entry(results, Outcome.of(results))
+
+
+def _entry(described: Described, outcome: Outcome) -> Listed:
     return Listed(
-        name=folder.name,
-        folder=folder,
-        status=results.status,
-        counts=results.counts,
-        metric=results.metric,
-        best=best and best.value,
-        started=results.history.started,
-        ended_by=results.ended_by,
-        strategy=_strategy(results.document["spec"]),
-        seed=results.seed,
-        searched_s=results.history.duration_s,
-        tags=results.labels.tags,
-        note=results.labels.note,
+        name=described.folder.name,
+        folder=described.folder,
+        **{field.name: getattr(outcome, field.name) for field in fields(outcome)},
+        metric=described.metric,
+        strategy=_strategy(described.document["spec"]),
+        seed=described.seed,
+        tags=described.labels.tags,
+        note=described.labels.note,
     )
 
 

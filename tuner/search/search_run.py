@@ -7,7 +7,7 @@ import os
 import signal
 from collections import deque
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,7 @@ from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.terminal import Progress
 from tuner.reporting.time_left import TimeLeft
 from tuner.reporting.trackers import Tracker
+from tuner.results.outcome import Outcome
 from tuner.results.results import Results
 from tuner.search import leftovers
 from tuner.search.resuming import (
@@ -109,7 +110,10 @@ class SearchRun:
             name = signal.Signals(self.stop.signal).name
             message = f"{name} ended the search; {self._how_to_resume()}"
             raise InterruptedSearchError(message, self.stop.signal)
-        return Results(self.spec.folder)
+        results = Results(self.spec.folder)
+        with suppress(OSError):  # `ls` then reads the journal
+            Outcome.of(results).write(self._folder)
+        return results
 
     def _with_advice(self, error: TunerError) -> TunerError:
         """`error`, and how to go on once its cause is mended."""
