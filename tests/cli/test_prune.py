@@ -1,11 +1,13 @@
 """tuner prune."""
 
 import json
+from contextlib import ExitStack
 
 import pytest
 from commands import call
 from synthetic import Writer, make_folder
 
+from tuner.cli import prune
 from tuner.record.journal import Journal
 
 
@@ -38,3 +40,14 @@ def test_it_says_what_it_would_free_and_frees_it(two):
 def test_what_runs_is_refused(two):
     with Journal.open(two):
         assert "two is running" in str(call("prune", "two", "--keep", 1, "--yes").exception)
+
+
+def test_a_resume_that_begins_while_it_asks_keeps_what_it_goes_on_from(two, monkeypatch):
+    with ExitStack() as driver:
+
+        def begin(*args, **kwargs):
+            driver.enter_context(Journal.open(two))
+
+        monkeypatch.setattr(prune, "ask", begin)
+        assert "another driver" in str(call("prune", "two", "--keep", 1).exception)
+    assert (two / "trials" / "00001" / "checkpoints" / "1" / "state.pt").exists()

@@ -33,23 +33,30 @@ def prune(
     The leaders keep theirs, and so do trials that failed or have not ended, for a resume. Reports,
     logs and configs stay.
     """
-    from tuner.results.pruning import prunable
+    from tuner.results.pruning import Pruned, prunable
     from tuner.wording import amount_of, printable, size
 
     results = tuner.load_results(name, storage)
-    pruned = prunable(results, keep=keep)
+
+    def text(pruned: Pruned) -> str:
+        trials = amount_of(len(pruned.folders), "trial")
+        return f"{printable(results.name)}: checkpoints of {trials}, {size(pruned.freed)}"
+
+    pruned, done = prunable(results, keep=keep), ""
+    if pruned.folders and not dry_run:
+        if results.files.is_driven:  # said before it asks
+            raise UsageError(f"{results.name} is running: end it before it is pruned")
+        unattended = "prune asks before it removes, and there is no terminal: give --yes"
+        ask(f"remove {text(pruned)}?", yes=yes, unattended=unattended)
+        cannot, done = f"cannot prune {results.name}", "removed "
+        with results.files.undriven(_warn), translate_error(UsageError, cannot, of=OSError):
+            pruned = prunable(tuner.load_results(name, storage), keep=keep)  # as it stands by now
+            for folder in pruned.folders:
+                results.files.remove_file(folder)
     told = {"folders": pruned.folders, "freed": pruned.freed, "kept": list(pruned.kept)}
-    trials = amount_of(len(pruned.folders), "trial")
-    text = f"{printable(results.name)}: checkpoints of {trials}, {size(pruned.freed)}"
-    if dry_run or not pruned.folders:
-        click.echo(json_text(told) if as_json else text)
-        return 0
-    if results.files.is_driven:
-        raise UsageError(f"{results.name} is running: end it before it is pruned")
-    unattended = "prune asks before it removes, and there is no terminal: give --yes"
-    ask(f"remove {text}?", yes=yes, unattended=unattended)
-    with translate_error(UsageError, f"cannot prune {results.name}", of=OSError):
-        for folder in pruned.folders:
-            results.files.remove_file(folder)
-    click.echo(json_text(told) if as_json else f"removed {text}")
+    click.echo(json_text(told) if as_json else f"{done}{text(pruned)}")
     return 0
+
+
+def _warn(text: str) -> None:
+    click.echo(text, err=True)

@@ -10,7 +10,7 @@ import os
 import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from reprlib import repr as shown  # short, and safe on what is nested deep
 from typing import Any
@@ -116,6 +116,12 @@ class ExperimentFolder:
         another driver has it.
         """
         return held(self.path, warn=warn)
+
+    @contextmanager
+    def undriven(self, warn: Callable[[str], object]) -> Iterator[None]:
+        """Within it no driver has the experiment, and none begins. Raises and warns as `held`."""
+        with locked(self.path), self.held(warn):
+            yield
 
     def refresh(self) -> None:
         """Fetch what a driver elsewhere has written; raises UsageError as `mirror.refresh` does."""

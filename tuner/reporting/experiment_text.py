@@ -16,7 +16,7 @@ from tuner.record.storage import storage_folder
 from tuner.results.labels import Labels
 from tuner.results.results import Results
 from tuner.spec.by_value import given_again, is_by_value
-from tuner.trial.memory import SUSPECT, WATCHED, first_growth
+from tuner.trial.memory import EPOCHS, SUSPECT, WATCHED, first_growth
 from tuner.wording import (
     aligned,
     amount_of,
@@ -200,6 +200,8 @@ def _leaks(results: Results) -> list[str]:
 
 def _growth(trial: TrialRecord) -> float | None:
     """MiB an epoch by which any memory of the trial grew."""
+    if len(trial.results) <= EPOCHS:  # as most are of 100,000 trials
+        return None
     samples = ([value for _, value in trial.values(name)] for name in WATCHED)
     return next((growth for each in samples if (growth := first_growth(each)) is not None), None)
 
