@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,6 +126,8 @@ def _contents(folder: Path, source: Source) -> Iterator[tuple[str, bytes]]:
     if extracted.is_dir():
         yield from ((name, (extracted / name).read_bytes()) for name in FILES)
         return
+    import tarfile
+
     archive = source.verified(folder)
     with tarfile.open(archive, "r:gz") as tar:
         for name in FILES:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +40,8 @@ def _read_table() -> NDArray[np.float64]:
     Read from scikit-learn's own file where it lies as expected: importing scikit-learn costs a
     worker about 1.3 CPU seconds, the file 0.02.
     """
+    import gzip
+
     import numpy as np
 
     package = find_spec("sklearn")

@@ -14,7 +14,6 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -126,6 +125,8 @@ class _Writing:
 
     def _pixels(self) -> Iterator[NDArray[np.uint8]]:
         """Every image in order; a black one for each that cannot be read, which is noted."""
+        from concurrent.futures import ThreadPoolExecutor
+
         from rich.progress import Progress
 
         count, console = len(self.images.labels_N), streams.console(sys.stderr)
