@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
-# What the tests need beside tuner; `make test EXTRAS=dev,wandb,mlflow,onnx` tests those too
+# What the tests need beside tuner; with EXTRAS=dev,wandb,mlflow,onnx,hf,examples those too
 EXTRAS ?= dev
 # Processes that run tests; one of them runs all that starts Ray
 WORKERS ?= 2

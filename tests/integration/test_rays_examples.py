@@ -13,7 +13,12 @@ SCORE = {"width": "uniform(1, 20)", "height": "uniform(-100, 100)", "steps": 2}
 WAVE = {"width": "uniform(1, 20)", "height": "uniform(1, 100)"}
 IMAGES = {"lr": "loguniform(1e-3, 1e-1)", "momentum": "uniform(0.1, 0.9)"}
 BREAST_CANCER = {"eta": "loguniform(1e-3, 1e-1)", "max_depth": "randint(1, 4)"}
-LIGHT = {"learning_rate": "loguniform(1e-3, 1e-1)", "verbose": -1}
+LIGHT = {
+    "objective": "binary",
+    "metric": "constant(['binary_error', 'binary_logloss'])",
+    "learning_rate": "loguniform(1e-3, 1e-1)",
+    "verbose": -1,
+}
 SCHEDULE = {"lr": "loguniform(1e-3, 1e-2)"}
 
 # module:name -> (metric, space, whether its checkpoints are kept, what it needs)
@@ -35,7 +40,7 @@ EXAMPLES = {
     "custom_func_checkpointing:train_func": ("mean_loss", SCORE, True),
     "hyperband_function_example:train_func": ("episode_reward_mean", WAVE, True),
     "hyperopt_conditional_search_space_example:easy_objective": ("mean_loss", SCORE, False),
-    "lightgbm_example:train_breast_cancer": ("binary_error", LIGHT, True),
+    "lightgbm_example:train_breast_cancer": ("binary_error", LIGHT, False),
     "logging_example:easy_objective": ("mean_loss", SCORE, False),
     "mlflow_example:train_function": ("mean_loss", SCORE, False),
     "mnist_pytorch:train_mnist": ("mean_accuracy", {**IMAGES, "should_checkpoint": True}, True),
@@ -50,7 +55,7 @@ EXAMPLES = {
     "pbt_function:pbt_function": ("mean_accuracy", {**SCHEDULE, "checkpoint_interval": 2}, True),
     "tune_basic_example:easy_objective": ("mean_loss", SCORE, False),
     "xgboost_example:train_breast_cancer": (
-        "eval-logloss",
+        "test-logloss",
         {**BREAST_CANCER, "objective": "binary:logistic", "eval_metric": ["logloss", "error"]},
         True,
     ),
