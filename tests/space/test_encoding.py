@@ -126,5 +126,5 @@ def test_a_config_that_a_user_gives_is_whole_and_of_the_space() -> None:
         config_of(space, {**{n: v for n, v in CONFIG.items() if n != "units"}, "kind": "d"})
     with pytest.raises(FaultsError, match="fixed: is always 3 here, got 4"):
         config_of(space, {**CONFIG, "fixed": 4})
-    with pytest.raises(FaultsError, match="the space forbids it: lr < 0.1"):
+    with pytest.raises(FaultsError, match=r"the space forbids it: lr < 0.1"):
         config_of(space, CONFIG, ["lr < 0.1"])
