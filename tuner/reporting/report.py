@@ -100,7 +100,7 @@ class Report:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """experiment.json as controls have made it, the times (UTC), and what the report is from."""
+        """experiment.json as controls made it, times (UTC), and what the report is made from."""
         history, folder = self.results.history, self.results.folder
         return {
             "experiment": self.results.document,
