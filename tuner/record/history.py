@@ -85,7 +85,8 @@ class TrialRecord:
     `runs` are the times in which it ran, oldest first: one, and another for each resume. `origin`
     says where its config came from, if the journal does; `seed` is the trial's own, None if it
     trains with the experiment's. `best` is known where the history has an objective, `forecasts`,
-    by epoch, where the scheduler told what it expected of the trial.
+    by epoch, where the scheduler told what it expected of the trial. `done`: it came to its own
+    end, so that it does not go on where trials become longer.
     """
 
     trial_id: str
@@ -101,6 +102,7 @@ class TrialRecord:
     seed: int | None = None
     best: Best | None = None
     forecasts: dict[str, dict[str, float]] | None = None
+    done: bool = False
 
     def trained_with(self, seed: int | None) -> int | None:
         """The seed it trained with: its config's, its own, or else the experiment's `seed`."""
@@ -281,6 +283,7 @@ class History:
     def _report(self, trial: TrialRecord, event: Event) -> None:
         metrics, epoch = self._remembered(event), event["epoch"]
         trial.results.append(Report(epoch, event["time"], metrics))
+        trial.done = event.get("done") is True
         self.pace.epochs += 1
         if self._objective is None or self._objective.metric not in metrics:
             return
@@ -294,6 +297,7 @@ class History:
         self._set_status(trial, event["status"])
         trial.ended, trial.error = event["time"], None
         trial.forecasts = event.get("forecasts")
+        trial.done = trial.done or event.get("done") is True
         if trial.status == FAILED:
             trial.error = TrialError(event["error"]["kind"], event["error"]["message"])
 

@@ -49,7 +49,7 @@ class Recorder(Callback):
     expected of one, by epoch, if it tells. settle(trial_id, kind, again): called for each failed
     trial, with the kind of failure and whether it is tried again. call_of(error): what the worker
     had been asked whose death that is; one that had not answered for `report_timeout_s` seconds has
-    hung.
+    hung. epochs: of a whole trial, if known.
     """
 
     def __init__(
@@ -63,6 +63,7 @@ class Recorder(Callback):
         call_of: Callable[[BaseException | None], ray_compat.Call | None] = lambda error: None,
         report_timeout_s: float = math.inf,
         forecasts: Callable[[str], dict[str, dict[str, float]]] = lambda trial_id: {},
+        epochs: int | None = None,
     ) -> None:
         self.is_stopped = is_stopped
         self.error: ExperimentError | None = None
@@ -75,6 +76,7 @@ class Recorder(Callback):
         self._failures: dict[str, Failure] = {}
         self._call_of = call_of
         self._report_timeout_s = report_timeout_s
+        self._epochs = epochs
 
     def emit(self, event: str, **fields: Any) -> None:
         """Journal one event, then notify the observers."""
@@ -89,9 +91,11 @@ class Recorder(Callback):
         for observer in self._observers:
             observer(record)
 
-    def end(self, trial_id: str, status: str, failure: Failure | None = None) -> None:
-        """Journal the end of a trial."""
-        fields: dict[str, Any] = {}
+    def end(
+        self, trial_id: str, status: str, failure: Failure | None = None, *, done: bool = False
+    ) -> None:
+        """Journal the end of a trial. done: it does not go on where trials become longer."""
+        fields: dict[str, Any] = {"done": True} if done else {}
         if failure:
             fields["error"] = {"kind": failure.kind, "message": failure.message}
         if status in (STOPPED, COMPLETED) and (forecasts := self._forecasts(trial_id)):
@@ -124,7 +128,8 @@ class Recorder(Callback):
         epoch = result["training_iteration"]
         metrics, again = {"metrics": report["metrics"]}, epoch <= self._last_epoch(trial_id)
         if not again:
-            self.emit(RESULT, trial_id=trial_id, epoch=epoch, **metrics)
+            done = {"done": True} if report.get("done") else {}
+            self.emit(RESULT, trial_id=trial_id, epoch=epoch, **metrics, **done)
         if report["checkpoint"]:
             # Weights that were trained again may have other metrics than the report before the kill
             own = metrics if again else {}
@@ -137,8 +142,15 @@ class Recorder(Callback):
         ray_compat.forget_metrics(trial)  # the journal has them
         if trial_id in self._failures:
             self._fail(trial_id, self._failures.pop(trial_id))
+        elif self.is_stopped(trial_id):
+            self.end(trial_id, STOPPED)
         else:
-            self.end(trial_id, STOPPED if self.is_stopped(trial_id) else COMPLETED)
+            self.end(trial_id, COMPLETED, done=self._is_done(trial_id))
+
+    def _is_done(self, trial_id: str) -> bool:
+        """Whether a trial that has completed came to its own end: it said so, or returned early."""
+        trial = self._history.trials[trial_id]
+        return trial.done or (self._epochs is not None and trial.last_epoch < self._epochs)
 
     def on_trial_error(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any

@@ -179,6 +179,7 @@ class SearchRun:
             settle=self._settle,
             call_of=watch.call_of,
             report_timeout_s=spec.timeouts.report_s,
+            epochs=spec.epochs,
         )
         recorder.emit(EXPERIMENT_STARTED, resumed=self._resumed, owner=this_owner())
         self._source = self._trial_source(searcher)
@@ -254,8 +255,9 @@ class SearchRun:
         """Where the unfinished trials go on; ends those that had come to their end."""
         assignments = []
         for trial in unfinished(self.history, retry_failed=self._retry_failed):
-            if self.spec.epochs is not None and trial.last_epoch >= self.spec.epochs:
-                self._recorder.end(trial.trial_id, COMPLETED)
+            is_whole = self.spec.epochs is not None and trial.last_epoch >= self.spec.epochs
+            if trial.done or is_whole:
+                self._recorder.end(trial.trial_id, COMPLETED, done=trial.done)
             elif self._recorder.is_stopped(trial.trial_id):
                 self._recorder.end(trial.trial_id, STOPPED)
             else:
