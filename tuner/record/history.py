@@ -229,6 +229,10 @@ class History:
         trial = self.trials[trial_id]
         trial.checkpoints = [record for record in trial.checkpoints if record.epoch != epoch]
 
+    def reopen(self, trial_id: str) -> None:
+        """A trial that has completed is to go on: until it starts it counts as interrupted."""
+        self._set_status(self.trials[trial_id], INTERRUPTED)
+
     def interrupt(self) -> None:
         """The driver is gone: whatever still counts as running is interrupted."""
         if self.status == RUNNING:
