@@ -43,6 +43,10 @@ _WHY_NOT = {
     "trainable": "trials were trained with it",
     "training": "trials were trained with it",
 }
+_FLAGS = {
+    "search.strategy": "--search",
+    "scheduler.name": "--scheduler",
+}  # with which settings of others go
 _OF_THE_FOLDER = ("name", "storage")
 
 
@@ -115,7 +119,8 @@ def _faults(spec: ExperimentSpec, path: str, value: object, name: str) -> Iterat
         yield Fault(path, f"is that of the folder: move it, or {rename}")
     elif path not in _FREE and section not in _FREE:
         reason = _WHY_NOT.get(section, "a resume goes on with what was recorded")
-        like = f"{program()} run --like {shlex.quote(name)} {shlex.quote(f'{path}={value}')}"
+        other = f"{_FLAGS[path]} {value}" if path in _FLAGS else shlex.quote(f"{path}={value}")
+        like = f"{program()} run --like {shlex.quote(name)} {other}"
         rule = f"cannot change on a resume: {reason}; a new search that learns from it: {like}"
         yield Fault(path, rule, None, (*_LONGER, *_FREE))
 

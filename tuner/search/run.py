@@ -27,7 +27,7 @@ from tuner.search.resuming import (
     trainable_of,
 )
 from tuner.search.search_run import SearchRun
-from tuner.search.warm_start import warm_start_of
+from tuner.search.warm_start import load_warm_start, warm_start_of
 from tuner.spec.code import IMAGE_CLASSIFIER
 from tuner.spec.experiment import ExperimentSpec
 
@@ -53,6 +53,8 @@ def run_experiment(spec: ExperimentSpec) -> Results:
     if cluster.is_connected():
         cluster.admit(spec)  # refuses what the cluster cannot run before there is a folder
     warm_start = warm_start_of(spec)  # refuses what does not match before there is a folder
+    if warm_start:
+        spec.leave_out(warm_start.left_out(spec.search))
     folder = ExperimentFolder(spec.folder)
     own_data = {DATA: spec.data_content} if spec.data_content else {}
     folder.create({**describe(spec), **own_data}, empty=[JOURNAL])
@@ -109,6 +111,8 @@ def resume_experiment(
         cluster.admit(spec)
     how = {"resumed": True, "retry_failed": more.retry_failed, "lengths": lengths}
     with _opened(spec, files, **how) as run:
+        if warm_start := load_warm_start(spec):
+            spec.leave_out(warm_start.left_out(spec.search))
         if extended != document or (trainable is not None and spec.trainable != recorded):
             files.write(EXPERIMENT, {**extended, "spec": spec.model_dump(mode="json")})
         return run.search()
