@@ -70,7 +70,7 @@ def test_what_keeps_the_meaning_of_what_was_recorded_may_change(document, key, v
     ("key", "reason"),
     [
         ("search.space.lr", "the trials' configs follow from it"),
-        ("search.strategy", "the trials' configs follow from it"),
+        ("search.points", "the trials' configs follow from it"),
         ("objective.metric", "trials were compared by it"),
         ("scheduler.grace_period", "it decided which trials were stopped"),
         ("training.width", "trials were trained with it"),
@@ -84,6 +84,14 @@ def test_anything_else_is_refused_with_the_reason_and_the_command(document, key,
     assert fault.startswith(f"{key}: cannot change on a resume: {reason}")
     assert f"tuner run --like 'first one' '{key}=choice([1, 2])'" in fault
     assert "; available: scheduler.max_t, training.epochs, num_samples" in fault
+
+
+def test_another_strategy_or_scheduler_comes_without_the_settings_of_this_one(document):
+    told = faults_of(document, {"search.strategy": "bohb", "scheduler.name": "none"})
+    assert ["--like 'first one' --search bohb;" in told[0], "--scheduler none;" in told[1]] == [
+        True,
+        True,
+    ]
 
 
 def test_all_faults_are_told_at_once_and_a_name_is_that_of_the_folder(document):
