@@ -274,7 +274,8 @@ class SearchRun:
             else:
                 assignment = self._continued(trial)
                 if assignment.checkpoint is None and trial.last_epoch in self._lengths.before:
-                    _log.warning("trial %s stays as it was, without one", trial.trial_id)
+                    told = "trial %s stays as it was: it has no checkpoint to go on from"
+                    _log.warning(told, trial.trial_id)
                     self._recorder.end(trial.trial_id, COMPLETED, done=True)
                 else:
                     assignments.append(assignment)
