@@ -164,6 +164,21 @@ def test_steps_beyond_its_epochs_keep_the_last_lr():
     assert rates[2] == rates[3] == rates[4] > 0
 
 
+@pytest.mark.parametrize("schedule", ["cosine", "one_cycle", "triangular", "step", "constant"])
+@pytest.mark.parametrize("more", [{}, {"warmup_epochs": 1}], ids=["", "warmed up"])
+def test_a_longer_trial_goes_on_at_the_rates_of_its_own_length(schedule, more):
+    settings = {"lr": 0.1, "lr_schedule": schedule, **more}
+    learner = tiny(epochs=6, **settings)
+    whole = [learner.step()["lr"] for _ in range(6)]
+    for done in (1, 3):
+        short = tiny(epochs=3, **settings)
+        for _ in range(done):
+            short.step()
+        longer = tiny(epochs=6, **settings)
+        longer.load_state_dict(short.state_dict())
+        assert [longer.step()["lr"] for _ in range(6 - done)] == pytest.approx(whole[done:])
+
+
 def test_trials_in_one_process_do_not_meet():
     alone = tiny(seed=1, lr=0.1)
     expected = [quick(alone.step()) for _ in range(2)]

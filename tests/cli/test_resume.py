@@ -36,6 +36,20 @@ def test_options_say_what_more_there_is_to_do(interrupted, ended, monkeypatch):
     ]
 
 
+def test_keys_and_values_are_changes(interrupted, ended, monkeypatch):
+    resumed = []
+    monkeypatch.setattr(CONNECT, lambda *_, **__: contextlib.nullcontext())
+    monkeypatch.setattr(
+        "tuner.search.run.resume_experiment", lambda folder, *, more: resumed.append(more) or ended
+    )
+    assert call("resume", "digits", "scheduler.max_t=20", "log=[]").return_value == 0
+    assert resumed == [Extension(changes={"scheduler.max_t": 20, "log": []})]
+    refused = call("resume", "digits", "search.strategy=bohb", "scheduler.max_t=5").exception
+    assert "tuner run --like digits --search bohb" in str(refused)
+    assert "scheduler.max_t: can only grow on a resume, from 10, got 5" in str(refused)
+    assert len(resumed) == 1
+
+
 def test_with_nothing_to_do_it_says_so_and_starts_nothing(digits, monkeypatch):
     monkeypatch.setattr(CONNECT, None)
     done = call("resume", "digits")

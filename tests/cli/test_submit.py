@@ -44,6 +44,9 @@ def test_what_was_asked_for_is_what_the_job_runs(monkeypatch, tmp_path):
     done = CliRunner().invoke(cli, resumed, standalone_mode=False)
     assert (done.exception, done.stdout, done.stderr) == (None, "new\n", "")
     assert client.asked[1]["metadata"]["tuner_search"] == "resume x --storage /s"
+    CliRunner().invoke(cli, [*resumed, "scheduler.max_t=9", "log=[]"], standalone_mode=False)
+    told = "resume x scheduler.max_t=9 log=[] --storage /s"
+    assert client.asked[-1]["metadata"]["tuner_search"] == told
 
 
 def test_a_url_is_a_storage_that_only_the_cluster_need_reach(monkeypatch, tmp_path):

@@ -7,6 +7,7 @@ from commands import GOOD, call, text_of, tuner
 from fresh import ran
 from hypothesis import given
 from hypothesis import strategies as st
+from synthetic import Writer, make_folder
 
 from tuner.errors import SpecError, TunerError
 
@@ -104,3 +105,80 @@ def test_whatever_a_file_says_is_accepted_or_refused_in_words(key, value):
     for flags in ([], ["--search", "grid"], ["--num-samples", "2"]):
         done = call("validate", "any.json", *flags)
         assert done.exception is None or isinstance(done.exception, TunerError)
+
+
+@pytest.fixture
+def first(here):
+    """A search of two cells of a grid of four, of which the third failed."""
+    space = {"lr": "choice([0.1, 1.0])", "momentum": "choice([0.0, 0.9])"}
+    search = {"strategy": "grid", "space": space, "order": "rows"}
+    scheduler = {"name": "asha", "max_t": 4, "grace_period": 4, "reduction_factor": 4}
+    training = {"model": "cnn", "dataset": "digits"}
+    folder = make_folder(
+        here / "results" / "first",
+        trainable="tuner.classifier.image_classifier:ImageClassifier",
+        search=search,
+        scheduler=scheduler,
+        training=training,
+        metric="val_loss",
+        mode="min",
+        num_samples=None,
+    )
+    writer = Writer(folder)
+    for number, lr in enumerate((0.1, 1.0)):
+        values = [{"val_loss": 0.5}] * 4
+        writer.trial(number, values, config={"lr": lr, "momentum": 0.0})
+    writer.trial(2, config={"lr": 0.1, "momentum": 0.9}, error=("nan", "m"))
+    writer.end()
+    return folder
+
+
+def test_like_an_earlier_search_learning_from_it(first):
+    done = call("validate", "--like", "first", "--json")
+    assert done.stderr.splitlines() == [
+        "warm start: 2 of the 3 finished trials of first are not tried again",
+        "warm start: 1 that failed there may be tried again",
+    ]
+    plan = json.loads(done.stdout)
+    assert (plan["spec"]["name"], plan["spec"]["warm_start"], plan["trials"]) == (
+        "first-2",
+        "first",
+        2,
+    )
+    done = call(
+        "validate",
+        "--like",
+        "first",
+        "--json",
+        "scheduler.max_t=8",
+        "--search",
+        "bohb",
+        "num_samples=20",
+        "--name",
+        "second",
+    )
+    spec = json.loads(done.stdout)["spec"]
+    assert (spec["name"], spec["search"]["strategy"], spec["warm_start"]) == (
+        "second",
+        "bohb",
+        "first",
+    )
+    cold = call("validate", "--like", "first", "warm_start=null", "--json")
+    assert (json.loads(cold.stdout)["trials"], cold.stderr) == (4, "")
+
+
+def test_what_had_been_left_open_is_decided_anew(first):
+    fewer = json.loads(call("validate", "--like", "first", "num_samples=1", "--json").stdout)
+    assert fewer["spec"]["search"]["order"] == "spread"
+    longer = json.loads(call("validate", "--like", "first", "scheduler.max_t=8", "--json").stdout)
+    assert longer["spec"]["scheduler"]["grace_period"] == 8  # of 4 trials none is to be stopped
+    again = json.loads(call("validate", first / "experiment.json", "--json").stdout)
+    assert again["spec"]["search"]["order"] == "rows"
+    assert again["spec"]["scheduler"]["grace_period"] == 4
+
+
+def test_an_experiment_or_one_to_be_like_but_not_both(first):
+    assert "give EXPERIMENT, or --like NAME" in str(call("validate").exception)
+    both = call("run", "digits", "--like", "first").exception
+    assert "give EXPERIMENT or --like NAME, not both, got 'digits' and 'first'" in str(both)
+    assert "no experiment 'frist'" in str(call("run", "--like", "frist").exception)

@@ -41,7 +41,10 @@ class RankedLearner:
             self._misbehave()
         ranks = torch.ones(())
         dist.all_reduce(ranks)
-        return {"ranks": ranks.item(), "threads": torch.get_num_threads()}
+        report = {"ranks": ranks.item(), "threads": torch.get_num_threads()}
+        if self.epoch == 2 and self.fault == f"none, but rank {self.rank} says done":
+            report["done"] = True
+        return report
 
     def _misbehave(self) -> None:
         if self.fault in ("killed", "first killed"):

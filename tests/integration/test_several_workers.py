@@ -17,7 +17,8 @@ from tuner.trial.checkpoint_store import load_state
 
 Search = Callable[..., Results]
 WAITS = ("hangs", "stops", "is ended by nccl")  # in which the other rank waits too long
-FAULTS = ["none", "killed", "first killed", "raises", *WAITS, "exits", "none"]
+DONE = [f"none, but rank {rank} says done" for rank in (0, 1)]
+FAULTS = ["none", *DONE, "killed", "first killed", "raises", *WAITS, "exits", "none"]
 EPOCHS = 2
 
 
@@ -94,6 +95,8 @@ def test_a_rank_that_fails_fails_its_trial_alone(faulty: tuple[Results, set[int]
         outcome.setdefault(trial.config["fault"], set()).add((kind, trial.last_epoch))
     assert outcome == {
         "none": {("completed", 3)},
+        DONE[0]: {("completed", 2)},
+        DONE[1]: {("completed", 3)},  # it is rank 0 whose report counts
         "killed": {("crash", 1)},
         "first killed": {("crash", 1)},
         "raises": {("exception", 1)},
@@ -102,7 +105,7 @@ def test_a_rank_that_fails_fails_its_trial_alone(faulty: tuple[Results, set[int]
         "is ended by nccl": {("timeout", 1)},
         "exits": {("exception", 1)},
     }
-    assert results.counts["completed"] == 2  # the first, and the one after all faults
+    assert results.counts["completed"] == 4  # the first three, and the one after all faults
     told = {
         t.error.message for t in results.trials.values() if t.error and t.error.kind == "timeout"
     }

@@ -109,6 +109,13 @@ def test_forecasts_may_be_told_at_the_end_of_a_trial():
     assert fault_of(GOOD[4] | {"forecasts": told}) is None
 
 
+@pytest.mark.parametrize("number", [2, 4])
+def test_a_report_and_an_end_may_say_that_the_trial_is_done(number):
+    assert fault_of(GOOD[number] | {"done": True}) is None
+    for other in (False, 1, "yes"):
+        assert "`done`" in fault_of(GOOD[number] | {"done": other})
+
+
 def test_nearly_every_event_of_a_trial_is_valid_at_a_glance():
     of_trials = [event for event in GOOD if "trial_id" in event and event.get("status") != "failed"]
     assert len(of_trials) == 4

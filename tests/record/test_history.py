@@ -232,6 +232,13 @@ def test_of_two_ends_of_a_trial_the_last_one_counts():
     assert history.best == Best(0.5, "00001", 1)
 
 
+def test_a_trial_that_said_so_or_returned_early_is_done():
+    done = ("result", 1, {"epoch": 1, "metrics": {"acc": 0.5}, "done": True})
+    stories = [done, end(1, "completed"), report(2, 1, acc=0.5), end(2, "completed")]
+    stories += [report(3, 1, acc=0.5), end(3, "completed", done=True)]
+    assert [trial.done for trial in applied(*stories).trials.values()] == [True, False, True]
+
+
 def test_trials_are_found_by_status():
     stories = [start(1), start(2), report(2, 2, acc=0.5), end(2, "failed", error=OOM), start(3)]
     history = applied(*stories)

@@ -107,7 +107,8 @@ def test_what_a_resume_has_nothing_to_do_for_is_one_line(storage):
     writer.end()
     assert nothing_left(Results(writer.folder)) == (
         "digits is completed, nothing is left to do; for more trials: "
-        "tuner resume digits --add-samples N; for the 1 that failed: "
+        "tuner resume digits --add-samples N; for longer ones: "
+        "tuner resume digits scheduler.max_t=N; for the 1 that failed: "
         "tuner resume digits --retry-failed"
     )
 

@@ -40,13 +40,15 @@ class Trials:
             call_of=lambda error: call,
             report_timeout_s=60,
             forecasts=lambda trial_id: self.forecasts.get(trial_id, {}),
+            epochs=3,
         )
 
     def start(self, number):
         self.recorder.on_trial_start(0, [], trial(number))
 
-    def result(self, number, epoch, checkpoint=None, val_loss=None):
-        report = {"metrics": {"val_loss": val_loss or 1 / epoch}, "checkpoint": checkpoint}
+    def result(self, number, epoch, checkpoint=None, val_loss=None, **more):
+        metrics = {"val_loss": val_loss or 1 / epoch}
+        report = {"metrics": metrics, "checkpoint": checkpoint, **more}
         result = {"training_iteration": epoch, REPORT: report}
         self.recorder.on_trial_result(0, [], trial(number), result)
 
@@ -112,6 +114,22 @@ def test_what_the_scheduler_ended_is_stopped(trials):
     trials.stopped.add("00000")
     trials.complete(0)
     assert trials.events()[-1] == ("trial_ended", "00000", "stopped")
+
+
+def test_a_trial_that_came_to_its_own_end_is_journaled_as_done(trials):
+    for number, epochs in enumerate((3, 3, 2, 2)):
+        trials.start(number)
+        for epoch in range(1, epochs + 1):
+            trials.result(number, epoch, **({"done": True} if (number, epoch) == (1, 3) else {}))
+    trials.stopped.add("00003")
+    for number in range(4):
+        trials.complete(number)
+    said = [(e["event"], e["trial_id"]) for e in trials.seen if e.get("done")]
+    assert said == [
+        ("result", "00001"),  # in its last epoch
+        ("trial_ended", "00001"),
+        ("trial_ended", "00002"),  # before its length: a function that has returned
+    ]
 
 
 def test_what_the_scheduler_expected_is_journaled_with_the_end(trials):

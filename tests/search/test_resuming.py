@@ -1,5 +1,7 @@
 """What a resumed experiment goes on from."""
 
+import json
+
 import pytest
 from synthetic import Writer, make_folder
 
@@ -7,15 +9,20 @@ from tuner.errors import JournalError, UsageError
 from tuner.record.folder import ExperimentFolder
 from tuner.record.history import History
 from tuner.record.reading import read
+from tuner.results.results import Results
+from tuner.search.changing import Lengths
 from tuner.search.resuming import (
     Extension,
+    admit_longer,
     as_begun,
     assignment_of,
     finished,
+    in_turn,
     newest_checkpoint,
     restored,
     unfinished,
 )
+from tuner.spec.sections import Objective
 
 
 @pytest.fixture
@@ -125,14 +132,102 @@ def test_failed_trials_go_on_when_asked(writer):
     assert [t.trial_id for t in unfinished(history, retry_failed=True)] == ["00001"]
 
 
-def test_an_extension_changes_what_it_says_and_nothing_else():
-    raw = {"num_samples": 4, "seed": 1}
-    assert Extension().applied_to(raw) == raw
-    assert Extension(add_samples=3).applied_to(raw) == {"num_samples": 7, "seed": 1}
-    assert Extension(time_budget_s=9.0).applied_to(raw) == {**raw, "time_budget_s": 9.0}
-    assert [Extension().changes_the_spec, Extension(1).changes_the_spec] == [False, True]
+def test_an_extension_changes_what_it_says_and_nothing_else(writer):
+    document = ExperimentFolder(writer.folder).document()
+
+    def changed(**more):
+        spec = Extension(**more).applied_to(document, name="digits")["spec"]
+        return {key: value for key, value in spec.items() if value != document["spec"].get(key)}
+
+    assert Extension().applied_to(document, name="digits") == document
+    assert changed(add_samples=3) == {"num_samples": 7}
+    assert changed(add_samples=3, changes={"num_samples": 5}) == {"num_samples": 8}
+    assert changed(time_budget_s=9.0) == {"time_budget_s": 9.0}
+    assert changed(changes={"stop.target": 0.5}) == {"stop": {"target": 0.5}}
+    document["spec"]["num_samples"] = None
     with pytest.raises(UsageError, match="a number of samples"):
-        Extension(add_samples=1).applied_to({"num_samples": None})
+        changed(add_samples=1)
+
+
+LONGER = Extension(changes={"scheduler.max_t": 4})
+
+
+def lengthened(folder, **scheduler):
+    """Make an experiment whose trials had 2 epochs one of 4, as a resume does."""
+    path = folder / "experiment.json"
+    document = json.loads(path.read_text())
+    document["spec"]["scheduler"] |= {"max_t": 2, **scheduler}
+    document = LONGER.applied_to(document, name="digits")
+    path.write_text(json.dumps(document))
+    return document
+
+
+def completed(writer, number, values, **how):
+    """A trial that saves a checkpoint after each epoch and is completed."""
+    trial_id = writer.trial(number, values, end=None)
+    for epoch in range(1, len(values) + 1):
+        writer.checkpoint(trial_id, epoch)
+    writer.add("trial_ended", trial_id=trial_id, status="completed", **how)
+    return trial_id
+
+
+def test_what_was_completed_at_a_shorter_length_goes_on_the_best_first(writer):
+    completed(writer, 0, [0.1, 0.2])
+    completed(writer, 1, [0.1, 0.4])
+    completed(writer, 2, [0.1, 0.9], done=True)
+    writer.trial(3, [0.1], end="interrupted")
+    writer.end()
+    lengths = Lengths(4, frozenset({2}))
+    objective = Objective(metric="val_accuracy", mode="max")
+    history = History(objective)
+    for _ in restored(read(writer.folder), history, None, "val_accuracy", lengths):
+        pass
+    left = unfinished(history)
+    assert [t.trial_id for t in in_turn(left, lengths, objective)] == ["00003", "00001", "00000"]
+    assert history.counts == {"completed": 1, "interrupted": 3, "running": 0}
+    assignment, _ = assignment_of(ExperimentFolder(writer.folder), history.trials["00001"])
+    assert assignment.epoch == 2
+
+
+def test_a_change_that_was_written_before_a_kill_has_something_left(writer):
+    trial_id = completed(writer, 0, [0.1, 0.2])
+    writer.end()
+    lengthened(writer.folder)
+    assert finished(writer.folder, Extension()) is None
+    assert finished(writer.folder, LONGER) is None  # given once more
+    again = Writer(writer.folder, resumed=True)
+    again.trial(0, [0.3, 0.4], first=3)
+    again.end()
+    for more in (Extension(), LONGER):
+        assert finished(writer.folder, more).trials[trial_id].last_epoch == 4
+
+
+def test_a_search_that_has_its_target_goes_on_under_another_alone(writer):
+    writer.trial(0, [0.5])
+    writer.add("experiment_ended", status="completed", reason="target")
+    writer.kill()
+    document = ExperimentFolder(writer.folder).document()
+    document["spec"]["stop"] = {"target": 0.4}
+    (writer.folder / "experiment.json").write_text(json.dumps(document))
+    for more in (Extension(), Extension(add_samples=1), Extension(changes={"stop.target": 0.45})):
+        assert finished(writer.folder, more) is not None
+    for target in (0.6, None):
+        assert finished(writer.folder, Extension(changes={"stop.target": target})) is None
+
+
+def test_longer_trials_are_refused_where_none_can_be_trained_further(writer):
+    writer.trial(0, [0.1, 0.2])
+    completed(writer, 1, [0.1, 0.2], done=True)
+    writer.end()
+    results, lengths = Results(writer.folder), Lengths(4, frozenset({2}))
+    told = "no trial of digits can be trained to 4 epochs: of the 2 that were completed 1 came to"
+    with pytest.raises(UsageError, match=told):
+        admit_longer(results, lengths, total=2)
+    admit_longer(results, lengths, total=3)  # there is one to come
+    again = Writer(writer.folder, resumed=True)
+    completed(again, 2, [0.1, 0.2])
+    again.end()
+    admit_longer(Results(writer.folder), lengths, total=2)
 
 
 def test_a_trial_keeps_its_own_seed(writer):

@@ -108,6 +108,26 @@ def test_a_resume_takes_the_folder_where_it_lies_now(spec, no_search, tmp_path):
     assert resumed.search == spec.search
 
 
+def test_a_change_is_written_before_the_search_goes_on_and_stays(spec, no_search):
+    run_experiment(spec)
+    resume_experiment(spec.folder, changes={"scheduler.max_t": 20})
+    for more in ({}, {"changes": {"scheduler.max_t": 20}}):
+        resume_experiment(spec.folder, **more)
+        document = json.loads((spec.folder / "experiment.json").read_text())
+        assert document["spec"] == no_search[-1].spec.model_dump(mode="json")
+        assert (no_search[-1].spec.epochs, len(document["changes"])) == (20, 1)
+
+
+def test_a_change_that_cannot_be_made_changes_nothing(spec, no_search):
+    run_experiment(spec)
+    before = (spec.folder / "experiment.json").read_bytes()
+    for key, value in {"seed": 3, "scheduler.max_t": 5, "stop.target": "low"}.items():
+        with pytest.raises(SpecError, match=key):
+            resume_experiment(spec.folder, changes={key: value})
+    assert (spec.folder / "experiment.json").read_bytes() == before
+    assert len(no_search) == 1
+
+
 def test_a_resume_of_what_is_no_experiment_is_refused(tmp_path):
     with pytest.raises(UsageError, match="is no experiment"):
         resume_experiment(tmp_path)

@@ -255,6 +255,43 @@ def test_it_goes_on_as_if_uninterrupted(strategy: str) -> None:
     assert run(second, range(12, 16), []) == whole[12:]
 
 
+@pytest.mark.parametrize("status", ["completed", "failed"])
+def test_from_a_trial_that_goes_on_after_its_end_is_learned(status: str) -> None:
+    strategy = learning_strategies()[0]
+    told, begun = searcher(strategy), searcher(strategy)
+    events: list[dict[str, Any]] = []
+    run(searcher(strategy), range(12), events)
+    error = {"error": {"kind": "nan", "message": "m"}} if status == "failed" else {}
+    events[-1] = {**events[-1], "status": status, **error}
+    replay(told, events)
+    replay(begun, events)
+    unfinished = [Assignment("00011", events[-4]["config"], epoch=2)]
+    source = TrialSource(begun, total=12, limit=lambda: 4, taken=["00011"], unfinished=unfinished)
+    source.suggest("ray's")
+    source.on_trial_result("ray's", {"loss": 0.0, "training_iteration": 3})
+    begun.settle()
+    later = [
+        {"event": "trial_started", "trial_id": "00011", "config": events[-4]["config"]},
+        {"event": "result", "trial_id": "00011", "epoch": 3, "metrics": {"loss": 0.0}},
+    ]
+    again = searcher(strategy)
+    replay(again, [*events, *later])
+    assert again.get_state() == begun.get_state()
+    own = again.get_state()["trials"]["00011"]
+    assert (own["status"], list(own["reports"])) == ("running", [1, 2, 3])
+    assert told.get_state()["trials"]["00011"]["status"] != "running"
+
+
+def test_an_end_after_a_trial_went_on_without_a_report_tells_of_its_config_as_before() -> None:
+    strategy = learning_strategies()[0]
+    search = searcher(strategy)
+    events: list[dict[str, Any]] = []
+    run(searcher(strategy), range(2), events)
+    start, end = events[0], {**events[3], "status": "completed"}
+    replay(search, [*events[:3], end, start, end])
+    assert search.get_state()["trials"]["00000"]["status"] == "ended"
+
+
 def test_what_learns_nothing_is_told_nothing() -> None:
     for strategy in ("grid", "random"):
         settings = SEARCHERS.settings(strategy)(strategy=strategy, space=SPACE)

@@ -10,10 +10,11 @@ import pytest
 from synthetic import TRAINABLE, Writer, make_folder
 
 from tuner.errors import SpecError, UsageError
+from tuner.planning.validation import ValidatedSpec, settled
 from tuner.search.searchers._background import BackgroundSearch
 from tuner.search.warm_start import load_warm_start, warm_start_of
 from tuner.spec.experiment import ExperimentSpec, build_spec
-from tuner.spec.strategies import learning_strategies
+from tuner.spec.strategies import SEARCHERS
 
 SPACE = {"lr": "loguniform(0.001, 1)", "momentum": "uniform(0, 1)"}
 
@@ -106,18 +107,107 @@ def test_where_nothing_matches_every_reason_is_told(earlier: Path) -> None:
         warm_start_of(spec(earlier, warm_start="firts"))
 
 
-def test_a_search_that_learns_nothing_is_refused(earlier: Path) -> None:
-    with pytest.raises(SpecError) as refused:
-        spec(earlier, search={"strategy": "random", "space": SPACE, "startup": 1})
-    assert refused.value.faults
+def test_a_search_that_neither_learns_nor_skips_is_refused(
+    earlier: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     raw = spec(earlier).model_dump(mode="json")
-    for strategy in ("grid", "random"):
-        with pytest.raises(SpecError) as refused:
-            build_spec({**raw, "search": {"strategy": strategy, "space": SPACE}})
-        assert [str(fault) for fault in refused.value.faults] == [
-            f"warm_start: (--from) needs a search that learns from trials, not {strategy}; "
-            f"available: {', '.join(learning_strategies())}"
-        ]
+    random = SEARCHERS.settings("random")
+    monkeypatch.setattr(random, "skips", False)
+    with pytest.raises(SpecError) as refused:
+        build_spec({**raw, "search": {"strategy": "random", "space": SPACE}})
+    assert [str(fault) for fault in refused.value.faults] == [
+        "warm_start: (--from) needs a search that learns from trials, or leaves out what was "
+        "tried, got 'random'"
+    ]
+
+
+GRID = {"lr": "choice([0.1, 0.01, 0.9])", "momentum": "choice([0.5, 0.9, 0.1])"}
+
+
+def skipping(earlier: Path, strategy: str = "grid", **changes: Any) -> ValidatedSpec:
+    search = {"strategy": strategy, "space": GRID, **changes.pop("search", {})}
+    raw = spec(earlier).model_dump(mode="json")
+    return settled(
+        build_spec(
+            {**raw, "search": search, "num_samples": changes.pop("num_samples", 9), **changes}
+        )
+    )
+
+
+@pytest.mark.parametrize("strategy", ["grid", "random"])
+def test_what_was_tried_is_skipped_by_a_search_that_does_not_learn(
+    earlier: Path, strategy: str
+) -> None:
+    second = skipping(earlier, strategy, num_samples=8)
+    warm_start = warm_start_of(second)
+    assert warm_start is not None
+    assert warm_start.notes == (
+        "2 of the 3 finished trials of first are not tried again",
+        "1 that failed there may be tried again",
+    )
+    assert warm_start.left_out(second.search) == 2
+    assert second.trials == 8
+    second.leave_out(2)
+    assert second.trials == 7
+    search = second.search.build(0)
+    warm_start.add_to(search)
+    given = [search.suggest(f"{number:05}") for number in range(7)]
+    assert {"lr": 0.1, "momentum": 0.5} not in given
+    assert {"lr": 0.9, "momentum": 0.1} in given  # which failed
+    assert search.suggest("00007") == "FINISHED"
+    second.folder.mkdir()
+    assert load_warm_start(second) == warm_start
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"training": {"model": "cnn", "dataset": "digits", "width": 4}},
+        {"training": {"model": "cnn", "dataset": "digits", "width": 8, "norm": "group"}},
+        {"scheduler": {"max_t": 11}},
+        {"search": {"seeds": [1, 2]}},
+    ],
+)
+def test_what_would_be_trained_otherwise_is_tried_again(
+    earlier: Path, changes: dict[str, Any]
+) -> None:
+    second = skipping(earlier, **changes)
+    warm_start = warm_start_of(second)
+    assert warm_start is not None
+    assert warm_start.left_out(second.search) == 0
+    assert warm_start.notes[:3] == (
+        "0 of the 3 finished trials of first are not tried again",
+        "1 that failed there may be tried again",
+        "2 that were trained otherwise there may be tried again",
+    )
+
+
+def test_a_constant_there_and_a_hyperparameter_here_are_the_same_value(earlier: Path) -> None:
+    training = {"model": "cnn", "dataset": "digits", "data_dir": "elsewhere"}
+    space = {**GRID, "width": "choice([8, 16])"}
+    second = skipping(earlier, training=training, search={"space": space})
+    warm_start = warm_start_of(second)
+    assert warm_start is not None
+    assert warm_start.left_out(second.search) == 2
+
+
+def test_what_is_no_cell_of_a_grid_is_not_left_out_of_it(earlier: Path) -> None:
+    second = skipping(earlier, search={"space": SPACE, "points": 3})
+    warm_start = warm_start_of(second)
+    assert warm_start is not None
+    assert [t.tried for t in warm_start.trials] == [True, True, False]
+    assert warm_start.left_out(second.search) == 0
+    configs = [{"lr": 0.01, "momentum": 0.9}, {"lr": 0.5, "momentum": 0.5}]
+    given = skipping(earlier, search={"space": SPACE, "configs": configs})
+    assert warm_start.left_out(given.search) == 1
+    forbidden = skipping(earlier, search={"forbid": ["lr == 0.1"]})
+    assert warm_start.left_out(forbidden.search) == 1
+
+
+def test_a_search_of_which_all_was_tried_is_refused(earlier: Path) -> None:
+    space = {"lr": "choice([0.1])", "momentum": 0.5}
+    with pytest.raises(SpecError, match="all 1 configs were tried in first; warm_start=null"):
+        warm_start_of(skipping(earlier, search={"space": space}))
 
 
 def test_a_warm_start_is_saved_in_the_folder(earlier: Path) -> None:

@@ -19,6 +19,7 @@ from tuner.trial.failures import (
     Failure,
     check_report,
     failure_of,
+    says_done,
 )
 
 
@@ -102,6 +103,23 @@ def test_scalars_of_every_kind_count(value):
     assert metrics == {"m": pytest.approx(float(value))}
     assert type(metrics["m"]) in (int, float)
     assert (left_out, failure) == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("value", "is_last"),
+    [(True, True), (np.True_, True), (torch.tensor(True), True), (False, False), (None, False)],
+)
+def test_a_report_says_that_it_is_the_last_and_that_is_no_metric(value, is_last):
+    report = {"m": 0.5, "done": value}
+    assert says_done(report) == is_last
+    assert check_report(report, "m") == ({"m": 0.5}, [], None)
+
+
+def test_a_number_called_done_is_a_metric_and_ends_nothing():
+    report = {"m": 0.5, "done": 1.0}
+    assert not says_done(report)
+    assert check_report(report, "m") == (report, [], None)
+    assert not says_done(None)
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,8 @@ class Moody(Counter):
             raise RuntimeError("diverged")
         if does == "poisons":
             raise RuntimeError("CUDA error: device-side assert triggered")
+        if does == "has enough":
+            return {**report, "done": True}
         return {"nan": {"steps": float("nan")}, "none": None}[does]
 
 
@@ -226,6 +228,17 @@ def test_it_goes_on_from_a_checkpoint_at_the_next_epoch(make):
     trial.reset(assignment(epoch=checkpoint.pop("epoch"), checkpoint=checkpoint))
     result = trial.train()
     assert (result["training_iteration"], result["steps"], result["done"]) == (3, 3, True)
+
+
+def test_a_learner_ends_its_trial_with_a_report_that_says_so(make, tmp_path):
+    trial = make({"does": "has enough"})
+    first, last = trial.train(), trial.train()
+    assert [first["done"], last["done"]] == [False, True]
+    assert "done" not in first[REPORT]
+    assert last[REPORT]["done"] is True
+    assert "done" not in last[REPORT]["metrics"]
+    assert last[REPORT]["checkpoint"]["epoch"] == 2
+    assert log(tmp_path) == "step 1\nstep 2\n"  # nothing of a metric that is no number
 
 
 def test_without_a_length_it_goes_on_until_it_is_stopped(make):

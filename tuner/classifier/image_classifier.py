@@ -28,7 +28,13 @@ from tuner.classifier.catalog import METRICS, await_copy
 from tuner.classifier.collectives import Ranks
 from tuner.classifier.ema import WeightAverage
 from tuner.classifier.loss import training_loss
-from tuner.classifier.optimizer import build_lr_schedule, build_optimizer, next_lr
+from tuner.classifier.optimizer import (
+    build_lr_schedule,
+    build_optimizer,
+    load_lr_schedule,
+    lr_schedule_state,
+    next_lr,
+)
 from tuner.classifier.precision import precision_for, trained_in
 from tuner.classifier.randomness import mixed, seeded
 from tuner.classifier.replica import Replica, Setup
@@ -168,7 +174,7 @@ class ImageClassifier:
                 trained["model"] = self._part.weights()
         return {
             **trained,
-            "lr_schedule": host_copy(self._lr_schedule.state_dict()),
+            "lr_schedule": host_copy(lr_schedule_state(self._lr_schedule, steps=self._steps)),
             "epoch": self._epoch,
             "scaler": self._scaler.state_dict(),
             **self._trained_in.described(),
@@ -178,6 +184,7 @@ class ImageClassifier:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go back to `state`; raises RuntimeError where it is another model's.
 
+        `epochs` may be others than when it was saved: then the schedule is that of these.
         Until the next step it evaluates in the precision that the state was trained in. Raises
         DataError where it was trained on other images than there are now.
         """
@@ -189,8 +196,10 @@ class ImageClassifier:
         # Both hold on to what they load, and an optimizer then updates it in place
         with self._optimizing():
             self._optimizer.load_state_dict(deepcopy(state["optimizer"]))
-        self._lr_schedule.load_state_dict(deepcopy(state["lr_schedule"]))
         self._epoch = state["epoch"]
+        done = self._epoch * self._steps // self._settings.epochs
+        schedule_state = deepcopy(state["lr_schedule"])
+        load_lr_schedule(self._lr_schedule, schedule_state, steps=self._steps, done=done)
         self._trained_in = trained_in(state, self._device)
         self._part.load(state)
         if state.get("scaler"):

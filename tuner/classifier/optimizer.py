@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -146,6 +147,31 @@ def next_lr(schedule: LRScheduler, *, steps: int) -> float:
     if schedule.last_epoch < steps - 1:
         schedule.step()
     return used
+
+
+def lr_schedule_state(schedule: LRScheduler, *, steps: int) -> dict[str, Any]:
+    """What `load_lr_schedule` needs of a schedule over `steps` steps, which are part of it."""
+    return {**schedule.state_dict(), "steps": steps}
+
+
+def load_lr_schedule(
+    schedule: LRScheduler, state: Mapping[str, Any], *, steps: int, done: int
+) -> None:
+    """Go on where `state` was, after `done` steps, in a schedule over `steps` steps.
+
+    Where that of the state had another length, the schedule is stretched: the next rate is the one
+    that a trial of the new length has at that step. torch alone would keep to the old length, and
+    train at rates next to 0.
+    """
+    saved = dict(state)
+    # Before its length was part of a state, torch's own named it in its way, the others not at all
+    length = saved.pop("steps", saved.get("T_max", saved.get("total_steps", steps)))
+    if length == steps:
+        schedule.load_state_dict(saved)
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch would rather be called once a step
+        schedule.step(min(done, steps - 1))
 
 
 def _warmed_up(step: int, *, warmup: int, then: Callable[[int], float]) -> float:

@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -112,12 +113,12 @@ def _value(field: str, text: str) -> Any:
 
 def _config(files: ExperimentFolder, values: Sequence[str], like: str | None) -> dict[str, Any]:
     from tuner.results.results import Results
-    from tuner.spec.text import assigned
+    from tuner.spec.text import assign, assigned
 
     known = {} if like is None else Results(files.path).trial(like).config
     if not values and not known:
         raise UsageError(f"write: try {_VALUES['try']}, or --like ID")
-    return assigned(known, values)
+    return assign(deepcopy(known), assigned(values))
 
 
 def _answer(files: ExperimentFolder, request_id: str, wait_s: float) -> Answer | None:

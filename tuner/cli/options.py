@@ -96,12 +96,17 @@ _search = _all_of(
     click.option("--gpus", type=float, metavar="X", help="GPUs of each worker; 0.25 shares one."),
     click.option("--workers", type=int, metavar="N", help="Workers (DDP ranks) of a trial."),
     click.option("--name", help="Of the experiment; by default its module's, or the next free."),
-    click.option("--from", "warm_start", metavar="NAME", help="Learn from this one's trials, too."),
+    click.option(
+        "--from", "warm_start", metavar="NAME", help="Learn from this one, or skip its configs."
+    ),
     storage,
     click.option("--log", multiple=True, metavar="NAME", help="Also to wandb or mlflow."),
     click.option("--data-dir", metavar="DIR", help="Where data sets lie (training.data_dir)."),
 )
-spec = _all_of(click.argument("experiment"), _search, address)
+_like = click.option(
+    "--like", metavar="NAME", help="The spec of this experiment, learning from it (--from)."
+)
+spec = _all_of(click.argument("experiment", required=False), _like, _search, address)
 optional_spec = _all_of(click.argument("experiment", required=False), _search)
 sort = _all_of(
     click.option("--sort", metavar="COLUMN", help="By this column, ascending."),

@@ -12,6 +12,7 @@ from tuner.cli.printing import exit_code, print_outcome
 
 @click.command(cls=options.Command, section="Search", place=3)
 @click.argument("name")
+@click.argument("changes", nargs=-1, metavar="[KEY=VALUE ...]")
 @options.address
 @options.evaluate
 @click.option("--retry-failed", is_flag=True, help="Failed trials go on, too.")
@@ -23,6 +24,7 @@ from tuner.cli.printing import exit_code, print_outcome
 @options.as_json
 def resume(
     name: str,
+    changes: tuple[str, ...],
     address: str,
     wait_for_resources: float | None,
     evaluate: bool,
@@ -33,14 +35,20 @@ def resume(
     storage: str | None,
     as_json: bool,
 ) -> int:
-    """Go on with the interrupted experiment NAME."""
+    """Go on with the experiment NAME.
+
+    With KEY=VALUE under another setting, where that keeps the meaning of what was recorded:
+    scheduler.max_t=20 trains completed trials longer from their checkpoints; num_samples,
+    time_budget_s, max_concurrent, stop, timeouts, log, resources.cpus, resources.gpus.
+    """
     from tuner.cluster import connect as cluster
     from tuner.record.storage import find_experiment
     from tuner.results.described import Described
     from tuner.search.resuming import Extension, finished, trainable_of
+    from tuner.spec.text import assigned
 
     before = Described(find_experiment(name, storage))
-    more = Extension(add_samples or 0, time_budget, retry_failed)
+    more = Extension(add_samples or 0, time_budget, retry_failed, dict(assigned(changes)))
     if results := finished(before.folder, more):
         from tuner.reporting.experiment_text import nothing_left
 

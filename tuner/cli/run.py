@@ -28,7 +28,7 @@ _LARGE_GRID = 10_000  # cells
 @options.wait_for_resources
 @options.as_json
 def run(
-    experiment: str,
+    experiment: str | None,
     assignments: tuple[str, ...],
     dry_run: bool,
     evaluate: bool,
@@ -44,7 +44,8 @@ def run(
     digits_hyperopt, digits_bayesopt, digits_bohb; cifar10_net, cifar10_resnet, cifar10_speednet);
     or module:function; or a .py, .yaml or .json file; or images of your own, folder:PATH with a
     sub-folder for each class, for which all the rest has defaults. KEY=VALUE sets any field of
-    its spec: search.space.lr="loguniform(1e-5, 1e-2)", scheduler.max_t=30.
+    its spec: search.space.lr="loguniform(1e-5, 1e-2)", scheduler.max_t=30. With --like NAME in
+    place of EXPERIMENT the spec is that of an earlier search, which the new one learns from.
     """
     spec, source = resolve(experiment, assignments, address, flags, yes=yes)
     if dry_run:

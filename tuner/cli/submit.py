@@ -40,14 +40,15 @@ def submit(
     from tuner.places import default_storage, is_url, local
 
     directory = Path.cwd()
-    if (resume is None) == (experiment is None):
+    changes = [] if experiment is None else [experiment, *assignments]
+    if (resume is None and experiment is None) or (resume and any("=" not in c for c in changes)):
         raise UsageError("give either EXPERIMENT or --resume NAME")
     wait = [] if wait_for_resources is None else [f"--wait-for-resources={wait_for_resources:g}s"]
     storage = flags["storage"] or default_storage()
     storage = storage if is_url(storage) else str(Path(storage).expanduser())
     refuse_relative(storage)
     if resume is not None:
-        arguments = ["resume", resume, "--storage", storage]
+        arguments = ["resume", resume, *changes, "--storage", storage]
     else:
         assert experiment is not None
         _check(experiment, assignments, flags, yes=yes)

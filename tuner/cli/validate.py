@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import click
 from tuner.cli import options
 from tuner.cli.consent import admit_file
 from tuner.cli.printing import json_text
+from tuner.errors import UsageError
 from tuner.places import LOCAL
 from tuner.wording import printable
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 @options.yes
 @options.as_json
 def validate(
-    experiment: str,
+    experiment: str | None,
     assignments: tuple[str, ...],
     summary: bool,
     yes: bool,
@@ -43,7 +45,7 @@ def validate(
 
 
 def resolve(
-    experiment: str,
+    experiment: str | None,
     assignments: tuple[str, ...],
     address: str,
     flags: dict[str, Any],
@@ -57,7 +59,8 @@ def resolve(
     from tuner.planning.resolve import resolve as resolve_spec
     from tuner.planning.validation import Machine
 
-    changes = [*options.assignments_of(flags), *assignments]
+    experiment, implied, assignments = _source(experiment, assignments, flags)
+    changes = [*implied, *options.assignments_of(flags), *assignments]
     machine = Machine.here() if address == LOCAL else None
     spec, source = resolve_spec(
         experiment,
@@ -73,7 +76,31 @@ def resolve(
         warm = warm_start_of(spec)  # raises if it cannot work, before anything starts
         for note in warm.notes if warm else ():
             click.echo(printable(f"warm start: {note}"), err=True)
+        spec.leave_out(warm.left_out(spec.search) if warm else 0)
     return spec, source
+
+
+def _source(
+    experiment: str | None, assignments: tuple[str, ...], flags: dict[str, Any]
+) -> tuple[str, list[str], tuple[str, ...]]:
+    """The experiment to read, what --like implies, and the KEY=VALUEs, which may begin earlier."""
+    like = flags.get("like")
+    if like is None:
+        if experiment is None:
+            raise UsageError("give EXPERIMENT, or --like NAME")
+        return experiment, [], assignments
+    given = () if experiment is None else (experiment,)
+    if experiment is not None and "=" not in experiment:
+        raise UsageError(
+            f"give EXPERIMENT or --like NAME, not both, got {experiment!r} and {like!r}"
+        )
+    from tuner.record.files import EXPERIMENT
+    from tuner.record.folder import ExperimentFolder
+    from tuner.record.storage import find_experiment
+
+    folder = find_experiment(like, flags["storage"])
+    ExperimentFolder(folder).refresh()
+    return str(folder / EXPERIMENT), [f"warm_start={json.dumps(like)}"], (*given, *assignments)
 
 
 def print_plan(

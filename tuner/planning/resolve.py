@@ -26,11 +26,11 @@ from tuner.classifier.catalog import SOURCES
 from tuner.errors import SpecError, TunerError, UsageError, did_you_mean
 from tuner.planning.misplaced import placed
 from tuner.planning.own_images import default_experiment
-from tuner.planning.validation import Machine, ValidatedSpec, validate
+from tuner.planning.validation import Machine, ValidatedSpec, settled, validate
 from tuner.record.files import EXPERIMENT
 from tuner.record.folder import ExperimentFolder
 from tuner.record.storage import free_name
-from tuner.settings_base import faults_of
+from tuner.settings_base import faults_of, parse
 from tuner.spec.code import NamedCode, code_named, file_of
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.text import LONGEST, override, read_mapping, with_scheduler, with_strategy
@@ -199,7 +199,22 @@ def _recorded(spec: dict[str, Any], path: Path) -> dict[str, Any]:
     Its name is that which its folder has now.
     """
     kept = {key: value for key, value in spec.items() if key not in ("storage", "name")}
-    return {"name": path.resolve().parent.name, **kept}
+    return {"name": path.resolve().parent.name, **_as_asked(kept)}
+
+
+def _as_asked(spec: dict[str, Any]) -> dict[str, Any]:
+    """A recorded spec without what `validate` had decided: for another number of trials, or other
+    epochs, it decides anew.
+    """
+    for section, name in (("search", "order"), ("scheduler", "grace_period")):
+        given = spec.get(section)
+        if isinstance(given, dict) and name in given:
+            rest = {key: value for key, value in given.items() if key not in (name, "dealt_at")}
+            shorter = {**spec, section: rest}
+            parsed, _ = parse(ExperimentSpec, shorter)
+            if parsed and getattr(getattr(settled(parsed), section), name, None) == given[name]:
+                spec = shorter
+    return spec
 
 
 def _from_images(dataset: str, directory: Path) -> Experiment:

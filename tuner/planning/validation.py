@@ -76,6 +76,19 @@ class ValidatedSpec(ExperimentSpec):
 
     _pinned: dict[str, Any] = PrivateAttr(default_factory=dict)
     _content: str = PrivateAttr("")
+    _left_out: int = PrivateAttr(0)
+
+    @property
+    def trials(self) -> int | None:
+        """Those of the search, without what is left out of it."""
+        whole = self.search.trials(None)
+        if not self._left_out or whole is None:
+            return super().trials
+        return min(whole - self._left_out, self.num_samples or whole)
+
+    def leave_out(self, configs: int) -> None:
+        """So many of the search's configs are not tried: an earlier experiment has."""
+        self._left_out = configs
 
     @property
     def trial_constants(self) -> dict[str, Any]:
@@ -147,10 +160,15 @@ def validate(
         raise SpecError(map(placed, faults), source)
     # The fields are taken over as they are: nothing is dumped and parsed again
     parsed = reporting(parsed)
-    fields = {name: getattr(parsed, name) for name in ExperimentSpec.model_fields}
-    fields["search"] = parsed.search.settled(parsed.num_samples, parsed.time_budget_s)
-    fields["scheduler"] = parsed.scheduler and parsed.scheduler.settled(parsed.trials)
-    return ValidatedSpec.model_construct(parsed.model_fields_set, **fields)
+    return settled(parsed)
+
+
+def settled(spec: ExperimentSpec) -> ValidatedSpec:
+    """The spec with what its search and its scheduler leave open decided; it is not checked."""
+    fields = {name: getattr(spec, name) for name in ExperimentSpec.model_fields}
+    fields["search"] = spec.search.settled(spec.num_samples, spec.time_budget_s)
+    fields["scheduler"] = spec.scheduler and spec.scheduler.settled(spec.trials)
+    return ValidatedSpec.model_construct(spec.model_fields_set, **fields)
 
 
 def _log_faults(spec: ExperimentSpec) -> Iterator[Fault]:

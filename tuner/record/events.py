@@ -6,11 +6,13 @@ An event is a dict with `event`, `time` (seconds since the epoch) and, if it is 
     experiment_started   resumed: bool, owner: {host, pid, started}
     trial_started        config: {name: value}; if known also origin: why it was chosen, and
                          seed: the trial's own
-    result               epoch: int, metrics: {name: finite number}
+    result               epoch: int, metrics: {name: finite number}; if the trial says with it
+                         that it has come to its end also done: true
     checkpoint           epoch: int, path: POSIX, relative to the experiment's folder, sha256
     trial_ended          status; if that is "failed" also error: {kind, message}; if the
                          scheduler tells also forecasts: {epoch: {name: number}}; if a control
-                         has ended it also control: that one's id
+                         has ended it also control: that one's id; if it does not go on where
+                         trials become longer, as it came to its own end, also done: true
     control              what was asked of the search that runs, journaled before it is done:
                          id: the request's, control: {verb, ...} as `tuner.record.control` has
                          it; if known also by: who asked; refused: why it is not done, if so
@@ -103,7 +105,8 @@ def is_plainly_valid(event: Event) -> bool:
         if not _is_trial_id(trial_id):
             return False
         if kind == RESULT:
-            return _is_epoch(event["epoch"]) and _is_metrics(event["metrics"])
+            is_short = _is_epoch(event["epoch"]) and "done" not in event
+            return is_short and _is_metrics(event["metrics"])
         if kind == CHECKPOINT:
             path, digest = event["path"], event["sha256"]
             is_named = type(path) is str and path != "" and "metrics" not in event
@@ -112,8 +115,9 @@ def is_plainly_valid(event: Event) -> bool:
         if kind == TRIAL_STARTED:
             config = event["config"]  # flat and of numbers, as most are, it is like metrics
             return "seed" not in event and (_is_metrics(config) or _is_config(config))
-        is_ended = kind == TRIAL_ENDED and not event.keys() & {"forecasts", "control"}
-        return is_ended and event["status"] in (COMPLETED, STOPPED, INTERRUPTED)
+        if kind != TRIAL_ENDED or event.keys() & {"forecasts", "control", "done"}:
+            return False
+        return event["status"] in (COMPLETED, STOPPED, INTERRUPTED)
     except KeyError:
         return False
 
@@ -208,6 +212,7 @@ _TRIAL: _FieldRule = (
     f"a trial's number, of at most {_MOST_DIGITS} digits",
 )
 _EPOCH: _FieldRule = ("epoch", _is_epoch, "a whole number from 0 on")
+_DONE: _FieldRule = ("done", lambda value: value is None or value is True, "true")
 _RULES: dict[str, tuple[_FieldRule, ...]] = {
     EXPERIMENT_STARTED: (
         ("resumed", lambda value: isinstance(value, bool), "true or false"),
@@ -218,7 +223,7 @@ _RULES: dict[str, tuple[_FieldRule, ...]] = {
         ("config", _is_config, "an object of finite plain values"),
         ("seed", lambda value: value is None or _is_epoch(value), "a whole number from 0 on"),
     ),
-    RESULT: (_TRIAL, _EPOCH, ("metrics", _is_metrics, "an object of finite numbers")),
+    RESULT: (_TRIAL, _EPOCH, ("metrics", _is_metrics, "an object of finite numbers"), _DONE),
     CHECKPOINT: (
         _TRIAL,
         _EPOCH,
@@ -243,6 +248,7 @@ _RULES: dict[str, tuple[_FieldRule, ...]] = {
             "an object of finite numbers for each epoch",
         ),
         ("control", _is_text_if_any, "text"),
+        _DONE,
     ),
     CONTROL: (
         ("id", lambda value: isinstance(value, str), "text"),

@@ -89,7 +89,8 @@ class TrialRecord:
     says where its config came from, if the journal does; `seed` is the trial's own, None if it
     trains with the experiment's. `best` is known where the history has an objective, `forecasts`,
     by epoch, where the scheduler told what it expected of the trial; `ended_by` the id of the
-    control that has ended it.
+    control that has ended it. `done`: it came to its own end, so that it does not go on where
+    trials become longer.
     """
 
     trial_id: str
@@ -106,6 +107,7 @@ class TrialRecord:
     best: Best | None = None
     forecasts: dict[str, dict[str, float]] | None = None
     ended_by: str | None = None
+    done: bool = False
 
     def trained_with(self, seed: int | None) -> int | None:
         """The seed it trained with: its config's, its own, or else the experiment's `seed`."""
@@ -239,6 +241,10 @@ class History:
         trial = self.trials[trial_id]
         trial.checkpoints = [record for record in trial.checkpoints if record.epoch != epoch]
 
+    def reopen(self, trial_id: str) -> None:
+        """A trial that has completed is to go on: until it starts it counts as interrupted."""
+        self._set_status(self.trials[trial_id], INTERRUPTED)
+
     def interrupt(self) -> None:
         """The driver is gone: whatever still counts as running is interrupted."""
         if self.status == RUNNING:
@@ -293,6 +299,7 @@ class History:
     def _report(self, trial: TrialRecord, event: Event) -> None:
         metrics, epoch = self._remembered(event), event["epoch"]
         trial.results.append(Report(epoch, event["time"], metrics))
+        trial.done = event.get("done") is True
         self.pace.epochs += 1
         if self._objective is None or self._objective.metric not in metrics:
             return
@@ -306,6 +313,7 @@ class History:
         self._set_status(trial, event["status"])
         trial.ended, trial.error = event["time"], None
         trial.forecasts, trial.ended_by = event.get("forecasts"), event.get("control")
+        trial.done = trial.done or event.get("done") is True
         if trial.status == FAILED:
             trial.error = TrialError(event["error"]["kind"], event["error"]["message"])
 

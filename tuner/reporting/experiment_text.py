@@ -60,11 +60,15 @@ def summary(
 def nothing_left(results: Results) -> str:
     """In one line: that a resume has nothing to do, and what would give it something."""
     if results.ended_by == TARGET:
-        return f"{printable(results.name)} has reached its target, nothing is left to do"
+        target = f"{program()} resume {folder_name(results.folder)} stop.target=VALUE"
+        done = f"{printable(results.name)} has reached its target, nothing is left to do"
+        return f"{done}; for another target: {target}"
     resume = f"{program()} resume {folder_name(results.folder)}"
     more = []
     if isinstance(results.document["spec"].get("num_samples"), int):
         more.append(f"for more trials: {resume} --add-samples N")
+    if results.document["spec"].get("scheduler"):
+        more.append(f"for longer ones: {resume} scheduler.max_t=N")
     if failed := results.counts["failed"]:
         more.append(f"for the {failed} that failed: {resume} --retry-failed")
     done = f"{printable(results.name)} is completed, nothing is left to do"

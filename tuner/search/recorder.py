@@ -50,7 +50,8 @@ class Recorder(Callback):
     trial, with the kind of failure and whether it is tried again. call_of(error): what the worker
     had been asked whose death that is; one that had not answered for `report_timeout_s` seconds has
     hung. leaving(trial_id): of a trial that ends because somebody asked for it, the status that it
-    gets, and which control asked; INTERRUPTED for one that goes on later.
+    gets, and which control asked; INTERRUPTED for one that goes on later. epochs: of a whole trial,
+    if known.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Recorder(Callback):
         report_timeout_s: float = math.inf,
         forecasts: Callable[[str], dict[str, dict[str, float]]] = lambda trial_id: {},
         leaving: Callable[[str], tuple[str, str] | None] = lambda trial_id: None,
+        epochs: int | None = None,
     ) -> None:
         self.is_stopped = is_stopped
         self.error: ExperimentError | None = None
@@ -78,6 +80,7 @@ class Recorder(Callback):
         self._call_of = call_of
         self._report_timeout_s = report_timeout_s
         self._leaving = leaving
+        self._epochs = epochs
 
     def emit(self, event: str, **fields: Any) -> None:
         """Journal one event, then notify the observers."""
@@ -99,9 +102,16 @@ class Recorder(Callback):
         failure: Failure | None = None,
         *,
         control: str | None = None,
+        done: bool = False,
     ) -> None:
-        """Journal the end of a trial; control: the id of the one that has ended it."""
+        """Journal the end of a trial.
+
+        control: the id of the one that has ended it. done: it does not go on where trials become
+        longer.
+        """
         fields: dict[str, Any] = {"control": control} if control else {}
+        if done:
+            fields["done"] = True
         if failure:
             fields["error"] = {"kind": failure.kind, "message": failure.message}
         if status in (STOPPED, COMPLETED) and (forecasts := self._forecasts(trial_id)):
@@ -134,7 +144,8 @@ class Recorder(Callback):
         epoch = result["training_iteration"]
         metrics, again = {"metrics": report["metrics"]}, epoch <= self._last_epoch(trial_id)
         if not again:
-            self.emit(RESULT, trial_id=trial_id, epoch=epoch, **metrics)
+            done = {"done": True} if report.get("done") else {}
+            self.emit(RESULT, trial_id=trial_id, epoch=epoch, **metrics, **done)
         if report["checkpoint"]:
             # Weights that were trained again may have other metrics than the report before the kill
             own = metrics if again else {}
@@ -153,8 +164,15 @@ class Recorder(Callback):
             self.end(trial_id, status, control=control)
             if status == INTERRUPTED:
                 self._settle(trial_id, "paused", True)
+        elif self.is_stopped(trial_id):
+            self.end(trial_id, STOPPED)
         else:
-            self.end(trial_id, STOPPED if self.is_stopped(trial_id) else COMPLETED)
+            self.end(trial_id, COMPLETED, done=self._is_done(trial_id))
+
+    def _is_done(self, trial_id: str) -> bool:
+        """Whether a trial that has completed came to its own end: it said so, or returned early."""
+        trial = self._history.trials[trial_id]
+        return trial.done or (self._epochs is not None and trial.last_epoch < self._epochs)
 
     def on_trial_error(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any

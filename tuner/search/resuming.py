@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +25,16 @@ from tuner.record.folder import ExperimentFolder
 from tuner.record.history import History, TrialRecord
 from tuner.record.reading import last_event
 from tuner.results.results import Results
+from tuner.search.changing import CHANGES, Lengths, changed, lengths_of
 from tuner.spec.by_value import bare_name, given_again, is_by_value
 from tuner.spec.experiment import trainable_text
+from tuner.spec.sections import Objective
 from tuner.trial.context import Assignment
 
 if TYPE_CHECKING:
     from tuner.search.schedulers._stopping import StoppingScheduler
+
+_AS_EVER = Lengths()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,46 +42,78 @@ class Extension:
     """What a resume adds to an experiment.
 
     add_samples: more trials. time_budget_s: a new time budget, in seconds from the resume.
-    retry_failed: failed trials go on, too.
+    retry_failed: failed trials go on, too. changes: of its spec, by dotted path; which may change
+    is in `tuner.search.changing`.
     """
 
     add_samples: int = 0
     time_budget_s: float | None = None
     retry_failed: bool = False
+    changes: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def changes_the_spec(self) -> bool:
-        """Whether the experiment has another spec from now on."""
-        return bool(self.add_samples or self.time_budget_s)
+    def applied_to(self, document: Mapping[str, Any], *, name: str) -> dict[str, Any]:
+        """The experiment.json `document`, extended; equal to it where nothing changes.
 
-    def applied_to(self, raw: Mapping[str, Any]) -> dict[str, Any]:
-        """The spec's plain values, extended. Raises UsageError if it has no number to add to."""
-        changed = dict(raw)
+        Raises UsageError if it has no number to add to, and as `changing.changed` does.
+        """
+        changes = dict(self.changes)
         if self.add_samples:
-            if not isinstance(changed.get("num_samples"), int):
+            samples = changes.get("num_samples", document["spec"].get("num_samples"))
+            if not isinstance(samples, int):
                 raise UsageError("--add-samples needs an experiment with a number of samples")
-            changed["num_samples"] += self.add_samples
+            changes["num_samples"] = samples + self.add_samples
         if self.time_budget_s:
-            changed["time_budget_s"] = self.time_budget_s
-        return changed
+            changes["time_budget_s"] = self.time_budget_s
+        return changed(document, changes, name=name) if changes else dict(document)
 
 
 def finished(folder: Path, more: Extension) -> Results | None:
-    """The results of an experiment of which nothing is left to do; None where there is."""
-    if more.changes_the_spec or not _says_completed(folder):
+    """The results of an experiment of which nothing is left to do; None where there is.
+
+    Raises as `Extension.applied_to` does.
+    """
+    files = ExperimentFolder(folder)
+    before = files.document()
+    document = more.applied_to(before, name=files.name)
+    end = last_event(folder) or {}  # to read all of a journal may take seconds
+    if (end.get("event"), end.get("status")) != (EXPERIMENT_ENDED, COMPLETED):
+        return None
+    if end.get("reason") == TARGET:
+        results = Results(folder)
+        return results if _has_reached(results, document["spec"]) else None
+    if document != before or end.get("reason") is not None:
         return None
     results = Results(folder)
-    if results.ended_by == TARGET:
-        return results
     rest = unfinished(results.history, retry_failed=more.retry_failed)
-    is_over = results.status == COMPLETED and results.ended_by is None
-    return results if is_over and not rest else None
+    if document.get(CHANGES):
+        lengths = lengths_of(document, results.spec)
+        rest += filter(lengths.reopens, results.trials.values())
+    return None if rest or results.status != COMPLETED else results
 
 
-def _says_completed(folder: Path) -> bool:
-    """Whether the journal ends so: to read all of it may take seconds."""
-    event = last_event(folder) or {}
-    return event.get("event") == EXPERIMENT_ENDED and event.get("status") == COMPLETED
+def _has_reached(results: Results, spec: Mapping[str, Any]) -> bool:
+    """Whether the best trial has the target that `spec` has now."""
+    target = (spec.get("stop") or {}).get("target")
+    return (
+        target is not None
+        and bool(results.ranked)
+        and (results.objective.key(results.ranked[0][0]) <= results.objective.key(target))
+    )
+
+
+def admit_longer(results: Results, lengths: Lengths, *, total: int | None) -> None:
+    """Raise UsageError where longer trials leave nothing to do, as none can be trained further."""
+    trials = results.trials.values()
+    is_whole = total is not None and len(trials) >= total
+    if not is_whole or unfinished(results.history) or any(map(lengths.reopens, trials)):
+        return
+    completed = results.history.of_status(COMPLETED)
+    done = sum(trial.done for trial in completed)
+    raise UsageError(
+        f"no trial of {results.name} can be trained to {lengths.now} epochs: of the "
+        f"{len(completed)} that were completed {done} came to their own end, and the others kept "
+        "no checkpoint to go on from"
+    )
 
 
 def trainable_of(recorded: str, given: object, folder: Path) -> str:
@@ -113,10 +149,15 @@ def as_begun(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def restored(
-    events: Iterable[Event], history: History, scheduler: StoppingScheduler | None, metric: str
+    events: Iterable[Event],
+    history: History,
+    scheduler: StoppingScheduler | None,
+    metric: str,
+    lengths: Lengths = _AS_EVER,
 ) -> Iterator[Event]:
     """The events of the runs before, each once `history` and `scheduler` have taken it in.
 
+    A trial that was completed at a shorter length than that of `lengths` is open again.
     Raises JournalError for a report without the objective's `metric`: no search writes one, and
     none could go on from it.
     """
@@ -130,7 +171,11 @@ def restored(
                 scheduler.record(trial_id, epoch, event["metrics"])
         history.apply(event)
         if event["event"] == TRIAL_ENDED and event["status"] in (COMPLETED, STOPPED):
-            history.trials[event["trial_id"]].checkpoints.clear()  # none goes on from them
+            trial = history.trials[event["trial_id"]]
+            if lengths.reopens(trial):
+                history.reopen(trial.trial_id)
+            else:
+                trial.checkpoints.clear()  # none goes on from them
         yield event
 
 
@@ -138,6 +183,21 @@ def unfinished(history: History, *, retry_failed: bool = False) -> list[TrialRec
     """The trials that go on, by their ids: those that had not ended, or, if asked, had failed."""
     statuses = [RUNNING, INTERRUPTED, *([FAILED] if retry_failed else [])]
     return sorted(history.of_status(*statuses), key=lambda trial: int(trial.trial_id))
+
+
+def in_turn(
+    trials: Iterable[TrialRecord], lengths: Lengths, objective: Objective
+) -> list[TrialRecord]:
+    """Unfinished trials in the order in which they go on: of reopened ones the best come first.
+
+    So the others meet them at the next rung, and what time there is goes to the leaders.
+    """
+
+    def turn(trial: TrialRecord) -> tuple[bool, float]:
+        reopened = trial.last_epoch in lengths.before
+        return reopened, objective.key(trial.best.value) if reopened and trial.best else 0.0
+
+    return sorted(trials, key=turn)  # of equals the lower trial_id stays the first
 
 
 def newest_checkpoint(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,17 @@ from tuner.record.folder import ExperimentFolder
 from tuner.record.journal import Journal
 from tuner.record.steered import present
 from tuner.results.results import Results
+from tuner.search.changing import lengths_of
 from tuner.search.provenance import describe
-from tuner.search.resuming import Extension, as_begun, finished, trainable_of
+from tuner.search.resuming import (
+    Extension,
+    admit_longer,
+    as_begun,
+    finished,
+    trainable_of,
+)
 from tuner.search.search_run import SearchRun
-from tuner.search.warm_start import warm_start_of
+from tuner.search.warm_start import load_warm_start, warm_start_of
 from tuner.spec.code import IMAGE_CLASSIFIER
 from tuner.spec.experiment import ExperimentSpec
 
@@ -47,6 +55,8 @@ def run_experiment(spec: ExperimentSpec) -> Results:
     if cluster.is_connected():
         cluster.admit(spec)  # refuses what the cluster cannot run before there is a folder
     warm_start = warm_start_of(spec)  # refuses what does not match before there is a folder
+    if warm_start:
+        spec.leave_out(warm_start.left_out(spec.search))
     folder = ExperimentFolder(spec.folder)
     own_data = {DATA: spec.data_content} if spec.data_content else {}
     folder.create({**describe(spec), **own_data}, empty=[JOURNAL])
@@ -57,18 +67,26 @@ def run_experiment(spec: ExperimentSpec) -> Results:
 
 
 def resume_experiment(
-    folder: Path | str, *, more: Extension | None = None, trainable: Any = None
+    folder: Path | str,
+    *,
+    more: Extension | None = None,
+    changes: Mapping[str, Any] | None = None,
+    trainable: Any = None,
 ) -> Results:
     """Go on with the experiment in `folder` as if it had not been interrupted.
 
     Finished trials stay as they are; the others continue from their newest whole checkpoint, and
     the trials that had not started yet follow; where nothing is left to do it returns at once.
-    `more` extends it. trainable: what the experiment trains, where only Python can tell: a function
-    or class of a script or a notebook. Raises as `run_experiment` does, UsageError for another
-    trainable than the experiment's or where images of the user's own have changed, and SpecError
-    for an experiment.json that cannot run here.
+    `more` extends it. changes: of its spec, by dotted path, as {"scheduler.max_t": 20}: what keeps
+    the meaning of what was recorded (`tuner.search.changing`). trainable: what the experiment
+    trains, where only Python can tell: a function or class of a script or a notebook. Raises as
+    `run_experiment` does, UsageError for another trainable than the experiment's or where images of
+    the user's own have changed, and SpecError for an experiment.json that cannot run here, or a
+    change that a resume cannot make.
     """
     more, folder = more or Extension(), Path(folder)
+    if changes:
+        more = replace(more, changes={**more.changes, **changes})
     files = ExperimentFolder(folder)
     document = present(files.document(), answers(files))
     if results := finished(folder, more):
@@ -79,8 +97,12 @@ def resume_experiment(
         "storage": files.storage,
         "trainable": trainable_of(recorded, trainable, folder),
     }
-    raw = more.applied_to({**as_begun(document["spec"]), **moved})
+    extended = more.applied_to(document, name=files.name)
+    raw = {**as_begun(extended["spec"]), **moved}
     spec = validate(raw, source=str(folder / EXPERIMENT), machine=_machine())
+    lengths = lengths_of(extended, spec)
+    if lengths != lengths_of(document, spec):
+        admit_longer(Results(folder), lengths, total=spec.trials)
     _pin_data(spec)
     if document.get(DATA, spec.data_content) != spec.data_content:
         raise UsageError(
@@ -89,9 +111,12 @@ def resume_experiment(
         )
     if cluster.is_connected():
         cluster.admit(spec)
-    with _opened(spec, files, resumed=True, retry_failed=more.retry_failed) as run:
-        if more.changes_the_spec or (trainable is not None and spec.trainable != recorded):
-            files.write(EXPERIMENT, {**document, "spec": spec.model_dump(mode="json")})
+    how = {"resumed": True, "retry_failed": more.retry_failed, "lengths": lengths}
+    with _opened(spec, files, **how) as run:
+        if warm_start := load_warm_start(spec):
+            spec.leave_out(warm_start.left_out(spec.search))
+        if extended != document or (trainable is not None and spec.trainable != recorded):
+            files.write(EXPERIMENT, {**extended, "spec": spec.model_dump(mode="json")})
         return run.search()
 
 
@@ -106,7 +131,7 @@ def _machine() -> Machine | None:
 
 
 @contextmanager
-def _opened(spec: ValidatedSpec, folder: ExperimentFolder, **how: bool) -> Iterator[SearchRun]:
+def _opened(spec: ValidatedSpec, folder: ExperimentFolder, **how: Any) -> Iterator[SearchRun]:
     """A run of an experiment that no other driver has."""
     with folder.held(_log.warning) as sync, Journal.open(folder.path) as journal:
         yield SearchRun(spec, folder, journal, sync, **how)

@@ -43,8 +43,10 @@ from tuner.reporting.trackers import Tracker
 from tuner.results.outcome import Outcome
 from tuner.results.results import Results
 from tuner.search import leftovers
+from tuner.search.changing import Lengths
 from tuner.search.resuming import (
     assignment_of,
+    in_turn,
     restored,
     unfinished,
 )
@@ -78,6 +80,7 @@ class SearchRun:
         *,
         resumed: bool = False,
         retry_failed: bool = False,
+        lengths: Lengths | None = None,
     ) -> None:
         self.spec = spec
         self.history = History(spec.objective, metrics=[spec.objective.metric])
@@ -88,6 +91,7 @@ class SearchRun:
         self._sync = sync
         self._resumed = resumed
         self._retry_failed = retry_failed
+        self._lengths = lengths or Lengths(spec.epochs)
 
     def search(self) -> Results:
         """Run the search to its end. Raises as `run.run_experiment` does."""
@@ -187,6 +191,7 @@ class SearchRun:
             call_of=watch.call_of,
             report_timeout_s=spec.timeouts.report_s,
             leaving=lambda trial_id: steering.leaving(trial_id),
+            epochs=spec.epochs,
         )
         recorder.emit(EXPERIMENT_STARTED, resumed=self._resumed, owner=this_owner())
         steering = Steering(
@@ -244,7 +249,13 @@ class SearchRun:
         )
         if warm_start := load_warm_start(spec):
             warm_start.add_to(searcher)
-        earlier = restored(self._journal.earlier(), self.history, scheduler, spec.objective.metric)
+        earlier = restored(
+            self._journal.earlier(),
+            self.history,
+            scheduler,
+            spec.objective.metric,
+            self._lengths,
+        )
         with collector_paused():
             replay(searcher, earlier)
             deque(earlier, maxlen=0)  # a searcher that does not learn has not read them
@@ -294,15 +305,23 @@ class SearchRun:
     def _unfinished(self) -> list[Assignment]:
         """Where the unfinished trials go on; ends those that had come to their end."""
         assignments = []
-        for trial in unfinished(self.history, retry_failed=self._retry_failed):
-            if self.spec.epochs is not None and trial.last_epoch >= self.spec.epochs:
-                self._recorder.end(trial.trial_id, COMPLETED)
+        trials = unfinished(self.history, retry_failed=self._retry_failed)
+        for trial in in_turn(trials, self._lengths, self.spec.objective):
+            is_whole = self.spec.epochs is not None and trial.last_epoch >= self.spec.epochs
+            if trial.done or is_whole:
+                self._recorder.end(trial.trial_id, COMPLETED, done=trial.done)
             elif stop := self.history.steered.stops.get(trial.trial_id):
                 self._recorder.end(trial.trial_id, STOPPED, control=stop.id)
             elif self._recorder.is_stopped(trial.trial_id):
                 self._recorder.end(trial.trial_id, STOPPED)
             else:
-                assignments.append(self._continued(trial))
+                assignment = self._continued(trial)
+                if assignment.checkpoint is None and trial.last_epoch in self._lengths.before:
+                    told = "trial %s stays as it was: it has no checkpoint to go on from"
+                    _log.warning(told, trial.trial_id)
+                    self._recorder.end(trial.trial_id, COMPLETED, done=True)
+                else:
+                    assignments.append(assignment)
         return assignments
 
     def _settle(self, trial_id: str, kind: str, again: bool) -> None:

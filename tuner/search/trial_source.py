@@ -15,6 +15,7 @@ from tuner.search.searchers._background import BackgroundSearch
 from tuner.trial.context import Assignment
 
 _DIGITS = 5
+_TOLD = {"done": True}  # what stands for a report that a strategy has had
 _SUGGESTION_TIMEOUT_S = 60.0  # mostly it takes less than one
 
 
@@ -83,7 +84,9 @@ class TrialSource(Searcher):
 
     def _next(self) -> Assignment | str | None:
         if self._unfinished:
-            return self._unfinished.pop(0)
+            assignment = self._unfinished.pop(0)
+            _tell_to_go_on(self._strategy, assignment.trial_id)
+            return assignment
         if self._steered.finishing:
             return self._at_end()
         if len(self._asked) < len(self._steered.tries):
@@ -184,6 +187,12 @@ class TrialSource(Searcher):
         """See `save`."""
 
 
+def _tell_to_go_on(strategy: Searcher, trial_id: str) -> None:
+    """Let a strategy that learns know that a trial goes on, even if it had ended."""
+    if go_on := getattr(strategy, "go_on", None):
+        go_on(trial_id)
+
+
 def replay(strategy: Searcher, events: Iterable[Event]) -> None:
     """Report every trial of a journal to `strategy`, as if it had suggested and seen them.
 
@@ -199,6 +208,8 @@ def replay(strategy: Searcher, events: Iterable[Event]) -> None:
         if kind == TRIAL_STARTED and trial_id not in latest:
             take_trial(trial_id, event["config"])
             latest[trial_id] = {}
+        elif kind == TRIAL_STARTED:
+            _tell_to_go_on(strategy, trial_id)
         elif kind == RESULT:
             latest[trial_id] = {**event["metrics"], "training_iteration": event["epoch"]}
             strategy.on_trial_result(trial_id, latest[trial_id])
@@ -207,4 +218,5 @@ def replay(strategy: Searcher, events: Iterable[Event]) -> None:
             strategy.on_trial_complete(trial_id, None, error=is_at_fault)
         elif kind == TRIAL_ENDED and event["status"] != INTERRUPTED:
             strategy.on_trial_complete(trial_id, latest[trial_id] or None)
-            latest[trial_id] = {}  # its metrics are no longer needed: there may be 100,000 trials
+            if latest[trial_id]:
+                latest[trial_id] = _TOLD  # in place of its metrics: there may be 100,000 trials

@@ -1,5 +1,8 @@
 """Warm start: a searcher learns from the finished trials of an earlier experiment.
 
+One that does not learn leaves out the configs that were tried there, if they were trained as they
+would be here: with the same constants, and to the same length.
+
 They count by their values at each epoch, as the search's own do, so one that was stopped early
 counts at the epochs that it came to. They are saved in the new experiment's folder: a resume loads
 them there, wherever the earlier experiment has gone.
@@ -10,12 +13,13 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from tuner.errors import Fault, SpecError, UsageError
+from tuner.plain_values import flat
 from tuner.record.events import COMPLETED, FAILED, STOPPED
 from tuner.record.files import WARM_START, read_json
 from tuner.record.folder import ExperimentFolder
@@ -25,8 +29,9 @@ from tuner.results.results import Results
 from tuner.settings_base import FaultsError
 from tuner.space.domains import Domain, Value
 from tuner.space.encoding import Encoding
-from tuner.space.spaces import walk
+from tuner.space.spaces import config_key, walk
 from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.strategies import GridSettings, SearchSettings
 
 _MAX_EPOCHS = 1_000_000  # of a trial: later reports are left out
 MOST_VALUES = 3_000_000  # of a saved warm start: a million reports have about as many
@@ -36,19 +41,22 @@ MOST_VALUES = 3_000_000  # of a saved warm start: a million reports have about a
 class WarmTrial:
     """A finished trial: its config in the new space, and (epoch, value) of what it reported.
 
-    failed: its config is one to avoid, whatever it reported.
+    failed: its config is one to avoid, whatever it reported. tried: it says what a trial of its
+    config would here, so that a search which does not learn need not try it again.
     """
 
     trial_id: str
     config: dict[str, Value]
     values: tuple[tuple[int, float], ...]
     failed: bool
+    tried: bool = False
 
     @classmethod
     def read(cls, raw: Mapping[str, Any], encoding: Encoding) -> WarmTrial:
         """The trial of a saved document. Raises ValueError, KeyError or TypeError for no such."""
         values = tuple((int(epoch), float(value)) for epoch, value in raw["values"])
-        trial = cls(str(raw["trial_id"]), dict(raw["config"]), values, bool(raw["failed"]))
+        said = bool(raw["failed"]), raw.get("tried") is True
+        trial = cls(str(raw["trial_id"]), dict(raw["config"]), values, *said)
         encoding.encode(trial.config)
         if not all(map(_counts, values)):
             raise ValueError(f"an epoch or value of trial {trial.trial_id}")
@@ -67,8 +75,18 @@ class WarmStart:
         """Write it into an experiment's folder."""
         ExperimentFolder(folder).write(WARM_START, asdict(self))
 
+    def left_out(self, search: SearchSettings) -> int:
+        """How many configs of a `search` that does not learn are left out of it."""
+        if not search.skips:
+            return 0
+        tried = {config_key(t.config): t.config for t in self.trials if t.tried}
+        return sum(map(search.gives, tried.values()))
+
     def add_to(self, strategy: Any) -> None:
-        """Add the trials to a strategy that learns, before its first suggestion."""
+        """Tell a strategy of the trials, before its first suggestion."""
+        if skip := getattr(strategy, "skip", None):
+            skip(trial.config for trial in self.trials if trial.tried)
+            return
         for trial in self.trials:
             values = dict(trial.values)
             epochs = range(1, max(values, default=0) + 1)
@@ -87,7 +105,7 @@ def warm_start_of(spec: ExperimentSpec) -> WarmStart | None:
     A hyperparameter that is not searched any more is left out of the configs; one that is new has
     the value of the earlier experiment's constant of that name; a trial with a value outside of
     the present domains is left out. The notes say so. Raises UsageError where there is no such
-    experiment, SpecError where none of its finished trials matches.
+    experiment, SpecError where none of its finished trials matches, or every config was tried.
     """
     if spec.warm_start is None:
         return None
@@ -96,12 +114,36 @@ def warm_start_of(spec: ExperimentSpec) -> WarmStart | None:
     finished = [trial for trial in earlier.trials.values() if _is_finished(trial)]
     trials = tuple(trial for trial in map(match.translated, finished) if trial is not None)
     notes = tuple(match.notes())
+    of_all = f"of the {len(finished)} finished trials of {earlier.name}"
+    if spec.search.skips:
+        warm_start = WarmStart(earlier.name, trials, (*_skipping(trials, of_all), *notes))
+        _refuse_tried(spec, warm_start)
+        return warm_start
     if not trials:
         reasons = "".join(f"; {note}" for note in notes)
-        rule = f"none of the {len(finished)} finished trials of {earlier.name} can be given"
-        raise SpecError([Fault("warm_start", f"{rule}{reasons}")], "the spec")
-    head = f"given {len(trials)} of the {len(finished)} finished trials of {earlier.name}"
+        rule = f"none {of_all} can be given{reasons}; warm_start=null begins without them"
+        raise SpecError([Fault("warm_start", rule)], "the spec")
+    head = f"given {len(trials)} {of_all}"
     return WarmStart(earlier.name, trials, (head, *notes))
+
+
+def _skipping(trials: Sequence[WarmTrial], of_all: str) -> Iterator[str]:
+    """What a search that does not learn makes of the trials, in words."""
+    yield f"{sum(trial.tried for trial in trials)} {of_all} are not tried again"
+    failed = sum(trial.failed for trial in trials)
+    others = sum(not trial.tried for trial in trials) - failed
+    if failed:
+        yield f"{failed} that failed there may be tried again"
+    if others:
+        yield f"{others} that were trained otherwise there may be tried again"
+
+
+def _refuse_tried(spec: ExperimentSpec, warm_start: WarmStart) -> None:
+    """Raise SpecError where an earlier experiment has tried every config of a search."""
+    whole = spec.search.trials(None)
+    if whole is not None and whole <= warm_start.left_out(spec.search):
+        rule = f"all {whole} configs were tried in {warm_start.name}; warm_start=null tries again"
+        raise SpecError([Fault("warm_start", rule)], "the spec")
 
 
 def load_warm_start(spec: ExperimentSpec) -> WarmStart | None:
@@ -164,7 +206,17 @@ class _Match:
         except FaultsError as error:
             self._outside.update({fault.key for fault in error.faults})
             return None
-        return WarmTrial(trial.trial_id, config, values, failed)
+        tried = not failed and self._trains_alike(trial.config, config)
+        return WarmTrial(trial.trial_id, config, values, failed, tried)
+
+    def _trains_alike(self, old: Mapping[str, Value], new: Mapping[str, Value]) -> bool:
+        """Whether a trial of the config `new` would be trained here as that of `old` was there."""
+        spec, before = self._spec, self._before
+        there = {**flat(before.training), **flat(old), "data_dir": None}
+        here = {**flat(spec.training), **flat(new), "data_dir": None}
+        same = (before.trainable, before.epochs) == (spec.trainable, spec.epochs)
+        own_seeds = isinstance(spec.search, GridSettings) and spec.search.seeds
+        return same and there == here and not own_seeds
 
     def notes(self) -> list[str]:
         """What did not match, a line for each hyperparameter and constant."""

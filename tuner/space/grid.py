@@ -106,6 +106,14 @@ def cells(
     return map(grid.cell, range(grid.cells))
 
 
+def nearest_cell(
+    space: Space, points: Points, config: Config, *, through: Config | None = None
+) -> dict[str, Any]:
+    """The config of the grid that is `config`, or the nearest to it."""
+    grid = _Grid(space, points, through=through)
+    return grid.cell(grid.index_of(config))
+
+
 def spread(space: Space, points: Points, *, through: Config | None = None) -> Spread:
     """The numbers of the cells in an order that begins with `through` and is spread from there."""
     grid = _Grid(space, points, through=through)

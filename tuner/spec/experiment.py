@@ -38,7 +38,7 @@ from tuner.spec.sections import (
     Timeouts,
     read_logs,
 )
-from tuner.spec.strategies import GridSettings, Search, learning_strategies
+from tuner.spec.strategies import GridSettings, Search
 from tuner.spec.text import read_mapping
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -107,7 +107,8 @@ class ExperimentSpec(Settings):
     every config and every trial's initial weights. storage: a folder, relative to where the run is
     started, or a URL of an object store (s3://bucket/folder). confirms: what `tuner confirm` says
     of the search that it retrains the leaders of. warm_start: an earlier experiment, by name or
-    folder, whose finished trials the searcher is given.
+    folder, whose finished trials the searcher is given; grid and random leave out what they have
+    tried.
     """
 
     name: Annotated[str, BeforeValidator(_folder_name)] = "experiment"
@@ -148,9 +149,9 @@ class ExperimentSpec(Settings):
             faults.append(
                 Fault(f"training.{name}", f"is also searched: set search.space.{name} instead")
             )
-        if self.warm_start and not self.search.learns:
-            rule = f"(--from) needs a search that learns from trials, not {self.search.strategy}"
-            faults.append(Fault("warm_start", rule, choices=tuple(learning_strategies())))
+        if self.warm_start and not (self.search.learns or self.search.skips):
+            rule = "(--from) needs a search that learns from trials, or leaves out what was tried"
+            faults.append(Fault("warm_start", rule, self.search.strategy))
         if self.confirms and not self._is_of_leaders(self.confirms):
             rule = "needs a grid of search.seeds and of as many search.configs, trials and values"
             faults.append(Fault("confirms", rule))

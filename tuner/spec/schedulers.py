@@ -48,6 +48,13 @@ class SchedulerSettings(Settings):
         """The number of brackets; `default` is what the search would have."""
         return 1
 
+    def lengthened(self, max_t: int) -> SchedulerSettings:
+        """These settings with a later end, under which all that was decided before it still holds.
+
+        What depended on the earlier end stays as it was.
+        """
+        return self.model_copy(update={"max_t": max_t})
+
     def rungs(self) -> tuple[float, ...]:
         """The epochs below `max_t` at which trials are compared, ascending."""
         return ()

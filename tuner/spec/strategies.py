@@ -22,9 +22,17 @@ from pydantic import (
 from tuner.errors import Fault, unknown
 from tuner.settings_base import MAX_COUNT, FaultsError, Settings, parse
 from tuner.space.constraints import Constraints
-from tuner.space.grid import MAX_LISTED, Points, cells, count_cells, every_value, space_size
+from tuner.space.grid import (
+    MAX_LISTED,
+    Points,
+    cells,
+    count_cells,
+    every_value,
+    nearest_cell,
+    space_size,
+)
 from tuner.space.parsing import parse_space
-from tuner.space.spaces import domains_of, names_of, space_text
+from tuner.space.spaces import config_key, domains_of, names_of, space_text
 from tuner.spec.registry import Registry
 from tuner.spec.sections import Objective
 
@@ -45,6 +53,7 @@ class SearchSettings(Settings):
 
     brackets: ClassVar[int] = 1  # of the scheduler, where its own settings leave it open
     learns: ClassVar[bool] = False  # whether suggestions depend on what trials reported
+    skips: ClassVar[bool] = False  # whether it can leave out what an earlier experiment has tried
 
     strategy: str
     space: SpaceField
@@ -75,6 +84,10 @@ class SearchSettings(Settings):
         """
         module = SEARCHERS.extension(self.strategy)
         return module.build(self, seed, objective=objective, max_t=max_t, slots=slots)
+
+    def gives(self, config: Mapping[str, Any]) -> bool:
+        """Whether the search may come to try `config`, one of its space."""
+        return Constraints(self.forbid).allow(config)
 
     def settled(self, num_samples: int | None, time_budget_s: float | None) -> SearchSettings:
         """These settings with what they leave open decided, for a search that ends so."""
@@ -138,6 +151,8 @@ class GridSettings(SearchSettings):
     trained once with each of these seeds, one after the other; none: with the experiment's.
     """
 
+    skips: ClassVar[bool] = True
+
     strategy: Literal["grid"] = "grid"
     order: Literal["spread", "rows"] | None = None
     points: _Points | dict[str, _Points] = _POINTS
@@ -182,6 +197,15 @@ class GridSettings(SearchSettings):
 
     def _cells(self, points: Points) -> Iterator[dict[str, Any]]:
         return cells(self.space, points, through=self.through)
+
+    def gives(self, config: Mapping[str, Any]) -> bool:
+        key = config_key(config)
+        if self.configs:
+            cell = key in map(config_key, self.configs)
+        else:
+            nearest = nearest_cell(self.space, self.points_of, config, through=self.through)
+            cell = key == config_key(nearest)
+        return cell and super().gives(config)
 
     @property
     def whole(self) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from copy import deepcopy
 from reprlib import repr as shown  # short, and safe on what is nested deep
 from typing import Any
 
@@ -18,6 +17,7 @@ from tuner.spec.schedulers import NONE
 LONGEST = 1 << 20  # characters of a spec, or of the value of a KEY=VALUE
 MOST = 20_000  # values in it: YAML is read slowly
 LONGEST_NUMBER = 1000  # characters
+_COMMAND_LINE = "the command line"
 
 
 class _Loader(yaml.SafeLoader):
@@ -105,27 +105,45 @@ def override(raw: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, An
     `search.space.lr=loguniform(1e-5, 1e-2)` sets a domain. Raises SpecError for an assignment
     without `=`, or a path through something that holds no keys.
     """
+    return with_values(raw, assigned(assignments))
+
+
+def assigned(assignments: Iterable[str]) -> list[tuple[str, Any]]:
+    """(dotted path, value) of each `dotted.path=value`. Raises SpecError with every fault."""
+    values, faults = [], []
+    for assignment in assignments:
+        path, equals, text = assignment.partition("=")
+        path = path.strip()
+        if not equals or not all(path.split(".")):
+            faults.append(Fault(assignment, "must be KEY=VALUE, as in scheduler.max_t=30"))
+            continue
+        try:
+            values.append((path, read_value(text)))
+        except ValueError as error:
+            faults.append(Fault(path, f"cannot be read: {error}", text))
+    if faults:
+        raise SpecError(faults, _COMMAND_LINE)
+    return values
+
+
+def with_values(raw: Mapping[str, Any], values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """`raw` with the value at each dotted path set.
+
+    Raises SpecError for a path through something that holds no keys.
+    """
     # All but a trainable that Python has given itself
     plain = {key: value for key, value in raw.items() if key != "trainable" or type(value) is str}
     changed: dict[str, Any] = {**raw, **json.loads(json.dumps(plain))}
     if isinstance(name := changed.get("scheduler", {}), str | None):
         changed["scheduler"] = {"name": name or NONE}  # so that it keeps its name beside a max_t
-    return _assign(changed, assignments)
+    return assign(changed, values)
 
 
-def assigned(values: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, Any]:
-    """Plain values with each `dotted.path=value` set. Raises as `override` does."""
-    return _assign(deepcopy(dict(values)), assignments)
-
-
-def _assign(changed: dict[str, Any], assignments: Iterable[str]) -> dict[str, Any]:
+def assign(changed: dict[str, Any], values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """`changed`, in which the value at each dotted path is set. Raises as `with_values` does."""
     faults = []
-    for assignment in assignments:
-        path, equals, text = assignment.partition("=")
-        *parents, last = path.strip().split(".")
-        if not equals or not all([*parents, last]):
-            faults.append(Fault(assignment, "must be KEY=VALUE, as in scheduler.max_t=30"))
-            continue
+    for path, value in values:
+        *parents, last = path.split(".")
         node = changed
         for parent in parents:
             if not isinstance(node.get(parent), dict):
@@ -135,12 +153,9 @@ def _assign(changed: dict[str, Any], assignments: Iterable[str]) -> dict[str, An
                 node[parent] = {}
             node = node[parent]
         else:
-            try:
-                node[last] = read_value(text)
-            except ValueError as error:
-                faults.append(Fault(path, f"cannot be read: {error}", text))
+            node[last] = value
     if faults:
-        raise SpecError(faults, "the command line")
+        raise SpecError(faults, _COMMAND_LINE)
     return changed
 
 

@@ -18,6 +18,8 @@ from tuner.trial.origin import origin_of
 
 STORAGE = "storage"  # the kind of a Failure that is the experiment's and no trial's
 
+DONE = "done"  # Ray Tune's key of a report that ends its trial
+
 MOST_METRICS = 5_000  # in a report
 LONGEST_NAME = 200  # characters of a metric's name
 
@@ -172,7 +174,18 @@ def check_report(report: object, metric: str) -> tuple[dict[str, float], list[st
     if not math.isfinite(value):
         return {}, [], Failure("nan", f"{metric!r} is {value}")
     metrics = {name: v for name, v in numbers.items() if v is not None and math.isfinite(v)}
-    return metrics, [name for name in numbers if name not in metrics], None
+    return metrics, [name for name in numbers if name not in metrics and name != DONE], None
+
+
+def says_done(report: object) -> bool:
+    """Whether a Learner's report is its trial's last: its `done` is true.
+
+    A number of that name is a metric like any other.
+    """
+    value = report.get(DONE) if isinstance(report, Mapping) else None
+    if getattr(value, "ndim", None) == 0:  # of numpy or torch
+        value = value.item()  # type: ignore[union-attr]
+    return value is True
 
 
 def _fault_of_size(report: Mapping[Any, Any]) -> str | None:

@@ -48,6 +48,9 @@ class Learner(Protocol):
 
         One step is one epoch whatever the number of ranks: the scheduler's `max_t` and
         `grace_period` count steps. A non-finite value is reported as it is.
+
+        With `"done": True` among the metrics the trial ends here, completed, and is not stepped
+        again, also where a resume makes trials longer. With several ranks rank 0's report counts.
         """
         ...
 

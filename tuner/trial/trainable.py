@@ -23,7 +23,7 @@ from tuner.errors import StorageError
 from tuner.places import start_dir
 from tuner.record.history import CheckpointRecord
 from tuner.trial.context import Assignment, TrialContext
-from tuner.trial.failures import Failure, WorkerSpentError, check_report, failure_of
+from tuner.trial.failures import Failure, WorkerSpentError, check_report, failure_of, says_done
 from tuner.trial.rank_actors import RankGroup, RankTimeoutError
 from tuner.trial.recycling import WorkerReplacedError, must_move, why_not_again
 from tuner.trial.trial_log import TrialLog
@@ -175,7 +175,10 @@ class Trial(Trainable):
         metrics = {**memory, **metrics}
         saved = save(self._epoch)
         done = is_last or (self._context.epochs is not None and self._epoch >= self._context.epochs)
-        journaled = {"metrics": metrics, "checkpoint": saved.as_dict() if saved else None}
+        checkpoint = saved.as_dict() if saved else None
+        journaled: dict[str, Any] = {"metrics": metrics, "checkpoint": checkpoint}
+        if is_last:
+            journaled["done"] = True
         return {**metrics, "training_iteration": self._epoch, "done": done, REPORT: journaled}
 
 
@@ -196,7 +199,7 @@ class LearnerTrial(Trial):
     def _report(self) -> dict[str, Any]:
         assert self._workers is not None
         report, memory = self._workers.step()
-        return self._recorded(report, self._workers.save, memory)
+        return self._recorded(report, self._workers.save, memory, is_last=says_done(report))
 
     def _release(self) -> str | None:
         return self._workers.end() if self._workers is not None else None

@@ -119,6 +119,25 @@ def test_brackets_are_as_many_as_rungs_and_one_that_stops_none() -> None:
     assert AshaSettings(brackets=1).brackets_with(2) == 1
 
 
+@given(shapes, st.integers(0, 40), st.data())
+def test_a_later_end_keeps_every_rung_and_every_trials_bracket(
+    shape: tuple[int, int, float], more: int, data: st.DataObject
+) -> None:
+    short = asha(*shape)
+    longer = short.lengthened(short.max_t + more)
+    assert AshaSettings.model_validate(dict(longer)) == longer
+    assert longer.max_t == short.max_t + more
+    assert [rung for rung in longer.rungs() if rung < short.max_t] == list(short.rungs())
+    assert bool(longer.rungs()) == bool(short.rungs())
+    count = data.draw(st.integers(1, short.max_brackets))
+    assert longer.max_brackets == short.max_brackets
+    assert longer.shares(count) == short.shares(count)
+    before, after = Brackets(short, count).bracket_of, Brackets(longer, count).bracket_of
+    assert [*map(before, range(30))] == [*map(after, range(30))]
+    assert longer.expected_epochs(count) >= short.expected_epochs(count)
+    assert longer.lengthened(longer.max_t + 5).shares(count) == short.shares(count)
+
+
 def test_shares_are_hyperbands() -> None:
     # max_t 81, grace 1, factor 3: Hyperband's brackets hold 81, 34, 15, 8 and 5 configs
     rounded = [81, 34, 15, 8, 5]

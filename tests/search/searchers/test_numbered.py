@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from ray.tune.search import Searcher
 
 from tuner.search.searchers._numbered import NumberedSearch
@@ -13,9 +14,10 @@ from tuner.spec.strategies import SEARCHERS
 SPACE = {"lr": "loguniform(1e-4, 1)", "b": "choice([1, {'x': uniform(0, 1)}])", "k": 3}
 
 
-def numbered(strategy: str, space: dict[str, object], **settings: Any) -> Searcher:
+def numbered(strategy: str, space: dict[str, object], **settings: Any) -> NumberedSearch:
     settings |= {"space": space}
-    searcher: Searcher = SEARCHERS.settings(strategy).model_validate(settings).build(0)
+    searcher = SEARCHERS.settings(strategy).model_validate(settings).build(0)
+    assert isinstance(searcher, NumberedSearch)
     return searcher
 
 
@@ -47,3 +49,29 @@ def test_trials_that_are_passed_over_are_not_counted() -> None:
     assert (search.suggest("00001"), search.seed_of("00001")) == ({"number": 0}, 8)
     assert (search.suggest("00003"), search.seed_of("00003")) == ({"number": 1}, 7)
     assert search.suggest("00005") == {"number": 2}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "space"),
+    [
+        ("random", SPACE),
+        ("random", {"a": "choice([1, 2, 3, 4, 5])", "b": "randint(0, 3)"}),
+        ("grid", {"a": "choice([1, 2, 3, 4, 5])", "b": "randint(0, 3)"}),
+    ],
+)
+def test_what_is_skipped_is_left_out_and_the_rest_keeps_its_order(
+    strategy: str, space: dict[str, object]
+) -> None:
+    whole = [numbered(strategy, space).suggest(str(i)) for i in range(12)]
+    rest = numbered(strategy, space)
+    rest.skip([whole[0], whole[3], whole[4], {"strange": 1}])
+    assert [rest.suggest(str(i)) for i in range(9)] == [*whole[1:3], *whole[5:]]
+    late = numbered(strategy, space)
+    late.skip([whole[0], whole[3], whole[4]])
+    assert late.suggest("8") == whole[11]  # whichever is asked for first, as after a resume
+
+
+def test_all_that_is_skipped_leaves_nothing() -> None:
+    search = numbered("grid", {"a": "choice([1, 2])"})
+    search.skip([{"a": 1}, {"a": 2}])
+    assert search.suggest("0") == Searcher.FINISHED

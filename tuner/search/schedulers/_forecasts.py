@@ -45,6 +45,7 @@ class Forecasts:
     def goes_on(self, trial_id: str, epoch: int, loss: float) -> bool:
         """Record a finite loss and tell whether the trial goes on."""
         losses = self._losses.setdefault(trial_id, [])
+        self._stopped.discard(trial_id)  # it went on: under the settings of before a resume
         came = bisect_right(self._epochs, epoch)  # milestones that the trial has come to
         if came == len(losses):
             return True

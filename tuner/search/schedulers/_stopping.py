@@ -114,8 +114,8 @@ class StoppingScheduler(InOrder):
         loss = self._objective.key(metrics[self._objective.metric])
         answers = [rule.goes_on(trial_id, epoch, loss) for rule in self._rules]
         goes_on = all(answers)
-        if not goes_on:
-            self.stopped.add(trial_id)
+        # A trial that reports after it was stopped did so under other settings, before a resume
+        (self.stopped.discard if goes_on else self.stopped.add)(trial_id)
         return goes_on
 
     def forecasts(self, trial_id: str) -> dict[str, dict[str, float]]:

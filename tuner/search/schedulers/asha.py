@@ -44,13 +44,15 @@ class AshaSettings(SchedulerSettings):
     or time alone ends the search: 1. reduction_factor: one in so many goes on at a rung; of equal
     values, as of accuracies at chance, those that a lot for each trial decides. brackets: of
     asynchronous Hyperband; each begins one rung later than the one before, for what looks bad at
-    first. None: 1, and for bohb 2.
+    first. None: 1, and for bohb 2. dealt_at: the max_t by whose rungs trials are dealt to brackets;
+    a resume with a larger max_t sets it, so that each trial keeps its bracket. None: max_t.
     """
 
     name: Literal["asha"] = "asha"
     grace_period: int | None = Field(None, ge=1)
     reduction_factor: float = Field(4, gt=1)
     brackets: int | None = Field(None, ge=1)
+    dealt_at: int | None = Field(None, ge=1)
 
     @model_validator(mode="after")
     def _fits_max_t(self) -> Self:
@@ -90,10 +92,25 @@ class AshaSettings(SchedulerSettings):
         first = f"epoch {self.grace_period}" if self.rungs() else "none"
         return f"{first}, for so few trials; scheduler.grace_period sets another"
 
+    def lengthened(self, max_t: int) -> AshaSettings:
+        """Rungs below the old max_t stay, and further ones follow; where there is none, none comes.
+
+        Trials keep their brackets.
+        """
+        changes: dict[str, int] = {"max_t": max_t, "dealt_at": self.dealt_at or self.max_t}
+        if not self.rungs():
+            changes["grace_period"] = max_t
+        return self.model_copy(update=changes)
+
     @property
     def max_brackets(self) -> int:
         """One for each rung, and one that stops no trial."""
-        return len(self.rungs()) + 1
+        return self._levels + 1
+
+    @property
+    def _levels(self) -> int:
+        """The rungs by which trials are dealt to brackets."""
+        return sum(rung < (self.dealt_at or self.max_t) for rung in self.rungs())
 
     def brackets_with(self, default: int) -> int:
         return self.brackets or min(default, self.max_brackets)
@@ -111,7 +128,7 @@ class AshaSettings(SchedulerSettings):
         As in Hyperband, brackets spend about the same: one of r rungs has trials in proportion to
         reduction_factor ** r / (r + 1).
         """
-        rungs = len(self.rungs())
+        rungs = self._levels
         weights = [self.reduction_factor ** (rungs - b) / (rungs - b + 1) for b in range(brackets)]
         return tuple(weight / sum(weights) for weight in weights)
 

@@ -90,6 +90,11 @@ class BackgroundSearch(StatefulSearcher):
         """Know of a trial that was suggested elsewhere."""
         self._post(lambda: self.search.take_trial(trial_id, config))
 
+    def go_on(self, trial_id: str) -> None:
+        """See `LearningSearch.go_on`."""
+        name = self._name(trial_id)
+        self._post(lambda: self.search.go_on(name))
+
     def add_evaluated_point(self, *args: Any, **kwargs: Any) -> None:
         """See `LearningSearch.add_evaluated_point`."""
         self.settle()

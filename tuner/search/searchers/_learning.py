@@ -23,6 +23,7 @@ from tuner.errors import Fault, SpecError
 from tuner.search.searchers._drawing import draw_untried
 from tuner.search.searchers._observations import (
     FAILED,
+    RUNNING,
     ModelInput,
     Observation,
     Observations,
@@ -175,6 +176,11 @@ class LearningSearch(StatefulSearcher):
         """Know of a trial that runs and was suggested elsewhere, as before a resume."""
         origin = "initial" if config in self._initial else "resumed"
         self._observations.own[trial_id] = self._observed(config, "config", origin)
+
+    def go_on(self, trial_id: str) -> None:
+        """Learn again from a trial that had ended: what it had reported still counts."""
+        if trial_id in self._observations.own:
+            self._observations.own[trial_id].status = RUNNING
 
     def origin(self, trial_id: str) -> str:
         """Why the trial's config was suggested; see `Observation`."""

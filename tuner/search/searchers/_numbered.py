@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ray.tune.search import Searcher
+
+from tuner.space.spaces import config_key
 
 
 class NumberedSearch(Searcher):
@@ -25,12 +27,32 @@ class NumberedSearch(Searcher):
     ) -> None:
         super().__init__()
         self._strategy, self._config_of, self._seeds = strategy, config_of, seeds
-        self._passed: list[int] = []
+        self._passed: list[int] = []  # numbers of trials
+        self._skipped: frozenset[str] = frozenset()  # keys of configs
+        self._numbers: list[int] = []  # of the first configs that are not skipped
+        self._next = 0  # the number after those that were looked at
+
+    def skip(self, configs: Iterable[Mapping[str, Any]]) -> None:
+        """Leave these configs out wherever they come; before the first suggestion."""
+        self._skipped = frozenset(map(config_key, configs))
 
     def suggest(self, trial_id: str) -> Any:
         """The config of the trial, or FINISHED where the space has no such number."""
-        config = self._config_of(self._number(trial_id) // len(self._seeds))
+        config = self._config(self._number(trial_id) // len(self._seeds))
         return Searcher.FINISHED if config is None else config
+
+    def _config(self, number: int) -> dict[str, Any] | None:
+        """Config `number` of those that are not skipped."""
+        if not self._skipped:
+            return self._config_of(number)
+        while len(self._numbers) <= number:
+            config = self._config_of(self._next)
+            if config is None:
+                return None
+            if config_key(config) not in self._skipped:
+                self._numbers.append(self._next)
+            self._next += 1
+        return self._config_of(self._numbers[number])
 
     def origin(self, trial_id: str) -> str:
         """Why the trial's config was suggested."""

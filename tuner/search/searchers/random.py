@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from tuner.search.searchers import distinct_searcher
 from tuner.spec.strategies import SearchSettings
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 class RandomSettings(SearchSettings):
     """Configs drawn independently from the domains; a finite space is drawn without repeats."""
+
+    skips: ClassVar[bool] = True
 
     strategy: Literal["random"] = "random"
 
