@@ -21,7 +21,7 @@ from tuner.record.control import (
     TryConfig,
     request,
 )
-from tuner.record.events import CONTROL, RESULT, TRIAL_ENDED
+from tuner.record.events import CONTROL, EXPERIMENT_STARTED, RESULT, TRIAL_ENDED
 from tuner.record.folder import ExperimentFolder
 from tuner.record.reading import read
 from tuner.results.results import Results
@@ -54,15 +54,16 @@ class Steered:
         """Run the search, or go on with it, until it trains, or does not as it was asked to."""
         options = ("--no-evaluate", "--yes", "--storage", self.cwd / "results")
         begin = ("resume", "steered") if self.files.path.exists() else ("run", "spec.json")
-        results = self.count(RESULT)
+        results, starts = self.count(RESULT), self.count(EXPERIMENT_STARTED)
         with (self.cwd / "log.txt").open("ab") as log:
             command = (*begin, *options)
             self.process = driven.start(*command, cwd=self.cwd, stdout=log, stderr=log)
-        wait_for(
-            lambda: (
-                self.count(RESULT) > results or self.is_paused() or self.process.poll() is not None
-            )
-        )
+
+        def is_under_way():
+            is_new = self.count(EXPERIMENT_STARTED) > starts
+            return self.count(RESULT) > results or (is_new and self.is_paused())
+
+        wait_for(lambda: is_under_way() or self.process.poll() is not None)
 
     def is_paused(self):
         with suppress(OSError, ValueError):
