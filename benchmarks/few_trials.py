@@ -1,15 +1,15 @@
-"""How often stopping early loses the best of few trials, on real learning curves, and what it saves.
+"""How often early stopping loses the best of few trials, on real learning curves; what it saves.
 
     python -m benchmarks.few_trials                   our own tables, 2 minutes of a core
     python -m benchmarks.few_trials --lcbench FOLDER  LCBench's tasks, too (`search_curves`)
     python -m benchmarks.few_trials --quick           a small run: shows that it works
 
-Random configs of a table train with four simulated asynchronous workers; trials differ
-in speed, so who reports first is chance. Each line is of ASHA from epoch 1, of ASHA with tuner's
-default for so many trials (`GraceSettings.settled`), or of `forecast` with its default. "lost" is how often the best value
-that was seen is not the best that the same trials reach when none is stopped; "worse" the geometric
-mean of the ratio of the two; "epochs" the share of all epochs that were trained. +- is the half
-width of the 95 % interval.
+Random configs of a table train with four simulated asynchronous workers; trials differ in speed, so
+who reports first is chance. A line is of ASHA from epoch 1, of ASHA with tuner's default for so
+many trials (`GraceSettings.settled`), or of `forecast` with its default. "lost" is how often the
+best value that was seen is not the best that the same trials reach when none is stopped; "worse"
+the geometric mean of the ratio of the two; "epochs" the share of all epochs that were trained. +-
+is the half width of the 95 % interval.
 """
 
 import argparse
