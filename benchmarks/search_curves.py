@@ -71,7 +71,8 @@ SPLITS = {
 FLOOR = "random+asha"
 LINES = (
     *(FLOOR, "random+top", "ray-hyperopt+asha", "optuna-tpe+asha"),
-    *("hyperopt+asha", "bohb+asha", "bayesopt+asha", "bayesopt+forecast"),
+    *("hyperopt+asha", "bohb+asha", "bohb+asha-brackets", "bayesopt+asha"),
+    *("random+forecast", "hyperopt+forecast", "bohb+forecast", "bayesopt+forecast"),
     *("random+oracle", "bayesopt-told+asha", "bayesopt+oracle"),
 )
 
