@@ -2,8 +2,9 @@
 
 After Swersky, Snoek and Adams, "Freeze-Thaw Bayesian Optimization" (2014), with the curves' model
 and the measure that `--scheduler forecast` stops by: the chance to end better than the best other
-trial, for each epoch that is left. A free worker takes the paused trial of which that is largest,
-or a new one where that of a trial that has just begun is larger. Nothing is given up for good.
+trial, for each epoch that is left. A free worker goes on with the paused trial of the largest such
+chance, or begins a new one where that of a trial that has just begun is larger. No trial is given
+up for good.
 """
 
 # N trials, K milestones

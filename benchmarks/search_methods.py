@@ -24,7 +24,7 @@ class Ours:
         self.search.on_trial_complete(f"{number:05d}", _result(value, epoch))
 
     def go_on(self, number):
-        """Have a trial run again that has ended; in a simulation alone can it."""
+        """Have a trial that has ended run again, as only a simulation does."""
         if observations := getattr(self.search, "_observations", None):
             observations.own[f"{number:05d}"].status = "running"
 
