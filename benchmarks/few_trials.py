@@ -1,15 +1,15 @@
-"""How often ASHA loses the best of few trials, on real learning curves, and what it saves.
+"""How often early stopping loses the best of few trials, on real learning curves; what it saves.
 
     python -m benchmarks.few_trials                   our own tables, 2 minutes of a core
     python -m benchmarks.few_trials --lcbench FOLDER  LCBench's tasks, too (`search_curves`)
     python -m benchmarks.few_trials --quick           a small run: shows that it works
 
-Random configs of a table train under ASHA with four simulated asynchronous workers; trials differ
-in speed, so who reports first is chance. Each line compares three first rungs: epoch 1, tuner's
-default for so many trials (`AshaSettings.settled`), and none. "lost" is how often the best value
-that was seen is not the best that the same trials reach when none is stopped; "worse" the geometric
-mean of the ratio of the two; "epochs" the share of all epochs that were trained. +- is the half
-width of the 95 % interval.
+Random configs of a table train with four simulated asynchronous workers; trials differ in speed, so
+who reports first is chance. A line is of ASHA from epoch 1, of ASHA with tuner's default for so
+many trials (`GraceSettings.settled`), or of `forecast` with its default. "lost" is how often the
+best value that was seen is not the best that the same trials reach when none is stopped; "worse"
+the geometric mean of the ratio of the two; "epochs" the share of all epochs that were trained. +-
+is the half width of the 95 % interval.
 """
 
 import argparse
@@ -21,7 +21,10 @@ import numpy as np
 
 from benchmarks.asynchronous import WORKERS
 from benchmarks.learning_curves import SPACES, load_table
+from tuner.search.schedulers._forecasts import Forecasts
 from tuner.search.schedulers.asha import AshaSettings, Brackets
+from tuner.search.schedulers.forecast import ForecastSettings
+from tuner.spec.sections import Objective
 
 COUNTS = (4, 8, 9, 12, 16, 24, 32, 48, 64, 100)
 POOL = 300  # configs of each of LCBench's tasks, from which trials are drawn
@@ -44,10 +47,19 @@ def lcbench_tables(folder, split):
     return [np.array([curve_of(folder, task, config) for config in configs]) for task in tasks]
 
 
+def rule_of(settings):
+    """What stops trials by these settings."""
+    if isinstance(settings, AshaSettings):
+        return Brackets(settings)
+    objective = Objective(metric="loss", mode="min")
+    grace, peers = settings.grace_period, settings.peers
+    return Forecasts(objective, max_t=settings.max_t, grace=grace, peers=peers)
+
+
 def search(loss_NE, settings, rng):
     """(the best loss that was seen, epochs trained) of N trials."""
     count, length = loss_NE.shape
-    rungs, pace_N = Brackets(settings), rng.lognormal(0, 0.3, count)
+    rule, pace_N = rule_of(settings), rng.lognormal(0, 0.3, count)
     running, started, epochs, best = [], 0, 0, np.inf
     now = 0.0
     while started < count or running:
@@ -57,7 +69,7 @@ def search(loss_NE, settings, rng):
         now, trial, epoch = heapq.heappop(running)
         loss, epochs = float(loss_NE[trial, epoch - 1]), epochs + 1
         best = min(best, loss)
-        if rungs.goes_on(str(trial), epoch, loss) and epoch < length:
+        if rule.goes_on(str(trial), epoch, loss) and epoch < length:
             after = now + pace_N[trial] * rng.lognormal(0, 0.1)
             heapq.heappush(running, (after, trial, epoch + 1))
     return best, epochs
@@ -90,8 +102,9 @@ def show(name, tables, counts, factor, seeds):
         for what, settings in (
             ("first rung at 1", open_.model_copy(update={"grace_period": 1})),
             ("default", open_.settled(count)),
+            ("forecast", ForecastSettings(max_t=length).settled(count)),
         ):
-            first = settings.grace_period if settings.rungs() else "none"
+            first = f"{settings.rungs()[0]:g}" if settings.rungs() else "none"
             found = line(tables, count, settings, seeds)
             print(f"  {count:3} trials, {what + f' ({first})':20} {found}")
 

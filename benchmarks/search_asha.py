@@ -15,7 +15,8 @@ Regret is the validation loss at the last epoch of the best trial that ran its f
 the lowest loss of 10,000 random configs and of all searches; at least 1e-4. A search receives the
 loss of every epoch. Optuna's TPE receives stopped trials as pruned. "epochs to random" is where the
 mean log10 regret comes down to random's at the end. +- is the half width of the 95 % interval of
-the difference, paired by seed.
+the difference, paired by seed. Behind a search's name "+forecast" stops its trials by tuner's
+prediction instead of ASHA.
 """
 
 import argparse
@@ -31,13 +32,19 @@ from benchmarks.asynchronous import WORKERS, simulate
 from benchmarks.learning_curves import EPOCHS, SPACES, load_table
 from benchmarks.search import interval
 from benchmarks.search_methods import method
+from tuner.search.schedulers._forecasts import Forecasts
 from tuner.search.schedulers.asha import AshaSettings, Brackets
 from tuner.space.encoding import Encoding
 from tuner.space.parsing import parse_space
+from tuner.spec.sections import Objective
 
 FLOOR = 1e-4
 NEIGHBOURS = 8
-METHODS = ("random", "optuna-tpe", "ray-hyperopt", "hyperopt", "bayesopt", "bohb")
+FORECAST = "+forecast"  # behind a search's name: its trials are stopped by prediction, not ASHA
+METHODS = (
+    *("random", "optuna-tpe", "ray-hyperopt", "hyperopt", "bayesopt", "bohb"),
+    *("random+forecast", "bayesopt+forecast"),
+)
 
 
 @dataclass(frozen=True)
@@ -72,9 +79,13 @@ class Curves:
 def search(name, table, seed, budget, reduction_factor, brackets):
     """The best whole trial's loss after each epoch spent, 1 to `budget`."""
     curves = Curves(table)
+    if name.endswith(FORECAST):
+        rule = Forecasts(Objective(metric="loss", mode="min"), max_t=EPOCHS, grace=1, peers=3)
+    else:
+        rule = Brackets(AshaSettings(max_t=EPOCHS, reduction_factor=reduction_factor), brackets)
     return simulate(
-        method(name, Table(SPACES[table]), seed, EPOCHS),
-        Brackets(AshaSettings(max_t=EPOCHS, reduction_factor=reduction_factor), brackets),
+        method(name.removesuffix(FORECAST), Table(SPACES[table]), seed, EPOCHS),
+        rule,
         lambda config: curves(curves.encoding.encode(config)),
         epochs=EPOCHS,
         budget=budget,
@@ -102,13 +113,13 @@ def show(runs, table, names, seeds, budget):
     }
     target = curves["random"].mean(axis=0)[-1] if "random" in names else -np.inf
     print(
-        f"{'':14}  at {budget // 3}  at {budget}  epochs to random   against optuna-tpe at {budget}"
+        f"{'':17}  at {budget // 3}  at {budget}  epochs to random   against optuna-tpe at {budget}"
     )
     for name in names:
         mean = curves[name].mean(axis=0)
         reached = np.flatnonzero(mean <= target + 1e-9)
         needed = str(reached[0] + 1) if len(reached) else "never"
-        line = f"{name:14} {mean[budget // 3 - 1]:7.3f} {mean[-1]:7.3f}  {needed:>12}"
+        line = f"{name:17} {mean[budget // 3 - 1]:7.3f} {mean[-1]:7.3f}  {needed:>12}"
         if "optuna-tpe" in names:
             difference, width = interval(curves[name][:, -1], curves["optuna-tpe"][:, -1])
             line += f"          {difference:+.3f} +- {width:.3f}"

@@ -3,6 +3,7 @@
     python -m benchmarks.search_curves FOLDER                   the claims; an hour of two cores
     python -m benchmarks.search_curves FOLDER --split tuning    on which settings were chosen
     python -m benchmarks.search_curves FOLDER --quick           that it works, no more
+    python -m benchmarks.search_curves FOLDER --cost            of a decision by prediction
 
 FOLDER holds `model.onnx` and `encoding.json` of the folder `lcbench` of YAHPO Gym's data
 (github.com/slds-lmu/yahpo_data, Apache-2.0): a surrogate of the curves of LCBench (Zimmer, Lindauer
@@ -11,7 +12,9 @@ OpenML tasks. Needs `onnxruntime`. The error on the validation set over 50 epoch
 asynchronous workers are simulated (`benchmarks.asynchronous`), with the epochs of 12 whole trials.
 
 A line is SEARCH+RULE. Rules: `asha` (reduction factor 3, rungs from epoch 1; `asha9`: from epoch
-9), `forecast` (tuner's stopping by prediction), `none`. What cannot be had in earnest: `oracle`
+9; `asha-brackets`: in as many brackets as the search has by default), `forecast` (tuner's stopping
+by prediction), `none`, and `freeze-thaw`, which pauses trials and goes on with the most promising
+(`benchmarks.freeze_thaw`; tuner has none). What cannot be had in earnest: `oracle`
 stops a trial at its first report if another one that is known will end better; `bayesopt-told` is
 given the true end of every trial at its first report. `random+top` trains half of the budget in
 trials of one epoch, and then the best of them to their end.
@@ -26,6 +29,7 @@ import argparse
 import json
 import platform
 import sys
+import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -34,11 +38,13 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks import freeze_thaw
 from benchmarks.asynchronous import WORKERS, simulate
 from benchmarks.search_methods import method
 from tuner.search.schedulers._forecasts import Forecasts
 from tuner.search.schedulers.asha import AshaSettings, Brackets
 from tuner.spec.sections import Objective
+from tuner.spec.strategies import SEARCHERS
 
 EPOCHS = 50
 BUDGET = 12 * EPOCHS
@@ -65,7 +71,8 @@ SPLITS = {
 FLOOR = "random+asha"
 LINES = (
     *(FLOOR, "random+top", "ray-hyperopt+asha", "optuna-tpe+asha"),
-    *("hyperopt+asha", "bohb+asha", "bayesopt+asha", "bayesopt+forecast"),
+    *("hyperopt+asha", "bohb+asha", "bohb+asha-brackets", "bayesopt+asha"),
+    *("random+forecast", "hyperopt+forecast", "bohb+forecast", "bayesopt+forecast"),
     *("random+oracle", "bayesopt-told+asha", "bayesopt+oracle"),
 )
 
@@ -135,8 +142,11 @@ class Unstopped:
         return True
 
 
-def rule_of(name):
-    """The rule of this name."""
+def rule_of(name, strategy):
+    """The rule of this name, for a search of this strategy."""
+    if name == "asha-brackets":
+        count = SEARCHERS.settings(strategy).brackets
+        return Brackets(AshaSettings(max_t=EPOCHS, reduction_factor=3, grace_period=1), count)
     if name.startswith("asha"):
         first = int(name.removeprefix("asha") or 1)
         return Brackets(AshaSettings(max_t=EPOCHS, reduction_factor=3, grace_period=first))
@@ -160,8 +170,18 @@ def search(line, folder, task, seed):
     typical = float(np.median([curve(config)[-1] for config in configs]))
     if rule == "top":
         return one_epoch_then_top(searcher, curve, typical)
+    if rule == "freeze-thaw":
+        return freeze_thaw.simulate(
+            searcher, curve, epochs=EPOCHS, budget=BUDGET, seed=seed, typical=typical
+        )
     return simulate(
-        searcher, rule_of(rule), curve, epochs=EPOCHS, budget=BUDGET, seed=seed, typical=typical
+        searcher,
+        rule_of(rule, name),
+        curve,
+        epochs=EPOCHS,
+        budget=BUDGET,
+        seed=seed,
+        typical=typical,
     )
 
 
@@ -174,6 +194,39 @@ def one_epoch_then_top(searcher, curve, typical):
         found += [best] * (WORKERS * (EPOCHS - 1))
         best = min(best, *(c[-1] for c in batch))
     return [*found[: BUDGET - 1], best if len(found) == BUDGET else found[BUDGET - 1]]
+
+
+class Timed:
+    """A rule, and the CPU seconds of each of its answers."""
+
+    def __init__(self, rule):
+        self.rule, self.seconds = rule, []
+
+    def goes_on(self, trial_id, epoch, loss):
+        started = time.process_time()
+        answer = self.rule.goes_on(trial_id, epoch, loss)
+        self.seconds.append(time.process_time() - started)
+        return answer
+
+
+def show_cost(folder, task, reports=400):
+    """What deciding by prediction costs, over the last quarter of so many reports."""
+    timed = Timed(rule_of("forecast", "random"))
+    searcher = method("random", Task(SPACE), 0)
+    simulate(
+        searcher,
+        timed,
+        lambda config: curve_of(folder, task, config),
+        epochs=EPOCHS,
+        budget=reports,
+        seed=0,
+        typical=1.0,
+    )
+    latest = 1000 * np.array(timed.seconds[-reports // 4 :])
+    print(
+        f"report {reports - reports // 4} to {reports}: {latest.mean():.1f} ms of CPU each", end=""
+    )
+    print(f", at most {latest.max():.1f} ms; Python {platform.python_version()}")
 
 
 def _job(job):
@@ -224,6 +277,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="of LCBench's surrogate")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--cost", action="store_true", help="of a decision by prediction")
     parser.add_argument("--split", choices=sorted(SPLITS), default="claims")
     parser.add_argument("--lines", default=",".join(LINES))
     parser.add_argument("--seeds", type=int, default=10)
@@ -231,6 +285,9 @@ def main():
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--runs", type=Path, help="a file that keeps runs; those it has are reused")
     arguments = parser.parse_args()
+    if arguments.cost:
+        show_cost(arguments.folder, SPLITS["tuning"][0])
+        return
     lines = list(dict.fromkeys([FLOOR, *arguments.lines.split(",")]))
     tasks, count = SPLITS[arguments.split], arguments.seeds
     if arguments.quick:

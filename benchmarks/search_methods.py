@@ -23,6 +23,11 @@ class Ours:
     def tell(self, number, value, epoch=1):
         self.search.on_trial_complete(f"{number:05d}", _result(value, epoch))
 
+    def go_on(self, number):
+        """Have a trial that has ended run again, as only a simulation does."""
+        if observations := getattr(self.search, "_observations", None):
+            observations.own[f"{number:05d}"].status = "running"
+
 
 class Optuna:
     """An Optuna sampler; `report` tells of intermediate values, `tell` of the end."""

@@ -12,7 +12,7 @@ def experiment() -> ExperimentSpec:
         training={"model": "cnn", "dataset": "digits", "width": 32},
         search={"strategy": "bayesopt", "space": DIGITS_CNN},
         objective={"metric": "val_loss", "mode": "min"},
-        scheduler={"max_t": 10, "grace_period": 2, "reduction_factor": 3},
+        scheduler={"max_t": 10},
         max_concurrent=2,
         num_samples=16,
     )

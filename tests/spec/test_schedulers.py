@@ -19,6 +19,28 @@ def test_a_name_alone_has_the_defaults() -> None:
     assert build_spec({**MINIMAL, "scheduler": {"max_t": 10}}).scheduler == default
 
 
+BAYESOPT: dict[str, Any] = {**MINIMAL, "search": {"strategy": "bayesopt", **MINIMAL["search"]}}
+
+
+@pytest.mark.parametrize("unnamed", [{}, {"max_t": 5}, {"max_t": 5, "grace_period": 2}])
+def test_a_section_without_a_name_is_of_the_strategys_scheduler(unnamed: dict[str, Any]) -> None:
+    for spec, name in ((BAYESOPT, "forecast"), (MINIMAL, "asha")):
+        scheduler = build_spec({**spec, "scheduler": unnamed}).scheduler
+        assert scheduler == SCHEDULERS.settings(name).model_validate({"name": name, **unnamed})
+
+
+def test_settings_that_only_asha_has_name_it() -> None:
+    thirds = {"max_t": 5, "reduction_factor": 3}
+    assert build_spec({**BAYESOPT, "scheduler": thirds}).plain()["scheduler"]["name"] == "asha"
+
+
+def test_the_scheduler_that_was_resolved_is_recorded() -> None:
+    recorded = build_spec(BAYESOPT).plain()
+    assert recorded["scheduler"]["name"] == "forecast"
+    before = {**recorded, "scheduler": {"name": "asha", "max_t": 9}}  # an earlier version's
+    assert build_spec(before).plain()["scheduler"]["name"] == "asha"
+
+
 @pytest.mark.parametrize("none", ["none", {"name": "none"}, None])
 def test_there_may_be_none(none: object) -> None:
     assert build_spec({**MINIMAL, "scheduler": none}).scheduler is None

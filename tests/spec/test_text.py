@@ -99,7 +99,7 @@ def test_another_scheduler_keeps_the_length_of_a_trial_alone() -> None:
     asha = {"scheduler": {"max_t": 10, "reduction_factor": 3}}
     forecast = {"scheduler": {"name": "forecast", "max_t": 10}}
     assert with_scheduler(asha, "forecast") == forecast
-    assert with_scheduler(asha, "asha") == asha
+    assert with_scheduler(asha, "asha")["scheduler"] == {**asha["scheduler"], "name": "asha"}
     assert with_scheduler({}, "forecast") == {"scheduler": {"name": "forecast"}}
     assert with_scheduler({"scheduler": "none"}, "asha") == {"scheduler": {"name": "asha"}}
     assert with_scheduler(forecast, "none") == {"scheduler": {"name": "none", "max_t": 10}}

@@ -98,7 +98,8 @@ def _sections() -> Iterator[Section]:
     yield Section("search.conditional", "Conditional spaces", CONDITIONAL)
     for name, model in strategies().items():
         yield _settings("search", name, model)
-    shared = tuple(_entries("scheduler", SchedulerSettings, usual={"name": "asha"}))
+    usual = {"name": "asha, and with bayesopt forecast"}
+    shared = tuple(_entries("scheduler", SchedulerSettings, usual=usual))
     yield Section("scheduler", "scheduler: whichever it is", SCHEDULER, shared)
     for name, model in schedulers().items():
         yield _settings("scheduler", name, model)

@@ -84,8 +84,9 @@ another one.
 """
 
 SCHEDULER = """
-Which trials are stopped, and when. It is `asha` unless set; `scheduler: none` trains every trial to
-its end. Each scheduler takes these keys and its own.
+Which trials are stopped, and when. Unless `scheduler.name` is set, it is `asha`; with the strategy
+`bayesopt` it is `forecast`, unless a key is set that only `asha` has. `tuner validate` shows which
+it is. `scheduler: none` trains every trial to its end. Each scheduler takes these keys and its own.
 """
 
 CONSTANT = """

@@ -28,7 +28,7 @@ from tuner.places import default_storage, local, url_of
 from tuner.settings_base import MAX_COUNT, FaultsError, Settings, parse
 from tuner.spec.by_value import ByValue, is_by_value, is_found_by_name
 from tuner.spec.code import CLASSIFIER_BEFORE, IMAGE_CLASSIFIER, code_named
-from tuner.spec.schedulers import Scheduler, default_scheduler
+from tuner.spec.schedulers import Scheduler
 from tuner.spec.sections import (
     LOGS,
     Confirms,
@@ -118,7 +118,7 @@ class ExperimentSpec(Settings):
     )
     search: Search
     objective: Objective = Objective()
-    scheduler: Scheduler = Field(default_factory=default_scheduler)
+    scheduler: Scheduler = Field({}, validate_default=True)  # its name follows from `search`
     resources: Resources = Resources()
     timeouts: Timeouts = Timeouts()
     stop: Stop = Stop()

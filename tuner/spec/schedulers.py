@@ -16,14 +16,14 @@ from tuner.spec.registry import Registry
 from tuner.spec.sections import Objective
 
 NONE = "none"  # the name that stands for no scheduler
-_DEFAULT = "asha"
+DEFAULT = "asha"  # for a strategy that names none
 
 
 class SchedulerSettings(Settings):
     """What every scheduler takes, and what others ask of it; each scheduler's own is a subclass.
 
-    name: asha, none, or the module of one of your own, as my_package.my_scheduler. max_t: upper
-    bound of a trial in epochs, inclusive.
+    name: asha, forecast, none, or the module of one of your own, as my_package.my_scheduler. max_t:
+    upper bound of a trial in epochs, inclusive.
     """
 
     name: str
@@ -73,8 +73,8 @@ class SchedulerSettings(Settings):
 
     def without_stopping(self) -> SchedulerSettings:
         """Settings under which every trial trains to `max_t`."""
-        whole = {"name": _DEFAULT, "max_t": self.max_t, "grace_period": self.max_t}
-        return SCHEDULERS.settings(_DEFAULT).model_validate(whole)
+        whole = {"name": DEFAULT, "max_t": self.max_t, "grace_period": self.max_t}
+        return SCHEDULERS.settings(DEFAULT).model_validate(whole)
 
 
 class UncheckedScheduler(SchedulerSettings):
@@ -89,9 +89,13 @@ SCHEDULERS = Registry(
 )
 
 
-def default_scheduler() -> SchedulerSettings:
-    """The settings of a spec that names no scheduler."""
-    return SCHEDULERS.settings(_DEFAULT).model_validate({})
+def _named(raw: Mapping[str, Any], usual: str) -> str:
+    """The scheduler that the section names; else `usual`, or ASHA where a key is ASHA's alone."""
+    if "name" in raw:
+        return str(raw["name"])
+    of_asha = SCHEDULERS.settings(DEFAULT).model_fields.keys()
+    other = SCHEDULERS.settings(usual).model_fields.keys()
+    return DEFAULT if raw.keys() & of_asha - other else usual
 
 
 def _unstopped(raw: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -101,7 +105,7 @@ def _unstopped(raw: Mapping[str, Any]) -> dict[str, Any] | None:
         rule = f"is not used by scheduler {NONE}, which takes max_t alone"
         raise FaultsError(*(Fault(key, rule, rest[key]) for key in unused))
     whole = rest.get("max_t")
-    return {"name": _DEFAULT, "max_t": whole, "grace_period": whole} if rest else None
+    return {"name": DEFAULT, "max_t": whole, "grace_period": whole} if rest else None
 
 
 def _read(raw: object, info: ValidationInfo) -> object:
@@ -109,13 +113,14 @@ def _read(raw: object, info: ValidationInfo) -> object:
         raw = {"name": raw}
     if not isinstance(raw, Mapping):
         return raw
-    name = raw.get("name", _DEFAULT)
+    search = info.data.get("search")  # None: that section is at fault
+    name = _named(raw, search.scheduler if search else DEFAULT)
     if name == NONE:
         raw = _unstopped(raw)
         if raw is None:
             return None
-        name = _DEFAULT
-    return SCHEDULERS.read(raw, str(name), info.context)
+        name = DEFAULT
+    return SCHEDULERS.read(raw, name, info.context)
 
 
 Scheduler = Annotated[SerializeAsAny[SchedulerSettings] | None, BeforeValidator(_read)]

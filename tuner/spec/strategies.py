@@ -34,6 +34,7 @@ from tuner.space.grid import (
 from tuner.space.parsing import parse_space
 from tuner.space.spaces import config_key, domains_of, names_of, space_text
 from tuner.spec.registry import Registry
+from tuner.spec.schedulers import DEFAULT
 from tuner.spec.sections import Objective
 
 SpaceField = Annotated[
@@ -51,6 +52,7 @@ class SearchSettings(Settings):
     as "lr > 0.1 and batch_size < 32"; a config for which one holds is not tried.
     """
 
+    scheduler: ClassVar[str] = DEFAULT  # where the spec names none
     brackets: ClassVar[int] = 1  # of the scheduler, where its own settings leave it open
     learns: ClassVar[bool] = False  # whether suggestions depend on what trials reported
     skips: ClassVar[bool] = False  # whether it can leave out what an earlier experiment has tried

@@ -12,7 +12,7 @@ import yaml
 
 from tuner.errors import Fault, SpecError
 from tuner.plain_values import DEEPEST, fault_of_values, too_deep, too_many
-from tuner.spec.schedulers import NONE
+from tuner.spec.schedulers import DEFAULT, NONE
 
 LONGEST = 1 << 20  # characters of a spec, or of the value of a KEY=VALUE
 MOST = 20_000  # values in it: YAML is read slowly
@@ -174,10 +174,12 @@ def with_strategy(raw: Mapping[str, Any], strategy: str) -> dict[str, Any]:
 
 
 def with_scheduler(raw: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """`raw` under the scheduler `name`, with the same `max_t`; others' settings are dropped."""
+    """`raw` under the scheduler `name`, with the same `max_t`; others' settings are dropped.
+
+    Where none was named they are those of ASHA.
+    """
     scheduler = raw.get("scheduler") or {}
     own = scheduler if isinstance(scheduler, Mapping) else {"name": scheduler}
-    if own.get("name", "asha" if own else None) == name:
-        return dict(raw)
-    kept = {"max_t": own["max_t"]} if "max_t" in own else {}
-    return {**raw, "scheduler": {"name": name, **kept}}
+    is_same = own.get("name", DEFAULT) == name
+    kept = own if is_same else {"max_t": own["max_t"]} if "max_t" in own else {}
+    return {**raw, "scheduler": {**kept, "name": name}}

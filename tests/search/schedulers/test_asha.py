@@ -56,26 +56,6 @@ def test_rungs() -> None:
     assert len(asha(10**9, 1, 1.3).rungs()) < 100
 
 
-@pytest.mark.parametrize(
-    ("trials", "first"),
-    [(1, 50), (8, 50), (9, 17), (26, 17), (27, 6), (80, 6), (81, 2), (243, 1), (10**6, 1)],
-)
-def test_the_first_rung_comes_the_later_the_fewer_trials_there_are(trials: int, first: int) -> None:
-    settled = AshaSettings(max_t=50, reduction_factor=3).settled(trials)
-    assert settled.grace_period == first
-    rungs = len(settled.rungs())
-    assert not rungs or trials / 3**rungs >= 3
-
-
-def test_what_is_written_is_obeyed_however_few_trials_there_are() -> None:
-    for written in ({"grace_period": 1}, {"grace_period": 3}):
-        assert AshaSettings(**written).settled(4) == AshaSettings(**written)
-    two = AshaSettings(brackets=2).settled(4)
-    assert (two.grace_period, two.brackets_with(1)) == (1, 2)
-    assert AshaSettings().settled(None).grace_period == 1
-    assert "grace_period" not in AshaSettings().settled(4).model_fields_set
-
-
 def test_the_first_to_reach_a_rung_goes_on_and_a_worse_one_does_not() -> None:
     rungs = rungs_of(asha(9, 1, 3))
     assert rungs.goes_on("0", 1, 0.5)

@@ -23,6 +23,7 @@ from pydantic import Field, model_validator
 
 from tuner.errors import Fault
 from tuner.search.schedulers import stopping_scheduler
+from tuner.search.schedulers._grace import GraceSettings, first_rung
 from tuner.settings_base import FaultsError
 from tuner.spec.schedulers import SchedulerSettings
 from tuner.spec.sections import Objective
@@ -32,10 +33,9 @@ if TYPE_CHECKING:
     from tuner.search.schedulers._stopping import StoppingScheduler
 
 MAX_RUNGS = 100
-_WHOLE = 3  # trials that the halvings of a first rung by default leave to train to their end
 
 
-class AshaSettings(SchedulerSettings):
+class AshaSettings(GraceSettings):
     """Asynchronous successive halving (Li et al., MLSys 2020), counted in epochs.
 
     max_t: upper bound of a trial in epochs, inclusive. grace_period: the first rung, the epoch
@@ -49,16 +49,12 @@ class AshaSettings(SchedulerSettings):
     """
 
     name: Literal["asha"] = "asha"
-    grace_period: int | None = Field(None, ge=1)
     reduction_factor: float = Field(4, gt=1)
     brackets: int | None = Field(None, ge=1)
     dealt_at: int | None = Field(None, ge=1)
 
     @model_validator(mode="after")
-    def _fits_max_t(self) -> Self:
-        if self.grace_period and self.grace_period > self.max_t:
-            rule = f"must be at most max_t, got {self.grace_period} and {self.max_t}"
-            raise FaultsError(Fault("grace_period", rule))
+    def _rungs_fit(self) -> Self:
         # With a factor of just 1 there is no end to the rungs: several lie within an epoch, or one
         # at every epoch, which halves nothing
         if any(True for _ in islice(self._milestones(), MAX_RUNGS, None)):
@@ -69,28 +65,9 @@ class AshaSettings(SchedulerSettings):
             raise FaultsError(Fault("brackets", rule, self.brackets))
         return self
 
-    def settled(self, trials: int | None) -> AshaSettings:
-        """These settings with a grace period, which stays unset: nobody has written it.
-
-        A rung leaves one trial in `reduction_factor`. There are only so many rungs, the last ones
-        before `max_t`, that at least 3 trials come to the end: with few trials the first
-        comparisons, which early epochs and chance decide, would often lose the best
-        (`benchmarks.few_trials`).
-        """
-        if self.grace_period is not None:
-            return self
-        grace = 1
-        if trials is not None and self.brackets is None:
-            halvings = math.floor(math.log(trials / _WHOLE, self.reduction_factor) + 1e-9)
-            grace = math.ceil(self.max_t / self.reduction_factor ** max(halvings, 0) - 1e-9)
-        values = {**dict(self), "grace_period": max(grace, 1)}
-        return self.model_construct(_fields_set=self.model_fields_set, **values)
-
-    def settled_text(self) -> str | None:
-        if "grace_period" in self.model_fields_set or self.grace_period in (None, 1):
-            return None
-        first = f"epoch {self.grace_period}" if self.rungs() else "none"
-        return f"{first}, for so few trials; scheduler.grace_period sets another"
+    def default_grace(self, trials: int | None) -> int:
+        counted = trials if self.brackets is None else None
+        return first_rung(self.max_t, counted, reduction_factor=self.reduction_factor)
 
     def lengthened(self, max_t: int) -> AshaSettings:
         """Rungs below the old max_t stay, and further ones follow; where there is none, none comes.

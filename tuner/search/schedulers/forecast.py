@@ -8,43 +8,35 @@ ends.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from tuner.errors import Fault
 from tuner.search.schedulers import stopping_scheduler
-from tuner.settings_base import FaultsError
-from tuner.spec.schedulers import SchedulerSettings
+from tuner.search.schedulers._grace import GraceSettings
 from tuner.spec.sections import Objective
 
 if TYPE_CHECKING:
     from tuner.search.schedulers._stopping import StoppingScheduler
 
 
-class ForecastSettings(SchedulerSettings):
+class ForecastSettings(GraceSettings):
     """Stopping by predicted ends, counted in epochs.
 
     max_t: upper bound of a trial in epochs, inclusive. grace_period: the epoch before which no
-    trial is stopped. peers: how many others must have reported before a trial can be stopped.
+    trial is stopped. None: it follows from the number of trials, the later the fewer there are;
+    below 9 trials none is stopped. Where time alone ends the search: 1. peers: how many others
+    must have reported before a trial can be stopped.
     """
 
     name: Literal["forecast"] = "forecast"
-    grace_period: int = Field(1, ge=1)
     peers: int = Field(3, ge=2)
-
-    @model_validator(mode="after")
-    def _fits_max_t(self) -> Self:
-        if self.grace_period > self.max_t:
-            rule = f"must be at most max_t, got {self.grace_period} and {self.max_t}"
-            raise FaultsError(Fault("grace_period", rule))
-        return self
 
     def rungs(self) -> tuple[float, ...]:
         from tuner.search.curves import milestones
 
         epochs = milestones(self.max_t)[:-1]
-        return tuple(float(epoch) for epoch in epochs if epoch >= self.grace_period)
+        return tuple(float(epoch) for epoch in epochs if epoch >= (self.grace_period or 1))
 
     def stopping_text(self) -> str:
         if not self.rungs():
@@ -61,6 +53,6 @@ def build(settings: ForecastSettings, objective: Objective, brackets: int) -> St
     from tuner.search.schedulers._forecasts import Forecasts
 
     rule = Forecasts(
-        objective, max_t=settings.max_t, grace=settings.grace_period, peers=settings.peers
+        objective, max_t=settings.max_t, grace=settings.grace_period or 1, peers=settings.peers
     )
     return stopping_scheduler(objective, rule)

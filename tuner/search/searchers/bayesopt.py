@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -21,6 +21,8 @@ class BayesOptSettings(ModelSettings):
     engine: tuner's own, or the package bayesian-optimization with its defaults. startup: Sobol
     points before the model is asked.
     """
+
+    scheduler: ClassVar[str] = "forecast"
 
     strategy: Literal["bayesopt"] = "bayesopt"
     engine: Literal["tuner", "bayesian-optimization"] = "tuner"

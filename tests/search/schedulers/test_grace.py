@@ -1,0 +1,45 @@
+"""The first epoch at which trials are stopped: as written, or by their number."""
+
+from __future__ import annotations
+
+import pytest
+
+from tuner.search.schedulers.asha import AshaSettings
+from tuner.search.schedulers.forecast import ForecastSettings
+
+
+@pytest.mark.parametrize(
+    ("trials", "first"),
+    [(1, 50), (8, 50), (9, 17), (26, 17), (27, 6), (80, 6), (81, 2), (243, 1), (10**6, 1)],
+)
+def test_the_first_rung_comes_the_later_the_fewer_trials_there_are(trials: int, first: int) -> None:
+    settled = AshaSettings(max_t=50, reduction_factor=3).settled(trials)
+    assert settled.grace_period == first
+    rungs = len(settled.rungs())
+    assert not rungs or trials / 3**rungs >= 3
+
+
+def test_what_is_written_is_obeyed_however_few_trials_there_are() -> None:
+    for written in ({"grace_period": 1}, {"grace_period": 3}):
+        assert AshaSettings(**written).settled(4) == AshaSettings(**written)
+    two = AshaSettings(brackets=2).settled(4)
+    assert (two.grace_period, two.brackets_with(1)) == (1, 2)
+    assert AshaSettings().settled(None).grace_period == 1
+    assert "grace_period" not in AshaSettings().settled(4).model_fields_set
+
+
+def test_a_prediction_waits_as_long_as_a_rung() -> None:
+    def rungs(trials: int | None) -> tuple[float, ...]:
+        return ForecastSettings(max_t=50).settled(trials).rungs()
+
+    assert rungs(8) == ()
+    assert rungs(9) == rungs(26) == (19, 31)
+    assert rungs(27) == (7, 12, 19, 31)
+    assert rungs(243) == rungs(None) == (1, 2, 3, 4, 7, 12, 19, 31)
+    assert ForecastSettings(max_t=50, grace_period=1).settled(8).rungs() == rungs(None)
+
+
+def test_the_first_epoch_at_which_trials_are_stopped_is_told() -> None:
+    few = ForecastSettings(max_t=50).settled(9)
+    assert few.settled_text() == "epoch 19, for so few trials; scheduler.grace_period sets another"
+    assert ForecastSettings(max_t=50, grace_period=17).settled(9).settled_text() is None
