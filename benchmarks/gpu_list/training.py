@@ -13,7 +13,7 @@ from benchmarks.gpu import NAME, RECIPE, register
 from tuner.classifier.image_classifier import ImageClassifier
 
 PRECISIONS = ("float32", "tf32", "bf16", "fp16")
-OPTIMIZERS = ("sgd", "sgdw", "adamw")
+OPTIMIZERS = ("sgd", "sgdw", "adamw", "muon")
 NETWORKS = ("cnn", "net", "resnet18", "resnet20", "speednet")
 EXACT = {"model": "cnn", "dtype": "float64", "dataset": NAME, "batch_size": 64, "epochs": 3}
 AS_EQUAL = 1e-9

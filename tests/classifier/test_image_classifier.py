@@ -86,6 +86,7 @@ def test_reports_what_it_declares():
         {"dtype": "float64"},
         {"optimizer": "adamw"},
         {"optimizer": "sgdw"},
+        {"optimizer": "muon"},
         {"norm_bias_lr": 4},
         {"lr": 0.2},
         {"momentum": 0.5},
@@ -259,6 +260,7 @@ RANKED = {
     "plain": {"batch_size": 16},
     "uneven": {"batch_size": 20, **AUGMENTED, "label_smoothing": 0.1},
     "adamw": {"batch_size": 16, "optimizer": "adamw", "lr": 1e-3, **AUGMENTED},
+    "muon": {"batch_size": 16, "optimizer": "muon", "clip_grad_norm": 1},
 }
 EXACT = {**TINY, "model": "cnn", "width": 4, "norm": "group", "dtype": "float64", "lr": 0.05}
 BATCH_NORM = {"norm": "batch", "batch_size": 20}

@@ -45,7 +45,8 @@ def keys(**values):
 
 
 def test_every_piece_is_off_unless_it_is_named():
-    assert RecipeSettings.model_fields.keys() == {*PIECES, "metrics", "lr_steps", "lr_step_factor"}
+    of_others = {"metrics", "lr_steps", "lr_step_factor", "muon_lr", "muon_momentum"}
+    assert RecipeSettings.model_fields.keys() == {*PIECES, *of_others}
     learner = ImageClassifier({}, TINY)
     assert learner.metrics == tuple(learner.step()) == METRICS
     assert [*learner.test()] == ["test_loss", "test_accuracy"]

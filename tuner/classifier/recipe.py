@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from importlib.metadata import version
 from itertools import pairwise
 from typing import Annotated, Literal
 
@@ -20,6 +21,8 @@ from tuner.settings_base import FaultsError, Settings, known_names
 OPTIONAL_METRICS = ("top5_accuracy", "balanced_accuracy", "macro_f1")
 STEPS = (1 / 2, 3 / 4)  # of the epochs: where the rate steps down unless set, as in He et al. 2016
 STEP_FACTOR = 0.1
+MUON_LR, MUON_MOMENTUM = 0.02, 0.95  # unless set, as in Jordan et al. 2024
+MUON_SINCE = "2.9"  # of torch
 MOST_ALPHA = 100  # of a Beta distribution: its values are all but 1/2 by then
 
 
@@ -66,6 +69,12 @@ class RecipeSettings(Settings):
     lr_step_factor: float | None = Field(
         None, gt=0, lt=1, description="lr_schedule step: what the rate falls by; None: 0.1"
     )
+    muon_lr: float | None = Field(
+        None, gt=0, description="optimizer muon: rate of the weights of hidden layers; None: 0.02"
+    )
+    muon_momentum: float | None = Field(
+        None, ge=0, lt=1, description="optimizer muon: of the same weights; None: 0.95"
+    )
     decay_norms_and_biases: bool = Field(
         True, description="whether weight_decay applies to norm layers and biases, too"
     )
@@ -87,6 +96,23 @@ class RecipeSettings(Settings):
     metrics: Annotated[tuple[str, ...], BeforeValidator(_metrics)] = Field(
         (), description=f"reported as val_NAME and test_NAME, too: {', '.join(OPTIONAL_METRICS)}"
     )
+
+
+def optimizer_faults(settings: RecipeSettings, *, optimizer: str) -> Iterator[Fault]:
+    """What does not fit the optimizer, or the torch that is installed."""
+    if optimizer == "muon":
+        from packaging.version import Version
+
+        installed = version("torch")
+        if Version(installed) < Version(MUON_SINCE):
+            rule = f"needs torch {MUON_SINCE} or newer, and torch {installed} is installed"
+            yield Fault("optimizer", rule, optimizer)
+        return
+    for key in ("muon_lr", "muon_momentum"):
+        value = getattr(settings, key)
+        if value is not None:
+            rule = f"is used by optimizer 'muon' alone, and optimizer is {optimizer!r}"
+            yield Fault(key, rule, value)
 
 
 def schedule_faults(settings: RecipeSettings, *, lr_schedule: str, epochs: int) -> Iterator[Fault]:

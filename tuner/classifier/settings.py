@@ -15,7 +15,12 @@ from tuner.classifier import catalog
 from tuner.classifier.catalog import MODELS, model_info
 from tuner.classifier.datasets._dataset import DatasetInfo
 from tuner.classifier.models._model import Arguments
-from tuner.classifier.recipe import RecipeSettings, image_faults, schedule_faults
+from tuner.classifier.recipe import (
+    RecipeSettings,
+    image_faults,
+    optimizer_faults,
+    schedule_faults,
+)
 from tuner.errors import Fault, SpecError, unknown
 from tuner.settings_base import FaultsError, Settings, parse
 
@@ -95,8 +100,8 @@ class ClassifierSettings(RecipeSettings, _ModelSettings):
     )
     cutout: int = Field(0, ge=0, description="side in px of a square set to the mean; 0: none")
 
-    optimizer: Literal["sgd", "sgdw", "adamw"] = Field(
-        "sgd", description="sgd is with Nesterov momentum; sgdw decays weights whatever the lr"
+    optimizer: Literal["sgd", "sgdw", "adamw", "muon"] = Field(
+        "sgd", description="sgd has Nesterov momentum; sgdw and muon decay weights whatever the lr"
     )
     lr: float = Field(0.1, gt=0, description="the largest learning rate of the schedule")
     lr_schedule: Literal["constant", "cosine", "step", "one_cycle", "triangular"] = "cosine"
@@ -202,6 +207,8 @@ def check_settings(
         faults.append(Fault("alternating_flip", "needs `flip`", settings.alternating_flip))
     if settings.unfreeze_epoch is not None and not settings.freeze and "freeze" not in faulty:
         faults.append(Fault("unfreeze_epoch", "needs `freeze`", settings.unfreeze_epoch))
+    if "optimizer" not in faulty:
+        faults += optimizer_faults(settings, optimizer=settings.optimizer)
     if not {"lr_schedule", "epochs"} & faulty:
         faults += schedule_faults(
             settings, lr_schedule=settings.lr_schedule, epochs=settings.epochs
