@@ -1,6 +1,7 @@
 import gc
 import itertools
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tuner.classifier import batches
 from tuner.classifier.augment import Augmentation
 from tuner.classifier.batches import (
     Batcher,
@@ -18,6 +20,7 @@ from tuner.classifier.batches import (
     micro_shards,
     plan_epoch,
     shards,
+    trained_images,
 )
 from tuner.classifier.catalog import DATASETS
 
@@ -125,6 +128,42 @@ def test_each_augmentation_changes_training_batches(images, augmentation):
         for which in (augmentation, Augmentation())
     )
     assert not torch.equal(changed, plain)
+
+
+@pytest.mark.parametrize("mixed", [{}, {"mixup": 0.4, "cutmix": 1.0}], ids=["alone", "mixed"])
+def test_an_epoch_augmented_at_once_has_the_same_batches(images, mixed, monkeypatch):
+    monkeypatch.setattr(batches, "AT_ONCE", 7)
+    augmentation = Augmentation(4, flip=True, cutout=8, crop_fill="reflect", **mixed)
+    batcher = Batcher(images, dtype=torch.float32, augmentation=augmentation)
+    epoch = plan(rows=range(20), augmentation=augmentation)
+    whole = batcher.at_once(epoch)
+    for positions in (slice(0, 8), slice(8, 20), slice(1, 20, 2)):
+        (x, labels), (wanted, wanted_labels) = (
+            batcher.training_batch(each, positions) for each in (whole, epoch)
+        )
+        assert torch.equal(x, wanted)
+        assert torch.equal(labels, wanted_labels)
+        assert x.is_contiguous(memory_format=torch.channels_last)
+        x.zero_()  # as a first layer may that works in place
+        assert torch.equal(batcher.training_batch(whole, positions)[0], wanted)
+
+
+@given(st.integers(1, 50), st.integers(1, 50))
+def test_a_last_batch_is_dropped_or_filled_with_the_first_images(count, batch_size):
+    batch_size = min(batch_size, count)
+    trained = partial(trained_images, count, batch_size=batch_size)
+    dropped, filled = trained(last_batch="drop"), trained(last_batch="fill")
+    assert trained(last_batch="short") == count
+    assert dropped <= count <= filled < count + batch_size
+    assert dropped % batch_size == filled % batch_size == 0
+    assert count - dropped < batch_size
+    epoch = plan(rows=range(count), augmentation=Augmentation(mixup=0.3)).of(filled)
+    assert epoch.order_N.tolist() == [*epoch.order_N[:count], *epoch.order_N[: filled - count]]
+    parts = (epoch.draws, epoch.mixes, epoch.partners.draws)
+    for values in (epoch.partners.order_N, *(v for part in parts for v in vars(part).values())):
+        assert torch.equal(values[count:], values[: filled - count])
+    unchanged = plan(rows=range(count))
+    assert unchanged.of(dropped) is unchanged
 
 
 def test_an_image_is_augmented_alike_on_any_number_of_ranks(images):

@@ -173,6 +173,46 @@ def test_only_sgdw_decays_alike_at_any_lr(name):
     assert (decayed(0.1) == pytest.approx(decayed(0.5))) == (name == "sgdw")
 
 
+@pytest.mark.parametrize("momentum", [0, 0.5, 0.9])
+@pytest.mark.parametrize("batch_size", [256, 2048])
+def test_decoupled_rates_are_what_1024_images_move_a_weight_by(momentum, batch_size):
+    settings = {"momentum": momentum, "batch_size": batch_size, "decoupled": True}
+    settings |= {"optimizer": "sgdw", "lr": 0.1}
+
+    def last_move(*, gradient, weight_decay):
+        model = nn.Linear(1, 1, bias=False).double()
+        made = ClassifierSettings(**settings, weight_decay=weight_decay)
+        optimizer = build_optimizer(made, model)
+        model.weight.grad = torch.full_like(model.weight, gradient)
+        for _ in range(300):  # until the momentum has settled
+            nn.init.constant_(model.weight, 2)
+            optimizer.step()
+        return (2 - model.weight.item()) / (batch_size / 1024)
+
+    assert last_move(gradient=3, weight_decay=0) == pytest.approx(0.1 * 3)
+    assert last_move(gradient=0, weight_decay=0.01) == pytest.approx(0.01 * 2)
+
+
+def test_muon_is_scaled_in_its_decay_alone():
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2), nn.Linear(2, 1))
+    settings = {"optimizer": "muon", "lr": 1, "momentum": 0.75, "batch_size": 2048}
+    groups = build_optimizer(ClassifierSettings(**settings, decoupled=True), model).param_groups
+    assert [group["lr"] for group in groups] == [0.5, 0.02]
+    decays = [group["lr"] * group["weight_decay"] for group in groups]
+    assert decays == pytest.approx([0.5 * 5e-4] * 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_weights_in_half_precision_are_all_updated(dtype):
+    """torch's fused SGD leaves most of them as they were on a CPU."""
+    model = nn.Linear(40, 1, bias=False).to(dtype)
+    nn.init.ones_(model.weight)
+    model.weight.grad = torch.ones_like(model.weight)
+    settings = ClassifierSettings(lr=0.5, momentum=0, weight_decay=0)
+    build_optimizer(settings, model).step()
+    assert torch.equal(model.weight, torch.full_like(model.weight, 0.5))
+
+
 def layers():
     return nn.Sequential(nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2), nn.GroupNorm(1, 2), nn.Linear(2, 1))
 

@@ -26,6 +26,7 @@ from tuner.classifier.datasets._dataset import DatasetInfo, data_folder
 from tuner.classifier.mixing import Mixes, draw_mixes, mix
 from tuner.classifier.randomness import mixed
 
+AT_ONCE = 5000  # images that are augmented in one go where a whole epoch is
 LARGEST_SHARE = 0.5  # of a GPU's free memory that the images may take
 _FLIPS, _MIXES = 1, 2  # tell the streams of the first flips and of mixing from those of the epochs
 
@@ -134,24 +135,53 @@ def micro_shards(shard: Shard, *, size: int, world_size: int = 1) -> list[Shard]
     return parts
 
 
+def trained_images(count: int, *, batch_size: int, last_batch: str) -> int:
+    """How many of `count` images an epoch trains on, those that fill its last batch included.
+
+    >>> [trained_images(10, batch_size=4, last_batch=last) for last in ("short", "drop", "fill")]
+    [10, 8, 12]
+    """
+    if last_batch == "short":
+        return count
+    batches = count // batch_size if last_batch == "drop" else ceil(count / batch_size)
+    return batches * batch_size
+
+
 @dataclass(frozen=True, eq=False)
 class Epoch:
     """One epoch over a split: the order of its images, and what is drawn for each.
 
     The order lies where the images do, the draws on the device that trains. Where images are mixed,
     `partners` is the same epoch one position on: each image's partner is the next, the last one's
-    the first.
+    the first. augmented: (x_NCHW, labels_N) of all positions, where they were computed at once.
     """
 
     order_N: Tensor
     draws: Draws
     partners: Epoch | None = None
     mixes: Mixes | None = None
+    augmented: tuple[Tensor, Tensor] | None = None
 
     def with_mixes(self, mixes: Mixes) -> Epoch:
         """This epoch with its images mixed."""
         next_draws = self.draws.each(lambda values_N: values_N.roll(-1))
         return replace(self, partners=Epoch(self.order_N.roll(-1), next_draws), mixes=mixes)
+
+    def of(self, count: int) -> Epoch:
+        """This epoch with `count` positions: after the last one it begins again."""
+        if count <= len(self.order_N):
+            return self
+        position_N = torch.arange(count) % len(self.order_N)
+
+        def again(values_N: Tensor) -> Tensor:
+            return values_N[position_N.to(values_N.device)]
+
+        return Epoch(
+            again(self.order_N),
+            self.draws.each(again),
+            self.partners and self.partners.of(count),
+            self.mixes and self.mixes.each(again),
+        )
 
 
 def plan_epoch(
@@ -227,7 +257,25 @@ class Batcher:
         classes = self._images.info.num_classes
         return mix(own, partners, epoch.mixes.at(positions), classes=classes)
 
+    def at_once(self, epoch: Epoch) -> Epoch:
+        """The same epoch with its images augmented, so that a batch is a part of them."""
+        size, count = self._images.info.image_size, len(epoch.order_N)
+        shape = count, self._images.info.channels, size, size
+        x_NCHW = torch.empty(shape, dtype=self._dtype, device=self._device).to(
+            memory_format=torch.channels_last
+        )
+        labels_N = torch.empty(count, dtype=torch.int64, device=self._device)
+        for start in range(0, count, AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            x_NCHW[part], labels_N[part] = self._augmented(epoch, part)
+        partners = epoch.partners and self.at_once(epoch.partners)
+        return replace(epoch, augmented=(x_NCHW, labels_N), partners=partners)
+
     def _augmented(self, epoch: Epoch, positions: slice) -> tuple[Tensor, Tensor]:
+        if epoch.augmented is not None:
+            x_NCHW, labels_N = epoch.augmented
+            # Copies, since a first layer may work in place
+            return x_NCHW[positions].clone(memory_format=torch.channels_last), labels_N[positions]
         info, rows_N = self._images.info, epoch.order_N[positions]
         draws = epoch.draws.at(positions)
         rows_NP, labels_N = self._select(rows_N)

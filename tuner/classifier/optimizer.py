@@ -13,13 +13,12 @@ from torch.optim import SGD, AdamW, Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LRScheduler, OneCycleLR
 
 from tuner.classifier.muon import Group, MuonBesideSGD, hidden_weights
-from tuner.classifier.recipe import MUON_LR, MUON_MOMENTUM, STEP_FACTOR, STEPS
+from tuner.classifier.norms import BATCH_NORMS, NORMS
+from tuner.classifier.recipe import IMAGES, MUON_LR, MUON_MOMENTUM, STEP_FACTOR, STEPS
 from tuner.classifier.settings import ClassifierSettings
 from tuner.errors import Fault, SpecError
-from tuner.trial.torch_compat import eager
+from tuner.trial.torch_compat import eager, fused_steps
 
-BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
-_NORMS = (*BATCH_NORMS, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 _FIRST, _PEAK, _LAST = 0.2, 0.25, 0.05  # rate at the start, place of the peak, rate at the end
 
 
@@ -44,9 +43,10 @@ def build_optimizer(
         kind, own = AdamW, {"betas": (momentum, 0.999)}
     if settings.optimizer in ("sgdw", "muon"):
         for group in others + filters:
-            group.setdefault("weight_decay", weight_decay / group["lr"])
+            group.setdefault("weight_decay", _scale(settings) * weight_decay / group["lr"])
+    fused = fused_steps(model.parameters())
     first: Callable[..., Optimizer] = partial(
-        as_set(kind), lr=settings.lr, weight_decay=weight_decay, fused=True, **own
+        as_set(kind), lr=settings.lr, weight_decay=weight_decay, fused=fused, **own
     )
     if settings.optimizer != "muon":
         return first(others)
@@ -93,12 +93,23 @@ def _groups(
         groups.setdefault(kind, []).append(parameter)
     both: tuple[list[Group], list[Group]] = [], []
     for kind in sorted(groups):  # the slow ones first: their rate is the one that is reported
-        rate = settings.lr * (settings.norm_bias_lr if kind.fast else 1)
+        rate = _scale(settings) * settings.lr * (settings.norm_bias_lr if kind.fast else 1)
         if kind.of_muon:
             rate = settings.muon_lr or MUON_LR
         decay = {"weight_decay": 0.0} if kind.undecayed else {}
         both[kind.of_muon].append({"params": groups[kind], "lr": rate, **decay})
     return both
+
+
+def _scale(settings: ClassifierSettings) -> float:
+    """What lr and weight_decay are multiplied by.
+
+    Nesterov momentum m adds up constant gradients to 1 / (1 - m) times one of them, and a rate for
+    sums over images grows with the batch.
+    """
+    if not settings.decoupled:
+        return 1
+    return (1 - settings.momentum) * settings.batch_size / IMAGES
 
 
 def norms_and_biases(model: nn.Module) -> frozenset[str]:
@@ -109,7 +120,7 @@ def norms_and_biases(model: nn.Module) -> frozenset[str]:
     of_norms = {
         f"{name}.{own}"
         for name, module in model.named_modules()
-        if isinstance(module, _NORMS)
+        if isinstance(module, NORMS)
         for own, _ in module.named_parameters(recurse=False)
     }
     return frozenset(

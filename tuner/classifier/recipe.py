@@ -23,6 +23,9 @@ STEPS = (1 / 2, 3 / 4)  # of the epochs: where the rate steps down unless set, a
 STEP_FACTOR = 0.1
 MUON_LR, MUON_MOMENTUM = 0.02, 0.95  # unless set, as in Jordan et al. 2024
 MUON_SINCE = "2.9"  # of torch
+DECOUPLED = ("sgdw", "muon")  # optimizers whose decay does not depend on the rate
+IMAGES = 1024  # that `decoupled` rates and decays are for
+HALF = ("float16", "bfloat16")  # of `dtype`
 MOST_ALPHA = 100  # of a Beta distribution: its values are all but 1/2 by then
 
 
@@ -75,6 +78,11 @@ class RecipeSettings(Settings):
     muon_momentum: float | None = Field(
         None, ge=0, lt=1, description="optimizer muon: of the same weights; None: 0.95"
     )
+    decoupled: bool = Field(
+        False,
+        description="lr and weight_decay times (1 - momentum) * batch_size / 1024, so that none "
+        "of the four changes the effect of another",
+    )
     decay_norms_and_biases: bool = Field(
         True, description="whether weight_decay applies to norm layers and biases, too"
     )
@@ -83,6 +91,24 @@ class RecipeSettings(Settings):
     )
     ema_decay: float = Field(
         0.0, ge=0, lt=1, description="evaluate the moving average of the weights; 0: none"
+    )
+    lookahead_steps: int = Field(
+        0, ge=0, description="steps between two of Lookahead, which also ends an epoch; 0: none"
+    )
+    lookahead_decay: float = Field(
+        0.5, ge=0, lt=1, description="lookahead_steps: the share that the slow weights keep"
+    )
+    lookahead_power: float = Field(
+        0.0, ge=0, description="lookahead_steps: that share grows as this power of the steps done"
+    )
+    norm_momentum: float | None = Field(
+        None, gt=0, le=1, description="a batch's share in BatchNorm's statistics; None: 0.1"
+    )
+    train_norm_scales: bool = Field(
+        True, description="whether the scales of norm layers train; false: they stay 1"
+    )
+    last_batch: Literal["short", "drop", "fill"] = Field(
+        "short", description="of an epoch: what is left, left out, or filled with its first images"
     )
     mixup: float = Field(
         0.0, ge=0, le=MOST_ALPHA, description="alpha of Beta(alpha, alpha) of shares; 0: none"
@@ -101,18 +127,35 @@ class RecipeSettings(Settings):
 def optimizer_faults(settings: RecipeSettings, *, optimizer: str) -> Iterator[Fault]:
     """What does not fit the optimizer, or the torch that is installed."""
     if optimizer == "muon":
-        from packaging.version import Version
+        yield from _muon_faults()
+    else:
+        for key in ("muon_lr", "muon_momentum"):
+            value = getattr(settings, key)
+            if value is not None:
+                rule = f"is used by optimizer 'muon' alone, and optimizer is {optimizer!r}"
+                yield Fault(key, rule, value)
+    if settings.decoupled and optimizer not in DECOUPLED:
+        rule = (
+            f"needs optimizer {' or '.join(map(repr, DECOUPLED))}, and optimizer is {optimizer!r}"
+        )
+        yield Fault("decoupled", rule, settings.decoupled)
 
-        installed = version("torch")
-        if Version(installed) < Version(MUON_SINCE):
-            rule = f"needs torch {MUON_SINCE} or newer, and torch {installed} is installed"
-            yield Fault("optimizer", rule, optimizer)
-        return
-    for key in ("muon_lr", "muon_momentum"):
-        value = getattr(settings, key)
-        if value is not None:
-            rule = f"is used by optimizer 'muon' alone, and optimizer is {optimizer!r}"
-            yield Fault(key, rule, value)
+
+def _muon_faults() -> Iterator[Fault]:
+    from packaging.version import Version
+
+    installed = version("torch")
+    if Version(installed) < Version(MUON_SINCE):
+        rule = f"needs torch {MUON_SINCE} or newer, and torch {installed} is installed"
+        yield Fault("optimizer", rule, "muon")
+
+
+def half_faults(settings: RecipeSettings, *, dtype: str, optimizer: str) -> Iterator[Fault]:
+    """What needs weights of more digits than half precision has."""
+    if optimizer == "adamw":
+        yield Fault("dtype", "cannot be combined with optimizer 'adamw'", dtype)
+    if settings.ema_decay:
+        yield Fault("dtype", "cannot be combined with ema_decay", dtype)
 
 
 def schedule_faults(settings: RecipeSettings, *, lr_schedule: str, epochs: int) -> Iterator[Fault]:

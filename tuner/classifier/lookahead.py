@@ -1,0 +1,66 @@
+"""Lookahead: slow weights that follow those of the optimizer, which go on from them.
+
+Zhang et al. 2019, "Lookahead Optimizer: k steps forward, 1 step back". The share that the slow
+weights keep may grow over the training, as in airbench (Jordan 2024): at first the weights move
+fast, in the end they are averaged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+from torch.optim.swa_utils import get_ema_multi_avg_fn
+
+from tuner.trial.torch_compat import copy_all
+
+
+class Lookahead:
+    """Every few steps the slow weights move towards the present ones, which go on from there.
+
+    With keep = decay * (steps done / total) ** power: slow = keep * slow + (1 - keep) * present,
+    for BatchNorm's statistics, too. The last step of an epoch does the same, so that what is
+    evaluated and saved are the slow weights, and nothing else need be.
+
+    tensors: gives the parameters and buffers, always in one order. steps: 0 for no Lookahead.
+    """
+
+    def __init__(
+        self,
+        tensors: Callable[[], Sequence[Tensor]],
+        *,
+        steps: int,
+        decay: float,
+        power: float,
+        total: int,
+    ) -> None:
+        self._tensors, self._steps = tensors, steps
+        self._decay, self._power, self._total = decay, power, total
+        self._slow: list[Tensor] = []
+
+    def begin(self) -> None:
+        """Begin an epoch with the present weights."""
+        self._since = 0
+        if self._steps:
+            self._slow = [tensor.detach().clone() for tensor in self._floats()]
+
+    def update(self, done: int, *, last: bool) -> None:
+        """After `done` steps of the training; `last`: of an epoch."""
+        self._since += 1
+        if self._steps and (last or self._since % self._steps == 0):
+            self._look(done)
+
+    def keep(self, done: int) -> float:
+        """The share that the slow weights keep after so many steps."""
+        return self._decay * math.pow(min(done / self._total, 1), self._power)
+
+    @torch.no_grad()
+    def _look(self, done: int) -> None:
+        present = self._floats()
+        get_ema_multi_avg_fn(self.keep(done))(self._slow, present, done)
+        copy_all(present, self._slow)
+
+    def _floats(self) -> list[Tensor]:
+        return [tensor for tensor in self._tensors() if tensor.is_floating_point()]
