@@ -1,14 +1,14 @@
 """An experiment: does it pay to train several trials of one shape as one, in one process?
 
-    python -m benchmarks.fused_trials              about 4 minutes on a CPU
+    python -m benchmarks.fused_trials              about 3 minutes on a CPU
     python -m benchmarks.fused_trials --quick      shows that it works, no more
 
 Networks of one shape, each with its own weights, learning rate and batches, take steps of SGD with
 momentum: one network after the other, and all of them at once by `torch.func.stack_module_state`
 and `vmap`. Both ways must end with the same weights. Prints milliseconds of a step of all networks
-and how many times as fast the fused ones are. Networks have GroupNorm: BatchNorm changes its
-statistics in place, which `vmap` refuses. Nothing of tuner trains so: trials that are fused start,
-stop, fail and run out of memory together.
+(on a CPU those of one thread's CPU time) and how many times as fast the fused ones are. Networks
+have GroupNorm: BatchNorm changes its statistics in place, which `vmap` refuses. Nothing of tuner
+trains so: trials that are fused start, stop, fail and run out of memory together.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Fused:
 
 
 def measured(shape, count, *, device, rounds, batch):
-    """(ms of a step one after the other, ms fused), medians of rounds in turn."""
+    """(ms of a step: one after the other, ms fused), medians of rounds in turn."""
     build, channels, size = SHAPES[shape]
     torch.manual_seed(0)
     networks = [made(build).to(device) for _ in range(count)]
@@ -132,8 +132,9 @@ def measured(shape, count, *, device, rounds, batch):
 
 
 def now(device):
-    if device == "cuda":
-        torch.cuda.synchronize()
+    if device == "cpu":
+        return time.process_time()  # of one thread, whatever else the machine does
+    torch.cuda.synchronize()
     return time.perf_counter()
 
 
@@ -154,7 +155,7 @@ def main():
         torch.set_num_threads(1)
     print(f"{device}, torch {torch.__version__}, {platform.platform()}; 1 thread on a CPU")
     print(f"median of {given.rounds} rounds of {STEPS} steps in turn")
-    print("ms of a step one after the other; fused; how many times as fast")
+    print("ms of a step: one after the other; fused; how many times as fast")
     for what, result in rows(device, quick=given.quick, rounds=given.rounds):
         print(f"  {what}: {result}", flush=True)
     return 0

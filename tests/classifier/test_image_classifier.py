@@ -12,8 +12,9 @@ from tiny_images import INFO
 from torch import distributed as dist
 
 from tuner.classifier import image_classifier as classifier
-from tuner.classifier.batches import image_set, plan_epoch
+from tuner.classifier.batches import image_set
 from tuner.classifier.catalog import METRICS
+from tuner.classifier.epochs import plan_epoch
 from tuner.classifier.image_classifier import ImageClassifier
 from tuner.errors import DataError, SpecError
 from tuner.testing.learner_contract import StrictLearnerContract, same

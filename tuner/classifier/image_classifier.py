@@ -22,11 +22,12 @@ import torch.distributed as dist
 from torch import nn
 
 from tuner.classifier.augment import Augmentation
-from tuner.classifier.batches import Batcher, image_set, plan_epoch, shards, trained_images
+from tuner.classifier.batches import Batcher, image_set
 from tuner.classifier.blueprint import blueprint_of
 from tuner.classifier.catalog import METRICS, await_copy
 from tuner.classifier.collectives import Ranks
 from tuner.classifier.ema import WeightAverage
+from tuner.classifier.epochs import plan_epoch, shards, trained_images
 from tuner.classifier.lookahead import Lookahead
 from tuner.classifier.loss import training_loss
 from tuner.classifier.norms import norm_scales, set_norm_momentum

@@ -18,9 +18,10 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from tuner.classifier.batches import Batcher, Epoch, Shard, micro_shards
+from tuner.classifier.batches import Batcher
 from tuner.classifier.catalog import model_info
 from tuner.classifier.collectives import Ranks
+from tuner.classifier.epochs import Epoch, Shard, micro_shards
 from tuner.classifier.loss import CrossEntropy
 from tuner.classifier.micro_batch import Buffers, MicroBatch
 from tuner.classifier.precision import Precision, at_least_float32
