@@ -30,7 +30,7 @@ def experiment() -> ExperimentSpec:
             "train_norm_scales": False,
             "norm_momentum": 0.4,
             "lookahead_steps": 5,
-            "lookahead_decay": 0.95**5,
+            "lookahead_decay": 0.774,
             "lookahead_power": 3,
         },
         search={"strategy": "random", "space": CIFAR10_SPEEDNET},

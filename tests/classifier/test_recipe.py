@@ -442,11 +442,20 @@ def test_a_step_in_parts_is_the_whole_step():
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: none here")
-@pytest.mark.parametrize("precision", ["float32", "bf16", "fp16"])
-def test_the_whole_recipe_trains_and_goes_on_on_a_gpu(precision):
+@pytest.mark.parametrize(
+    "own",
+    [
+        {**WHOLE, "precision": "float32"},
+        {**WHOLE, "precision": "bf16"},
+        {**WHOLE, "precision": "fp16"},
+        {**SPEEDY, "dtype": "float16", "metrics": list(OPTIONAL_METRICS)},
+        {**SPEEDY, "dtype": "float16", "optimizer": "sgdw", "metrics": list(OPTIONAL_METRICS)},
+    ],
+    ids=["float32", "bf16", "fp16", "weights in float16", "the same with fused SGD"],
+)
+def test_a_whole_recipe_trains_and_goes_on_on_a_gpu(own):
     place = {"device": torch.device("cuda")}
-    settings = {**WHOLE, "precision": precision}
-    learner, restored = (ImageClassifier(settings, TINY, **place) for _ in range(2))
+    learner, restored = (ImageClassifier(own, TINY, **place) for _ in range(2))
     first = learner.step()
     restored.load_state_dict(learner.state_dict())
     assert quick(restored.step()) == pytest.approx(quick(learner.step()), rel=1e-2)

@@ -105,7 +105,7 @@ class RecipeSettings(Settings):
         None, gt=0, le=1, description="a batch's share in BatchNorm's statistics; None: 0.1"
     )
     train_norm_scales: bool = Field(
-        True, description="whether the scales of norm layers train; false: they stay 1"
+        True, description="whether the scales of norm layers train; false: they stay as they begin"
     )
     last_batch: Literal["short", "drop", "fill"] = Field(
         "short", description="of an epoch: what is left, left out, or filled with its first images"
