@@ -1,5 +1,4 @@
 import itertools
-from functools import partial
 
 import torch
 from hypothesis import given
@@ -7,6 +6,7 @@ from hypothesis import strategies as st
 
 from tuner.classifier.augment import Augmentation
 from tuner.classifier.epochs import micro_shards, plan_epoch, shards, trained_images
+from tuner.classifier.settings import ClassifierSettings
 
 CPU = torch.device("cpu")
 
@@ -78,9 +78,10 @@ def test_seed_and_epoch_alone_decide():
 @given(st.integers(1, 50), st.integers(1, 50))
 def test_a_last_batch_is_dropped_or_filled_with_the_first_images(count, batch_size):
     batch_size = min(batch_size, count)
-    trained = partial(trained_images, count, batch_size=batch_size)
-    dropped, filled = trained(last_batch="drop"), trained(last_batch="fill")
-    assert trained(last_batch="short") == count
+    whats = ("short", "drop", "fill")
+    settings = [ClassifierSettings(batch_size=batch_size, last_batch=what) for what in whats]
+    short, dropped, filled = (trained_images(count, each) for each in settings)
+    assert short == count
     assert dropped <= count <= filled < count + batch_size
     assert dropped % batch_size == filled % batch_size == 0
     assert count - dropped < batch_size

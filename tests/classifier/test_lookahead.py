@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from tuner.classifier.lookahead import Lookahead
+from tuner.classifier.recipe import RecipeSettings
 
 
 def tensors(model):
@@ -12,8 +13,9 @@ def tensors(model):
 
 
 def made(of, **settings):
-    values = {"steps": 2, "decay": 0.8, "power": 0, "total": 10, **settings}
-    return Lookahead(of, **values)
+    values = {"steps": 2, "decay": 0.8, "power": 0, **settings}
+    named = {f"lookahead_{name}": value for name, value in values.items()}
+    return Lookahead(of, RecipeSettings(**named), total=10)
 
 
 @pytest.mark.parametrize("power", [0, 1, 3])

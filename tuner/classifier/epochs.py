@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -19,6 +20,9 @@ from torch import Tensor
 from tuner.classifier.augment import Augmentation, Draws, draw
 from tuner.classifier.mixing import Mixes, draw_mixes
 from tuner.classifier.randomness import mixed
+
+if TYPE_CHECKING:
+    from tuner.classifier.settings import ClassifierSettings
 
 _FLIPS, _MIXES = 1, 2  # tell the streams of the first flips and of mixing from those of the epochs
 
@@ -61,16 +65,11 @@ def micro_shards(shard: Shard, *, size: int, world_size: int = 1) -> list[Shard]
     return parts
 
 
-def trained_images(count: int, *, batch_size: int, last_batch: str) -> int:
-    """How many of `count` images an epoch trains on, those that fill its last batch included.
-
-    >>> [trained_images(10, batch_size=4, last_batch=last) for last in ("short", "drop", "fill")]
-    [10, 8, 12]
-    """
-    if last_batch == "short":
-        return count
-    batches = count // batch_size if last_batch == "drop" else ceil(count / batch_size)
-    return batches * batch_size
+def trained_images(count: int, settings: ClassifierSettings) -> int:
+    """How many of `count` images an epoch trains on, those that fill its last batch included."""
+    size = settings.batch_size
+    batches = count // size if settings.last_batch == "drop" else ceil(count / size)
+    return count if settings.last_batch == "short" else batches * size
 
 
 @dataclass(frozen=True, eq=False)

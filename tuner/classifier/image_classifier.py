@@ -95,11 +95,7 @@ class ImageClassifier:
         self._batcher = Batcher(
             self._data, dtype=self._dtype, augmentation=self._augmentation, device=self._device
         )
-        self._images = trained_images(
-            len(self._data.splits["train"]),
-            batch_size=settings.batch_size,
-            last_batch=settings.last_batch,
-        )
+        self._images = trained_images(len(self._data.splits["train"]), settings)
         self._plan = blueprint_of(settings, self._data.info)
         self._info = self._plan.info
         with seeded(settings.seed):
@@ -118,16 +114,10 @@ class ImageClassifier:
         self._average = WeightAverage(self._part.tensors, decay=settings.ema_decay)
         self._batches = ceil(self._images / settings.batch_size)
         self._steps = settings.epochs * self._batches
-        self._lookahead = Lookahead(
-            self._part.tensors,
-            steps=settings.lookahead_steps,
-            decay=settings.lookahead_decay,
-            power=settings.lookahead_power,
-            total=self._steps,
-        )
+        self._lookahead = Lookahead(self._part.tensors, settings, total=self._steps)
         with self._optimizing():
-            still = self._frozen | self._fixed
-            self._optimizer = build_optimizer(settings, self._model, frozen=still)
+            frozen = self._frozen | self._fixed
+            self._optimizer = build_optimizer(settings, self._model, frozen=frozen)
             self._lr_schedule = build_lr_schedule(settings, self._optimizer, steps=self._steps)
         self._epoch = 0
 

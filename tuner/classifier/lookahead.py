@@ -14,31 +14,28 @@ import torch
 from torch import Tensor
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
+from tuner.classifier.recipe import RecipeSettings
 from tuner.trial.torch_compat import copy_all
 
 
 class Lookahead:
     """Every few steps the slow weights move towards the present ones, which go on from there.
 
-    With keep = decay * (steps done / total) ** power: slow = keep * slow + (1 - keep) * present,
-    for BatchNorm's statistics, too. The last step of an epoch does the same, so that what is
-    evaluated and saved are the slow weights, and nothing else need be.
+    slow = keep * slow + (1 - keep) * present, for BatchNorm's statistics, too, with
+    keep = lookahead_decay * (steps done / total) ** lookahead_power. So it is after the last step
+    of an epoch, too: what is evaluated are the slow weights, and nothing else need be saved.
 
-    tensors: gives the parameters and buffers, always in one order. steps: 0 for no Lookahead.
+    tensors: gives the parameters and buffers, always in one order. total: steps of the training.
     """
 
     def __init__(
-        self,
-        tensors: Callable[[], Sequence[Tensor]],
-        *,
-        steps: int,
-        decay: float,
-        power: float,
-        total: int,
+        self, tensors: Callable[[], Sequence[Tensor]], settings: RecipeSettings, *, total: int
     ) -> None:
-        self._tensors, self._steps = tensors, steps
-        self._decay, self._power, self._total = decay, power, total
+        self._tensors, self._total = tensors, total
+        self._steps = settings.lookahead_steps
+        self._decay, self._power = settings.lookahead_decay, settings.lookahead_power
         self._slow: list[Tensor] = []
+        self._since = 0
 
     def begin(self) -> None:
         """Begin an epoch with the present weights."""

@@ -124,8 +124,10 @@ class RecipeSettings(Settings):
     )
 
 
-def optimizer_faults(settings: RecipeSettings, *, optimizer: str) -> Iterator[Fault]:
-    """What does not fit the optimizer, or the torch that is installed."""
+def optimizer_faults(settings: RecipeSettings, *, optimizer: str, dtype: str) -> Iterator[Fault]:
+    """What does not fit the optimizer, the weights' `dtype`, or the torch that is installed."""
+    if dtype in HALF:
+        yield from _half_faults(settings, dtype=dtype, optimizer=optimizer)
     if optimizer == "muon":
         yield from _muon_faults()
     else:
@@ -150,7 +152,7 @@ def _muon_faults() -> Iterator[Fault]:
         yield Fault("optimizer", rule, "muon")
 
 
-def half_faults(settings: RecipeSettings, *, dtype: str, optimizer: str) -> Iterator[Fault]:
+def _half_faults(settings: RecipeSettings, *, dtype: str, optimizer: str) -> Iterator[Fault]:
     """What needs weights of more digits than half precision has."""
     if optimizer == "adamw":
         yield Fault("dtype", "cannot be combined with optimizer 'adamw'", dtype)

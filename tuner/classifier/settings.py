@@ -19,7 +19,6 @@ from tuner.classifier.models._model import Arguments
 from tuner.classifier.recipe import (
     HALF,
     RecipeSettings,
-    half_faults,
     image_faults,
     optimizer_faults,
     schedule_faults,
@@ -200,13 +199,11 @@ def check_settings(
     if settings.dtype != "float32" and settings.precision not in own:
         rule = f"applies to dtype 'float32', and dtype is {settings.dtype!r}"
         faults.append(Fault("precision", rule, settings.precision))
-    if settings.dtype in HALF:
-        faults += half_faults(settings, dtype=settings.dtype, optimizer=settings.optimizer)
     faults += augmentation_faults(settings, faulty)
     if settings.unfreeze_epoch is not None and not settings.freeze and "freeze" not in faulty:
         faults.append(Fault("unfreeze_epoch", "needs `freeze`", settings.unfreeze_epoch))
     if "optimizer" not in faulty:
-        faults += optimizer_faults(settings, optimizer=settings.optimizer)
+        faults += optimizer_faults(settings, optimizer=settings.optimizer, dtype=settings.dtype)
     if not {"lr_schedule", "epochs"} & faulty:
         faults += schedule_faults(
             settings, lr_schedule=settings.lr_schedule, epochs=settings.epochs
