@@ -57,6 +57,14 @@ FAST = {
     "norm_bias_lr": 64,
     "label_smoothing": 0.2,
 }
+# With Muon. In float16 it would read at every step whether gradients have overflowed
+MUON = {
+    **FAST,
+    "dtype": "float32",
+    "optimizer": "muon",
+    "muon_lr": 0.1,
+    "muon_momentum": 0.6,
+}
 
 
 def load(folder: Path, *, split_seed: int):

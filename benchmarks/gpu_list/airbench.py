@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from benchmarks.gpu import FAST, RECIPE, register
+from benchmarks.gpu import FAST, MUON, RECIPE, register
 from tuner.classifier.image_classifier import ImageClassifier
 
 BATCH, BATCHES = 1024, 43  # of 45,000 images, without a last short batch
@@ -25,7 +25,6 @@ PADDING = 2
 MOMENTUM = 0.85
 EPOCHS = 10
 EVERY, AVERAGED_FROM = 5, 3  # steps between two of Lookahead's; epochs before its first
-MUON = {"optimizer": "muon", "muon_lr": 0.1, "muon_momentum": 0.6}
 WARM_UP, ROUNDS = 4, 3  # epochs; from the fifth on all loops do all that they ever do
 
 
@@ -182,7 +181,7 @@ def compared(device, dry):
     widths = (4, 8, 8) if dry else (64, 256, 256)
     theirs = Airbench(device, images=batch * batches, batch=batch, widths=widths)
     loops = {"airbench94": theirs.epoch}
-    recipes = {"speednet": FAST, "speednet with Muon": {**FAST, **MUON}, "speednet, plain": RECIPE}
+    recipes = {"speednet": FAST, "speednet with Muon": MUON, "speednet, plain": RECIPE}
     for name, recipe in recipes.items():
         settings = {**recipe, **small, "batch_size": batch, "epochs": EPOCHS}
         made = ImageClassifier({}, settings, device=device)

@@ -9,7 +9,7 @@ from functools import partial
 
 import torch
 
-from benchmarks.gpu import FAST, NAME, RECIPE, register
+from benchmarks.gpu import FAST, MUON, NAME, RECIPE, register
 from tuner.classifier.image_classifier import ImageClassifier
 
 PRECISIONS = ("float32", "tf32", "bf16", "fp16")
@@ -72,7 +72,8 @@ def profile(device, dry):
     size = 8 if dry else 1024
     register(quick=True, train=STEPS * size, validation=size)
     small = {"width": 4} if dry else {}
-    for name, recipe in {"plain": RECIPE, "as airbench94": FAST}.items():
+    recipes = {"plain": RECIPE, "as airbench94": FAST, "with Muon": MUON}
+    for name, recipe in recipes.items():
         settings = {**recipe, **small, "batch_size": size, "epochs": 3}
         made = ImageClassifier({}, settings, device=device)
         made.step()
