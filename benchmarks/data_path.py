@@ -36,11 +36,12 @@ from PIL import Image, ImageOps
 from torch.utils.data import DataLoader, Dataset
 
 from tuner.classifier.augment import Augmentation
-from tuner.classifier.batches import Batcher, image_set, plan_epoch, shards
+from tuner.classifier.batches import Batcher, image_set
 from tuner.classifier.blueprint import blueprint_of
 from tuner.classifier.catalog import DATASETS
 from tuner.classifier.datasets import cifar10
 from tuner.classifier.datasets._dataset import ImageArrays, data_folder
+from tuner.classifier.epochs import plan_epoch, shards
 from tuner.classifier.image_classifier import ImageClassifier
 from tuner.classifier.settings import ClassifierSettings
 from tuner.errors import DataError

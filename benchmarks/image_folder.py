@@ -285,7 +285,8 @@ def our_epoch(place: Path, data_dir: str) -> int:
     import torch
 
     from tuner.classifier.augment import Augmentation
-    from tuner.classifier.batches import Batcher, image_set, plan_epoch, shards
+    from tuner.classifier.batches import Batcher, image_set
+    from tuner.classifier.epochs import plan_epoch, shards
 
     cpu = torch.device("cpu")
     augmentation = Augmentation(crop_padding=SIZE // 8, flip=True)

@@ -169,7 +169,8 @@ def whole_batches(batch_size: int, seed: int):
     import torch
 
     from tuner.classifier.augment import Augmentation
-    from tuner.classifier.batches import Batcher, image_set, plan_epoch
+    from tuner.classifier.batches import Batcher, image_set
+    from tuner.classifier.epochs import plan_epoch
 
     cpu, plain = torch.device("cpu"), Augmentation(0, False, 0, False)
     images = image_set(EXPERIMENT, data_dir=None, split_seed=0, device=cpu)

@@ -1,13 +1,17 @@
 """`make gpu` without a GPU: the program itself, so that no minute of a card goes to its faults."""
 
 import json
+import os
 import re
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import pytest
+import torch
 
 from benchmarks.gpu_list import __main__ as gpu_list
+from benchmarks.gpu_list import airbench, sharing
 from benchmarks.gpu_list.steps import ROW, STEPS, of_row
 
 LEASE_S = 45 * 60  # that a GPU can be had for
@@ -15,7 +19,7 @@ LEASE_S = 45 * 60  # that a GPU can be had for
 
 def test_its_steps_take_no_longer_than_a_gpu_can_be_had():
     assert sum(step.limit_s for step in STEPS.values()) <= LEASE_S
-    assert list(STEPS) == list(range(1, 11))
+    assert list(STEPS) == list(range(1, 13))
 
 
 def test_a_step_that_fails_or_hangs_leaves_what_it_had_found(monkeypatch, capfd):
@@ -45,6 +49,42 @@ def test_the_table_takes_the_place_of_the_one_before(tmp_path):
     assert page.read_text() == f"# Before\n{gpu_list.BEGIN}\nnew\n{gpu_list.END}\nafter\n"
     assert gpu_list.PAGE.read_text().count(gpu_list.BEGIN) == 1
     assert gpu_list.PAGE.read_text().count(gpu_list.END) == 1
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_mps_is_there_for_what_begins_within_it_and_ends(tmp_path, monkeypatch, fails):
+    """The service itself is on machines with a GPU alone; here a script writes down its calls."""
+    script, log = tmp_path / sharing.MPS, tmp_path / "log"
+    script.write_text(
+        f'#!/bin/sh\necho "$1 $CUDA_MPS_PIPE_DIRECTORY" >> {log}\n[ -n "$1" ] || cat >> {log}\n'
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(KeyError) if fails else nullcontext(), sharing.mps():
+        place = os.environ["CUDA_MPS_PIPE_DIRECTORY"]
+        assert os.path.isdir(place)
+        if fails:
+            raise KeyError
+    assert log.read_text().split() == ["-d", place, place, "quit"]
+    assert not os.path.exists(place)
+    assert "CUDA_MPS_PIPE_DIRECTORY" not in os.environ
+
+
+def test_the_rate_of_airbench_rises_to_its_peak_and_falls():
+    rates = [airbench.triangle(step, steps=100) for step in range(101)]
+    assert (rates[0], max(rates), rates[100]) == pytest.approx((0.2, 1, 0.07))
+    assert rates.index(max(rates)) == 23
+
+
+def test_airbench_shifts_the_padded_images_and_mirrors_them_in_every_second_epoch():
+    torch.manual_seed(0)
+    images = torch.rand(6, 3, 8, 8)
+    padded = airbench.prepared(images)
+    assert padded.shape == (6, 3, 12, 12)
+    for epoch in (0, 1):
+        for image, whole in zip(airbench.augmented(padded, epoch), padded, strict=True):
+            crops = [whole[:, y : y + 8, x : x + 8] for y in range(5) for x in range(5)]
+            assert any(torch.equal(image, crop.flip(-1) if epoch else crop) for crop in crops)
 
 
 def test_a_row_comes_back_as_it_was():

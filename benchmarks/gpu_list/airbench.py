@@ -1,28 +1,31 @@
 """The training loop of airbench94 beside speednet's, on the same random images and the same device.
 
 After Keller Jordan, "94% on CIFAR-10 in 3.29 Seconds on a Single GPU" (2024), and written anew: its
-network in half precision with norms in float32, its augmentation once an epoch, Nesterov SGD with a
-large rate for the biases of norms, and Lookahead. What it learns from the data before it trains,
-which takes no part of a step, is left out.
+network in half precision with norms in float32, its augmentation once an epoch of images that were
+padded and mirrored before the first, Nesterov SGD with a large rate for the biases of norms, a
+triangular schedule, and Lookahead from the fourth epoch on. What it learns from the data before it
+trains, which takes no part of a step, is left out.
 """
 
 from __future__ import annotations
 
 import statistics
 import time
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from benchmarks.gpu import RECIPE, register
+from benchmarks.gpu import FAST, MUON, RECIPE, register
 from tuner.classifier.image_classifier import ImageClassifier
 
 BATCH, BATCHES = 1024, 43  # of 45,000 images, without a last short batch
 PADDING = 2
 MOMENTUM = 0.85
-EVERY = 5  # steps between two of Lookahead's
-ROUNDS = 3
+EPOCHS = 10
+EVERY, AVERAGED_FROM = 5, 3  # steps between two of Lookahead's; epochs before its first
+WARM_UP, ROUNDS = 4, 3  # epochs; from the fifth on all loops do all that they ever do
 
 
 class ConvGroup(nn.Sequential):
@@ -69,18 +72,24 @@ def network(widths, dtype, device):
     return model
 
 
-def augmented(images_NCHW):
-    """Each image shifted by up to two pixels over its reflection, and every other one mirrored."""
-    n, _, height, width = images_NCHW.shape
-    padded = F.pad(images_NCHW, (PADDING,) * 4, mode="reflect")
-    shifts = torch.randint(0, 2 * PADDING + 1, (n, 2), device=images_NCHW.device)
-    out = torch.empty_like(images_NCHW)
+def prepared(images_NCHW):
+    """Every other image mirrored, all of them padded by their reflection: once for all epochs."""
+    mirrored = torch.rand(len(images_NCHW), device=images_NCHW.device) < 0.5
+    images = torch.where(mirrored.view(-1, 1, 1, 1), images_NCHW.flip(-1), images_NCHW)
+    return F.pad(images, (PADDING,) * 4, mode="reflect")
+
+
+def augmented(padded_NCHW, epoch):
+    """A crop of each padded image at chance; in every second epoch all of them mirrored."""
+    n, channels, height, width = padded_NCHW.shape
+    height, width = height - 2 * PADDING, width - 2 * PADDING
+    shifts = torch.randint(0, 2 * PADDING + 1, (n, 2), device=padded_NCHW.device)
+    out = padded_NCHW.new_empty((n, channels, height, width))
     for down in range(2 * PADDING + 1):
         for right in range(2 * PADDING + 1):
             of_both = (shifts[:, 0] == down) & (shifts[:, 1] == right)
-            out[of_both] = padded[of_both, :, down : down + height, right : right + width]
-    mirrored = torch.rand(n, device=out.device) < 0.5
-    return torch.where(mirrored.view(-1, 1, 1, 1), out.flip(-1), out)
+            out[of_both] = padded_NCHW[of_both, :, down : down + height, right : right + width]
+    return out.flip(-1) if epoch % 2 else out
 
 
 def optimizer_of(model):
@@ -96,29 +105,39 @@ def optimizer_of(model):
     return torch.optim.SGD(groups, momentum=MOMENTUM, nesterov=True)
 
 
+def triangle(step, *, steps):
+    """The rate as a share of the largest: from 0.2 up to 1 at 23 % of the steps, down to 0.07."""
+    peak = max(int(0.23 * steps), 1)
+    if step < peak:
+        return 0.2 + 0.8 * step / peak
+    return 1 - 0.93 * min(step - peak, steps - peak) / max(steps - peak, 1)
+
+
 class Airbench:
-    """Trains epochs of its own loop."""
+    """Trains epochs of its own loop; beyond `EPOCHS` as in the last one."""
 
     def __init__(self, device, *, images, batch, widths):
         self.dtype = torch.half if device == "cuda" else torch.float32
         self.batch, self.count = batch, images
         generator = torch.Generator(device).manual_seed(0)
         shape = (images, 3, 32, 32)
-        self.images = torch.randn(shape, generator=generator, device=device).to(
-            self.dtype, memory_format=torch.channels_last
-        )
+        made = torch.randn(shape, generator=generator, device=device)
+        self.images = prepared(made.to(self.dtype, memory_format=torch.channels_last))
         self.labels = torch.randint(0, 10, (images,), generator=generator, device=device)
         self.model = network(widths, self.dtype, device)
         self.optimizer = optimizer_of(self.model)
-        self.slow = {k: v.clone() for k, v in self.model.state_dict().items()}
+        self.steps = EPOCHS * (images // batch)
+        rate = partial(triangle, steps=self.steps)
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, rate)
+        self.epochs, self.done, self.slow = 0, 0, None
 
     def epoch(self):
         """Train one epoch; the seconds of it."""
         began = now(self.images.device)
-        images = augmented(self.images)
+        images = augmented(self.images, self.epochs)
         order = torch.randperm(self.count, device=images.device)
-        for step in range(self.count // self.batch):
-            rows = order[step * self.batch : (step + 1) * self.batch]
+        for start in range(0, self.count - self.batch + 1, self.batch):
+            rows = order[start : start + self.batch]
             logits = self.model(images[rows])
             loss = F.cross_entropy(
                 logits.float(), self.labels[rows], label_smoothing=0.2, reduction="sum"
@@ -126,15 +145,25 @@ class Airbench:
             self.optimizer.zero_grad(set_to_none=True)
             loss.backward()
             self.optimizer.step()
-            if step % EVERY == EVERY - 1:
-                self.look_ahead()
+            self.schedule.step()
+            self.done += 1
+            if self.epochs >= AVERAGED_FROM and self.done % EVERY == 0:
+                self.look_ahead(0.95**EVERY * min(self.done / self.steps, 1) ** 3)
+        self.look_ahead(1.0)
+        self.epochs += 1
         return now(self.images.device) - began
 
     @torch.no_grad()
-    def look_ahead(self):
-        for name, value in self.model.state_dict().items():
+    def look_ahead(self, keep):
+        """The slow weights take in 1 - `keep` of the present ones, which then equal them."""
+        values = self.model.state_dict()
+        if self.slow is None:
+            if self.epochs >= AVERAGED_FROM:
+                self.slow = {name: value.clone() for name, value in values.items()}
+            return
+        for name, value in values.items():
             if value.is_floating_point():
-                self.slow[name].lerp_(value, 0.5)
+                self.slow[name].lerp_(value, 1 - keep)
                 value.copy_(self.slow[name])
 
 
@@ -145,24 +174,33 @@ def now(device):
 
 
 def compared(device, dry):
-    """Milliseconds a step of both loops, in turn, and speednet's by airbench94's."""
+    """Milliseconds a step of each loop, in turn, and speednet's by airbench94's."""
     batch, batches = (8, 2) if dry else (BATCH, BATCHES)
     register(quick=True, train=batch * batches)
     small = {"width": 4} if dry else {}
-    recipe = {**RECIPE, **small, "batch_size": batch, "epochs": 100}
-    ours = ImageClassifier({}, recipe, device=device)
     widths = (4, 8, 8) if dry else (64, 256, 256)
     theirs = Airbench(device, images=batch * batches, batch=batch, widths=widths)
-    for _ in range(2):  # warm-up
-        ours.step()
-        theirs.epoch()
-    times = {"speednet": [], "airbench94": []}
-    for _ in range(1 if dry else ROUNDS * 5):
-        times["speednet"].append(batch * batches / ours.step()["images_per_s"])
-        times["airbench94"].append(theirs.epoch())
+    loops = {"airbench94": theirs.epoch}
+    recipes = {"speednet": FAST, "speednet with Muon": MUON, "speednet, plain": RECIPE}
+    for name, recipe in recipes.items():
+        settings = {**recipe, **small, "batch_size": batch, "epochs": EPOCHS}
+        made = ImageClassifier({}, settings, device=device)
+        loops[name] = partial(seconds_of_training, made, images=batch * batches)
+    times = {name: [] for name in loops}
+    for number in range(1 if dry else WARM_UP + ROUNDS * 5):
+        for name, train in loops.items():
+            seconds = train()
+            if dry or number >= WARM_UP:
+                times[name].append(seconds)
     for name, seconds in times.items():
         median = statistics.median(seconds) / batches
         yield f"{name}: ms a step; images/s", f"{1e3 * median:.2f}; {batch / median:,.0f}"
-    ratios = [one / other for one, other in zip(*times.values(), strict=True)]
-    spread = " / ".join(f"{f(ratios):.2f}" for f in (min, statistics.median, max))
-    yield f"speednet by airbench94, min / median / max of {len(ratios)} epochs in turn", spread
+    for name in recipes:
+        ratios = [ours / each for ours, each in zip(times[name], times["airbench94"], strict=True)]
+        spread = " / ".join(f"{f(ratios):.2f}" for f in (min, statistics.median, max))
+        yield f"{name} by airbench94, min / median / max of {len(ratios)} epochs in turn", spread
+
+
+def seconds_of_training(made, *, images):
+    """Of the next epoch, without its validation."""
+    return images / made.step()["images_per_s"]

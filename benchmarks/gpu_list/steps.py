@@ -25,12 +25,14 @@ STEPS = {
     2: Step("the `gpu` tests", "steps", "tests", 300),
     3: Step("float64 against the CPU", "training", "against_the_cpu", 120),
     4: Step("a profile of 20 steps", "training", "profile", 120),
-    5: Step("`benchmarks.gpu`", "steps", "benchmark", 780),
+    5: Step("`benchmarks.gpu`", "steps", "benchmark", 480),
     6: Step("the loop of airbench94", "airbench", "compared", 180),
     7: Step("two ranks on one GPU", "processes", "two_ranks", 180),
     8: Step("faults", "processes", "faults", 180),
-    9: Step("compiled in ten widths", "training", "ten_widths", 300),
+    9: Step("compiled in ten widths", "training", "ten_widths", 240),
     10: Step("a search, four trials on the GPU", "processes", "search", 240),
+    11: Step("four trials on one GPU, with and without MPS", "sharing", "sharing", 240),
+    12: Step("trials fused in one process", "fused", "fused", 120),
 }
 
 

@@ -9,11 +9,11 @@ from functools import partial
 
 import torch
 
-from benchmarks.gpu import NAME, RECIPE, register
+from benchmarks.gpu import FAST, MUON, NAME, RECIPE, register
 from tuner.classifier.image_classifier import ImageClassifier
 
 PRECISIONS = ("float32", "tf32", "bf16", "fp16")
-OPTIMIZERS = ("sgd", "sgdw", "adamw")
+OPTIMIZERS = ("sgd", "sgdw", "adamw", "muon")
 NETWORKS = ("cnn", "net", "resnet18", "resnet20", "speednet")
 EXACT = {"model": "cnn", "dtype": "float64", "dataset": NAME, "batch_size": 64, "epochs": 3}
 AS_EQUAL = 1e-9
@@ -72,20 +72,22 @@ def profile(device, dry):
     size = 8 if dry else 1024
     register(quick=True, train=STEPS * size, validation=size)
     small = {"width": 4} if dry else {}
-    recipe = {**RECIPE, **small, "batch_size": size, "epochs": 3}
-    made = ImageClassifier({}, recipe, device=device)
-    made.step()
-    with torch.profiler.profile() as seen:
-        report = made.step()
-    events = seen.key_averages()
-    print(events.table(sort_by=f"self_{device}_time_total", row_limit=15))
-    counts = Counter({event.key: event.count for event in events})
-    reads, waits = counts[READS], {name: counts[name] for name in WAITS if counts[name]}
-    yield f"values read of the device, over {STEPS} steps and an evaluation", str(reads)
-    yield "calls of CUDA that wait for it", str(waits or "none")
-    yield "images/s of training", f"{report['images_per_s']:,.0f}"
-    if reads >= STEPS:
-        raise SystemExit("a value is read of the device at every step")
+    recipes = {"plain": RECIPE, "as airbench94": FAST, "with Muon": MUON}
+    for name, recipe in recipes.items():
+        settings = {**recipe, **small, "batch_size": size, "epochs": 3}
+        made = ImageClassifier({}, settings, device=device)
+        made.step()
+        with torch.profiler.profile() as seen:
+            report = made.step()
+        events = seen.key_averages()
+        print(events.table(sort_by=f"self_{device}_time_total", row_limit=15))
+        counts = Counter({event.key: event.count for event in events})
+        reads, waits = counts[READS], {what: counts[what] for what in WAITS if counts[what]}
+        yield f"{name}: values read of the device, {STEPS} steps and an evaluation", str(reads)
+        yield f"{name}: calls of CUDA that wait for it", str(waits or "none")
+        yield f"{name}: images/s of training", f"{report['images_per_s']:,.0f}"
+        if reads >= STEPS:
+            raise SystemExit("a value is read of the device at every step")
 
 
 def ten_widths(device, dry):

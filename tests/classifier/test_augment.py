@@ -10,7 +10,9 @@ AUGMENTATIONS = st.builds(
     crop_padding=st.integers(0, 4),
     flip=st.booleans(),
     cutout=st.integers(0, 8),
+    crop_fill=st.sampled_from(["black", "reflect"]),
 )
+PADDED = {"black": "constant", "reflect": "reflect"}  # as numpy calls it
 
 
 def draws_of(count, size, augmentation, seed=0):
@@ -18,10 +20,11 @@ def draws_of(count, size, augmentation, seed=0):
     return draw(count, image_size=size, augmentation=augmentation, generator=generator)
 
 
-def naive_crop_and_flip(image_HWC, flip, top, left, padding):
+def naive_crop_and_flip(image_HWC, flip, top, left, augmentation):
     """One image, as the tutorials do it: pad, cut out a window, mirror it."""
     height, width, _ = image_HWC.shape
-    padded = np.pad(image_HWC, ((padding, padding), (padding, padding), (0, 0)))
+    padding, fill = augmentation.crop_padding, PADDED[augmentation.crop_fill]
+    padded = np.pad(image_HWC, ((padding, padding), (padding, padding), (0, 0)), fill)
     window = padded[top : top + height, left : left + width]
     return window[:, ::-1] if flip else window
 
@@ -52,7 +55,7 @@ def test_a_batch_equals_each_image_alone(augmentation, count, channels, size, se
     for n in range(count):
         flip, top, left, row, column = (values[n].item() for values in vars(draws).values())
         flip = flip and augmentation.flip
-        image = naive_crop_and_flip(images[n], flip, top, left, augmentation.crop_padding)
+        image = naive_crop_and_flip(images[n], flip, top, left, augmentation)
         expected = naive_cut_out(image.transpose(2, 0, 1) + 1.0, row, column, augmentation.cutout)
         assert np.array_equal(cut[n].numpy(), expected)
 

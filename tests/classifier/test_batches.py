@@ -1,92 +1,20 @@
 import gc
-import itertools
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import tiny_images
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from test_epochs import plan
 
+from tuner.classifier import batches
 from tuner.classifier.augment import Augmentation
-from tuner.classifier.batches import (
-    Batcher,
-    free_bytes,
-    home_of,
-    image_set,
-    micro_shards,
-    plan_epoch,
-    shards,
-)
+from tuner.classifier.batches import Batcher, free_bytes, home_of, image_set
 from tuner.classifier.catalog import DATASETS
+from tuner.classifier.epochs import plan_epoch, shards
 
 CPU = torch.device("cpu")
 CUDA = torch.device("cuda")
-
-
-@given(st.integers(0, 200), st.integers(1, 70), st.integers(1, 6))
-def test_over_the_ranks_each_position_counts_exactly_once(count, batch_size, world_size):
-    ranks = [
-        list(shards(count, batch_size=batch_size, rank=rank, world_size=world_size))
-        for rank in range(world_size)
-    ]
-    positions = list(range(count))
-    batches = [positions[i : i + batch_size] for i in range(0, count, batch_size)]
-    assert {len(own) for own in ranks} == {len(batches)}  # every rank takes part in every batch
-    for batch, *parts in zip(batches, *ranks, strict=True):
-        counted = [positions[part.positions] for part in parts if part.count]
-        assert sorted(itertools.chain(*counted)) == batch
-        assert [len(own) for own in counted] == [part.count for part in parts if part.count]
-        assert {part.global_count for part in parts} == {len(batch)}
-        assert all(len(positions[part.positions]) == max(part.count, 1) for part in parts)
-        assert max(p.count for p in parts) - min(p.count for p in parts) <= 1
-
-
-def plan(*, seed=0, epoch=0, augmentation=None, rows=range(100, 150)):
-    return plan_epoch(
-        torch.tensor(rows),
-        seed=seed,
-        epoch=epoch,
-        image_size=32,
-        augmentation=augmentation or Augmentation(),
-        device=CPU,
-    )
-
-
-@given(st.integers(1, 200), st.integers(1, 70), st.integers(1, 6), st.integers(1, 40))
-def test_parts_of_shards_hold_the_same_images_and_are_as_many_on_every_rank(
-    count, batch_size, world_size, size
-):
-    counted, numbers = [], []
-    for rank in range(world_size):
-        own = []
-        for shard in shards(count, batch_size=batch_size, rank=rank, world_size=world_size):
-            parts = micro_shards(shard, size=size, world_size=world_size)
-            own.append(len(parts))
-            images = [range(count)[part.positions][: part.count] for part in parts]
-            assert all(len(part) <= size for part in images)
-            assert all(len(range(count)[part.positions]) >= 1 for part in parts)
-            assert {part.global_count for part in parts} == {shard.global_count}
-            counted += [position for part in images for position in part]
-        numbers.append(own)
-    assert sorted(counted) == list(range(count))
-    assert numbers == [numbers[0]] * world_size
-
-
-def test_an_epoch_is_a_permutation_of_the_split():
-    assert plan().order_N.sort().values.tolist() == list(range(100, 150))
-
-
-def test_seed_and_epoch_alone_decide():
-    torch.manual_seed(1)
-    first = plan(seed=3, epoch=4)
-    torch.manual_seed(2)
-    assert torch.equal(first.order_N, plan(seed=3, epoch=4).order_N)
-    assert torch.equal(first.draws.row_N, plan(seed=3, epoch=4).draws.row_N)
-    for other in (plan(seed=4, epoch=3), plan(seed=3, epoch=5), plan(seed=4, epoch=4)):
-        assert not torch.equal(first.order_N, other.order_N)
-        assert not torch.equal(first.draws.row_N, other.draws.row_N)
 
 
 @pytest.fixture
@@ -125,6 +53,24 @@ def test_each_augmentation_changes_training_batches(images, augmentation):
         for which in (augmentation, Augmentation())
     )
     assert not torch.equal(changed, plain)
+
+
+@pytest.mark.parametrize("mixed", [{}, {"mixup": 0.4, "cutmix": 1.0}], ids=["alone", "mixed"])
+def test_an_epoch_augmented_at_once_has_the_same_batches(images, mixed, monkeypatch):
+    monkeypatch.setattr(batches, "AT_ONCE", 7)
+    augmentation = Augmentation(4, flip=True, cutout=8, crop_fill="reflect", **mixed)
+    batcher = Batcher(images, dtype=torch.float32, augmentation=augmentation)
+    epoch = plan(rows=range(20), augmentation=augmentation)
+    whole = batcher.at_once(epoch)
+    for positions in (slice(0, 8), slice(8, 20), slice(1, 20, 2)):
+        (x, labels), (wanted, wanted_labels) = (
+            batcher.training_batch(each, positions) for each in (whole, epoch)
+        )
+        assert torch.equal(x, wanted)
+        assert torch.equal(labels, wanted_labels)
+        assert x.is_contiguous(memory_format=torch.channels_last)
+        x.zero_()  # as a first layer may that works in place
+        assert torch.equal(batcher.training_batch(whole, positions)[0], wanted)
 
 
 def test_an_image_is_augmented_alike_on_any_number_of_ranks(images):
@@ -172,28 +118,6 @@ def test_images_of_the_host_go_to_the_device_through_pinned_memory(images, monke
     assert pinned == [torch.uint8, torch.int64] * 2
     Batcher(images, dtype=torch.float32, augmentation=Augmentation()).batch(rows[:4])
     assert len(pinned) == 4  # what is at home is not pinned
-
-
-def test_alternating_flips_mirror_each_image_in_every_second_epoch():
-    augmentation = Augmentation(flip=True, alternating_flip=True)
-
-    def flipped(epoch, seed=0):
-        planned = plan_epoch(
-            torch.arange(200),
-            seed=seed,
-            epoch=epoch,
-            image_size=32,
-            augmentation=augmentation,
-            device=CPU,
-        )
-        return set(planned.order_N[planned.draws.flip_N].tolist())
-
-    first, second = flipped(0), flipped(1)
-    assert first | second == set(range(200))
-    assert not first & second
-    assert (flipped(2), flipped(3)) == (first, second)
-    assert 70 < len(first) < 130
-    assert flipped(0, seed=1) != first
 
 
 def tiny(*, split_seed=0):

@@ -12,8 +12,9 @@ from tiny_images import INFO
 from torch import distributed as dist
 
 from tuner.classifier import image_classifier as classifier
-from tuner.classifier.batches import image_set, plan_epoch
+from tuner.classifier.batches import image_set
 from tuner.classifier.catalog import METRICS
+from tuner.classifier.epochs import plan_epoch
 from tuner.classifier.image_classifier import ImageClassifier
 from tuner.errors import DataError, SpecError
 from tuner.testing.learner_contract import StrictLearnerContract, same
@@ -86,6 +87,7 @@ def test_reports_what_it_declares():
         {"dtype": "float64"},
         {"optimizer": "adamw"},
         {"optimizer": "sgdw"},
+        {"optimizer": "muon"},
         {"norm_bias_lr": 4},
         {"lr": 0.2},
         {"momentum": 0.5},
@@ -274,6 +276,7 @@ RANKED = {
     "plain": {"batch_size": 16},
     "uneven": {"batch_size": 20, **AUGMENTED, "label_smoothing": 0.1},
     "adamw": {"batch_size": 16, "optimizer": "adamw", "lr": 1e-3, **AUGMENTED},
+    "muon": {"batch_size": 16, "optimizer": "muon", "clip_grad_norm": 1},
 }
 EXACT = {**TINY, "model": "cnn", "width": 4, "norm": "group", "dtype": "float64", "lr": 0.05}
 BATCH_NORM = {"norm": "batch", "batch_size": 20}

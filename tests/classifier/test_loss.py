@@ -46,6 +46,29 @@ def test_views_are_averaged():
     assert torch.allclose(flipping.evaluated([LOGITS_NK, other_NK], LABELS_N), mean)
 
 
+@pytest.mark.parametrize("flip", [False, True])
+def test_shifted_images_weigh_as_much_together_as_the_image(flip):
+    """With the mirror images, the six views of airbench."""
+    loss = CrossEntropy(torch.float32, test_time_flip=flip, test_time_shift=1)
+    torch.manual_seed(0)
+    x_NCHW, weight_PK = torch.rand(2, 1, 4, 4), torch.randn(16, 3)
+
+    def logits_of(x_NCHW):
+        return x_NCHW.flatten(1).tanh() @ weight_PK
+
+    padded = F.pad(x_NCHW, (1, 1, 1, 1), mode="reflect")
+    places = (1 / 2, x_NCHW), (1 / 4, padded[:, :, 2:, 2:]), (1 / 4, padded[:, :, :4, :4])
+    wanted_NK = torch.zeros(2, 3)
+    for share, place in places:
+        sides = [place, place.flip(3)] if flip else [place]
+        for view in sides:
+            wanted_NK += share / len(sides) * logits_of(view)
+    views = loss.views(x_NCHW)
+    assert len(views) == (6 if flip else 3)
+    wanted = CrossEntropy(torch.float32).evaluated([wanted_NK], LABELS_N)
+    assert torch.allclose(loss.evaluated([*map(logits_of, views)], LABELS_N), wanted)
+
+
 def test_measures_are_counted_beside_and_told_as_means():
     loss = CrossEntropy(torch.float32, measures=Measures(("macro_f1",), 3))
     sums = loss.evaluated([LOGITS_NK], LABELS_N)

@@ -4,7 +4,8 @@ import tiny_images
 import torch
 
 from tuner.classifier.augment import Augmentation
-from tuner.classifier.batches import Batcher, image_set, micro_shards, plan_epoch, shards
+from tuner.classifier.batches import Batcher, image_set
+from tuner.classifier.epochs import micro_shards, plan_epoch, shards
 from tuner.classifier.mixing import draw_mixes, mix
 
 CPU = torch.device("cpu")

@@ -34,19 +34,20 @@ from torch import nn
 from tuner.trial.torch_compat import without_compiler
 from tuner.classifier.settings import ClassifierSettings
 from tuner.classifier.optimizer import build_lr_schedule, build_optimizer
-model = nn.Linear(1, 1)
-for compiled in (False, True):
+model = nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1), nn.Linear(1, 1))
+for name, compiled in (("sgd", False), ("muon", False), ("sgd", True)):
     with nullcontext() if compiled else without_compiler():
-        optimizer = build_optimizer(ClassifierSettings(compile=compiled), model)
+        settings = ClassifierSettings(optimizer=name, compile=compiled)
+        optimizer = build_optimizer(settings, model)
         build_lr_schedule(ClassifierSettings(), optimizer, steps=2)
-        model(nn.Parameter(model.weight)).backward()
+        model(nn.Parameter(model[0].weight)).backward()
         optimizer.step()
         optimizer.zero_grad()
         optimizer.load_state_dict(optimizer.state_dict())
     print("torch._dynamo" in sys.modules)
 """
     told = subprocess.run([sys.executable, "-c", train], capture_output=True, text=True, check=True)
-    assert told.stdout.split() == ["False", "True"]
+    assert told.stdout.split() == ["False", "False", "True"]
 
 
 def test_cosine_falls_from_lr_to_almost_zero():
@@ -172,6 +173,46 @@ def test_only_sgdw_decays_alike_at_any_lr(name):
     assert (decayed(0.1) == pytest.approx(decayed(0.5))) == (name == "sgdw")
 
 
+@pytest.mark.parametrize("momentum", [0, 0.5, 0.9])
+@pytest.mark.parametrize("batch_size", [256, 2048])
+def test_decoupled_rates_are_what_1024_images_move_a_weight_by(momentum, batch_size):
+    settings = {"momentum": momentum, "batch_size": batch_size, "decoupled": True}
+    settings |= {"optimizer": "sgdw", "lr": 0.1}
+
+    def last_move(*, gradient, weight_decay):
+        model = nn.Linear(1, 1, bias=False).double()
+        made = ClassifierSettings(**settings, weight_decay=weight_decay)
+        optimizer = build_optimizer(made, model)
+        model.weight.grad = torch.full_like(model.weight, gradient)
+        for _ in range(300):  # until the momentum has settled
+            nn.init.constant_(model.weight, 2)
+            optimizer.step()
+        return (2 - model.weight.item()) / (batch_size / 1024)
+
+    assert last_move(gradient=3, weight_decay=0) == pytest.approx(0.1 * 3)
+    assert last_move(gradient=0, weight_decay=0.01) == pytest.approx(0.01 * 2)
+
+
+def test_muon_is_scaled_in_its_decay_alone():
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2), nn.Linear(2, 1))
+    settings = {"optimizer": "muon", "lr": 1, "momentum": 0.75, "batch_size": 2048}
+    groups = build_optimizer(ClassifierSettings(**settings, decoupled=True), model).param_groups
+    assert [group["lr"] for group in groups] == [0.5, 0.02]
+    decays = [group["lr"] * group["weight_decay"] for group in groups]
+    assert decays == pytest.approx([0.5 * 5e-4] * 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_weights_in_half_precision_are_all_updated(dtype):
+    """torch's fused SGD leaves most of them as they were on a CPU."""
+    model = nn.Linear(40, 1, bias=False).to(dtype)
+    nn.init.ones_(model.weight)
+    model.weight.grad = torch.ones_like(model.weight)
+    settings = ClassifierSettings(lr=0.5, momentum=0, weight_decay=0)
+    build_optimizer(settings, model).step()
+    assert torch.equal(model.weight, torch.full_like(model.weight, 0.5))
+
+
 def layers():
     return nn.Sequential(nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2), nn.GroupNorm(1, 2), nn.Linear(2, 1))
 
@@ -196,18 +237,18 @@ def test_a_schedule_moves_all_rates_in_proportion(schedule):
         next_lr(lr_schedule, steps=5)
 
 
-@pytest.mark.parametrize("name", ["sgd", "sgdw", "adamw"])
+@pytest.mark.parametrize("name", ["sgd", "sgdw", "adamw", "muon"])
 def test_what_is_frozen_can_begin_later(name):
-    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2), nn.Linear(2, 1))
     settings = ClassifierSettings(optimizer=name)
-    optimizer = build_optimizer(settings, model, frozen={"0.weight", "0.bias"})
+    optimizer = build_optimizer(settings, model, frozen={"1.weight", "1.bias"})
     for trains in (False, False, True, True):
-        before = model[0].weight.detach().clone()
-        model[0].requires_grad_(trains)
+        before = model[1].weight.detach().clone()
+        model[1].requires_grad_(trains)
         optimizer.zero_grad()
         model(torch.ones(1, 2)).sum().backward()
         optimizer.step()
-        assert torch.equal(model[0].weight, before) != trains
+        assert torch.equal(model[1].weight, before) != trains
 
 
 def names(model, groups):

@@ -2,11 +2,14 @@ from functools import partial
 
 import pytest
 import torch
+from test_image_classifier import quick
+from torch import nn
 
 from tuner.classifier import precision as numbers
 from tuner.classifier.image_classifier import ImageClassifier
 from tuner.classifier.precision import Hardware, Precision, choose, hardware
-from tuner.classifier.settings import ClassifierSettings
+from tuner.classifier.settings import ClassifierSettings, check_settings
+from tuner.testing.learner_contract import same
 
 CPU = torch.device("cpu")
 ALL = Hardware("cpu", bf16=True, fp16=True)
@@ -103,6 +106,56 @@ def test_half_precision_computes_so_and_learns(setting, monkeypatch):
     for got, wanted in zip(reports, expected, strict=True):
         assert got["train_loss"] == pytest.approx(wanted["train_loss"], rel=0.02)
         assert got["train_loss"] != wanted["train_loss"]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_weights_in_half_precision_have_norms_in_float32(dtype, monkeypatch):
+    monkeypatch.setattr(numbers, "hardware", lambda device: ALL)
+    learner, plain = ImageClassifier({"dtype": dtype}, TINY), ImageClassifier({}, TINY)
+    norms = {n for n, m in learner.model.named_modules() if isinstance(m, nn.BatchNorm2d)}
+    for name, tensor in learner.model.state_dict().items():
+        if tensor.is_floating_point():
+            wanted = torch.float32 if name.rpartition(".")[0] in norms else getattr(torch, dtype)
+            assert tensor.dtype == wanted, name
+    for _ in range(3):
+        got, wanted = learner.step(), plain.step()
+        assert got["train_loss"] == pytest.approx(wanted["train_loss"], rel=0.05)
+    state = learner.state_dict()
+    assert {w.dtype for w in state["model"].values()} == {torch.float32, torch.int64}
+    restored = ImageClassifier({"dtype": dtype}, TINY)
+    restored.load_state_dict(state)
+    assert restored.test() == learner.test()
+    assert restored.step()["val_loss"] == learner.step()["val_loss"]
+    assert same(restored.state_dict(), learner.state_dict())
+
+
+def test_weights_stay_in_float32_where_half_precision_is_only_emulated(monkeypatch):
+    monkeypatch.setattr(numbers, "hardware", lambda device: NONE)
+    learner, plain = ImageClassifier({"dtype": "float16"}, TINY), ImageClassifier({}, TINY)
+    assert quick(learner.step()) == quick(plain.step())
+    assert same(learner.state_dict(), plain.state_dict())
+
+
+@pytest.mark.parametrize(
+    ("values", "key"),
+    [
+        ({"precision": "bf16"}, "precision"),
+        ({"precision": "float32"}, "precision"),
+        ({"optimizer": "adamw"}, "dtype"),
+        ({"ema_decay": 0.9}, "dtype"),
+    ],
+)
+def test_what_half_precision_has_too_few_digits_for_is_refused(values, key):
+    assert check_settings({"dtype": "float16"}) == []
+    assert [fault.key for fault in check_settings({"dtype": "float16", **values})] == [key]
+
+
+def test_gradients_in_half_precision_are_unscaled_and_clipped(monkeypatch):
+    monkeypatch.setattr(numbers, "hardware", lambda device: ALL)
+    learner = ImageClassifier({"dtype": "float16", "clip_grad_norm": 0.05}, TINY)
+    learner.step()
+    gradients = [p.grad.float().flatten() for p in learner.model.parameters()]
+    assert torch.cat(gradients).norm().item() == pytest.approx(0.05, rel=0.01)
 
 
 def test_the_scale_of_the_loss_is_saved(monkeypatch):

@@ -28,6 +28,26 @@ PIECES = {
     "cutmix": 1.0,
     "class_weights": "balanced",
 }
+# What makes few epochs fast and good, as airbench has it
+FAST = {
+    "lookahead_steps": 2,
+    "lookahead_decay": 0.8,
+    "lookahead_power": 1.0,
+    "norm_momentum": 0.4,
+    "train_norm_scales": False,
+    "last_batch": "fill",
+    "decoupled": True,
+}
+FAST_IMAGES = {
+    "crop_padding": 2,
+    "crop_fill": "reflect",
+    "flip": True,
+    "alternating_flip": True,
+    "augment_at_once": True,
+    "test_time_flip": True,
+    "test_time_shift": 1,
+}
+SPEEDY = {**FAST, **FAST_IMAGES, "optimizer": "muon", "lr": 3.0, "lr_schedule": "triangular"}
 WHOLE = {
     **PIECES,
     "lr_schedule": "step",
@@ -45,7 +65,8 @@ def keys(**values):
 
 
 def test_every_piece_is_off_unless_it_is_named():
-    assert RecipeSettings.model_fields.keys() == {*PIECES, "metrics", "lr_steps", "lr_step_factor"}
+    of_others = {"metrics", "lr_steps", "lr_step_factor", "muon_lr", "muon_momentum"}
+    assert RecipeSettings.model_fields.keys() == {*PIECES, *FAST, *of_others}
     learner = ImageClassifier({}, TINY)
     assert learner.metrics == tuple(learner.step()) == METRICS
     assert [*learner.test()] == ["test_loss", "test_accuracy"]
@@ -70,6 +91,7 @@ def test_every_piece_is_off_unless_it_is_named():
         {"class_weights": "balanced"},
         {"metrics": "macro_f1"},
         {"metrics": ["macro_f1", "top5_accuracy", "macro_f1"]},
+        {**SPEEDY},
     ],
 )
 def test_sound_settings_have_no_fault(values):
@@ -100,6 +122,14 @@ def test_sound_settings_have_no_fault(values):
         ("class_weights", [1] * 9 + [float("inf")]),
         ("class_weights", "even"),
         ("class_weights", []),
+        ("lookahead_steps", -1),
+        ("lookahead_decay", 1),
+        ("lookahead_power", -1),
+        ("norm_momentum", 0),
+        ("norm_momentum", 1.1),
+        ("train_norm_scales", "perhaps"),
+        ("last_batch", "long"),
+        ("decoupled", True),
         ("metrics", ["val_macro_f1"]),
         ("metrics", {"macro_f1": 1}),
     ],
@@ -154,6 +184,57 @@ class TestEach(ClassifierContract):
         return ImageClassifier(
             self.piece, {**TINY, "alternating_flip": True, "flip": True, "seed": seed}
         )
+
+
+class TestFast(ClassifierContract):
+    """Of the network that it is made for, and in half precision where this machine has that."""
+
+    def make(self, *, seed=0):
+        network = {"model": "speednet", "width": 4, "norm_bias_lr": 8, "dtype": "bfloat16"}
+        return ImageClassifier(SPEEDY, {**TINY, **network, "seed": seed})
+
+
+WITH = {  # what a piece needs to mean something
+    "lookahead_decay": {"lookahead_steps": 2},
+    "lookahead_power": {"lookahead_steps": 2},
+    "decoupled": {"optimizer": "sgdw"},
+    "crop_fill": {"crop_padding": 2},
+    "alternating_flip": {"flip": True},
+}
+
+
+@pytest.mark.parametrize("piece", [name for name in SPEEDY if name != "augment_at_once"])
+def test_every_fast_piece_changes_the_result(piece):
+    base = {**TINY, **WITH.get(piece, {})}
+    plain, changed = ImageClassifier({}, base), ImageClassifier({piece: SPEEDY[piece]}, base)
+    assert [quick(plain.step()) for _ in range(2)] != [quick(changed.step()) for _ in range(2)]
+
+
+@pytest.mark.parametrize("dataset", ["tiny", "digits"])
+def test_to_augment_at_once_changes_nothing(dataset):
+    recipe = {**TINY, "dataset": dataset, "batch_size": 40, "epochs": 2, **AUGMENTED}
+    plain, at_once = (ImageClassifier({"augment_at_once": a}, recipe) for a in (False, True))
+    for _ in range(2):
+        assert quick(plain.step()) == quick(at_once.step())
+    assert same(plain.state_dict(), at_once.state_dict())
+
+
+@pytest.mark.parametrize(("last_batch", "sizes"), [("drop", [20, 20]), ("fill", [20, 20, 20])])
+def test_all_batches_have_one_size(last_batch, sizes):
+    """Of 49 images; what is reported is of the images that were trained on."""
+    learner = ImageClassifier({"last_batch": last_batch, "lr": 1e-9}, {**TINY, "batch_size": 20})
+    seen = []
+
+    def note(module, inputs):
+        if module.training:
+            seen.append(len(inputs[0]))
+
+    learner.model.register_forward_pre_hook(note)
+    report = learner.step()
+    assert seen == sizes
+    assert learner._lr_schedule.T_max == 3 * len(sizes)
+    short = ImageClassifier({"lr": 1e-9}, {**TINY, "batch_size": 20}).step()
+    assert report["train_loss"] == pytest.approx(short["train_loss"], rel=0.1)
 
 
 @pytest.mark.parametrize("piece", [*PIECES, "lr_schedule"])
@@ -274,6 +355,7 @@ SPREAD = {
     "replicas": {"world_size": 2},
     "stages": {"world_size": 2, "split": 2},
 }
+RECIPES = {"whole": WHOLE, "fast": {**SPEEDY, "metrics": list(OPTIONAL_METRICS)}}
 
 
 def two_epochs(learner):
@@ -281,10 +363,10 @@ def two_epochs(learner):
     return {"reports": reports, "state": learner.state_dict(), "test": learner.test()}
 
 
-def spread(rank, **place):
-    first = ImageClassifier(WHOLE, EXACT, rank=rank, **place)
+def spread(rank, settings, **place):
+    first = ImageClassifier(settings, EXACT, rank=rank, **place)
     result = two_epochs(first)
-    resumed = ImageClassifier(WHOLE, EXACT, rank=rank, **place)
+    resumed = ImageClassifier(settings, EXACT, rank=rank, **place)
     resumed.load_state_dict(result["state"])
     assert quick(resumed.step()) == quick(first.step())
     assert same(resumed.state_dict(), first.state_dict())
@@ -312,7 +394,11 @@ def batch_norm(rank):
 
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory):
-    cases = {name: partial(spread, **place) for name, place in SPREAD.items()}
+    cases = {
+        f"{name} {place}": partial(spread, settings=settings, **SPREAD[place])
+        for name, settings in RECIPES.items()
+        for place in SPREAD
+    }
     cases |= {"short": short, "batch_norm": batch_norm}
     return real_ranks.run(cases, tmp_path_factory.mktemp("ranks"))
 
@@ -322,20 +408,26 @@ def assert_equal(result, wanted):
         got = {name: ours[name] for name in METRICS_TOO}
         assert got == pytest.approx({name: theirs[name] for name in METRICS_TOO}, rel=1e-10)
     assert result["test"] == pytest.approx(wanted["test"], rel=1e-10)
-    for model in ("model", "raw_model"):
+    for model in {"model", "raw_model"} & wanted["state"].keys():
         for key, value in wanted["state"][model].items():
             assert (result["state"][model][key] - value).abs().max() <= 1e-12, key
 
 
-@pytest.mark.parametrize("name", [*SPREAD, "short"])
-def test_ranks_equal_one_process(ranks, name):
-    wanted = two_epochs(ImageClassifier(WHOLE, EXACT))
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_ranks_equal_one_process(ranks, recipe):
+    wanted = two_epochs(ImageClassifier(RECIPES[recipe], EXACT))
     for rank in ranks:
-        assert_equal(rank[name], wanted)
+        for place in SPREAD:
+            assert_equal(rank[f"{recipe} {place}"], wanted)
+        if recipe == "whole":
+            assert_equal(rank["short"], wanted)
     assert ranks[0]["short"]["reports"][0]["micro_batch_size"] == 3
 
 
-@pytest.mark.parametrize("name", [*SPREAD, "short", "batch_norm"])
+ALL = [*(f"{recipe} {place}" for recipe in RECIPES for place in SPREAD), "short", "batch_norm"]
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_ranks_agree_bit_for_bit(ranks, name):
     assert same(ranks[0][name], ranks[1][name])
 
@@ -350,11 +442,20 @@ def test_a_step_in_parts_is_the_whole_step():
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: none here")
-@pytest.mark.parametrize("precision", ["float32", "bf16", "fp16"])
-def test_the_whole_recipe_trains_and_goes_on_on_a_gpu(precision):
+@pytest.mark.parametrize(
+    "own",
+    [
+        {**WHOLE, "precision": "float32"},
+        {**WHOLE, "precision": "bf16"},
+        {**WHOLE, "precision": "fp16"},
+        {**SPEEDY, "dtype": "float16", "metrics": list(OPTIONAL_METRICS)},
+        {**SPEEDY, "dtype": "float16", "optimizer": "sgdw", "metrics": list(OPTIONAL_METRICS)},
+    ],
+    ids=["float32", "bf16", "fp16", "weights in float16", "the same with fused SGD"],
+)
+def test_a_whole_recipe_trains_and_goes_on_on_a_gpu(own):
     place = {"device": torch.device("cuda")}
-    settings = {**WHOLE, "precision": precision}
-    learner, restored = (ImageClassifier(settings, TINY, **place) for _ in range(2))
+    learner, restored = (ImageClassifier(own, TINY, **place) for _ in range(2))
     first = learner.step()
     restored.load_state_dict(learner.state_dict())
     assert quick(restored.step()) == pytest.approx(quick(learner.step()), rel=1e-2)

@@ -103,7 +103,7 @@ def test_sound_settings_have_no_fault(values):
         ("cutout", 9),
         ("seed", -1),
         ("split_seed", -1),
-        ("dtype", "float16"),
+        ("dtype", "float8"),
         ("precision", "bfloat16"),
         ("compile", "perhaps"),
         ("norm", "layer"),

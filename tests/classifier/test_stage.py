@@ -23,7 +23,7 @@ EXACT = {
     "label_smoothing": 0.1,
     "norm_bias_lr": 2,
 }
-OPTIMIZERS = ("sgd", "adamw")
+OPTIMIZERS = ("sgd", "adamw", "muon")
 
 
 def reports_and_state(learner, steps):

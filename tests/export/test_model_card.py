@@ -107,6 +107,9 @@ def test_what_was_not_measured_is_not_claimed():
     assert "| test |" not in text
     assert "mirror" not in text
     assert "mirror image" in told(card())
+    assert "shifted" not in told(card())
+    text = told(card({"input": CONFIG["input"] | {"shifted": 2}}))
+    assert "They are also of each image shifted by 2 px up and left, and down and right" in text
     text = told(card(metrics={"confirmed": METRICS["confirmed"] | {"standard_error": None}}))
     assert "a mean `val_accuracy` of 0.89; the search" in text
     text = told(card(metrics={"confirmed": None}))

@@ -83,10 +83,11 @@ def test_evaluating_an_export_gives_what_the_experiment_gave(digits, exported):
     assert set(os.listdir(exported)) == before
 
 
-def test_the_mirror_is_part_of_what_an_export_says(tmp_path):
-    results = trained(tmp_path / "digits", test_time_flip=True)
+def test_the_views_are_part_of_what_an_export_says(tmp_path):
+    results = trained(tmp_path / "digits", test_time_flip=True, test_time_shift=1)
     export = read_export(results.export(tmp_path / "out"))
     assert export.config.input.mirrored
+    assert export.config.input.shifted == 1
     assert evaluate_export(export) == evaluate(results)
 
 

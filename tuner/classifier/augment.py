@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 class Augmentation:
     """What is done to training images; `crop_padding` and `cutout` in px, 0 for neither.
 
+    crop_fill: what the padding is, "black" or the image's own pixels, "reflect".
     alternating_flip: `flip` mirrors an image in every second epoch, not in each by chance. mixup,
     cutmix: alpha of the Beta distribution of the shares of two images, 0 for none; see `mixing`.
     """
@@ -32,6 +33,7 @@ class Augmentation:
     flip: bool = False
     cutout: int = 0
     alternating_flip: bool = False
+    crop_fill: str = "black"
     mixup: float = 0.0
     cutmix: float = 0.0
 
@@ -99,14 +101,15 @@ def crop_and_flip(
 ) -> Tensor:
     """Crop, then mirror, each image by its draws; rows of uint8 in, rows of uint8 out.
 
-    Padding is black, as in torchvision's RandomCrop on images.
+    Padding is black, as in torchvision's RandomCrop on images, or the image's reflection.
     """
     padding = augmentation.crop_padding
     if not (padding or augmentation.flip):
         return rows_NP
-    count, padded_size = len(rows_NP), image_size + 2 * padding
+    reflects = augmentation.crop_fill == "reflect"
+    count, padded_size = len(rows_NP), image_size + (0 if reflects else 2 * padding)
     images_NHWC = rows_NP.view(count, image_size, image_size, channels)
-    if padding:
+    if padding and not reflects:
         images_NHWC = F.pad(images_NHWC, (0, 0, padding, padding, padding, padding))
     # One gather of pixels does both: the address of every output pixel in the padded batch
     span = torch.arange(image_size, device=rows_NP.device)
@@ -115,10 +118,21 @@ def crop_and_flip(
     if augmentation.flip:
         x_NW = torch.where(draws.flip_N[:, None], image_size - 1 - x_NW, x_NW)
     x_NW = x_NW + draws.left_N[:, None]
+    if reflects:
+        y_NH, x_NW = (_reflected(at - padding, image_size - 1) for at in (y_NH, x_NW))
     y_NH = y_NH + padded_size * torch.arange(count, device=rows_NP.device)[:, None]
     address_NHW = padded_size * y_NH[:, :, None] + x_NW[:, None, :]
     pixels = images_NHWC.view(-1, channels).index_select(0, address_NHW.view(-1))
     return pixels.view(count, -1)
+
+
+def _reflected(position: Tensor, last: int) -> Tensor:
+    """Positions beyond 0 and `last` mirrored at these, which are not repeated.
+
+    >>> _reflected(torch.tensor([-2, -1, 0, 3, 4, 5]), 3).tolist()
+    [2, 1, 0, 3, 2, 1]
+    """
+    return last - (last - position.abs()).abs()
 
 
 def cut_out(x_NCHW: Tensor, draws: Draws, *, augmentation: Augmentation) -> Tensor:

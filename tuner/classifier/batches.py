@@ -1,18 +1,13 @@
-"""A data set in memory, and its batches: an epoch's order, each rank's share, float images.
-
-All randomness of an epoch is a function of (seed, epoch): nothing needs saving but the epoch, and
-the same images meet the same augmentation on any number of ranks.
-"""
+"""A data set in memory, and batches of it as float images."""
 
 # N images, H W pixels, C channels, P = H * W * C bytes of one image
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import ceil
 from pathlib import Path
 
 import numpy as np
@@ -20,14 +15,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tuner.classifier.augment import Augmentation, Draws, crop_and_flip, cut_out, draw
+from tuner.classifier.augment import Augmentation, crop_and_flip, cut_out
 from tuner.classifier.catalog import DataChoice, dataset_info, pinned
 from tuner.classifier.datasets._dataset import DatasetInfo, data_folder
-from tuner.classifier.mixing import Mixes, draw_mixes, mix
-from tuner.classifier.randomness import mixed
+from tuner.classifier.epochs import Epoch
+from tuner.classifier.mixing import mix
 
+AT_ONCE = 5000  # images that are augmented in one go where a whole epoch is
 LARGEST_SHARE = 0.5  # of a GPU's free memory that the images may take
-_FLIPS, _MIXES = 1, 2  # tell the streams of the first flips and of mixing from those of the epochs
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,97 +91,6 @@ def _as_tensor(array: npt.NDArray[np.uint8]) -> Tensor:
         return torch.from_numpy(array)
 
 
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """One rank's share of one global batch: positions in the epoch's order.
-
-    It holds `count` images, of `global_count` over all ranks. A rank left without images in a
-    short last batch gets the batch's first with a count of 0: it must take part in the reduction
-    of gradients, where it adds nothing.
-    """
-
-    positions: slice
-    count: int
-    global_count: int
-
-
-def shards(count: int, *, batch_size: int, rank: int = 0, world_size: int = 1) -> Iterator[Shard]:
-    """`count` positions in global batches of `batch_size`, the last one shorter, for one rank.
-
-    Over the ranks of [0, world_size) each position counts exactly once.
-    """
-    for start in range(0, count, batch_size):
-        stop = min(start + batch_size, count)
-        own = len(range(start + rank, stop, world_size))
-        positions = slice(start + rank, stop, world_size) if own else slice(start, start + 1)
-        yield Shard(positions, own, stop - start)
-
-
-def micro_shards(shard: Shard, *, size: int, world_size: int = 1) -> list[Shard]:
-    """`shard` in consecutive parts of at most `size` images, equally many on every rank."""
-    first, step = shard.positions.start, shard.positions.step or 1
-    own = range(first, shard.positions.stop, step)[: shard.count]
-    parts = []
-    for start in range(0, ceil(shard.global_count / world_size), size):
-        part = own[start : start + size]
-        positions = slice(part.start, part.stop, step) if part else slice(first, first + 1)
-        parts.append(Shard(positions, len(part), shard.global_count))
-    return parts
-
-
-@dataclass(frozen=True, eq=False)
-class Epoch:
-    """One epoch over a split: the order of its images, and what is drawn for each.
-
-    The order lies where the images do, the draws on the device that trains. Where images are mixed,
-    `partners` is the same epoch one position on: each image's partner is the next, the last one's
-    the first.
-    """
-
-    order_N: Tensor
-    draws: Draws
-    partners: Epoch | None = None
-    mixes: Mixes | None = None
-
-    def with_mixes(self, mixes: Mixes) -> Epoch:
-        """This epoch with its images mixed."""
-        next_draws = self.draws.each(lambda values_N: values_N.roll(-1))
-        return replace(self, partners=Epoch(self.order_N.roll(-1), next_draws), mixes=mixes)
-
-
-def plan_epoch(
-    rows_N: Tensor,
-    *,
-    seed: int,
-    epoch: int,
-    image_size: int,
-    augmentation: Augmentation,
-    device: torch.device,
-    home: torch.device | None = None,
-) -> Epoch:
-    """The images `rows_N` in the order of epoch number `epoch`, a permutation, with their draws.
-
-    home: where the images lie, `device` unless set.
-    """
-    generator = torch.Generator().manual_seed(mixed(seed, epoch))
-    permutation_N = torch.randperm(len(rows_N), generator=generator)
-    draws = draw(len(rows_N), image_size=image_size, augmentation=augmentation, generator=generator)
-    if augmentation.alternating_flip:
-        first_N = torch.Generator().manual_seed(mixed(seed, 0, _FLIPS))
-        flip_N = torch.randint(2, (len(rows_N),), generator=first_N)[permutation_N]
-        draws = replace(draws, flip_N=(flip_N + epoch) % 2 == 1)
-    planned = Epoch(rows_N[permutation_N].to(home or device), draws.to(device))
-    if not augmentation.mixes:
-        return planned
-    mixes = draw_mixes(
-        len(rows_N),
-        image_size=image_size,
-        augmentation=augmentation,
-        rng=np.random.default_rng([seed, epoch, _MIXES]),
-    )
-    return planned.with_mixes(mixes.to(device))
-
-
 class Batcher:
     """Batches of an image set as normalised float images and labels, on `device`.
 
@@ -227,7 +131,25 @@ class Batcher:
         classes = self._images.info.num_classes
         return mix(own, partners, epoch.mixes.at(positions), classes=classes)
 
+    def at_once(self, epoch: Epoch) -> Epoch:
+        """The same epoch with its images augmented, so that a batch is a part of them."""
+        size, count = self._images.info.image_size, len(epoch.order_N)
+        shape = count, self._images.info.channels, size, size
+        x_NCHW = torch.empty(shape, dtype=self._dtype, device=self._device).to(
+            memory_format=torch.channels_last
+        )
+        labels_N = torch.empty(count, dtype=torch.int64, device=self._device)
+        for start in range(0, count, AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            x_NCHW[part], labels_N[part] = self._augmented(epoch, part)
+        partners = epoch.partners and self.at_once(epoch.partners)
+        return replace(epoch, augmented=(x_NCHW, labels_N), partners=partners)
+
     def _augmented(self, epoch: Epoch, positions: slice) -> tuple[Tensor, Tensor]:
+        if epoch.augmented is not None:
+            x_NCHW, labels_N = epoch.augmented
+            # Copies, since a first layer may work in place
+            return x_NCHW[positions].clone(memory_format=torch.channels_last), labels_N[positions]
         info, rows_N = self._images.info, epoch.order_N[positions]
         draws = epoch.draws.at(positions)
         rows_NP, labels_N = self._select(rows_N)

@@ -22,12 +22,15 @@ import torch.distributed as dist
 from torch import nn
 
 from tuner.classifier.augment import Augmentation
-from tuner.classifier.batches import Batcher, image_set, plan_epoch, shards
+from tuner.classifier.batches import Batcher, image_set
 from tuner.classifier.blueprint import blueprint_of
 from tuner.classifier.catalog import METRICS, await_copy
 from tuner.classifier.collectives import Ranks
 from tuner.classifier.ema import WeightAverage
+from tuner.classifier.epochs import plan_epoch, shards, trained_images
+from tuner.classifier.lookahead import Lookahead
 from tuner.classifier.loss import training_loss
+from tuner.classifier.norms import norm_scales, set_norm_momentum
 from tuner.classifier.optimizer import (
     build_lr_schedule,
     build_optimizer,
@@ -35,14 +38,14 @@ from tuner.classifier.optimizer import (
     lr_schedule_state,
     next_lr,
 )
-from tuner.classifier.precision import precision_for, trained_in
+from tuner.classifier.precision import cast_weights, precision_for, trained_in, weights_in
 from tuner.classifier.randomness import mixed, seeded
 from tuner.classifier.replica import Replica, Setup
 from tuner.classifier.settings import settings_of_trial
 from tuner.classifier.trained_on import DATA, check_same, described
 from tuner.classifier.transfer import for_channels, freeze, load_weights, matching, start_from
 from tuner.trial.state import host_copy
-from tuner.trial.torch_compat import without_compiler
+from tuner.trial.torch_compat import HalfScaler, without_compiler
 
 if TYPE_CHECKING:
     from tuner.classifier.pipeline import Stage
@@ -91,31 +94,36 @@ class ImageClassifier:
             image_size=settings.image_size,
         )
         self._augmentation = Augmentation.of(settings)
-        self._dtype: torch.dtype = getattr(torch, settings.dtype)
         self._precision = precision_for(settings, self._device, split=split)
+        self._dtype = weights_in(settings, self._precision)
         self._trained_in = self._precision
-        self._scaler = torch.amp.GradScaler(self._device.type, enabled=self._precision.scaled)
+        self._scaler = HalfScaler(self._device.type, enabled=self._precision.scaled)
         self._batcher = Batcher(
             self._data, dtype=self._dtype, augmentation=self._augmentation, device=self._device
         )
+        self._images = trained_images(len(self._data.splits["train"]), settings)
         self._plan = blueprint_of(settings, self._data.info)
         self._info = self._plan.info
         with seeded(settings.seed):
-            model = self._plan.initial().to(self._dtype)
+            model = cast_weights(self._plan.initial(), self._dtype)
+        set_norm_momentum(model, settings.norm_momentum)
         if split == 1:
             model.to(self._device)
         self._fit_in(model)
         self._model = self._ranks.synchronised(model)
         self._frozen = matching(self._model, settings.freeze)
-        freeze(self._model, self._frozen)
+        self._fixed = norm_scales(self._model, train=settings.train_norm_scales)
+        freeze(self._model, self._frozen | self._fixed)
         self._loss = training_loss(settings, self._data, self._device)
         self.metrics = (*METRICS, *(f"val_{name}" for name in settings.metrics))
         self._part = self._built_part(split)
         self._average = WeightAverage(self._part.tensors, decay=settings.ema_decay)
-        batches = ceil(len(self._data.splits["train"]) / settings.batch_size)
-        self._steps = settings.epochs * batches
+        self._batches = ceil(self._images / settings.batch_size)
+        self._steps = settings.epochs * self._batches
+        self._lookahead = Lookahead(self._part.tensors, settings, total=self._steps)
         with self._optimizing():
-            self._optimizer = build_optimizer(settings, self._model, frozen=self._frozen)
+            frozen = self._frozen | self._fixed
+            self._optimizer = build_optimizer(settings, self._model, frozen=frozen)
             self._lr_schedule = build_lr_schedule(settings, self._optimizer, steps=self._steps)
         self._epoch = 0
 
@@ -143,14 +151,13 @@ class ImageClassifier:
         self._epoch += 1
         slowest = [trained_s, time.perf_counter() - started]
         trained_s, epoch_s = self._ranks.reduced(slowest, dist.ReduceOp.MAX)
-        images = len(self._data.splits["train"])
         return {
-            "train_loss": loss_sum / images,
+            "train_loss": loss_sum / self._images,
             "val_loss": validated.pop("loss"),
             "val_accuracy": validated.pop("accuracy"),
             "lr": lr,
             "micro_batch_size": self._part.micro_batch_size,
-            "images_per_s": images / trained_s,
+            "images_per_s": self._images / trained_s,
             "epoch_s": epoch_s,
             **{f"val_{name}": value for name, value in validated.items()},
         }
@@ -200,7 +207,7 @@ class ImageClassifier:
         done = self._epoch * self._steps // self._settings.epochs
         schedule_state = deepcopy(state["lr_schedule"])
         load_lr_schedule(self._lr_schedule, schedule_state, steps=self._steps, done=done)
-        self._trained_in = trained_in(state, self._device)
+        self._trained_in = trained_in(state, self._device, weights=self._dtype)
         self._part.load(state)
         if state.get("scaler"):
             self._scaler.load_state_dict(state["scaler"])
@@ -233,8 +240,8 @@ class ImageClassifier:
             from tuner.classifier.tryout import check_one_image, fit_in
 
             fit_in(model, self._plan, context=self._precision.forward)
-            size, images = self._settings.batch_size, len(self._data.splits["train"])
-            last = images % size or size
+            size = self._settings.batch_size
+            last = self._images % size or size
             if min(size, last) // self._ranks.world_size <= 1:
                 check_one_image(model, self._plan, batch_size=size)
         else:
@@ -273,19 +280,25 @@ class ImageClassifier:
             augmentation=self._augmentation,
             device=self._device,
             home=self._data.rows_NP.device,
-        )
+        ).of(self._images)
+        if self._settings.augment_at_once:
+            epoch = self._batcher.at_once(epoch)
         until = self._settings.unfreeze_epoch
         still_frozen = until is None or self._epoch < until
-        freeze(self._model, self._frozen if still_frozen else ())
+        freeze(self._model, self._fixed | (self._frozen if still_frozen else frozenset()))
         self._part.train(self._optimizer)
         lr = 0.0
         # Summed on the device: to read it at every batch would wait for the device every time
         loss_sum = torch.zeros((), dtype=torch.float64, device=self._device)
-        for shard in shards(len(epoch.order_N), **self._part.share(self._settings.batch_size)):
+        before = self._epoch * self._batches
+        self._lookahead.begin()
+        parts = shards(self._images, **self._part.share(self._settings.batch_size))
+        for done, shard in enumerate(parts, 1):
             loss_sum += self._part.backward(epoch, shard)
             self._clip_gradients()
             self._scaler.step(self._optimizer)
             self._scaler.update()
+            self._lookahead.update(before + done, last=done == self._batches)
             self._average.update()
             lr = next_lr(self._lr_schedule, steps=self._steps)
         return self._ranks.reduced([loss_sum.item()])[0], lr

@@ -21,8 +21,9 @@ class CrossEntropy:
     """Sums over images, computed in `dtype`, since autocast's half precision has too few digits.
 
     smoothing and weights_K are of the labels and the classes, in training alone. test_time_flip: an
-    evaluation averages the logits of an image and its mirror image. measures: what an evaluation
-    counts beside.
+    evaluation averages the logits of an image and its mirror image. test_time_shift: so many px, by
+    which it shifts the image up and left, and down and right; both together weigh as much as the
+    image itself. measures: what an evaluation counts beside.
     """
 
     dtype: torch.dtype
@@ -30,6 +31,7 @@ class CrossEntropy:
     test_time_flip: bool = False
     weights_K: Tensor | None = None
     measures: Measures = NONE
+    test_time_shift: int = 0
 
     def training(self, logits_NK: Tensor, targets: Tensor) -> Tensor:
         """The sum of what is minimised, for labels_N or each class's share of an image, as NK."""
@@ -43,18 +45,27 @@ class CrossEntropy:
 
     def views(self, x_NCHW: Tensor) -> list[Tensor]:
         """The variants of these images that an evaluation averages over."""
-        return [x_NCHW, x_NCHW.flip(3)] if self.test_time_flip else [x_NCHW]
+        places = [x_NCHW, *(shifted(x_NCHW, self.test_time_shift) if self.test_time_shift else ())]
+        if not self.test_time_flip:
+            return places
+        return [view for place in places for view in (place, place.flip(3))]
 
     def evaluated(self, views: Sequence[Tensor], labels_N: Tensor) -> Tensor:
         """(sum of the loss, number right, counts of `measures`) by the logits_NK of each view.
 
         In float64, like `nothing`.
         """
-        logits_NK = torch.stack(list(views)).mean(0)
+        logits_NK = self._mean(torch.stack(list(views)))
         loss = F.cross_entropy(logits_NK.to(self.dtype), labels_N, reduction="sum")
         right = (logits_NK.argmax(1) == labels_N).sum()
         own = torch.stack([loss.double(), right.double()])
         return torch.cat([own, self.measures.counts(logits_NK, labels_N)])
+
+    def _mean(self, views_VNK: Tensor) -> Tensor:
+        if not self.test_time_shift:
+            return views_VNK.mean(0)
+        places_3NK: Tensor = views_VNK.unflatten(0, (3, -1)).mean(1)
+        return (places_3NK[0] + places_3NK[1:].mean(0)) / 2
 
     def nothing(self, device: torch.device) -> Tensor:
         """What `evaluated` returns of no images."""
@@ -67,11 +78,18 @@ class CrossEntropy:
         return own | self.measures.metrics(counts)
 
 
+def shifted(x_NCHW: Tensor, by: int) -> list[Tensor]:
+    """The images `by` px up and left, and as far down and right, filled by their reflection."""
+    size = x_NCHW.shape[-1]
+    padded = F.pad(x_NCHW, (by,) * 4, mode="reflect")
+    return [padded[:, :, start : start + size, start : start + size] for start in (2 * by, 0)]
+
+
 def training_loss(
     settings: ClassifierSettings, images: ImageSet, device: torch.device
 ) -> CrossEntropy:
     """What `settings` minimise and measure on a device."""
-    dtype: torch.dtype = getattr(torch, settings.dtype)
+    dtype = torch.float64 if settings.dtype == "float64" else torch.float32
     classes = images.info.num_classes
     weights_K = None
     if settings.class_weights is not None:
@@ -84,6 +102,7 @@ def training_loss(
         settings.test_time_flip,
         weights_K,
         Measures(settings.metrics, classes),
+        settings.test_time_shift,
     )
 
 

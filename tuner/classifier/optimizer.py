@@ -6,54 +6,79 @@ import math
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
+import torch
 from torch import nn
 from torch.optim import SGD, AdamW, Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LRScheduler, OneCycleLR
 
-from tuner.classifier.recipe import STEP_FACTOR, STEPS
+from tuner.classifier.muon import Group, MuonBesideSGD, hidden_weights
+from tuner.classifier.norms import BATCH_NORMS, NORMS
+from tuner.classifier.recipe import IMAGES, MUON_LR, MUON_MOMENTUM, STEP_FACTOR, STEPS
 from tuner.classifier.settings import ClassifierSettings
-from tuner.trial.torch_compat import eager
+from tuner.errors import Fault, SpecError
+from tuner.trial.torch_compat import eager, fused_steps
 
-BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
-_NORMS = (*BATCH_NORMS, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 _FIRST, _PEAK, _LAST = 0.2, 0.25, 0.05  # rate at the start, place of the peak, rate at the end
 
 
 def build_optimizer(
     settings: ClassifierSettings, model: nn.Module, *, frozen: Collection[str] = ()
 ) -> Optimizer:
-    """SGD with Nesterov momentum, SGD with decoupled weight decay, or AdamW.
+    """SGD with Nesterov momentum, SGD with decoupled weight decay, AdamW, or Muon.
 
     AdamW has `momentum` as its beta1, so that each setting means something with every optimizer.
     "sgdw" divides the decay by `lr`: changing one leaves the other's effect as it is (after
-    Loshchilov & Hutter 2019, section 3). `frozen` names parameters that may train later. To be
-    built and used within `torch_compat.without_compiler`, unless `settings.compile`.
+    Loshchilov & Hutter 2019, section 3). "muon" does the same, and is "sgdw" for all but the
+    weights of hidden layers. `frozen` names parameters that may train later. To be built and used
+    within `torch_compat.without_compiler`, unless `settings.compile`. Raises SpecError where
+    "muon" has nothing to train.
     """
     momentum, weight_decay = settings.momentum, settings.weight_decay
-    groups = _groups(settings, model, frozen)
+    as_set = _as_it_is if settings.compile else eager
+    others, filters = _groups(settings, model, frozen)
     own: dict[str, Any] = {"momentum": momentum, "nesterov": momentum > 0}
     kind: Any = SGD
     if settings.optimizer == "adamw":
         kind, own = AdamW, {"betas": (momentum, 0.999)}
-    if settings.optimizer == "sgdw":
-        for group in groups:
-            group.setdefault("weight_decay", weight_decay / group["lr"])
-    if not settings.compile:
-        kind = eager(kind)
-    optimizer: Optimizer = kind(
-        groups, lr=settings.lr, weight_decay=weight_decay, fused=True, **own
+    if settings.optimizer in ("sgdw", "muon"):
+        for group in others + filters:
+            group.setdefault("weight_decay", _scale(settings) * weight_decay / group["lr"])
+    fused = fused_steps(model.parameters())
+    first: Callable[..., Optimizer] = partial(
+        as_set(kind), lr=settings.lr, weight_decay=weight_decay, fused=fused, **own
     )
-    return optimizer
+    if settings.optimizer != "muon":
+        return first(others)
+    if not filters:
+        rule = "'muon' needs a hidden convolution or linear layer, and the model has none"
+        raise SpecError([Fault("optimizer", rule, settings.model)], "the image classifier")
+    given = settings.muon_momentum
+    muon = partial(as_set(torch.optim.Muon), momentum=MUON_MOMENTUM if given is None else given)
+    return MuonBesideSGD(others, filters, sgd=first, muon=muon)
+
+
+def _as_it_is(kind: Any) -> Any:
+    return kind
+
+
+class _Kind(NamedTuple):
+    """What the parameters of a group have in common."""
+
+    of_muon: bool
+    fast: bool
+    undecayed: bool
+    frozen: bool
 
 
 def _groups(
     settings: ClassifierSettings, model: nn.Module, frozen: Collection[str]
-) -> list[dict[str, Any]]:
+) -> tuple[list[Group], list[Group]]:
     """Parameters that share a learning rate, a decay and the epoch from which they train.
 
-    torch's fused SGD cannot begin with some of a group later, so what is frozen has groups apart.
+    Those that Muon trains come second. torch's fused SGD cannot begin with some of a group later,
+    so what is frozen has groups apart.
     """
     biases = {
         f"{name}.bias"
@@ -61,18 +86,31 @@ def _groups(
         if isinstance(module, (*BATCH_NORMS, nn.GroupNorm))
     }
     undecayed = frozenset() if settings.decay_norms_and_biases else norms_and_biases(model)
-    groups: dict[tuple[bool, bool, bool], list[nn.Parameter]] = {}
+    hidden = hidden_weights(model) if settings.optimizer == "muon" else frozenset()
+    groups: dict[_Kind, list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
         fast = settings.norm_bias_lr != 1 and name in biases
-        groups.setdefault((fast, name in undecayed, name in frozen), []).append(parameter)
-    return [
-        {
-            "params": groups[key],
-            "lr": settings.lr * (settings.norm_bias_lr if key[0] else 1),
-            **({"weight_decay": 0.0} if key[1] else {}),
-        }
-        for key in sorted(groups)  # the slow ones first: their rate is the one that is reported
-    ]
+        kind = _Kind(name in hidden, fast, name in undecayed, name in frozen)
+        groups.setdefault(kind, []).append(parameter)
+    both: tuple[list[Group], list[Group]] = [], []
+    for kind in sorted(groups):  # the slow ones first: their rate is the one that is reported
+        rate = _scale(settings) * settings.lr * (settings.norm_bias_lr if kind.fast else 1)
+        if kind.of_muon:
+            rate = settings.muon_lr or MUON_LR
+        decay = {"weight_decay": 0.0} if kind.undecayed else {}
+        both[kind.of_muon].append({"params": groups[kind], "lr": rate, **decay})
+    return both
+
+
+def _scale(settings: ClassifierSettings) -> float:
+    """What lr and weight_decay are multiplied by.
+
+    Nesterov momentum m adds up constant gradients to 1 / (1 - m) times one of them, and a rate for
+    sums over images grows with the batch.
+    """
+    if not settings.decoupled:
+        return 1
+    return (1 - settings.momentum) * settings.batch_size / IMAGES
 
 
 def norms_and_biases(model: nn.Module) -> frozenset[str]:
@@ -83,7 +121,7 @@ def norms_and_biases(model: nn.Module) -> frozenset[str]:
     of_norms = {
         f"{name}.{own}"
         for name, module in model.named_modules()
-        if isinstance(module, _NORMS)
+        if isinstance(module, NORMS)
         for own, _ in module.named_parameters(recurse=False)
     }
     return frozenset(

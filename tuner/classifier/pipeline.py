@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 from torch.optim import Optimizer
 
-from tuner.classifier.batches import Epoch, Shard
+from tuner.classifier.epochs import Epoch, Shard
 from tuner.classifier.replica import Setup, gradients_of
 from tuner.trial.state import host_copy
 

@@ -8,11 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
+from tuner.classifier.norms import BATCH_NORMS
+from tuner.classifier.recipe import HALF
 from tuner.classifier.settings import ClassifierSettings
 from tuner.trial.torch_compat import cpu_computes_in, fastest_convolutions, tf32
 
 _IN_STATE = "precision"
+# What weights of a dtype are computed in, whatever the setting `precision`
+_OF_WEIGHTS = {"float64": "float32", "float16": "fp16", "bfloat16": "bf16"}
+_HALF = (torch.float16, torch.bfloat16)
+_EXACT = (*BATCH_NORMS, nn.GroupNorm, nn.LayerNorm)  # what autocast computes beside half weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +33,7 @@ class Hardware:
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """Weights stay in float32; `autocast` is what most operators compute in, None for theirs.
+    """`autocast` is what most operators compute in, whatever the weights are in; None: in that.
 
     tf32: whether CUDA may round the inputs of float32 products to 10 bits of mantissa.
     """
@@ -79,15 +86,47 @@ def precision_for(
     settings: ClassifierSettings, device: torch.device, *, split: int = 1
 ) -> Precision:
     """What a trial of these settings computes in, as one of `split` stages."""
-    setting = settings.precision if settings.dtype == "float32" else "float32"
+    setting = _OF_WEIGHTS.get(settings.dtype, settings.precision)
     precision = choose(setting, hardware(device))
     if split > 1 and precision.scaled:  # each stage would detect overflows of its own
         return choose("float32", hardware(device))
     return precision
 
 
-def trained_in(state: Mapping[str, Any], device: torch.device) -> Precision:
-    """What a state was trained in, where the device has it; else what `choose` falls back to."""
+def weights_in(settings: ClassifierSettings, precision: Precision) -> torch.dtype:
+    """What the weights are in; float32 where the device only emulates the half precision set."""
+    if settings.dtype in HALF and precision.autocast is None:
+        return torch.float32
+    dtype: torch.dtype = getattr(torch, settings.dtype)
+    return dtype
+
+
+def cast_weights(model: nn.Module, dtype: torch.dtype) -> nn.Module:
+    """`model` in `dtype`; where that is half precision, norm layers stay in float32."""
+    model.to(dtype)
+    for module in model.modules():
+        if dtype in _HALF and isinstance(module, _EXACT):
+            module.float()
+    return model
+
+
+def at_least_float32(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights, those in half precision in float32, which loses nothing.
+
+    So whoever opens a checkpoint or an export need not compute in half precision.
+    """
+    return {name: w.float() if w.dtype in _HALF else w for name, w in weights.items()}
+
+
+def trained_in(
+    state: Mapping[str, Any], device: torch.device, *, weights: torch.dtype = torch.float32
+) -> Precision:
+    """What a state was trained in, where the device has it; else what `choose` falls back to.
+
+    weights: in half precision they are computed in that, whatever the state says.
+    """
+    if weights in _HALF:
+        return choose("fp16" if weights == torch.float16 else "bf16", hardware(device))
     return choose(state.get(_IN_STATE, "float32"), hardware(device))
 
 

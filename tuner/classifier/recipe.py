@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from importlib.metadata import version
 from itertools import pairwise
 from typing import Annotated, Literal
 
@@ -20,6 +21,11 @@ from tuner.settings_base import FaultsError, Settings, known_names
 OPTIONAL_METRICS = ("top5_accuracy", "balanced_accuracy", "macro_f1")
 STEPS = (1 / 2, 3 / 4)  # of the epochs: where the rate steps down unless set, as in He et al. 2016
 STEP_FACTOR = 0.1
+MUON_LR, MUON_MOMENTUM = 0.02, 0.95  # unless set, as in Jordan et al. 2024
+MUON_SINCE = "2.9"  # of torch
+DECOUPLED = ("sgdw", "muon")  # optimizers whose decay does not depend on the rate
+IMAGES = 1024  # that `decoupled` rates and decays are for
+HALF = ("float16", "bfloat16")  # of `dtype`
 MOST_ALPHA = 100  # of a Beta distribution: its values are all but 1/2 by then
 
 
@@ -66,6 +72,17 @@ class RecipeSettings(Settings):
     lr_step_factor: float | None = Field(
         None, gt=0, lt=1, description="lr_schedule step: what the rate falls by; None: 0.1"
     )
+    muon_lr: float | None = Field(
+        None, gt=0, description="optimizer muon: rate of the weights of hidden layers; None: 0.02"
+    )
+    muon_momentum: float | None = Field(
+        None, ge=0, lt=1, description="optimizer muon: of the same weights; None: 0.95"
+    )
+    decoupled: bool = Field(
+        False,
+        description="lr and weight_decay times (1 - momentum) * batch_size / 1024, so that none "
+        "of the four changes the effect of another",
+    )
     decay_norms_and_biases: bool = Field(
         True, description="whether weight_decay applies to norm layers and biases, too"
     )
@@ -74,6 +91,24 @@ class RecipeSettings(Settings):
     )
     ema_decay: float = Field(
         0.0, ge=0, lt=1, description="evaluate the moving average of the weights; 0: none"
+    )
+    lookahead_steps: int = Field(
+        0, ge=0, description="steps between two of Lookahead, which also ends an epoch; 0: none"
+    )
+    lookahead_decay: float = Field(
+        0.5, ge=0, lt=1, description="lookahead_steps: the share that the slow weights keep"
+    )
+    lookahead_power: float = Field(
+        0.0, ge=0, description="lookahead_steps: that share grows as this power of the steps done"
+    )
+    norm_momentum: float | None = Field(
+        None, gt=0, le=1, description="a batch's share in BatchNorm's statistics; None: 0.1"
+    )
+    train_norm_scales: bool = Field(
+        True, description="whether the scales of norm layers train; false: they stay as they begin"
+    )
+    last_batch: Literal["short", "drop", "fill"] = Field(
+        "short", description="of an epoch: what is left, left out, or filled with its first images"
     )
     mixup: float = Field(
         0.0, ge=0, le=MOST_ALPHA, description="alpha of Beta(alpha, alpha) of shares; 0: none"
@@ -87,6 +122,42 @@ class RecipeSettings(Settings):
     metrics: Annotated[tuple[str, ...], BeforeValidator(_metrics)] = Field(
         (), description=f"reported as val_NAME and test_NAME, too: {', '.join(OPTIONAL_METRICS)}"
     )
+
+
+def optimizer_faults(settings: RecipeSettings, *, optimizer: str, dtype: str) -> Iterator[Fault]:
+    """What does not fit the optimizer, the weights' `dtype`, or the torch that is installed."""
+    if dtype in HALF:
+        yield from _half_faults(settings, dtype=dtype, optimizer=optimizer)
+    if optimizer == "muon":
+        yield from _muon_faults()
+    else:
+        for key in ("muon_lr", "muon_momentum"):
+            value = getattr(settings, key)
+            if value is not None:
+                rule = f"is used by optimizer 'muon' alone, and optimizer is {optimizer!r}"
+                yield Fault(key, rule, value)
+    if settings.decoupled and optimizer not in DECOUPLED:
+        rule = (
+            f"needs optimizer {' or '.join(map(repr, DECOUPLED))}, and optimizer is {optimizer!r}"
+        )
+        yield Fault("decoupled", rule, settings.decoupled)
+
+
+def _muon_faults() -> Iterator[Fault]:
+    from packaging.version import Version
+
+    installed = version("torch")
+    if Version(installed) < Version(MUON_SINCE):
+        rule = f"needs torch {MUON_SINCE} or newer, and torch {installed} is installed"
+        yield Fault("optimizer", rule, "muon")
+
+
+def _half_faults(settings: RecipeSettings, *, dtype: str, optimizer: str) -> Iterator[Fault]:
+    """What needs weights of more digits than half precision has."""
+    if optimizer == "adamw":
+        yield Fault("dtype", "cannot be combined with optimizer 'adamw'", dtype)
+    if settings.ema_decay:
+        yield Fault("dtype", "cannot be combined with ema_decay", dtype)
 
 
 def schedule_faults(settings: RecipeSettings, *, lr_schedule: str, epochs: int) -> Iterator[Fault]:

@@ -18,12 +18,13 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from tuner.classifier.batches import Batcher, Epoch, Shard, micro_shards
+from tuner.classifier.batches import Batcher
 from tuner.classifier.catalog import model_info
 from tuner.classifier.collectives import Ranks
+from tuner.classifier.epochs import Epoch, Shard, micro_shards
 from tuner.classifier.loss import CrossEntropy
 from tuner.classifier.micro_batch import Buffers, MicroBatch
-from tuner.classifier.precision import Precision
+from tuner.classifier.precision import Precision, at_least_float32
 from tuner.classifier.settings import ClassifierSettings
 from tuner.classifier.shared_norm import resting, shared_norms, uncounted
 from tuner.classifier.transfer import rest_frozen_norms
@@ -161,8 +162,7 @@ class Replica:
 
     def weights(self) -> dict[str, Any]:
         """Copies, on the CPU, of the model's parameters and buffers by name."""
-        copies: dict[str, Any] = host_copy(dict(self._model.state_dict()))
-        return copies
+        return at_least_float32(host_copy(dict(self._model.state_dict())))
 
     def state(self, optimizer: Optimizer) -> dict[str, Any]:
         """Copies, on the CPU, of what trains."""

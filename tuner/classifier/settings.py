@@ -14,8 +14,15 @@ from pydantic import AfterValidator, BeforeValidator, Field, create_model
 from tuner.classifier import catalog
 from tuner.classifier.catalog import MODELS, model_info
 from tuner.classifier.datasets._dataset import DatasetInfo
+from tuner.classifier.image_settings import ImageSettings, augmentation_faults, size_limits
 from tuner.classifier.models._model import Arguments
-from tuner.classifier.recipe import RecipeSettings, image_faults, schedule_faults
+from tuner.classifier.recipe import (
+    HALF,
+    RecipeSettings,
+    image_faults,
+    optimizer_faults,
+    schedule_faults,
+)
 from tuner.errors import Fault, SpecError, unknown
 from tuner.settings_base import FaultsError, Settings, parse
 
@@ -63,7 +70,7 @@ def _patterns(raw: object) -> object:
     return tuple(patterns)
 
 
-class ClassifierSettings(RecipeSettings, _ModelSettings):
+class ClassifierSettings(RecipeSettings, ImageSettings, _ModelSettings):
     """Every setting of `ImageClassifier`: the spec's `training` section and one config, merged.
 
     The hyperparameters that models declare are settings too. They are None unless set, and
@@ -85,18 +92,9 @@ class ClassifierSettings(RecipeSettings, _ModelSettings):
     split_seed: int = Field(0, ge=0, description="of the split; the same for every trial")
 
     batch_size: int = Field(64, ge=1, description="images an optimizer step, over all ranks")
-    crop_padding: int = Field(0, ge=0, description="px of black on each side before a random crop")
-    flip: bool = Field(False, description="mirror each image with probability 1/2")
-    alternating_flip: bool = Field(
-        False, description="mirror each image in every second epoch instead, half of them first"
-    )
-    test_time_flip: bool = Field(
-        False, description="evaluate the mean of the logits of an image and its mirror image"
-    )
-    cutout: int = Field(0, ge=0, description="side in px of a square set to the mean; 0: none")
 
-    optimizer: Literal["sgd", "sgdw", "adamw"] = Field(
-        "sgd", description="sgd is with Nesterov momentum; sgdw decays weights whatever the lr"
+    optimizer: Literal["sgd", "sgdw", "adamw", "muon"] = Field(
+        "sgd", description="sgd has Nesterov momentum; sgdw and muon decay weights whatever the lr"
     )
     lr: float = Field(0.1, gt=0, description="the largest learning rate of the schedule")
     lr_schedule: Literal["constant", "cosine", "step", "one_cycle", "triangular"] = "cosine"
@@ -120,7 +118,9 @@ class ClassifierSettings(RecipeSettings, _ModelSettings):
         None, ge=1, description="epochs after which they train too; None: never"
     )
 
-    dtype: Literal["float32", "float64"] = "float32"
+    dtype: Literal["float32", "float64", "float16", "bfloat16"] = Field(
+        "float32", description="of the weights; half precision has norms in float32"
+    )
     precision: Literal["auto", "float32", "tf32", "bf16", "fp16"] = Field(
         "auto", description="what is computed in, where the device has it; weights stay in dtype"
     )
@@ -195,13 +195,15 @@ def check_settings(
         settings, _ = parse(ClassifierSettings, {k: values[k] for k in values if k in known})
     if settings is None:
         return faults
-    if settings.dtype == "float64" and settings.precision not in ("auto", "float32"):
-        rule = "applies to dtype 'float32', and dtype is 'float64'"
+    own = ("auto", "float32") if settings.dtype == "float64" else ("auto",)
+    if settings.dtype != "float32" and settings.precision not in own:
+        rule = f"applies to dtype 'float32', and dtype is {settings.dtype!r}"
         faults.append(Fault("precision", rule, settings.precision))
-    if settings.alternating_flip and not settings.flip and "flip" not in faulty:
-        faults.append(Fault("alternating_flip", "needs `flip`", settings.alternating_flip))
+    faults += augmentation_faults(settings, faulty)
     if settings.unfreeze_epoch is not None and not settings.freeze and "freeze" not in faulty:
         faults.append(Fault("unfreeze_epoch", "needs `freeze`", settings.unfreeze_epoch))
+    if "optimizer" not in faulty:
+        faults += optimizer_faults(settings, optimizer=settings.optimizer, dtype=settings.dtype)
     if not {"lr_schedule", "epochs"} & faulty:
         faults += schedule_faults(
             settings, lr_schedule=settings.lr_schedule, epochs=settings.epochs
@@ -256,6 +258,7 @@ def _split_faults(settings: ClassifierSettings, split: int) -> Iterator[Fault]:
         "freeze": settings.freeze,
         "compile": settings.compile,
         "precision": settings.precision == "fp16",
+        "dtype": settings.dtype in HALF,
     }
     for key, is_set in impossible.items():
         if is_set:
@@ -277,8 +280,7 @@ def _dataset_faults(settings: ClassifierSettings, info: DatasetInfo) -> Iterator
         yield Fault("image_size", rule, settings.image_size)
     limits = {
         "batch_size": (info.train, "the number of training images"),
-        "crop_padding": (info.image_size // 2, "half the image size"),
-        "cutout": (info.image_size, "the image size"),
+        **size_limits(info.image_size),
     }
     for key, (most, what) in limits.items():
         value = getattr(settings, key)

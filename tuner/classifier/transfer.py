@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from tuner.classifier.optimizer import BATCH_NORMS
+from tuner.classifier.norms import BATCH_NORMS
 from tuner.errors import CheckpointError, Fault, SpecError
 from tuner.trial.checkpoint_store import load_state
 

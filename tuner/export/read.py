@@ -41,6 +41,7 @@ class ImageInput(Settings):
     """What the model takes: pixels_NCHW from 0 to 1, less `mean`, by `std`, of each channel.
 
     mirrored: it was measured by the mean of its logits for an image and for its mirror image.
+    shifted: px by which the images of that measurement were shifted, too; 0: they were not.
     """
 
     layout: Literal["NCHW"] = "NCHW"
@@ -49,6 +50,7 @@ class ImageInput(Settings):
     mean: tuple[float, ...]
     std: tuple[float, ...]
     mirrored: bool = False
+    shifted: int = 0
 
 
 class Data(Settings):

@@ -154,7 +154,11 @@ def _classifier(
         "training": training,
         "model": blueprint_of(settings, info),
         "input": ImageInput(
-            dtype=settings.dtype, mean=info.mean, std=info.std, mirrored=settings.test_time_flip
+            dtype="float64" if settings.dtype == "float64" else "float32",
+            mean=info.mean,
+            std=info.std,
+            mirrored=settings.test_time_flip,
+            shifted=settings.test_time_shift,
         ),
         "classes": info.classes,
         "data": Data(

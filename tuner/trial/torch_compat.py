@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from typing import IO, Any, cast
@@ -134,6 +134,28 @@ def copy_all(targets: list[Tensor], sources: list[Tensor]) -> None:
     every buffer of BatchNorm at every step.
     """
     torch._foreach_copy_(targets, sources)
+
+
+def fused_steps(parameters: Iterable[Tensor]) -> bool:
+    """Whether torch's fused optimizers can be trusted with these parameters.
+
+    On a CPU, torch 2.13's fused SGD leaves most of a tensor in half precision as it was.
+    """
+    return all(p.device.type != "cpu" or p.dtype.itemsize > 2 for p in parameters)
+
+
+class HalfScaler(torch.amp.GradScaler):
+    """torch's GradScaler for gradients in float16, too, as weights in float16 have.
+
+    torch refuses to unscale them, since small ones may become 0, unless a subclass allows it, as
+    its own for sharded weights does. Without it neither `unscale_` nor an optimizer that does not
+    unscale by itself works with such weights.
+    """
+
+    def _unscale_grads_(
+        self, optimizer: Optimizer, inv_scale: Tensor, found_inf: Tensor, allow_fp16: bool
+    ) -> dict[torch.device, Tensor]:
+        return super()._unscale_grads_(optimizer, inv_scale, found_inf, True)
 
 
 def cpu_computes_in() -> tuple[bool, bool]:

@@ -82,6 +82,7 @@ class Whitening(nn.Module):
     @torch.no_grad()
     def learn(self, x_NCHW: Tensor) -> None:
         """Set the directions from images as the network will see them."""
+        x_NCHW = x_NCHW.to(torch.promote_types(x_NCHW.dtype, torch.float32))
         channels = x_NCHW.shape[1]
         patches_NPM = F.unfold(x_NCHW, PATCH)
         patches_MP = patches_NPM.transpose(1, 2).flatten(0, 1)

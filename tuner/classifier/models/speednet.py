@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 WIDER = (1, 4, 4)  # the blocks' channels in units of `width`
 LOGIT_SCALE = 1 / 9
-FAST_MOMENTUM = 0.4  # of BatchNorm's statistics, which a few hundred steps must settle
 
 
 class Hyperparameters(Settings):
@@ -33,7 +32,7 @@ def build(*, in_channels: int, num_classes: int, width: int, norm: str) -> nn.Mo
 
     whitening = Whitening(in_channels)
     channels = [whitening.out_channels, *(width * factor for factor in WIDER)]
-    model = in_sequence(
+    return in_sequence(
         whitening=whitening,
         gelu=nn.GELU(),
         blocks=nn.Sequential(*(_block(*step, norm=norm) for step in pairwise(channels))),
@@ -41,10 +40,6 @@ def build(*, in_channels: int, num_classes: int, width: int, norm: str) -> nn.Mo
         head=nn.Linear(channels[-1], num_classes, bias=False),
         scale=Scale(LOGIT_SCALE),
     )
-    for module in model.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            module.momentum = FAST_MOMENTUM
-    return model
 
 
 def _block(in_channels: int, channels: int, *, norm: str) -> nn.Module:
