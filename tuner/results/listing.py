@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from math import inf
 from pathlib import Path
 from typing import Any
 
-from tuner.errors import TunerError
+from tuner.errors import SpecError, TunerError
 from tuner.record.events import standing_of
 from tuner.record.folder import ExperimentFolder
 from tuner.record.storage import experiment_folders
 from tuner.results.results import COUNTED, Results
+from tuner.results.rows import arranged
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
     """One experiment as `tuner ls` shows it; `best` is its best value of `metric`.
 
-    `status` is "damaged", with why in `problem`, where the folder cannot be read.
+    `status` is "damaged", with why in `problem`, where the folder cannot be read. total: trials
+    that it is to run, None if that is not known.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Listed:
     searched_s: float | None = None
     tags: tuple[str, ...] = ()
     note: str = ""
+    total: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """As plain values: what `ls --json` says of it."""
@@ -50,6 +53,7 @@ class Listed:
             "name": self.name,
             "status": standing_of(self.status, self.ended_by),
             "trials": sum(self.counts.values()),
+            "total": self.total,
             **self.counts,
             "metric": self.metric,
             "best": self.best,
@@ -64,25 +68,48 @@ class Listed:
 
 def list_experiments(storage: Path | str | None = None) -> list[Listed]:
     """Every experiment under `storage`, oldest first; folders of other kinds are passed over."""
-    listed = [_listed(folder) for folder in experiment_folders(storage)]
+    return oldest_first(listed(folder, Results) for folder in experiment_folders(storage))
+
+
+def find(
+    listed: Sequence[Listed],
+    *,
+    where: str | None = None,
+    tag: str | None = None,
+    strategy: str | None = None,
+    sort: str | None = None,
+    reverse: bool = False,
+) -> list[Listed]:
+    """Those that `tuner ls` shows when asked so; raises UsageError as `rows.arranged` does."""
+    order = arranged([one.row() for one in listed], where=where, sort=sort, reverse=reverse)
+    return [
+        listed[number]
+        for number in order
+        if (tag is None or tag in listed[number].tags)
+        and (strategy is None or listed[number].strategy == strategy)
+    ]
+
+
+def oldest_first(listed: Iterable[Listed]) -> list[Listed]:
+    """In the order of their starts."""
     return sorted(listed, key=lambda entry: (entry.started or inf, entry.name))
 
 
-def _listed(folder: Path) -> Listed:
+def listed(folder: Path, read: Callable[[Path], Results]) -> Listed:
+    """One experiment, whose results `read` gives; whatever its folder holds, it is listed."""
     try:
-        return _read(folder)
-    except Exception as error:  # whatever one folder holds, the others are listed
+        return _listed(read(folder))
+    except Exception as error:  # the others are listed all the same
         problem = str(error) if isinstance(error, TunerError) else repr(error)
         counts = dict.fromkeys(COUNTED, 0)
         return Listed(folder.name, folder, "damaged", counts, problem=problem)
 
 
-def _read(folder: Path) -> Listed:
-    results = Results(folder)
+def _listed(results: Results) -> Listed:
     best = results.history.best
     return Listed(
-        name=folder.name,
-        folder=folder,
+        name=results.folder.name,
+        folder=results.folder,
         status=results.status,
         counts=results.counts,
         metric=results.metric,
@@ -94,7 +121,19 @@ def _read(folder: Path) -> Listed:
         searched_s=results.history.duration_s,
         tags=results.labels.tags,
         note=results.labels.note,
+        total=_total(results),
     )
+
+
+def _total(results: Results) -> int | None:
+    """The number of trials asked for, or of the grid's cells."""
+    asked = results.document["spec"].get("num_samples")
+    if type(asked) is int or _strategy(results.document["spec"]) != "grid":
+        return asked if type(asked) is int else None
+    try:
+        return results.spec.trials
+    except SpecError:  # of another version
+        return None
 
 
 def _strategy(spec: Mapping[str, Any]) -> str:
