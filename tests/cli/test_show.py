@@ -3,9 +3,10 @@
 import json
 
 from commands import call, tuner
+from fresh import ran
 
-from tuner.export.evaluate import record_test
 from tuner.results.results import Results
+from tuner.results.test_record import record_test
 
 
 def test_show(digits):
@@ -26,6 +27,13 @@ def test_what_was_measured_of_the_test_split_is_shown_and_nothing_measured(digit
     assert json.loads(call("show", "digits", "--json").stdout)["test"] == measured
     record_test(digits, "00002", {**measured, "checkpoint_sha256": "0" * 64})  # of other weights
     assert "test_accuracy" not in call("show", "digits").stdout
+
+
+def test_it_imports_nothing_that_takes_long(digits):
+    main = "cli.main(['show', sys.argv[1]], standalone_mode=False)"
+    done = ran(f"import sys; from tuner.cli.main import cli; {main}", digits)
+    assert "Best trial 00002" in done.stdout
+    assert not done.modules & {"ray", "torch", "pandas", "numpy"}
 
 
 def test_a_damaged_journal_is_exit_code_1(digits):

@@ -8,15 +8,8 @@ import torch
 from synthetic import Writer, make_folder
 
 from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
-from tuner.export.evaluate import (
-    can_evaluate,
-    evaluate,
-    evaluate_export,
-    record_test,
-    recorded_test,
-)
+from tuner.export.evaluate import can_evaluate, evaluate, evaluate_export
 from tuner.export.read import read_export
-from tuner.record.checkpoints import Checkpoint
 from tuner.results.results import Results
 
 measured = []  # what each Learner was built with, and the state that it was given
@@ -175,25 +168,3 @@ def test_an_own_learner_is_measured_by_its_export(folder, tmp_path):
     export.config.__dict__["trainable"] = f"{__name__}:Untested"
     with pytest.raises(UsageError, match=r"has no method test\(\)"):
         evaluate_export(export)
-
-
-MEASURED = {"checkpoint_sha256": "of this", "test_accuracy": 0.5}
-
-
-@pytest.fixture
-def checkpoint(tmp_path):
-    (tmp_path / "trials" / "00001").mkdir(parents=True)
-    return Checkpoint(tmp_path / "state.pt", "of this", 3)
-
-
-def test_what_was_recorded_is_read(tmp_path, checkpoint):
-    assert recorded_test(tmp_path, "00001", checkpoint) is None
-    record_test(tmp_path, "00001", MEASURED)
-    assert recorded_test(tmp_path, "00001", checkpoint) == MEASURED
-    assert json.loads((tmp_path / "trials" / "00001" / "test.json").read_text()) == MEASURED
-
-
-@pytest.mark.parametrize("text", ["", "[]", '{"checkpoint_sha256": "of another"}', "[" * 9999])
-def test_a_record_of_something_else_does_not_count(tmp_path, checkpoint, text):
-    (tmp_path / "trials" / "00001" / "test.json").write_text(text)
-    assert recorded_test(tmp_path, "00001", checkpoint) is None

@@ -9,10 +9,10 @@ from safetensors.torch import load_file
 from synthetic import TRAINABLE, Writer, make_folder
 
 from tuner.errors import CheckpointError, NoUsableTrialError, SpecError, UsageError
-from tuner.export.evaluate import record_test
 from tuner.export.write import export_model
 from tuner.record.checkpoints import sha256_of
 from tuner.results.results import Results
+from tuner.results.test_record import record_test
 
 
 def experiment(tmp_path, state):

@@ -12,7 +12,6 @@ import pytest
 from synthetic import Writer, make_folder
 
 from tuner.errors import JournalError, UsageError
-from tuner.export.evaluate import record_test
 from tuner.record.files import (
     EXPERIMENT,
     JOURNAL,
@@ -31,6 +30,7 @@ from tuner.record.journal import Journal, is_locked
 from tuner.record.reading import Tail, read
 from tuner.results.confirmation import linked
 from tuner.results.results import Results
+from tuner.results.test_record import record_test
 
 
 @pytest.fixture

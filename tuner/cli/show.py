@@ -18,11 +18,11 @@ from tuner.cli.printing import json_text
 @options.as_json
 def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
     """Show how experiment NAME stands and its best trial."""
-    from tuner.export.evaluate import known_test
     from tuner.record.events import RUNNING
     from tuner.reporting import follow as following
     from tuner.reporting.experiment_text import summary
     from tuner.results.best import show_json
+    from tuner.results.test_record import known_test
 
     results = tuner.load_results(name, storage)
     if follow:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from inspect import isclass
-from pathlib import Path
 from typing import Any
 
 from tuner.classifier.catalog import moved
@@ -13,11 +12,8 @@ from tuner.classifier.trained_on import DATA, info_in
 from tuner.classifier.transfer import EXPORTED
 from tuner.errors import CheckpointError, UsageError, translate_error
 from tuner.export.read import Export
-from tuner.record.checkpoints import Checkpoint
-from tuner.record.folder import ExperimentFolder
-from tuner.record.history import CheckpointRecord
 from tuner.results.results import Results
-from tuner.results.selection import best_record
+from tuner.results.test_record import record_test, recorded_test
 from tuner.spec.by_value import ByValue, is_by_value
 from tuner.spec.experiment import ExperimentSpec, trainable_text
 from tuner.trial.checkpoint_store import load_state
@@ -101,41 +97,6 @@ def can_evaluate(spec: ExperimentSpec) -> bool:
     """
     given = is_by_value(spec.trainable) and not isinstance(spec.trainable, ByValue)
     return not given and _has_test(_import(spec.trainable))
-
-
-def known_test(results: Results) -> dict[str, Any] | None:
-    """What `evaluate` has measured of the best trial; None where it has not. Runs nothing."""
-    if not results.ranked:
-        return None
-    trial = results.get_best_trial()
-    record = best_record(trial, results.objective)
-    return record and recorded_test(results.folder, trial.trial_id, record)
-
-
-def recorded_test(
-    folder: Path, trial_id: str, checkpoint: Checkpoint | CheckpointRecord
-) -> dict[str, Any] | None:
-    """What was measured of this checkpoint before; None where nothing was.
-
-    folder: the experiment's.
-    """
-    files, name = ExperimentFolder(folder), _record(trial_id)
-    try:
-        files.fetch(name)
-        known = files.read(name)
-    except (OSError, ValueError):
-        return None
-    same = isinstance(known, dict) and known.get("checkpoint_sha256") == checkpoint.sha256
-    return known if same and set(map(type, known.values())) <= {str, int, float} else None
-
-
-def record_test(folder: Path, trial_id: str, measured: dict[str, Any]) -> None:
-    """Write what `recorded_test` reads; raises UsageError as `ExperimentFolder.check` does."""
-    ExperimentFolder(folder).write(_record(trial_id), measured)
-
-
-def _record(trial_id: str) -> str:
-    return f"trials/{trial_id}/test.json"
 
 
 def _has_test(trainable: Any) -> bool:

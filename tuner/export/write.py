@@ -26,7 +26,6 @@ from tuner.classifier.trained_on import info_in
 from tuner.classifier.transfer import EXPORTED
 from tuner.errors import CheckpointError, SpecError, UsageError
 from tuner.export import interchange
-from tuner.export.evaluate import recorded_test
 from tuner.export.model_card import card_text
 from tuner.export.read import (
     CARD,
@@ -42,6 +41,7 @@ from tuner.record.checkpoints import Checkpoint, sha256_of
 from tuner.record.history import TrialRecord
 from tuner.results.best import best_model
 from tuner.results.results import Results
+from tuner.results.test_record import recorded_test
 from tuner.settings_base import parse
 from tuner.trial.checkpoint_store import load_state
 from tuner.trial.context import with_trial_seed

@@ -6,7 +6,6 @@ import pytest
 from synthetic import Writer, make_folder
 
 from tuner.errors import CheckpointError, NameTakenError, UsageError
-from tuner.export.evaluate import record_test, recorded_test
 from tuner.places import ROOT, local, url_of
 from tuner.record.checkpoints import verified
 from tuner.record.events import COMPLETED, TRIAL_ENDED
@@ -18,6 +17,7 @@ from tuner.record.remote.segments import Uploader
 from tuner.record.storage import experiment_folders, find_experiment, free_name
 from tuner.results.labels import Labels
 from tuner.results.results import Results, load_results
+from tuner.results.test_record import record_test, recorded_test
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,47 @@
+"""What was measured of a trial's best checkpoint on the held-out test split, once and for all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tuner.record.checkpoints import Checkpoint
+from tuner.record.folder import ExperimentFolder
+from tuner.record.history import CheckpointRecord
+from tuner.results.results import Results
+from tuner.results.selection import best_record
+
+
+def known_test(results: Results) -> dict[str, Any] | None:
+    """What `evaluate` has measured of the best trial; None where it has not. Runs nothing."""
+    if not results.ranked:
+        return None
+    trial = results.get_best_trial()
+    record = best_record(trial, results.objective)
+    return record and recorded_test(results.folder, trial.trial_id, record)
+
+
+def recorded_test(
+    folder: Path, trial_id: str, checkpoint: Checkpoint | CheckpointRecord
+) -> dict[str, Any] | None:
+    """What was measured of this checkpoint before; None where nothing was.
+
+    folder: the experiment's.
+    """
+    files, name = ExperimentFolder(folder), _record(trial_id)
+    try:
+        files.fetch(name)
+        known = files.read(name)
+    except (OSError, ValueError):
+        return None
+    same = isinstance(known, dict) and known.get("checkpoint_sha256") == checkpoint.sha256
+    return known if same and set(map(type, known.values())) <= {str, int, float} else None
+
+
+def record_test(folder: Path, trial_id: str, measured: dict[str, Any]) -> None:
+    """Write what `recorded_test` reads; raises UsageError as `ExperimentFolder.check` does."""
+    ExperimentFolder(folder).write(_record(trial_id), measured)
+
+
+def _record(trial_id: str) -> str:
+    return f"trials/{trial_id}/test.json"
