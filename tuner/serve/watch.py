@@ -59,9 +59,11 @@ class _Entry:
 class News:
     """What has changed: experiments, as `ls --json` has them, and the names of those gone.
 
-    to_read: how many have not been read yet. problem: why the storage cannot be read, if so.
+    place: the storage. to_read: how many have not been read yet. problem: why the storage cannot be
+    read, if so.
     """
 
+    place: str
     listed: list[dict[str, Any]]
     gone: list[str]
     to_read: int
@@ -70,6 +72,7 @@ class News:
     def as_dict(self) -> dict[str, Any]:
         """As plain values."""
         return {
+            "place": self.place,
             "listed": self.listed,
             "gone": self.gone,
             "to_read": self.to_read,
@@ -83,7 +86,7 @@ class Experiments:
     def __init__(
         self, storage: str | None = None, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.version = 0  # of what is known; goes up with each change
+        self.version = 0  # of what is known; goes up with each change, and with the first look
         self._storage, self._clock = storage, clock
         root = storage_folder(storage)
         self.place = shown(root)
@@ -114,7 +117,7 @@ class Experiments:
                         self._ask(entry, now)
             except TunerError as error:  # of a store, until it answers again
                 problem = str(error)
-            if problem != self._problem:
+            if problem != self._problem or not self.version:
                 self._problem = problem
                 self.version += 1
             return bool(self._to_read) and not problem
@@ -131,7 +134,7 @@ class Experiments:
         """What has changed since `version`; 0: everything."""
         changed = [e.json for e in list(self._entries.values()) if e.version > version]
         gone = [name for name, when in list(self._gone.items()) if when > version]
-        return News(changed, gone, len(self._to_read), self._problem)
+        return News(self.place, changed, gone, len(self._to_read), self._problem)
 
     def folder(self, name: str) -> Path:
         """The folder of an experiment; raises UnknownNameError if the storage has none of the name.
