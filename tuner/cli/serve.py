@@ -37,7 +37,7 @@ def serve(
     try:
         from tuner.serve.server import serve as run
     except ImportError as error:
-        if error.name not in ("starlette", "uvicorn"):
+        if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn"):
             raise
         raise UsageError("tuner serve needs two packages: pip install 'tuner[serve]'") from error
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from importlib import import_module
 from importlib.resources import files
 from typing import NamedTuple
@@ -58,7 +58,7 @@ def application(storage: str | None, access: Access) -> Application:
     return Application(app, live)
 
 
-def _looking(live: Live):  # type: ignore[no-untyped-def]
+def _looking(live: Live) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         looking = asyncio.create_task(live.run())
@@ -81,7 +81,7 @@ def _file(path: str, name: str, media_type: str) -> Route:
     return Route(path, answer)
 
 
-def _described(routes: Sequence[BaseRoute]) -> object:
+def _described(routes: Sequence[BaseRoute]) -> Callable[[Request], Awaitable[Response]]:
     async def described(request: Request) -> Response:
         """This description."""
         return api.Json(description(routes))

@@ -31,7 +31,7 @@ class Followed(Results):
         self.lock = threading.RLock()
         self.version = 0  # of what is known; goes up with each change
         self._made: dict[str, Any] = {}
-        self._mark: object = None
+        self._told: object = None
         self._begin()
         self.update()
 
@@ -39,15 +39,15 @@ class Followed(Results):
         """Take into account what has been written since; raises as `Results` does."""
         with self.lock:
             is_driven = self.files.is_driven  # first: a driver that ends meanwhile has said so
-            mark = self.files.mark()
-            if mark == self._mark and is_driven == (self.status == RUNNING):
+            told = self.files.mark(), is_driven
+            if told == self._told:
                 return
             self.files.refresh()
             self._made.clear()
             for name in ("ranked", "labels", "spec"):  # cached properties
                 self.__dict__.pop(name, None)
             self._catch_up(is_driven=is_driven)
-            self._mark = mark
+            self._told = told
             self.version += 1
 
     def rows(self) -> list[dict[str, Any]]:
@@ -76,7 +76,7 @@ class Followed(Results):
         if is_driven and events and self._is_taken_for_dead:
             self._begin()
             self._apply()
-        if not is_driven and self.status == RUNNING:
+        if not is_driven and (self.status == RUNNING or self.counts[RUNNING]):
             self._rows.clear()
             self.history.interrupt()
 

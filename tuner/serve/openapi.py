@@ -45,9 +45,7 @@ def description(routes: Sequence[BaseRoute]) -> dict[str, Any]:
     }
 
 
-def _operations(
-    routes: Sequence[BaseRoute], before: str = ""
-) -> Iterator[tuple[str, str, Route]]:
+def _operations(routes: Sequence[BaseRoute], before: str = "") -> Iterator[tuple[str, str, Route]]:
     for route in routes:
         if isinstance(route, Mount):
             yield from _operations(route.routes, before + route.path)

@@ -7,7 +7,7 @@ import signal
 import socket
 import ssl
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import uvicorn
@@ -75,10 +75,9 @@ def serve(
         ws="none",
         timeout_graceful_shutdown=_GRACE_S,
     )
-    shown = f"[{host}]" if ":" in host else host
-    scheme = "https" if is_tls else "http"
-    tell(f"{scheme}://{shown}:{port}/?token={access.token}", port)
-    _Server(config, app).run(sockets=[listening])
+    with suppress(KeyboardInterrupt):  # of a signal before the server takes them
+        tell(f"{'https' if is_tls else 'http'}://{_shown(host)}:{port}/?token={access.token}", port)
+        _Server(config, app).run(sockets=[listening])
 
 
 class _Server(uvicorn.Server):
@@ -103,6 +102,13 @@ class _Server(uvicorn.Server):
         """End."""
         await self._app.live.close()
         await super().shutdown(sockets)
+
+
+def _shown(host: str) -> str:
+    """The host in a URL; of one that means every address, this machine's name."""
+    if host in ("0.0.0.0", "::"):
+        return socket.gethostname()
+    return f"[{host}]" if ":" in host else host
 
 
 def _listening(host: str, port: int) -> socket.socket:
