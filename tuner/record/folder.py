@@ -130,7 +130,7 @@ class ExperimentFolder:
         """
         if (remote := mirror.mark(self.path)) is not None:
             return remote
-        return _mark(self.path), _mark(self.path / files.JOURNAL)
+        return mark_here(self.path)
 
     def events(self) -> Iterator[Event]:
         """The events of its journal, oldest first; raises JournalError as `reading.read` does."""
@@ -296,7 +296,12 @@ class ExperimentFolder:
         return mirror.event_files_synced(self.path)
 
 
-def _mark(path: Path) -> tuple[int, int] | None:
+def mark_here(folder: Path) -> object:
+    """What `ExperimentFolder.mark` is of a folder that is no copy: two looks at the file system."""
+    return _changed(folder), _changed(folder / files.JOURNAL)
+
+
+def _changed(path: Path) -> tuple[int, int] | None:
     try:
         found = os.stat(path)
     except OSError:

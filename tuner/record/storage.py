@@ -44,13 +44,14 @@ def experiment_folders(
 ) -> Iterator[Path]:
     """The folders right under `storage` that hold an experiment.json.
 
-    known: names of which a store is not asked whether they are experiments, if it has them.
+    known: names that are taken for experiments without another look, if they are there.
     """
     root = storage_folder(storage)
     if (names := mirror.names_in(root, known=known)) is not None:
         yield from (root / name for name in names)
     elif root.is_dir():
-        yield from (f for f in root.iterdir() if f.name[0] != "." and _is_experiment(f))
+        visible = (folder for folder in root.iterdir() if folder.name[0] != ".")
+        yield from (f for f in visible if f.name in known or _is_experiment(f))
 
 
 def free_name(name: str, storage: Path | str | None = None) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 from tuner.errors import TunerError, UsageError, did_you_mean
 from tuner.places import shown, url_of
 from tuner.record.events import RUNNING
-from tuner.record.folder import ExperimentFolder
+from tuner.record.folder import ExperimentFolder, mark_here
 from tuner.record.storage import experiment_folders, storage_folder
 from tuner.results.listing import Listed, listed, oldest_first
 from tuner.results.results import Results
@@ -178,19 +178,21 @@ class Experiments:
             self._enter(entry)
 
     def _ask(self, entry: _Entry, now: float) -> None:
-        files = ExperimentFolder(entry.listed.folder)
-        was_running = entry.listed.status == RUNNING
-        if files.mark() != entry.mark or (was_running and not files.is_driven):
-            self._enter(self._read(files.path, now))
+        folder, was_running = entry.listed.folder, entry.listed.status == RUNNING
+        has_died = was_running and not ExperimentFolder(folder).is_driven
+        if has_died or self._mark(folder) != entry.mark:
+            self._enter(self._read(folder, now))
         else:
             entry.due = self._due(entry.listed, now)
 
     def _read(self, folder: Path, now: float) -> _Entry:
-        files = ExperimentFolder(folder)
-        mark = files.mark()
-        grows = folder in self._kept or files.is_driven
+        mark = self._mark(folder)
+        grows = folder in self._kept or ExperimentFolder(folder).is_driven
         found = listed(folder, self._kept.get if grows else Results)
         return _Entry(found, found.as_dict(), mark, self._due(found, now))
+
+    def _mark(self, folder: Path) -> object:
+        return ExperimentFolder(folder).mark() if self._is_remote else mark_here(folder)
 
     def _enter(self, entry: _Entry) -> None:
         self.version += 1

@@ -186,6 +186,9 @@ const COLUMNS = [
 const progressOf = ({ counts, total }) =>
   endedOf(counts) / Math.max(1, total ?? 0, trialsOf(counts));
 
+const shareOf = ({ counts, total }) =>
+  endedOf(counts) + (total && total >= trialsOf(counts) ? ` / ${total}` : "");
+
 function bar({ counts, total }) {
   const all = Math.max(1, total ?? 0, trialsOf(counts));
   const track = h("span", { class: "track" });
@@ -195,8 +198,7 @@ function bar({ counts, total }) {
     part.style.width = `${(100 * amount) / all}%`;
     track.append(part);
   }
-  const told = total ? `${endedOf(counts)} / ${total}` : `${endedOf(counts)}`;
-  return h("span", { class: "progress" }, track, h("span", {}, told));
+  return h("span", { class: "progress" }, track, h("span", {}, shareOf({ counts, total })));
 }
 
 function row(one) {
@@ -490,13 +492,12 @@ class Open {
     this.wrong = h("span", { class: "wrong", hidden: true });
     this.more = h("div", { class: "more", hidden: true },
       h("button", { onclick: () => { this.limit += ROWS; this.refresh(); } }, "Show more"));
-    const where = h("input", {
+    this.condition = h("input", {
       type: "search", id: "where", "aria-label": "Trials for which this holds",
-      placeholder: "val_loss < 0.2 and lr > 0.1",
       onchange: (event) => { this.where = event.target.value.trim(); this.limit = ROWS; this.refresh(); },
     });
     const trials = h("section", { class: "card trials" },
-      h("div", { class: "section" }, h("h2", {}, "Trials"), where, this.count, this.wrong),
+      h("div", { class: "section" }, h("h2", {}, "Trials"), this.condition, this.count, this.wrong),
       h("div", { class: "scroll" }, this.table), this.more);
     this.body = h("div", {}, this.steer, this.tiles, h("div", { class: "plots" }, this.byTrial.root, this.curves.root), trials);
     this.frame = h("div", { hidden: true });
@@ -575,7 +576,9 @@ class Open {
       h("span", { class: "space" }),
       h("a", { href: report ? hashOf(this.name) : `${hashOf(this.name)}/report` }, report ? "Back to the trials" : "Report"),
     );
-    if (one?.note) this.head.append(h("span", { class: "faint" }, one.note));
+    if (one?.note) this.head.append(h("span", { class: "noted" }, one.note));
+    const isLower = this.drawn?.mode === "min";
+    if (one?.metric) this.condition.placeholder = clean(`${one.metric} ${isLower ? "< 0.2" : "> 0.9"}`);
     this.steer.hidden = now !== "running";
     this.drawTiles(one);
     this.body.hidden = report;
@@ -600,7 +603,7 @@ class Open {
     this.tiles.replaceChildren(
       tile(metric, measured(value) || "–", best
         ? h("a", { href: hashOf(this.name, best.trial_id) }, `trial ${best.trial_id}, epoch ${best.epoch}`) : "no usable trial yet"),
-      tile("trials", counts ? `${endedOf(counts)}${one?.total ? ` / ${one.total}` : ""}` : "–", also || "all have ended"),
+      tile("trials", counts ? shareOf({ counts, total: one?.total }) : "–", also || "all have ended"),
       tile("time", duration(one?.searched_s) || "–", "of searching"),
       tile("failed", String(failed), `of ${counts ? trialsOf(counts) : 0} trials`),
     );
@@ -700,7 +703,7 @@ const drawer = {
 
   closing() {
     const close = () => { location.hash = hashOf(state.route.name); };
-    return h("button", { class: "plain", onclick: close, "aria-label": "Close" }, "✕");
+    return h("button", { class: "plain close", onclick: close, "aria-label": "Close" }, "✕");
   },
 
   draw(found, log) {
@@ -712,7 +715,7 @@ const drawer = {
     stop.hidden = found.status !== "running";
     this.head.replaceChildren(h("h1", {}, `Trial ${found.trial_id}`), status(found.status),
       h("span", { class: "faint" }, `${found.epochs} epochs, ${duration(found.time)}`),
-      h("span", { class: "space" }), stop, this.closing());
+      stop, this.closing());
     this.failure.hidden = !found.message;
     this.failure.replaceChildren(h("h2", {}, `Failure: ${found.error}`), h("pre", {}, found.message ?? ""));
     const points = found.reports.filter((report) => metric in report).map((report) => [report.epoch, report[metric]]);
