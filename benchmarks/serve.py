@@ -90,7 +90,9 @@ class Window:
         options.binary_location = str(shutil.which("chromium"))
         for flag in ("headless=new", "no-sandbox", "disable-dev-shm-usage"):
             options.add_argument(f"--{flag}")
-        self.driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+        self.driver = webdriver.Chrome(
+            options=options, service=Service(shutil.which("chromedriver"))
+        )
 
     def enter(self, url: str) -> None:
         """Be given the cookie."""

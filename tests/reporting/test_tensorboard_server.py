@@ -1,5 +1,6 @@
 """The real TensorBoard, as `tuner tensorboard` starts it, by its HTTP interface."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ from tensorboard import program
 from tensorboard_process import CONFIG, RunningTensorBoard
 
 from tuner.errors import UsageError
+from tuner.record.folder import ExperimentFolder
+from tuner.reporting import tensorboard_server
 from tuner.reporting.tensorboard import logdir
 from tuner.reporting.tensorboard_server import serve
 
@@ -107,13 +110,13 @@ def test_a_folder_with_a_link_is_not_served(tmp_path, monkeypatch, name):
     link.parent.mkdir(parents=True)
     link.symlink_to(tmp_path)
     with pytest.raises(UsageError, match=f"{link} is a symbolic link: an experiment's folder may"):
-        serve(tmp_path / "x")
+        serve([ExperimentFolder(tmp_path / "x")])
 
 
 def test_no_plugin_opens_files_that_a_file_of_the_folder_names(tmp_path, monkeypatch):
     served = []
     monkeypatch.setattr(program.TensorBoard, "main", lambda board: served.append(board) or 0)
-    assert serve(tmp_path) == 0
+    assert serve([ExperimentFolder(tmp_path)]) == 0
     names = {
         loader.plugin_class.plugin_name
         for loader in served[0].plugin_loaders
@@ -121,3 +124,54 @@ def test_no_plugin_opens_files_that_a_file_of_the_folder_names(tmp_path, monkeyp
     }
     assert "scalars" in names
     assert "projector" not in names
+
+
+@pytest.fixture
+def logdirs(monkeypatch):
+    """The experiments that TensorBoard was started on: run -> what it leads to."""
+    found = []
+
+    def look(board):
+        folder = Path(board.flags.logdir)
+        found.append({link.name: link.resolve() for link in folder.iterdir()})
+        return 0
+
+    monkeypatch.setattr(program.TensorBoard, "main", look)
+    return found
+
+
+def test_several_stand_side_by_side_by_their_names(tmp_path, logdirs):
+    folders = [tmp_path / name for name in ("a/digits", "b/digits", "a/cnn")]
+    for folder in folders:
+        (folder / "trials").mkdir(parents=True)
+    again = ExperimentFolder(folders[0])
+    assert serve([*map(ExperimentFolder, folders), again]) == 0
+    trials = [logdir(folder).resolve() for folder in folders]
+    assert logdirs == [dict(zip(("digits", "digits-2", "cnn"), trials, strict=True))]
+
+
+def test_none_of_several_may_hold_a_link(tmp_path, logdirs):
+    for name in ("a", "b"):
+        (tmp_path / name / "trials").mkdir(parents=True)
+    (tmp_path / "b" / "trials" / "00000").symlink_to(tmp_path)
+    with pytest.raises(UsageError, match="is a symbolic link"):
+        serve([ExperimentFolder(tmp_path / name) for name in ("a", "b")])
+    assert logdirs == []
+
+
+def test_one_that_comes_later_is_shown(tmp_path, monkeypatch):
+    monkeypatch.setattr(tensorboard_server, "_NEW_EVERY_S", 0.01)
+    (tmp_path / "a" / "trials").mkdir(parents=True)
+
+    def look(board):
+        (tmp_path / "b" / "trials").mkdir(parents=True)
+        for _ in range(1000):
+            if (Path(board.flags.logdir) / "b").is_dir():
+                return 0
+            time.sleep(0.01)
+        return 1
+
+    monkeypatch.setattr(program.TensorBoard, "main", look)
+    found = [ExperimentFolder(tmp_path / "a")]
+    find = lambda: [ExperimentFolder(path) for path in sorted(tmp_path.iterdir())]  # noqa: E731
+    assert serve(found, find=find) == 0
