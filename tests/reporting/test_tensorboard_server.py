@@ -1,12 +1,17 @@
 """The real TensorBoard, as `tuner tensorboard` starts it, by its HTTP interface."""
 
+import contextlib
+import copy
+import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 from synthetic import START
 from tensorboard import program
-from tensorboard_process import CONFIG, RunningTensorBoard
+from tensorboard_process import CONFIG, STATUSES, RunningTensorBoard
 
 from tuner.errors import UsageError
 from tuner.record.folder import ExperimentFolder
@@ -87,6 +92,33 @@ def test_a_trial_that_was_seen_running_is_seen_to_end(board):
     event = {"event": "trial_started", "time": START, "trial_id": "00005", "config": CONFIG}
     board.notify(event)  # as on a resume
     assert board.sessions()["00005"]["hparams"]["status"] == "running"
+
+
+@pytest.mark.slow
+def test_of_the_whole_storage_every_run_is_named_after_its_experiment(board):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "tuner", "tensorboard", "--storage", board.spec.storage]
+    process = subprocess.Popen([*command, "--port", str(port)], stderr=subprocess.DEVNULL)
+    whole = copy.copy(board)
+    whole.port, whole.process = port, process
+    expected = {f"seen/{number:05}" for number in (0, 1, 3, 4)}
+    try:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError):
+                if expected <= set(whole.ask("scalars/tags")):
+                    break
+            time.sleep(0.2)
+        assert expected <= set(whole.ask("scalars/tags"))
+        body = {"experimentName": "", "allowedStatuses": STATUSES, "colParams": []}
+        groups = whole.ask("hparams/session_groups", {**body, "startIndex": 0, "sliceSize": 10})
+        statuses = {g["name"]: g["hparams"]["status"] for g in groups["sessionGroups"]}
+        assert statuses["seen/00004"] == "running"
+    finally:
+        process.terminate()
+        assert process.wait(timeout=60) == 0
 
 
 def test_it_is_served_to_this_machine_only(board):

@@ -27,7 +27,9 @@ def ask(method, path, headers, content=b""):
 
     async def asked():
         transport = httpx.ASGITransport(Guard(Starlette(routes=routes), ACCESS))
-        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://x", verify=False
+        ) as client:
             return await client.request(method, path, headers=headers, content=content)
 
     return asyncio.run(asked())

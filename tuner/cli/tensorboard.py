@@ -14,7 +14,10 @@ from tuner.errors import UsageError
 @click.option("--port", type=int, default=6006, show_default=True)
 @options.storage
 def tensorboard(names: tuple[str, ...], port: int, storage: str | None) -> int:
-    """Open TensorBoard on experiments, on this machine only; without NAME on the whole storage."""
+    """Open TensorBoard on experiments, on this machine only.
+
+    Without NAME on the whole storage, with what is added to it meanwhile.
+    """
     from tuner.places import shown
     from tuner.record.folder import ExperimentFolder
     from tuner.record.storage import experiment_folders, find_experiment, storage_folder
