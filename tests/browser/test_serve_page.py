@@ -56,7 +56,16 @@ def hostile(storage):
 
 
 @pytest.fixture(scope="module")
-def url(storage, hostile):
+def steered(storage):
+    """A search that a driver holds, which takes controls."""
+    writer = Writer(make_folder(storage / "steered"))
+    writer.trial(0, [0.5], end=None)
+    yield writer
+    writer.kill()
+
+
+@pytest.fixture(scope="module")
+def url(storage, hostile, steered):
     process = subprocess.Popen(
         [sys.executable, "-m", "tuner", "serve", "--port", "0", "--storage", storage],
         stdout=subprocess.PIPE,
@@ -138,14 +147,14 @@ def name(hostile):
 
 def test_the_list_is_filtered_and_sorted(page, name):
     shown = page.texts(".experiments .name")
-    assert sorted(shown) == sorted([name.replace("\u202e", "\ufffd"), "digits"])
+    assert set(shown) == {name.replace("\u202e", "\ufffd"), "digits", "steered"}
     assert page.driver.current_url == page.url  # without the token
     assert page.ask("return document.cookie") == ""
     page.type("#filter", "baseline")
     page.wait(lambda: page.texts(".experiments .name") == ["digits"])
     page.type("#filter", "")
     page.click("th:first-child button")
-    page.wait(lambda: len(page.texts(".experiments .name")) == 2)
+    page.wait(lambda: len(page.texts(".experiments .name")) == 3)
     assert page.ask("return document.querySelector('th[aria-sort]').textContent") == "Name"
     assert page.is_harmless()
     page.browser.screenshot("serve-list.png")
@@ -167,8 +176,8 @@ def test_hostile_names_stay_text_wherever_they_are_shown(page, name):
     page.browser.screenshot("serve-trial.png")
 
 
-def test_the_verbs_are_asked_for_and_the_hard_ones_confirmed(page, hostile, name):
-    files = ExperimentFolder(hostile.folder)
+def test_the_verbs_are_asked_for_and_the_hard_ones_confirmed(page, steered):
+    files, name = ExperimentFolder(steered.folder), steered.folder.name
 
     def asked():
         return [one.control.model_dump(mode="json") for one in control.requested(files)]
@@ -190,11 +199,19 @@ def test_the_verbs_are_asked_for_and_the_hard_ones_confirmed(page, hostile, name
     page.browser.screenshot("serve-confirm.png")
     page.click("dialog [data-agree]")
     page.wait(lambda: asked()[2:] == [{"verb": "finish"}])
-    page.go(name, "trials", "00002")
+    page.go(name, "trials", "00000")
     page.click('#drawer [data-verb="stop-trial"]')
     page.click("dialog [data-agree]")
-    page.wait(lambda: asked()[3:] == [{"verb": "stop-trial", "trial_id": "00002"}])
-    page.wait(lambda: "pause, from browser" in page.texts(".asked li"))
+    page.wait(lambda: asked()[3:] == [{"verb": "stop-trial", "trial_id": "00000"}])
+    waits = "pause, asked by browser: the driver has not answered yet"
+    page.wait(lambda: waits in page.texts(".asked li"))
+    pause, more, *_ = control.requested(files)
+    for answered, extra in ((pause, {}), (more, {"refused": EVIL})):
+        plain = answered.model_dump(mode="json")
+        steered.add("control", **plain, **extra)
+    page.wait(lambda: "paused" in page.texts(".head .status"))
+    page.wait(lambda: any(text.endswith(f"; not done: {EVIL}") for text in page.texts(".asked li")))
+    page.browser.screenshot("serve-steered.png")
     assert page.is_harmless()
 
 

@@ -58,6 +58,19 @@ def test_no_line_is_read_twice_and_no_row_made_twice(tmp_path, monkeypatch):
     assert followed.rows()[0] is row
 
 
+def test_what_controls_make_of_it_is_known(tmp_path):
+    writer = Writer(make_folder(tmp_path / "x"))
+    followed = Followed(writer.folder)
+    control = {"verb": "num-samples", "num_samples": 99}
+    writer.add("control", id="1", control=control)
+    writer.add("control", id="2", control={"verb": "pause"})
+    followed.update()
+    assert agree(followed)
+    assert followed.document == Results(writer.folder).document
+    assert (followed.document["spec"]["num_samples"], followed.standing) == (99, "paused")
+    writer.end()
+
+
 def test_a_driver_that_dies_and_one_that_goes_on_are_noticed(tmp_path):
     writer = Writer(make_folder(tmp_path / "x"))
     writer.trial(0, [0.5], end=None)

@@ -12,6 +12,7 @@ from tuner.record.events import EXPERIMENT_STARTED, INTERRUPTED, RUNNING, Event
 from tuner.record.files import JOURNAL
 from tuner.record.history import History, collector_paused
 from tuner.record.reading import Tail
+from tuner.record.steered import present
 from tuner.results.described import Described
 from tuner.results.results import Results
 from tuner.results.trial_rows import trial_row
@@ -76,6 +77,7 @@ class Followed(Results):
         if is_driven and events and self._is_taken_for_dead:
             self._begin()
             self._apply()
+        self.document = present(self.files.document(), self.history.steered.answers)
         if not is_driven and (self.status == RUNNING or self.counts[RUNNING]):
             self._rows.clear()
             self.history.interrupt()

@@ -175,6 +175,10 @@ _SCHEMAS: dict[str, Schema] = {
         ended_by=_TEXT,
         confirmed=_ANY,
         test=_ANY,
+        controls=_array(
+            _object({"id": _TEXT, "time": _NUMBER, "control": _ANY}, by=_TEXT, refused=_TEXT)
+        ),
+        paused={"type": "boolean"},
     ),
     "Row": _object(_ROW),
     "Trial": _object(

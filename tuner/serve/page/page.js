@@ -80,7 +80,7 @@ function moment(time) {
 }
 
 const EARLY = { time_budget: "out of time", target: "target reached", patience: "no more progress" };
-const standing = (one) => EARLY[one.ended_by] ?? one.status;
+const standing = (one) => (one.paused ? "paused" : (EARLY[one.ended_by] ?? one.status));
 const trialsOf = (counts) => Object.values(counts).reduce((sum, n) => sum + n, 0);
 const endedOf = (counts) => counts.completed + counts.stopped + counts.failed;
 const status = (name, word = name) => h("span", { class: `status ${name}` }, word);
@@ -548,12 +548,22 @@ class Open {
 
   async askControls() {
     try {
-      const found = await get(pathOf(this.name, "control"));
-      const shown = found.slice(-5).reverse();
-      this.asked.replaceChildren(...shown.map((one) => h("li", {}, told(one))));
+      this.requests = await get(pathOf(this.name, "control"));
+      this.drawControls();
     } catch (error) {
       this.tell(error);
     }
+  }
+
+  // What was asked, the last first: done, not done and why, or not answered yet
+  drawControls() {
+    const answers = new Map((this.shown?.controls ?? []).map((one) => [one.id, one]));
+    const asked = new Map([...(this.requests ?? []).map((one) => [one.id, one]), ...answers]);
+    const last = [...asked.keys()].sort().reverse().slice(0, 6);
+    this.asked.replaceChildren(...last.map((id) => told(asked.get(id), answers.get(id))));
+    const isPaused = Boolean(this.shown?.paused);
+    this.steer.querySelector('[data-verb="pause"]').hidden = isPaused;
+    this.steer.querySelector('[data-verb="go-on"]').hidden = !isPaused;
   }
 
   tell(error) {
@@ -579,7 +589,10 @@ class Open {
     if (one?.note) this.head.append(h("span", { class: "noted" }, one.note));
     const isLower = this.drawn?.mode === "min";
     if (one?.metric) this.condition.placeholder = clean(`${one.metric} ${isLower ? "< 0.2" : "> 0.9"}`);
-    this.steer.hidden = now !== "running";
+    const isOver = now !== "running";
+    this.steer.hidden = isOver && !this.asked.children.length;
+    for (const verb of this.steer.querySelectorAll("button, h2")) verb.classList.toggle("over", isOver);
+    this.drawControls();
     this.drawTiles(one);
     this.body.hidden = report;
     this.frame.hidden = !report;
@@ -821,10 +834,16 @@ async function steer(open, control) {
 function wordsOf({ verb, ...fields }) {
   const [value] = Object.values(fields);
   if (value === undefined) return verb;
+  if (verb === "time-budget" && value !== null) return `${verb} ${duration(value)}`;
   return `${verb} ${value === null ? "none" : number(value)}`;
 }
 
-const told = ({ control, by }) => `${wordsOf(control)}${by ? `, from ${by}` : ""}`;
+function told({ control, by }, answer) {
+  const who = by ? `, asked by ${by}` : "";
+  if (!answer) return h("li", { class: "waiting" }, `${wordsOf(control)}${who}: the driver has not answered yet`);
+  const when = `${moment(answer.time)}  ${wordsOf(control)}${who}`;
+  return h("li", { class: answer.refused && "refused" }, answer.refused ? `${when}; not done: ${answer.refused}` : when);
+}
 
 function toast(text, kind = "") {
   const shown = h("div", { class: `toast ${kind}` }, text);
