@@ -7,6 +7,7 @@ const state = {
   experiments: new Map(), // name -> as `ls --json` has it
   toRead: 1,
   problem: "",
+  isNew: true, // whether the stream has only begun
   filter: "",
   status: "",
   sort: { by: "started", reverse: true },
@@ -79,6 +80,7 @@ function moment(time) {
   return `${day} ${two(at.getHours())}:${two(at.getMinutes())}`;
 }
 
+const amount = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 const EARLY = { time_budget: "out of time", target: "target reached", patience: "no more progress" };
 const standing = (one) => (one.paused ? "paused" : (EARLY[one.ended_by] ?? one.status));
 const trialsOf = (counts) => Object.values(counts).reduce((sum, n) => sum + n, 0);
@@ -119,7 +121,10 @@ function listen() {
   events?.close();
   listeningTo = name;
   events = new EventSource(`/api/events${name === null ? "" : `?experiment=${encodeURIComponent(name.toWellFormed())}`}`);
-  events.addEventListener("open", () => connected("live", "live"));
+  events.addEventListener("open", () => {
+    state.isNew = true;
+    connected("live", "live");
+  });
   events.addEventListener("error", () => {
     if (events.readyState === EventSource.CLOSED) refused();
     else connected("", "reconnecting");
@@ -144,6 +149,8 @@ function refused() {
 }
 
 function learn({ listed, gone, to_read, problem, place }) {
+  if (state.isNew) state.experiments.clear(); // the first of a stream has them all
+  state.isNew = false;
   for (const name of gone) state.experiments.delete(name);
   for (const one of listed) state.experiments.set(one.name, one);
   state.toRead = to_read;
@@ -406,12 +413,20 @@ class Plot {
       this.places.push({ id, at, value, px: x(at), py: y(value) });
     }
     for (const line of lines) {
-      parts.push(svg("path", { class: line.kind, d: this.path(line, x, y), "data-id": line.id }));
+      parts.push(this.drawn(line, x, y));
       if (line.id !== undefined)
         for (const [at, value] of line.points)
           this.places.push({ id: line.id, at, value, px: x(at), py: y(value) });
     }
     this.svg.replaceChildren(...parts);
+  }
+
+  // A line; of a single point a dot
+  drawn(line, x, y) {
+    const own = { class: line.kind, "data-id": line.id };
+    if (line.points.length > 1 || line.steps) return svg("path", { ...own, d: this.path(line, x, y) });
+    const [[at, value]] = line.points;
+    return svg("circle", { ...own, cx: x(at).toFixed(1), cy: y(value).toFixed(1), r: 2 });
   }
 
   path({ points, steps, until }, x, y) {
@@ -420,7 +435,6 @@ class Plot {
       if (n && steps) d += `H${x(at).toFixed(1)}V${y(value).toFixed(1)}`;
       else d += `${n ? "L" : "M"}${x(at).toFixed(1)},${y(value).toFixed(1)}`;
     }
-    if (points.length === 1 && !steps) d += "h0.01";
     return until === undefined ? d : `${d}H${x(until).toFixed(1)}`;
   }
 
@@ -591,7 +605,8 @@ class Open {
     if (one?.metric) this.condition.placeholder = clean(`${one.metric} ${isLower ? "< 0.2" : "> 0.9"}`);
     const isOver = now !== "running";
     this.steer.hidden = isOver && !this.asked.children.length;
-    for (const verb of this.steer.querySelectorAll("button, h2")) verb.classList.toggle("over", isOver);
+    this.steer.firstChild.textContent = isOver ? "Asked while it ran" : "Steer";
+    for (const verb of this.steer.querySelectorAll("button")) verb.classList.toggle("over", isOver);
     this.drawControls();
     this.drawTiles(one);
     this.body.hidden = report;
@@ -618,7 +633,7 @@ class Open {
         ? h("a", { href: hashOf(this.name, best.trial_id) }, `trial ${best.trial_id}, epoch ${best.epoch}`) : "no usable trial yet"),
       tile("trials", counts ? shareOf({ counts, total: one?.total }) : "–", also || "all have ended"),
       tile("time", duration(one?.searched_s) || "–", "of searching"),
-      tile("failed", String(failed), `of ${counts ? trialsOf(counts) : 0} trials`),
+      tile("failed", String(failed), `of ${amount(counts ? trialsOf(counts) : 0, "trial")}`),
     );
   }
 
@@ -727,7 +742,7 @@ const drawer = {
     const stop = button(STOP, state.open, { trial_id: found.trial_id });
     stop.hidden = found.status !== "running";
     this.head.replaceChildren(h("h1", {}, `Trial ${found.trial_id}`), status(found.status),
-      h("span", { class: "faint" }, `${found.epochs} epochs, ${duration(found.time)}`),
+      h("span", { class: "faint" }, `${amount(found.epochs, "epoch")}, ${duration(found.time)}`),
       stop, this.closing());
     this.failure.hidden = !found.message;
     this.failure.replaceChildren(h("h2", {}, `Failure: ${found.error}`), h("pre", {}, found.message ?? ""));
