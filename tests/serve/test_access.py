@@ -108,8 +108,9 @@ def test_a_page_of_another_origin_changes_nothing_and_reads_nothing():
 def test_what_is_posted_has_a_limit():
     assert ask("POST", "/api/x", BEARER, b"x" * (LARGEST + 1)).status_code == 413
     assert ask("POST", "/api/x", {**BEARER, "content-length": "9" * 5000}).status_code == 413
-    unsaid = {**BEARER, "content-length": "-1"}
-    assert ask("POST", "/api/x", unsaid).status_code == 411
+    for unsaid in ({"content-length": "-1"}, {"transfer-encoding": "chunked"}):
+        assert ask("POST", "/api/x", {**BEARER, **unsaid}).status_code == 411
+    assert ask("POST", "/api/x", BEARER).status_code == 200
 
 
 def test_every_answer_says_what_a_browser_may_do_with_it():

@@ -168,8 +168,8 @@ def refusal(status: int, reason: str) -> Response:
 def _refusal_of_size(method: str, headers: Mapping[str, str]) -> Response | None:
     if method in _READING:
         return None
-    size = headers.get("content-length", "")
-    if not size.isdecimal():
+    size = headers.get("content-length", "0")
+    if not size.isdecimal() or "transfer-encoding" in headers:
         return refusal(411, "what is posted must say its length")
     too_large = len(size) > len(str(LARGEST)) or int(size) > LARGEST
     return refusal(413, f"at most {LARGEST} bytes are taken") if too_large else None
