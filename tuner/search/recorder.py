@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from tuner.record.events import (
     TRIAL_STARTED,
     Event,
 )
-from tuner.record.history import History
+from tuner.record.history import History, TrialRecord
 from tuner.record.journal import Journal
 from tuner.trial.failures import STORAGE, Failure
 from tuner.trial.recycling import is_recycled
@@ -103,6 +103,32 @@ class Recorder(Callback):
         for trial in sorted(self._history.of_status(RUNNING), key=lambda t: t.trial_id):
             self.end(trial.trial_id, INTERRUPTED)
 
+    def start(self, trial_id: str, config: dict[str, Any], **known: Any) -> None:
+        """Journal that a trial runs, unless it does already. known: what else tells of it."""
+        trial = self._history.trials.get(trial_id)
+        if trial is None or trial.status != RUNNING:
+            fields = {name: value for name, value in known.items() if value is not None}
+            self.emit(TRIAL_STARTED, trial_id=trial_id, config=config, **fields)
+
+    def complete(self, trial_id: str) -> None:
+        """Journal that a trial has come to its end: its own, or the scheduler's."""
+        self.end(trial_id, STOPPED if self.is_stopped(trial_id) else COMPLETED)
+
+    def going_on(
+        self, unfinished: Iterable[TrialRecord], epochs: int | None
+    ) -> Iterator[TrialRecord]:
+        """Those that go on; ends those that a kill has kept from being ended.
+
+        epochs: of a whole trial.
+        """
+        for trial in unfinished:
+            if epochs is not None and trial.last_epoch >= epochs:
+                self.end(trial.trial_id, COMPLETED)
+            elif self.is_stopped(trial.trial_id):
+                self.end(trial.trial_id, STOPPED)
+            else:
+                yield trial
+
     def on_trial_start(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
@@ -138,7 +164,7 @@ class Recorder(Callback):
         if trial_id in self._failures:
             self._fail(trial_id, self._failures.pop(trial_id))
         else:
-            self.end(trial_id, STOPPED if self.is_stopped(trial_id) else COMPLETED)
+            self.complete(trial_id)
 
     def on_trial_error(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
@@ -175,12 +201,8 @@ class Recorder(Callback):
         return None
 
     def _start(self, trial: Trial) -> None:
-        trial_id = _id(trial)
-        known_trial = self._history.trials.get(trial_id)
-        if known_trial is None or known_trial.status != RUNNING:
-            known = ((name, trial.config.get(name)) for name in ("origin", "seed"))
-            fields = {name: value for name, value in known if value is not None}
-            self.emit(TRIAL_STARTED, trial_id=trial_id, config=trial.config["config"], **fields)
+        known = {name: trial.config.get(name) for name in ("origin", "seed")}
+        self.start(_id(trial), trial.config["config"], **known)
 
     def _last_epoch(self, trial_id: str) -> int:
         trial = self._history.trials.get(trial_id)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -28,10 +27,9 @@ from tuner.record.events import (
     EXPERIMENT_STARTED,
     FAILED,
     INTERRUPTED,
-    STOPPED,
 )
 from tuner.record.folder import ExperimentFolder, Sync
-from tuner.record.history import History, TrialRecord, collector_paused
+from tuner.record.history import History, TrialRecord
 from tuner.record.journal import Journal
 from tuner.reporting.experiment_text import resume_with
 from tuner.reporting.plan_text import reserves
@@ -41,18 +39,19 @@ from tuner.reporting.time_left import TimeLeft
 from tuner.reporting.trackers import Tracker
 from tuner.results.results import Results
 from tuner.search import leftovers
+from tuner.search.policy import scheduler_of, searcher_of
 from tuner.search.resuming import (
     assignment_of,
     restored,
     unfinished,
 )
 from tuner.search.retention import Retention
-from tuner.search.stopping import EarlyEnd, StopRequest
-from tuner.search.warm_start import load_warm_start
+from tuner.search.stopping import EarlyEnd, StopRequest, why_early
 from tuner.trial.context import Assignment
 
 if TYPE_CHECKING:
     from tuner.search.recorder import Observer
+    from tuner.search.schedulers._stopping import StoppingScheduler
 
 _log = logging.getLogger(__name__)
 
@@ -165,7 +164,7 @@ class SearchRun:
         from tuner.search.waiting import Waiting
 
         spec, elsewhere = self.spec, cluster.is_joined()
-        scheduler = self._scheduler()
+        scheduler = scheduler_of(spec)
         searcher = self._searcher(scheduler)
         if self._resumed:
             leftovers.sweep(self._folder, self.history)
@@ -205,33 +204,11 @@ class SearchRun:
                 verbose=0,
             )
 
-    def _scheduler(self) -> Any:
-        """What stops trials; None: nothing does."""
-        from tuner.search.schedulers._stopping import Patience, StoppingScheduler
-
-        spec, epochs = self.spec, self.spec.stop.patience_epochs
-        if spec.scheduler is None:
-            return epochs and StoppingScheduler(spec.objective, Patience(epochs))
-        scheduler = spec.scheduler.build(spec.objective, brackets=spec.brackets)
-        if epochs is not None:
-            scheduler.be_patient(epochs)
-        return scheduler
-
-    def _searcher(self, scheduler: Any) -> Any:
+    def _searcher(self, scheduler: StoppingScheduler | None) -> Any:
         """What suggests configs; it and `scheduler` have seen the runs before this one."""
-        from tuner.search.trial_source import replay
-
-        spec = self.spec
-        searcher = spec.search.build(
-            spec.seed, objective=spec.objective, max_t=spec.epochs, slots=self._slots
-        )
-        if warm_start := load_warm_start(spec):
-            warm_start.add_to(searcher)
-        earlier = restored(self._journal.earlier(), self.history, scheduler, spec.objective.metric)
-        with collector_paused():
-            replay(searcher, earlier)
-            deque(earlier, maxlen=0)  # a searcher that does not learn has not read them
-        return searcher
+        events, metric = self._journal.earlier(), self.spec.objective.metric
+        earlier = restored(events, self.history, scheduler, metric)
+        return searcher_of(self.spec, slots=self._slots, earlier=earlier)
 
     def _trial_source(self, searcher: Any) -> Any:
         """What gives Tune its trials: the unfinished ones first, then the searcher's."""
@@ -252,15 +229,8 @@ class SearchRun:
 
     def _unfinished(self) -> list[Assignment]:
         """Where the unfinished trials go on; ends those that had come to their end."""
-        assignments = []
-        for trial in unfinished(self.history, retry_failed=self._retry_failed):
-            if self.spec.epochs is not None and trial.last_epoch >= self.spec.epochs:
-                self._recorder.end(trial.trial_id, COMPLETED)
-            elif self._recorder.is_stopped(trial.trial_id):
-                self._recorder.end(trial.trial_id, STOPPED)
-            else:
-                assignments.append(self._continued(trial))
-        return assignments
+        trials = unfinished(self.history, retry_failed=self._retry_failed)
+        return [self._continued(t) for t in self._recorder.going_on(trials, self.spec.epochs)]
 
     def _settle(self, trial_id: str, kind: str, again: bool) -> None:
         """Try a failed trial again, or let the searcher know that its config fails."""
@@ -275,18 +245,6 @@ class SearchRun:
         for warning in warnings:
             _log.warning("%s; going back to the one before", warning)
         return assignment
-
-    def _why_early(self, status: str) -> dict[str, Any]:
-        """Of a search that ends before its trials do: why, and how many have not started."""
-        total, trials = self.spec.trials, self.history.trials
-        is_whole = total is not None and len(trials) >= total
-        reason = self.stop.why_early
-        if status != COMPLETED or reason is None:
-            return {}
-        if is_whole and not unfinished(self.history):
-            return {}
-        rest = {} if total is None else {"never_started": total - len(trials)}
-        return {"reason": reason, **rest}
 
     def _is_over(self) -> bool:
         """Whether the search ends now, whatever its trials do."""
@@ -307,6 +265,7 @@ class SearchRun:
         finally:
             recorder.interrupt_running()
             status = status if self.stop.signal is None else INTERRUPTED
-            recorder.emit(EXPERIMENT_ENDED, status=status, **self._why_early(status))
+            early = why_early(self.spec, self.history, self.stop) if status == COMPLETED else {}
+            recorder.emit(EXPERIMENT_ENDED, status=status, **early)
         if (cause := recorder.error) is not None:
             raise self._with_advice(cause) from cause

@@ -48,6 +48,7 @@ class TrialSource(Searcher):
         self._numbers = (number for number in numbers if trial_id_of(number) not in known)
         self._number = next(self._numbers, None)  # of the next new trial; None: there is none
         self._live: dict[str, str] = {}  # Ray's trial id -> ours
+        self.at_end = False  # whether there was no further trial when one was last asked for
 
     def suggest(self, trial_id: str) -> Any:
         """The next assignment as a mapping; None while enough trials are live; else FINISHED."""
@@ -60,6 +61,7 @@ class TrialSource(Searcher):
         return asdict(assignment)
 
     def _next(self) -> Assignment | str | None:
+        self.at_end = False
         if self._unfinished:
             return self._unfinished.pop(0)
         if self._number is None:
@@ -92,6 +94,7 @@ class TrialSource(Searcher):
         return ask(trial_id) if ask else None
 
     def _at_end(self) -> str | None:
+        self.at_end = True
         # A live trial may have to be run again, so Tune must go on asking
         return None if self._live else str(Searcher.FINISHED)
 
