@@ -1,0 +1,208 @@
+"""The trials of a search that are handed out to whoever asks, and who has which of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from tuner.clock import Clock
+from tuner.errors import UsageError
+from tuner.record.events import COMPLETED, FAILED, RESULT, STOPPED, TRIAL_STARTED, Event
+from tuner.record.history import History, TrialRecord
+from tuner.search.recorder import Recorder
+from tuner.search.resuming import unfinished
+from tuner.search.schedulers._stopping import StoppingScheduler
+from tuner.search.trial_source import TrialSource
+from tuner.spec.experiment import ExperimentSpec
+from tuner.trial.context import Assignment
+from tuner.trial.failures import Failure
+
+UNBOUNDED = 1_000_000  # trials at a time
+
+
+@dataclass(slots=True)
+class Client:
+    """Whoever runs a trial.
+
+    name: its own word for itself. latest: the epoch and the metrics that it reported last. repeats:
+    the last epoch that it may train again, having been given a trial that had begun. heard: when it
+    last spoke of its trial. key: by which the source of trials knows it.
+    """
+
+    name: str | None = None
+    latest: tuple[int, dict[str, float]] | None = None
+    repeats: int = 0
+    heard: float = 0.0
+    key: str = ""
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """Its latest report as a searcher takes it; empty before the first."""
+        if self.latest is None:
+            return {}
+        epoch, metrics = self.latest
+        return {**metrics, "training_iteration": epoch}
+
+
+def noting(events: Iterable[Event], clients: dict[str, Client]) -> Iterator[Event]:
+    """The events, once `clients` holds who has each trial of them, and what it reported last."""
+    for event in events:
+        if event["event"] == TRIAL_STARTED:
+            client = clients.setdefault(event["trial_id"], Client())
+            client.name = event.get("client")
+        elif event["event"] == RESULT:
+            clients[event["trial_id"]].latest = event["epoch"], event["metrics"]
+        yield event
+
+
+class HandedOut:
+    """Hands trials out, and journals what comes of them, as the driver of Tune's trials does.
+
+    history: the experiment's. clock: that of its events. A trial that fails is not tried again:
+    whoever runs it decides that.
+    """
+
+    def __init__(
+        self,
+        spec: ExperimentSpec,
+        history: History,
+        recorder: Recorder,
+        *,
+        searcher: Any,
+        scheduler: StoppingScheduler | None,
+        clock: Clock,
+    ) -> None:
+        self._spec, self._history, self._recorder = spec, history, recorder
+        self._scheduler, self._clock = scheduler, clock
+        self._clients: dict[str, Client] = {}  # of the trials that run, by their ids
+        self._orphans: dict[str, Client] = {}  # who had trials that are to be handed out anew
+        self._keys = (f"asked-{number}" for number in count())
+        going_on = [*recorder.going_on(unfinished(history), spec.epochs)]
+        self._limit = max(spec.max_concurrent or UNBOUNDED, len(going_on))
+        self._source = TrialSource(
+            searcher,
+            total=spec.trials,
+            limit=lambda: self._limit,
+            taken=history.trials,
+            unfinished=[Assignment(t.trial_id, t.config, seed=t.seed) for t in going_on],
+        )
+        self._unfinished = [trial.trial_id for trial in going_on]
+
+    def __contains__(self, trial_id: str) -> bool:
+        return trial_id in self._clients
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many trials run as may."""
+        return len(self._clients) >= self._limit
+
+    @property
+    def at_end(self) -> bool:
+        """Whether no further trial will be handed out."""
+        total = self._spec.trials
+        is_whole = total is not None and len(self._history.trials) >= total
+        return (is_whole or self._source.at_end) and not self._orphans
+
+    def take_up(self, clients: Mapping[str, Client], *, anew: bool) -> None:
+        """Let the trials go on that had not ended: with those who had them or, `anew`, with others.
+
+        clients: who had each trial.
+        """
+        self._orphans = {trial_id: clients[trial_id] for trial_id in self._unfinished}
+        while self._orphans and not anew:
+            key = next(self._keys)
+            trial = Assignment(**self._source.suggest(key))
+            client = self._orphans.pop(trial.trial_id)
+            client.key = key
+            self._start(trial, client)
+
+    def of(self, name: str) -> TrialRecord | None:
+        """The trial that the client of this name has; it may train it again from its start."""
+        for trial_id, client in self._clients.items():
+            if client.name == name:
+                trial = self._history.trials[trial_id]
+                client.heard, client.repeats = self._clock(), trial.last_epoch
+                return trial
+        return None
+
+    def next(self, name: str | None) -> TrialRecord | None:
+        """A trial that nobody runs, for the client of this name; None while there is none."""
+        key = next(self._keys)
+        given = self._source.suggest(key)
+        if not isinstance(given, Mapping):
+            return None
+        trial, client = Assignment(**given), Client(name, key=key)
+        if before := self._orphans.pop(trial.trial_id, None):
+            client.latest = before.latest
+            client.repeats = self._history.trials[trial.trial_id].last_epoch
+        self._start(trial, client)
+        return self._history.trials.get(trial.trial_id)
+
+    def heard(self, trial_id: str) -> Client | None:
+        """Who runs the trial, and has just spoken of it; None where it has ended."""
+        client = self._clients.get(trial_id)
+        if client is not None:
+            client.heard = self._clock()
+        return client
+
+    def report(self, trial_id: str, epoch: int, metrics: dict[str, float]) -> None:
+        """Journal a report of a trial that runs, and end it where that follows from it.
+
+        One that is recorded already changes nothing. Raises UsageError for an epoch that must not
+        come.
+        """
+        client = self._clients[trial_id]
+        if self._is_repeated(trial_id, client, epoch, metrics):
+            return
+        goes_on = self._scheduler is None or self._scheduler.record(trial_id, epoch, metrics)
+        self._recorder.emit(RESULT, trial_id=trial_id, epoch=epoch, metrics=metrics)
+        client.latest = (epoch, metrics)
+        if self._spec.epochs is not None and epoch >= self._spec.epochs:
+            self.end(trial_id, COMPLETED)
+        elif not goes_on:
+            self.end(trial_id, STOPPED)
+        else:
+            self._source.on_trial_result(client.key, client.result)
+
+    def end(self, trial_id: str, status: str, failure: Failure | None = None) -> None:
+        """Journal the end of a trial that runs, and let the searcher know of it."""
+        client = self._clients.pop(trial_id)
+        self._recorder.end(trial_id, status, failure)
+        self._source.on_trial_complete(client.key, client.result, error=failure is not None)
+        if failure is not None:
+            self._source.give_up(trial_id, failure.kind)
+
+    def end_silent(self) -> None:
+        """End the trials of which nothing was heard for too long."""
+        now, limit_s = self._clock(), self._spec.timeouts.report_s
+        for trial_id in [i for i, client in self._clients.items() if now - client.heard >= limit_s]:
+            self.end(trial_id, FAILED, Failure("timeout", f"nothing heard of it in {limit_s:g} s"))
+
+    def interrupt(self) -> None:
+        """End all that run as interrupted."""
+        self._clients.clear()
+        self._recorder.interrupt_running()
+
+    def _start(self, trial: Assignment, client: Client) -> None:
+        known = {"origin": trial.origin, "seed": trial.seed, "client": client.name}
+        self._recorder.start(trial.trial_id, trial.config, **known)
+        client.heard = self._clock()
+        self._clients[trial.trial_id] = client
+
+    def _is_repeated(
+        self, trial_id: str, client: Client, epoch: int, metrics: dict[str, float]
+    ) -> bool:
+        last = self._history.trials[trial_id].last_epoch
+        if epoch > last:
+            return False
+        if epoch <= client.repeats or client.latest == (epoch, metrics):
+            return True
+        other = " with other values" if epoch == last else ""
+        raise UsageError(
+            f"epoch {epoch} of trial {trial_id} must come after {last}, which is recorded{other}"
+        )
