@@ -347,9 +347,7 @@ def test_a_trainable_that_is_left_out_is_elsewhere(tmp_path: Path) -> None:
     assert AskTell(spec).spec.trainable == "elsewhere"
 
 
-def test_a_journal_that_fails_is_raised_by_every_call(
-    spec: ExperimentSpec, tmp_path: Path
-) -> None:
+def test_a_journal_that_fails_is_raised_by_every_call(spec: ExperimentSpec, tmp_path: Path) -> None:
     with AskTell(spec) as search:
         search.suggest()
         spec.folder.rename(tmp_path / "moved")

@@ -84,7 +84,7 @@ class AskTell:
     any counts for all drivers of the experiment together. clock: seconds since the epoch.
 
     Every method may be called from any thread. Entering raises as `run_experiment` does. Once the
-    journal or the storage fails, every method raises that ExperimentError.
+    journal or the storage fails, every method raises that ExperimentError, which `error` is then.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class AskTell:
         self._lock = threading.RLock()
         self._held = ExitStack()  # the experiment, until the search is over
         self._watched = ExitStack()
-        self._error: TunerError | None = None
+        self.error: TunerError | None = None
 
     def __enter__(self) -> Self:
         if self._is_new:
@@ -225,13 +225,13 @@ class AskTell:
         if not self.is_over:
             self._trials.end_silent()
             self.stop.reason = self._early_end.reason(self._journal.clock())
-            self._error = self._recorder.error or self.stop.error
-            if self._error is not None:
+            self.error = self._recorder.error or self.stop.error
+            if self.error is not None:
                 self._finish(FAILED)
             elif self.stop.requested or (self._trials.at_end and not self._trials):
                 self._finish(COMPLETED)
-        if self._error is not None:
-            raise self._error
+        if self.error is not None:
+            raise self.error
 
     def _finish(self, status: str) -> None:
         """Journal how the search has ended, and let go of the experiment."""
@@ -240,7 +240,7 @@ class AskTell:
         early = why_early(self.spec, self.history, self.stop) if status == COMPLETED else {}
         self._recorder.emit(EXPERIMENT_ENDED, status=status, **early)
         # After an error closing may fail as well, and the first error is the one to tell of
-        with suppress(*([TunerError] if self._error else [])):
+        with suppress(*([TunerError] if self.error else [])):
             self._held.close()
 
     def _runs(self, trial_id: str) -> bool:
