@@ -171,6 +171,8 @@ def _same_seed(spec: ExperimentSpec, plan: Mapping[str, Any]) -> Iterator[tuple[
 
 
 def _at_once(spec: ExperimentSpec, plan: Mapping[str, Any]) -> str:
+    if spec.is_elsewhere:
+        return str(spec.max_concurrent or "as many as ask")
     if "at_once" not in plan:
         return "as many as fit"
     if plan["at_once"] == spec.max_concurrent:
