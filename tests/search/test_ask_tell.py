@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,19 @@ import pytest
 from synthetic import Clock
 
 from tuner.errors import JournalError, NameTakenError, NoUsableTrialError, SpecError, UsageError
+from tuner.record.control import (
+    Control,
+    Finish,
+    GoOn,
+    MaxConcurrent,
+    NumSamples,
+    Pause,
+    StopTrial,
+    TimeBudget,
+    TryConfig,
+    request,
+)
+from tuner.record.folder import ExperimentFolder
 from tuner.record.history import fold
 from tuner.record.reading import read
 from tuner.results.results import Results
@@ -379,3 +393,107 @@ def test_many_clients_at_once(tmp_path: Path, strategy: str) -> None:
     assert results.status == "completed"
     assert len(results.trials) == 24
     assert {t.status for t in results.trials.values()} == {"completed", "stopped"}
+
+
+class Steered:
+    """A search that is asked for things while it runs."""
+
+    def __init__(self, search: AskTell) -> None:
+        self.search, self.folder = search, ExperimentFolder(search.spec.folder)
+
+    def ask(self, control: Control) -> str:
+        """Ask, and wait for the answer; its id."""
+        asked = request(self.folder, control)
+        while asked not in self.search.history.steered.ids:
+            time.sleep(0.005)
+        return asked
+
+    def report(self, number: int, epoch: int) -> bool:
+        return self.search.report(f"{number:05}", epoch, {"val_loss": 1.0})
+
+
+@pytest.fixture
+def steered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Steered]:
+    monkeypatch.setattr("tuner.search.steering._EVERY_S", 0.005)
+    monkeypatch.setattr("tuner.search.ask_tell._TICK_S", 0.005)
+    with AskTell(spec_of(tmp_path, scheduler=None, max_concurrent=2)) as search:
+        for _ in range(2):
+            search.suggest()
+        yield Steered(search)
+
+
+def test_somebody_stops_a_trial(steered: Steered) -> None:
+    asked = [steered.ask(StopTrial(trial_id=trial_id)) for trial_id in ("00000", "00001")]
+    assert steered.report(0, 1)  # which is recorded still
+    assert steered.search.should_stop("00001")
+    ends = [e for e in steered.folder.events() if e["event"] == "trial_ended"]
+    assert [(e["status"], e["control"]) for e in ends] == [("stopped", one) for one in asked]
+    assert steered.search.trial("00000").last_epoch == 1
+
+
+def test_a_pause_takes_trials_back_until_it_is_over(steered: Steered, tmp_path: Path) -> None:
+    search = steered.search
+    steered.report(0, 1)
+    steered.ask(Pause())
+    assert steered.report(0, 2)
+    assert search.trial("00000").status == "interrupted"
+    assert search.suggest() is None
+    assert not search.ended
+    with killed(steered.folder.path, tmp_path / "moved") as other:  # a restart goes on
+        assert not other.should_stop("00001")
+        assert other.should_stop("00000")
+        again = other.suggest()
+        assert again is not None
+        assert (again.trial_id, again.epoch) == ("00000", 2)
+    steered.ask(GoOn())
+    again = search.suggest()
+    assert again is not None
+    assert (again.trial_id, again.epoch) == ("00000", 2)
+    assert not steered.report(0, 2)  # trained again
+    assert not steered.report(0, 3)
+    assert not steered.report(1, 1)
+
+
+def test_more_trials_other_configs_and_an_end_are_asked_for(
+    steered: Steered, tmp_path: Path
+) -> None:
+    search = steered.search
+    assert search.suggest() is None
+    steered.ask(MaxConcurrent(max_concurrent=9))
+    assert search.suggest()
+    assert search.ended
+    steered.ask(TryConfig(config={"lr": 0.25}))
+    assert not search.ended
+    own = search.suggest()
+    assert own is not None
+    assert own.config == {"lr": 0.25}
+    assert search.ended
+    steered.ask(NumSamples(num_samples=9))
+    assert not search.ended
+    assert search.spec.num_samples == 9
+    with killed(steered.folder.path, tmp_path / "moved") as other:
+        assert (other.spec.num_samples, other.spec.max_concurrent) == (9, 9)
+        assert other.trial("00003").config == {"lr": 0.25}
+        assert [other.suggest().trial_id for _ in range(2)] == ["00004", "00005"]  # type: ignore[union-attr]
+    steered.ask(Finish())
+    assert search.ended
+    for number in range(4):
+        steered.report(number, 1)
+        search.complete(f"{number:05}")
+    assert search.is_over
+    assert told(steered.folder.path)[-1][:3] == ("experiment_ended", "completed", "finish")
+
+
+def test_fewer_at_a_time_take_no_trial_from_anybody(steered: Steered, tmp_path: Path) -> None:
+    steered.ask(MaxConcurrent(max_concurrent=1))
+    with killed(steered.folder.path, tmp_path / "moved") as other:
+        assert not other.should_stop("00000")
+        assert not other.should_stop("00001")
+        other.complete("00000", failure="x")
+        assert other.suggest() is None
+
+
+def test_another_time_budget_is_that_of_all_drivers(steered: Steered) -> None:
+    steered.ask(TimeBudget(time_budget_s=1e-6))
+    assert steered.search.suggest() is None
+    assert steered.search.is_over

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from starlette.applications import Starlette
-from starlette.testclient import TestClient
 from synthetic import make_folder
 
 from tuner.record.reading import read
@@ -31,17 +32,25 @@ class Server:
 
     def __init__(self, storage: Path) -> None:
         self.storage = storage
-        self.client = TestClient(Starlette(routes=routes(str(storage))))
+        self.app = Starlette(routes=routes(str(storage)))
+
+    def send(self, method: str, path: str, **sent: Any) -> httpx.Response:
+        async def answer() -> httpx.Response:
+            transport = httpx.ASGITransport(self.app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+                return await client.request(method, path, **sent)
+
+        return asyncio.run(answer())
 
     def post(self, path: str, body: Any = None) -> Any:
-        answer = self.client.post(path, json={} if body is None else body)
+        answer = self.send("POST", path, json={} if body is None else body)
         assert answer.status_code in (200, 201), answer.text
         return answer.json()
 
     def refused(self, path: str, body: Any = None, *, content: bytes | None = None) -> Any:
         """The status and the message."""
         sent: dict[str, Any] = {"json": body} if content is None else {"content": content}
-        answer = self.client.post(path, **sent)
+        answer = self.send("POST", path, **sent)
         assert set(answer.json()) == {"error"}
         return answer.status_code, answer.json()["error"]
 
@@ -73,7 +82,7 @@ def test_a_search_from_its_spec_to_its_end(server: Server) -> None:
     for _ in range(2):  # the answer was lost
         told = server.post("/far/trials/00000/report", report)
         assert told == {"should_stop": False, "status": "running"}
-    assert server.client.get("/far/trials/00000/should-stop").json() == told
+    assert server.send("GET", "/far/trials/00000/should-stop").json() == told
     assert server.post("/far/trials/00000/should-stop") == told
     done = {"should_stop": True, "status": "completed"}
     assert server.post("/far/trials/00000/complete") == done
@@ -102,7 +111,7 @@ def test_another_server_goes_on(far: Server, tmp_path: Path) -> None:
 def test_a_loss_that_is_no_number_ends_the_trial(far: Server) -> None:
     far.post("/far/suggest")
     body = b'{"epoch": 1, "metrics": {"val_loss": NaN}}'
-    answer = far.client.post("/far/trials/00000/report", content=body)
+    answer = far.send("POST", "/far/trials/00000/report", content=body)
     assert answer.json() == {"should_stop": True, "status": "failed"}
 
 
@@ -140,7 +149,7 @@ def test_what_cannot_be_is_refused(
     far.post("/far/suggest")
     before = list(read(far.storage / "far"))
     if message is None:
-        assert far.client.post(path, json=body).status_code == status
+        assert far.send("POST", path, json=body).status_code == status
     else:
         refused, text = far.refused(path, body)
         assert refused == status, text

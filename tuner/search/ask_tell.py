@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -31,6 +31,7 @@ from tuner.errors import (
     unknown,
 )
 from tuner.owner import this_owner
+from tuner.planning.validation import ValidatedSpec
 from tuner.record.events import (
     COMPLETED,
     EXPERIMENT_ENDED,
@@ -44,12 +45,12 @@ from tuner.record.history import History, TrialRecord
 from tuner.record.journal import Journal
 from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.trackers import Tracker
-from tuner.search.elsewhere import create, recorded, validated
+from tuner.search.elsewhere import create, document_of, recorded, validated
 from tuner.search.handed_out import Client, HandedOut, noting
 from tuner.search.policy import scheduler_of, searcher_of
 from tuner.search.recorder import Recorder
 from tuner.search.resuming import Extension, finished, restored
-from tuner.search.schedulers._stopping import StoppingScheduler
+from tuner.search.schedulers._stopping import InOrder, StoppingScheduler
 from tuner.search.searchers._background import BackgroundSearch
 from tuner.search.stopping import EarlyEnd, StopRequest, why_early
 from tuner.spec.experiment import ExperimentSpec
@@ -107,7 +108,7 @@ class AskTell:
         self._clock = clock
         self._lock = threading.RLock()
         self._held = ExitStack()  # the experiment, until the search is over
-        self._watched = ExitStack()
+        self._listening, self._watched = ExitStack(), ExitStack()
         self.error: TunerError | None = None
 
     def __enter__(self) -> Self:
@@ -118,6 +119,7 @@ class AskTell:
             if self.is_over:  # it had ended, and stays as it is
                 return self
             self._held = opening.pop_all()
+        self._listening.enter_context(self._trials.steering.listening())
         self._settle()
         self._watched.enter_context(background.running(self._watch))
         return self
@@ -179,7 +181,8 @@ class AskTell:
     def should_stop(self, trial_id: str) -> bool:
         """Whether the trial should stop now: it has ended. Raises UsageError for an unknown one."""
         with self._call():
-            self._runs(trial_id)
+            if self._runs(trial_id):
+                self._trials.leave_if_asked(trial_id)
         return trial_id not in self._trials
 
     def complete(
@@ -223,6 +226,7 @@ class AskTell:
     def _settle(self) -> None:
         """End what is due: silent trials, and the search. Raises what keeps it from going on."""
         if not self.is_over:
+            self._trials.steering.attend()
             self._trials.end_silent()
             self.stop.reason = self._early_end.reason(self._journal.clock())
             self.error = self._recorder.error or self.stop.error
@@ -236,6 +240,7 @@ class AskTell:
     def _finish(self, status: str) -> None:
         """Journal how the search has ended, and let go of the experiment."""
         self.is_over = True
+        self._listening.close()  # what is asked for too late is refused, in the journal
         self._trials.interrupt()
         early = why_early(self.spec, self.history, self.stop) if status == COMPLETED else {}
         self._recorder.emit(EXPERIMENT_ENDED, status=status, **early)
@@ -274,9 +279,11 @@ class AskTell:
         events = noting(self._journal.earlier(), clients)
         earlier = restored(events, history, scheduler, spec.objective.metric)
         self._searcher = searcher_of(spec, slots=spec.max_concurrent or 1, earlier=earlier)
-        self.stop = StopRequest(self._time_left())
+        self._searched_s = history.duration_s
+        self.stop = StopRequest(None)
         self._early_end = EarlyEnd(spec.stop, spec.objective, history)
-        was_told = history.status == COMPLETED  # those who ran its trials were told to stop
+        if history.status == COMPLETED:  # those who ran trials were told to stop
+            clients = {i: replace(client, has_left=True) for i, client in clients.items()}
         if not is_done:
             held.enter_context(sync.running(self._journal, self.stop.fail))
         self._recorder = self._recorder_of(scheduler, [] if is_done else self._trackers(held))
@@ -286,23 +293,27 @@ class AskTell:
             self._recorder.emit(EXPERIMENT_STARTED, **started)
         self._trials = HandedOut(
             spec,
+            self._folder,
             history,
             self._recorder,
             searcher=self._searcher,
-            scheduler=scheduler,
+            scheduler=scheduler or InOrder(),
             clock=self._journal.clock,
+            on_change=self._go_on_by,
         )
-        self._trials.take_up(clients, anew=was_told)
+        self._go_on_by(spec)
+        self._trials.take_up(clients)
         self.is_over = is_done
 
-    def _time_left(self) -> float | None:
-        """What all drivers before have left of the time budget, in seconds."""
-        budget = self.spec.time_budget_s
-        return None if budget is None else max(budget - self.history.duration_s, 0.0)
+    def _go_on_by(self, spec: ValidatedSpec) -> None:
+        """Go on by a spec whose time budget may be another: what drivers before have left of it."""
+        budget = spec.time_budget_s
+        self.stop.time_budget_s = None if budget is None else max(budget - self._searched_s, 0.0)
+        self.spec = spec
 
     def _write_changes(self) -> None:
         if self._more.changes_the_spec:
-            document = self._folder.document()
+            document = document_of(self._folder)
             self._folder.write(EXPERIMENT, {**document, "spec": self.spec.model_dump(mode="json")})
 
     def _trackers(self, held: ExitStack) -> list[Tracker]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tuner.errors import Fault, SpecError, UsageError
 from tuner.planning.validation import ValidatedSpec, validate
+from tuner.record.control import answers
 from tuner.record.files import EXPERIMENT, JOURNAL
 from tuner.record.folder import ExperimentFolder
+from tuner.record.steered import present
 from tuner.search.provenance import describe
 from tuner.search.resuming import Extension, as_begun
 from tuner.search.warm_start import warm_start_of
@@ -42,5 +46,11 @@ def recorded(folder: ExperimentFolder, more: Extension) -> ValidatedSpec:
         raise UsageError(
             f"the trials of {folder.name} do not run elsewhere: it trains {raw.get('trainable')}"
         )
+    raw = document_of(folder)["spec"]
     raw = more.applied_to({**as_begun(raw), "name": folder.name, "storage": folder.storage})
     return validate(raw, source=folder.locate(EXPERIMENT))
+
+
+def document_of(folder: ExperimentFolder) -> dict[str, Any]:
+    """Its experiment.json, with what the journaled controls have made of its spec."""
+    return present(folder.document(), answers(folder))

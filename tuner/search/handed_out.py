@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 from tuner.clock import Clock
 from tuner.errors import UsageError
-from tuner.record.events import COMPLETED, FAILED, RESULT, STOPPED, TRIAL_STARTED, Event
+from tuner.planning.validation import ValidatedSpec
+from tuner.record.events import (
+    COMPLETED,
+    FAILED,
+    INTERRUPTED,
+    RESULT,
+    STOPPED,
+    TRIAL_ENDED,
+    TRIAL_STARTED,
+    Event,
+)
+from tuner.record.folder import ExperimentFolder
 from tuner.record.history import History, TrialRecord
+from tuner.record.steered import ASKED
 from tuner.search.recorder import Recorder
 from tuner.search.resuming import unfinished
-from tuner.search.schedulers._stopping import StoppingScheduler
+from tuner.search.schedulers._stopping import InOrder
+from tuner.search.steering import Steering
 from tuner.search.trial_source import TrialSource
-from tuner.spec.experiment import ExperimentSpec
 from tuner.trial.context import Assignment
 from tuner.trial.failures import Failure
 
@@ -28,7 +40,8 @@ class Client:
 
     name: its own word for itself. latest: the epoch and the metrics that it reported last. repeats:
     the last epoch that it may train again, having been given a trial that had begun. heard: when it
-    last spoke of its trial. key: by which the source of trials knows it.
+    last spoke of its trial. key: by which the source of trials knows it. has_left: whether it was
+    told to stop, though its trial is to go on later.
     """
 
     name: str | None = None
@@ -36,6 +49,7 @@ class Client:
     repeats: int = 0
     heard: float = 0.0
     key: str = ""
+    has_left: bool = False
 
     @property
     def result(self) -> dict[str, Any]:
@@ -51,44 +65,42 @@ def noting(events: Iterable[Event], clients: dict[str, Client]) -> Iterator[Even
     for event in events:
         if event["event"] == TRIAL_STARTED:
             client = clients.setdefault(event["trial_id"], Client())
-            client.name = event.get("client")
+            client.name, client.has_left = event.get("client"), False
         elif event["event"] == RESULT:
             clients[event["trial_id"]].latest = event["epoch"], event["metrics"]
+        elif event["event"] == TRIAL_ENDED and event.get("control"):
+            clients[event["trial_id"]].has_left = True
         yield event
 
 
 class HandedOut:
     """Hands trials out, and journals what comes of them, as the driver of Tune's trials does.
 
-    history: the experiment's. clock: that of its events. A trial that fails is not tried again:
-    whoever runs it decides that.
+    history: the experiment's. scheduler: what it says of reports is done. clock: that of the
+    events. on_change: called with the spec once a control has changed it. A trial that fails is not
+    tried again: whoever runs it decides that.
     """
 
     def __init__(
         self,
-        spec: ExperimentSpec,
+        spec: ValidatedSpec,
+        folder: ExperimentFolder,
         history: History,
         recorder: Recorder,
         *,
         searcher: Any,
-        scheduler: StoppingScheduler | None,
+        scheduler: InOrder,
         clock: Clock,
+        on_change: Callable[[ValidatedSpec], object],
     ) -> None:
-        self._spec, self._history, self._recorder = spec, history, recorder
-        self._scheduler, self._clock = scheduler, clock
+        self.spec = spec
+        self.emit = recorder.emit
+        self._history, self._recorder, self._searcher = history, recorder, searcher
+        self._scheduler, self._clock, self._on_change = scheduler, clock, on_change
         self._clients: dict[str, Client] = {}  # of the trials that run, by their ids
-        self._orphans: dict[str, Client] = {}  # who had trials that are to be handed out anew
+        self._waiting: dict[str, Client] = {}  # who had the trials that are to be handed out anew
         self._keys = (f"asked-{number}" for number in count())
-        going_on = [*recorder.going_on(unfinished(history), spec.epochs)]
-        self._limit = max(spec.max_concurrent or UNBOUNDED, len(going_on))
-        self._source = TrialSource(
-            searcher,
-            total=spec.trials,
-            limit=lambda: self._limit,
-            taken=history.trials,
-            unfinished=[Assignment(t.trial_id, t.config, seed=t.seed) for t in going_on],
-        )
-        self._unfinished = [trial.trial_id for trial in going_on]
+        self.steering = Steering(folder, history, self, fits=lambda: UNBOUNDED, scheduler=scheduler)
 
     def __contains__(self, trial_id: str) -> bool:
         return trial_id in self._clients
@@ -99,25 +111,37 @@ class HandedOut:
     @property
     def is_full(self) -> bool:
         """Whether as many trials run as may."""
-        return len(self._clients) >= self._limit
+        return len(self._clients) >= self.steering.limit()
 
     @property
     def at_end(self) -> bool:
         """Whether no further trial will be handed out."""
-        total = self._spec.trials
-        is_whole = total is not None and len(self._history.trials) >= total
-        return (is_whole or self._source.at_end) and not self._orphans
+        return self._source.is_whole
 
-    def take_up(self, clients: Mapping[str, Client], *, anew: bool) -> None:
-        """Let the trials go on that had not ended: with those who had them or, `anew`, with others.
-
-        clients: who had each trial.
+    def take_up(self, clients: Mapping[str, Client]) -> None:
+        """Let the trials go on that had not ended: with those who have them, as `clients` says, or,
+        where they have left, with whoever asks.
         """
-        self._orphans = {trial_id: clients[trial_id] for trial_id in self._unfinished}
-        while self._orphans and not anew:
+        trials = self._history.trials
+        unended = self._recorder.going_on(unfinished(self._history), self.spec.epochs)
+        going_on = sorted(unended, key=lambda trial: clients[trial.trial_id].has_left)
+        kept = [t.trial_id for t in going_on if not clients[t.trial_id].has_left]
+        self._source = self.steering.source = TrialSource(
+            self._searcher,
+            total=self.spec.trials,
+            # Whoever has a trial keeps it, also where fewer may run by now
+            limit=lambda: UNBOUNDED if kept else self.steering.limit(),
+            taken=trials,
+            asked=[trial.trial_id for trial in trials.values() if trial.origin == ASKED],
+            unfinished=[_assignment(trial) for trial in going_on],
+            steered=self._history.steered,
+        )
+        self._waiting = {trial.trial_id: clients[trial.trial_id] for trial in going_on}
+        while kept:
             key = next(self._keys)
             trial = Assignment(**self._source.suggest(key))
-            client = self._orphans.pop(trial.trial_id)
+            kept.remove(trial.trial_id)
+            client = self._waiting.pop(trial.trial_id)
             client.key = key
             self._start(trial, client)
 
@@ -137,7 +161,7 @@ class HandedOut:
         if not isinstance(given, Mapping):
             return None
         trial, client = Assignment(**given), Client(name, key=key)
-        if before := self._orphans.pop(trial.trial_id, None):
+        if before := self._waiting.pop(trial.trial_id, None):
             client.latest = before.latest
             client.repeats = self._history.trials[trial.trial_id].last_epoch
         self._start(trial, client)
@@ -159,27 +183,56 @@ class HandedOut:
         client = self._clients[trial_id]
         if self._is_repeated(trial_id, client, epoch, metrics):
             return
-        goes_on = self._scheduler is None or self._scheduler.record(trial_id, epoch, metrics)
+        goes_on = self._scheduler.record(trial_id, epoch, metrics)
         self._recorder.emit(RESULT, trial_id=trial_id, epoch=epoch, metrics=metrics)
         client.latest = (epoch, metrics)
-        if self._spec.epochs is not None and epoch >= self._spec.epochs:
+        if self.spec.epochs is not None and epoch >= self.spec.epochs:
             self.end(trial_id, COMPLETED)
         elif not goes_on:
             self.end(trial_id, STOPPED)
-        else:
+        elif not self.leave_if_asked(trial_id):
             self._source.on_trial_result(client.key, client.result)
 
-    def end(self, trial_id: str, status: str, failure: Failure | None = None) -> None:
-        """Journal the end of a trial that runs, and let the searcher know of it."""
-        client = self._clients.pop(trial_id)
-        self._recorder.end(trial_id, status, failure)
-        self._source.on_trial_complete(client.key, client.result, error=failure is not None)
+    def leave_if_asked(self, trial_id: str) -> bool:
+        """End a trial that runs where somebody has asked for it, or for a pause; whether it did."""
+        if not self.steering.leaves(trial_id):
+            return False
+        client, trial = self._clients[trial_id], self._history.trials[trial_id]
+        status, control = self.steering.leaving(trial_id) or (STOPPED, "")
+        self.end(trial_id, status, control=control)
+        if status == INTERRUPTED:
+            self._waiting[trial_id] = client
+            self._source.retry(_assignment(trial))
+        return True
+
+    def end(
+        self,
+        trial_id: str,
+        status: str,
+        failure: Failure | None = None,
+        *,
+        control: str | None = None,
+    ) -> None:
+        """Journal the end of a trial, and let the searcher know of one that runs.
+
+        control: the id of the one that has ended it.
+        """
+        self._recorder.end(trial_id, status, failure, control=control)
+        self._waiting.pop(trial_id, None)
+        client = self._clients.pop(trial_id, None)
+        if client is not None:
+            self._source.on_trial_complete(client.key, client.result, error=failure is not None)
         if failure is not None:
             self._source.give_up(trial_id, failure.kind)
 
+    def go_on_by(self, spec: ValidatedSpec) -> None:
+        """Go on by a spec with another number of trials, at a time or in all, or another budget."""
+        self.spec, self._source.total, self._source.at_end = spec, spec.trials, False
+        self._on_change(spec)
+
     def end_silent(self) -> None:
         """End the trials of which nothing was heard for too long."""
-        now, limit_s = self._clock(), self._spec.timeouts.report_s
+        now, limit_s = self._clock(), self.spec.timeouts.report_s
         for trial_id in [i for i, client in self._clients.items() if now - client.heard >= limit_s]:
             self.end(trial_id, FAILED, Failure("timeout", f"nothing heard of it in {limit_s:g} s"))
 
@@ -206,3 +259,7 @@ class HandedOut:
         raise UsageError(
             f"epoch {epoch} of trial {trial_id} must come after {last}, which is recorded{other}"
         )
+
+
+def _assignment(trial: TrialRecord) -> Assignment:
+    return Assignment(trial.trial_id, trial.config, seed=trial.seed)

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from tuner import signals
 from tuner.errors import TunerError
-from tuner.record.events import PATIENCE, TARGET, TIME_BUDGET, TRIAL_ENDED, Event
+from tuner.record.events import CONTROL, FINISH, PATIENCE, TARGET, TIME_BUDGET, TRIAL_ENDED, Event
 from tuner.record.history import Best, History
 from tuner.search.resuming import unfinished
 from tuner.spec.experiment import ExperimentSpec
@@ -25,10 +25,11 @@ class StopRequest:
     """
 
     def __init__(self, time_budget_s: float | None) -> None:
+        self.time_budget_s = time_budget_s  # from now on
         self.signal: int | None = None
         self.error: TunerError | None = None
         self.reason: str | None = None
-        self._deadline = None if time_budget_s is None else time.monotonic() + time_budget_s
+        self._begun = time.monotonic()
         self._handled = ExitStack()
 
     @property
@@ -39,7 +40,8 @@ class StopRequest:
     @property
     def why_early(self) -> str | None:
         """Why the search is to end now although nothing is wrong: TIME_BUDGET, or `reason`."""
-        late = self._deadline is not None and time.monotonic() >= self._deadline
+        budget = self.time_budget_s
+        late = budget is not None and time.monotonic() - self._begun >= budget
         return self.reason or (TIME_BUDGET if late else None)
 
     def fail(self, error: TunerError) -> None:
@@ -64,7 +66,7 @@ class EarlyEnd:
     """An observer that says when a search has what it looks for, or gets no further.
 
     history: the experiment's, up to the event that is being observed. Patience is counted from the
-    driver's last start.
+    driver's last start, and from the end of a pause; in a pause it does not run out.
     """
 
     def __init__(self, stop: Stop, objective: Objective, history: History) -> None:
@@ -80,6 +82,8 @@ class EarlyEnd:
             self._best, self._trials, self._since = best, 0, event["time"]
         elif event["event"] == TRIAL_ENDED and not (best and best.trial_id == event["trial_id"]):
             self._trials += 1
+        if event["event"] == CONTROL and event["control"]["verb"] == "go-on":
+            self._since = event["time"]
 
     def reason(self, now: float) -> str | None:
         """Why the search ends, TARGET or PATIENCE; None: it goes on. now: by the events' clock."""
@@ -90,7 +94,8 @@ class EarlyEnd:
                 return TARGET
         waited = 0.0 if self._since is None else now - self._since
         tired = stop.patience_trials is not None and self._trials >= stop.patience_trials
-        late = stop.patience_s is not None and waited >= stop.patience_s
+        paused = self._history.steered.paused
+        late = stop.patience_s is not None and waited >= stop.patience_s and not paused
         return PATIENCE if tired or late else None
 
 
@@ -98,8 +103,10 @@ def why_early(spec: ExperimentSpec, history: History, stop: StopRequest) -> dict
     """The fields of `experiment_ended` that say why a completed search ended before its trials did,
     and how many of them have not started; none where it did not.
     """
-    total, trials, reason = spec.trials, history.trials, stop.why_early
+    total, trials, steered = spec.trials, history.trials, history.steered
+    total = None if total is None else max(total + len(steered.tries), len(trials))
     is_whole = total is not None and len(trials) >= total
+    reason = stop.why_early or (FINISH if steered.finishing else None)
     if reason is None or (is_whole and not unfinished(history)):
         return {}
     rest = {} if total is None else {"never_started": total - len(trials)}
