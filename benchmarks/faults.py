@@ -4,6 +4,7 @@
     python -m benchmarks.faults --searches random --workers 2 --targets rank,worker,driver
     python -m benchmarks.faults --targets power,vanished      needs the right to mount a disk
     python -m benchmarks.faults --targets silent
+    python -m benchmarks.faults --targets control,driver,everything
     python -m benchmarks.faults --hits 6        more moments in a round, where time is short
     python -m benchmarks.faults --patience 4    waits so many times as long, on a busy machine
     python -m benchmarks.faults --keep DIR      leaves the experiments there for inspection
@@ -32,6 +33,9 @@ end of their own, and the exit code says so. With grid and random the configs ar
 Two targets are no processes. `power` is that of the disk that the search writes to: what was not
 forced to it is lost, and everything is killed. A trial may then begin epochs again that it had
 begun in the last 10 s. `vanished` moves the experiment's folder away until the driver has ended.
+
+`control` is no kill: the search is asked to pause, and a moment later to go on. What it comes to is
+the reference's nevertheless, and no trial begins an epoch again for it.
 
 Linux only: processes are found by the mark that the driver gives them.
 """
@@ -71,6 +75,7 @@ TARGETS = {  # of SIGKILL -> a pattern of what its command line has in it
     "everything": "",
     "power": "",
     "vanished": "",
+    "control": "",
 }
 OF_TRIALS = ("worker", "rank", "silent")  # dead twice in an epoch it fails: not before the next
 TRIED_AGAIN = ("worker", "rank")  # twice
@@ -151,7 +156,8 @@ def rounds(search: str, folder: Path, options: argparse.Namespace) -> int:
             ):
                 killed.run(options.targets, lines)
                 killed.faults += killed.differences(expected)
-                killed.faults += killed.search.went_back(len(killed.hit))
+                kills_alone = [target for target in killed.hit if target != "control"]
+                killed.faults += killed.search.went_back(len(kills_alone))
             if killed.hit or killed.faults:
                 break  # else the search was over before its moment came
         faults = killed.faults
@@ -382,6 +388,8 @@ class Round:
             time.sleep(0.02)  # it is not there yet
         else:
             return
+        if target == "control":
+            return
         if target in OF_TRIALS:
             self._reports = search.reports()
             self._deaths += 1
@@ -406,6 +414,8 @@ class Round:
         """Hit the target; whether it was there."""
         search = self.search
         assert search.driver is not None
+        if target == "control":
+            return self._pause_and_go_on()
         if target == "power":
             search.disk.cut()
             search.cuts.append(time.time())
@@ -415,6 +425,20 @@ class Round:
                 search.folder.rename(away(search.folder))
             return away(search.folder).exists()
         return kill(target, search.driver, marks)
+
+    def _pause_and_go_on(self) -> bool:
+        """Ask the search to pause, and soon to go on; whether it could be asked."""
+        from tuner.errors import TunerError
+        from tuner.record.control import GoOn, Pause, request
+        from tuner.record.folder import ExperimentFolder
+
+        try:
+            for control in (Pause(), GoOn()):
+                request(ExperimentFolder(self.search.folder), control)
+                time.sleep(self._rng.uniform(0, 3))
+        except TunerError:  # it has not begun, or is over
+            return False
+        return True
 
 
 def configs(outcome: dict[str, Any]) -> dict[str, object]:

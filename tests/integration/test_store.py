@@ -199,3 +199,15 @@ def test_a_store_that_nobody_can_reach_is_told_before_anything_starts(elsewhere,
         monkeypatch.setenv(name, "x")
     told = tuner("run", "digits", "--storage", "s3://nowhere/x", code=2).stderr
     assert "cannot reach s3://nowhere/x/digits: Could not connect" in told
+
+
+@pytest.mark.slow
+def test_a_search_in_a_store_is_steered_from_another_machine(begun, s3, elsewhere):
+    driver = begun("saving:Slow", "training.epochs=9", "--max-concurrent", "1")
+    elsewhere()
+    told = shown("control", "far", "finish", "--storage", s3, "--wait", "60s")
+    assert told["answer"] == "done", told
+    assert driver.wait(PATIENCE_S) == 0
+    results = load_results("far", s3)
+    assert (results.standing, results.counts["completed"]) == ("ended as asked", 1)
+    assert [answer.id for answer in results.history.steered.answers] == [told["id"]]

@@ -1,6 +1,7 @@
 """What is asked of a search that runs: files that are created once, and refused where none acts."""
 
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
@@ -97,6 +98,8 @@ def test_what_is_no_request_is_passed_over(driven):
     (driven.path / "control").mkdir()
     for number, text in enumerate(["", "[]", "{}", '{"control": {"verb": "explode"}}', "[" * 999]):
         (driven.path / "control" / f"{number:019}-{0:08x}.json").write_text(text)
+    os.mkfifo(driven.path / "control" / f"{7:019}-{0:08x}.json")
+    (driven.path / "control" / f"{8:019}-{0:08x}.json").symlink_to("notes.json")
     (driven.path / "control" / "notes.json").write_text('{"control": {"verb": "pause"}}')
     assert requested(driven) == []
 

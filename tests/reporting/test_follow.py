@@ -59,3 +59,27 @@ def test_a_search_is_followed_to_its_end(story):
 def test_what_does_not_run_is_not_waited_for(story):
     story.kill()
     follow(Results(story.folder), stream=io.StringIO(), sleep=lambda seconds: pytest.fail("waits"))
+
+
+def test_what_a_running_search_was_asked_for_is_told(story):
+    story.add("control", id="1", control={"verb": "num-samples", "num_samples": 9}, by="ada")
+    story.add("control", id="2", control={"verb": "pause"})
+    lines = standing(Results(story.folder), now=story.events[-1]["time"] + 1).splitlines()
+    assert lines[0] == "digits: paused"
+    assert "1/9 trials" in lines[1]
+    assert lines[2] == "1 running, 1 completed, paused"
+    asked = lines[lines.index("Asked while it ran") + 1 :]
+    assert [line.split(maxsplit=1)[1] for line in asked] == ["num-samples 9, asked by ada", "pause"]
+
+
+def test_who_follows_sees_what_a_search_is_asked_for(story):
+    stream = io.StringIO()
+
+    def sleep(seconds):
+        story.add("control", id="1", control={"verb": "num-samples", "num_samples": 9})
+        story.end()
+
+    follow(Results(story.folder), stream=stream, sleep=sleep)
+    first, *_, last = stream.getvalue().splitlines()
+    assert first == "num-samples 9"
+    assert "1/9 trials" in last

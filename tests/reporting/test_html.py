@@ -6,6 +6,7 @@ import pytest
 from confirmed import retrained, searched
 from jinja2 import UndefinedError
 from stories import ODD, TAGS, odd, search
+from synthetic import Writer, make_folder
 
 from tuner.errors import UsageError
 from tuner.reporting import html
@@ -142,3 +143,18 @@ def test_a_page_replaces_the_one_before_or_leaves_it(tmp_path):
         with pytest.raises(UsageError, match=f"cannot write {wrong}: "):
             write_page(wrong, "x")
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["folder", "report.html"]
+
+
+@pytest.mark.usefixtures("_no_plotly_js")
+def test_what_was_asked_while_it_ran_is_told_and_escaped(tmp_path):
+    writer = Writer(make_folder(tmp_path / "x"))
+    writer.trial(0, [0.5])
+    writer.add("control", id="1", control={"verb": "num-samples", "num_samples": 9}, by="<b>ada")
+    writer.add("control", id="2", control={"verb": "try", "config": {"<i>": 1}}, refused="no <u>")
+    writer.end()
+    page = report_page(Report(Results(writer.folder)))
+    section = page[page.index('<section id="controls">') :].partition("</section>")[0]
+    told = re.findall(r"<td[^>]*>([^<]*)</td>", section)
+    assert told[1:4] == ["num-samples 9", "&lt;b&gt;ada", "done"]
+    assert told[5:] == ["try &lt;i&gt;=1", "", "not done: no &lt;u&gt;"]
+    assert "num_samples: 9" in page[page.index('<section id="provenance">') :]

@@ -91,6 +91,17 @@ def test_warnings_are_shown_as_they_come():
     assert stream.getvalue() == "warning: no space left on disk\n"
 
 
+def test_what_is_asked_is_told_as_it_is_answered():
+    stream = io.StringIO()
+    shown = Shown(stream)
+    shown({"event": "control", "time": START, "id": "1", "control": {"verb": "pause"}, "by": "ada"})
+    shown.close()
+    assert stream.getvalue() == "pause, asked by ada\n"
+    assert Standing(shown.history, KNOWN, "m").counts() == "0 running, paused"
+    shown({"event": "control", "time": START, "id": "2", "control": {"verb": "finish"}})
+    assert Standing(shown.history, KNOWN, "m").counts() == "0 running, ending as asked"
+
+
 def test_lines_of_standing_come_at_most_every_30_s():
     stream = io.StringIO()
     shown = Shown(stream)

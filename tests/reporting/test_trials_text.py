@@ -44,6 +44,17 @@ def test_a_trial_with_its_curve(results):
     assert "\x1b" not in trial_text(results, results.trials["00002"])
 
 
+def test_who_has_asked_for_its_end_is_told(tmp_path):
+    writer = Writer(make_folder(tmp_path / "x"))
+    writer.trial(0, [0.5], end=None)
+    writer.add("control", id="1", control={"verb": "stop-trial", "trial_id": "00000"}, by="ad\x1ba")
+    writer.add("trial_ended", trial_id="00000", status="stopped", control="1")
+    writer.end()
+    results = Results(writer.folder)
+    told = trial_text(results, results.trials["00000"]).splitlines()[0]
+    assert told == "trial 00000: stopped after 3s, as asked by ad a"
+
+
 def test_curves_of_one_value_of_none_and_of_very_many(results, tmp_path):
     assert list(plot(results.trials["00001"], "val_accuracy")) == [
         "val_accuracy",

@@ -41,6 +41,16 @@ def test_what_was_stopped_where_and_what_that_saved(tmp_path):
     assert found.gpu_hours == pytest.approx(seconds / 3600 * 1 * 2)
 
 
+def test_a_trial_whose_end_was_asked_for_is_none_that_the_scheduler_stopped(tmp_path):
+    writer = Writer(make_folder(tmp_path / "x"))
+    writer.trial(0, [0.5], end=None)
+    writer.add("trial_ended", trial_id="00000", status="stopped", control="1")
+    writer.end()
+    results = Results(writer.folder)
+    found = savings_of(results.spec, results.trials.values())
+    assert (found.stops, found.rungs[0].stopped) == ((), 0)
+
+
 def test_a_length_below_max_t_is_the_full_one(tmp_path):
     found = saved(tmp_path / "x", (1, "stopped"), training={"epochs": 5})
     assert (found.epochs, [rung.epoch for rung in found.rungs]) == (4, [1, 2, 4])

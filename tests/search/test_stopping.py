@@ -131,6 +131,17 @@ def test_so_long_without_a_better_one_is_the_end():
     assert told.early_end.reason(told.now + 10) == PATIENCE
 
 
+def test_in_a_pause_patience_does_not_run_out_and_is_counted_anew_from_its_end():
+    told = Told(patience_s=10)
+    told.trial(0, 0.5)
+    told.after("control", id="1", control={"verb": "pause"})
+    assert told.early_end.reason(told.now + 99) is None
+    told.now += 99
+    assert told.after("control", id="2", control={"verb": "go-on"}) is None
+    assert told.early_end.reason(told.now + 9) is None
+    assert told.early_end.reason(told.now + 10) == PATIENCE
+
+
 def test_without_rules_nothing_is_the_end():
     told = Told()
     assert [told.trial(number, 0.5) for number in range(3)] == [None] * 3

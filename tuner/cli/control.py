@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tuner.record.control import Control
     from tuner.record.folder import ExperimentFolder
     from tuner.record.steered import Answer
-    from tuner.results.results import Results
 
 _POLL_S = 0.3
 _VALUES = {  # of each verb, as they are written
@@ -64,12 +63,12 @@ def control(
     try KEY=VALUE ...      a config to try next, in addition
     finish                 start no more trials, and end with those that run
     """
-    import tuner
     from tuner.record.control import request
+    from tuner.record.folder import ExperimentFolder
+    from tuner.record.storage import find_experiment
 
-    results = tuner.load_results(name, storage)
-    files = results.files
-    asked = _control(results, verb, values, like)
+    files = ExperimentFolder(find_experiment(name, storage))
+    asked = _control(files, verb, values, like)
     request_id = request(files, asked, by=_who())
     answer = _answer(files, request_id, wait)
     if as_json:
@@ -80,7 +79,9 @@ def control(
     return 0 if answer is None or answer.refused is None else UsageError.exit_code
 
 
-def _control(results: Results, verb: str, values: Sequence[str], like: str | None) -> Control:
+def _control(
+    files: ExperimentFolder, verb: str, values: Sequence[str], like: str | None
+) -> Control:
     """The control that was written. Raises UsageError for what is none."""
     from pydantic import ValidationError
 
@@ -93,7 +94,7 @@ def _control(results: Results, verb: str, values: Sequence[str], like: str | Non
         raise UsageError(f"write: {verb} {_VALUES[verb]}".rstrip())
     try:
         if verb == "try":
-            return TryConfig(config=_config(results, values, like))
+            return TryConfig(config=_config(files, values, like))
         given = {field: _value(field, text) for field, text in zip(fields, values, strict=True)}
         asked: Control = model.model_validate(given)
         return asked
@@ -109,10 +110,11 @@ def _value(field: str, text: str) -> Any:
     return options.Duration().convert(text, None, None) if field == "time_budget_s" else text
 
 
-def _config(results: Results, values: Sequence[str], like: str | None) -> dict[str, Any]:
+def _config(files: ExperimentFolder, values: Sequence[str], like: str | None) -> dict[str, Any]:
+    from tuner.results.results import Results
     from tuner.spec.text import assigned
 
-    known = results.trial(like).config if like is not None else {}
+    known = {} if like is None else Results(files.path).trial(like).config
     if not values and not known:
         raise UsageError(f"write: try {_VALUES['try']}, or --like ID")
     return assigned(known, values)

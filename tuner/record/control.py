@@ -143,7 +143,8 @@ def request(folder: ExperimentFolder, control: Control, *, by: str = "") -> str:
 def requested(folder: ExperimentFolder, *, but: Container[str] = ()) -> list[Request]:
     """The requests that were made of the experiment, oldest first; but: ids to pass over.
 
-    What is no request is passed over, too. Raises OSError if the folder or the store fails.
+    What is no request, or cannot be read now, is passed over, too. Raises OSError if the store
+    fails for a minute.
     """
     found = (_NAME.fullmatch(name) for name in folder.files_below(FOLDER))
     ids = (match[1] for match in found if match)
@@ -157,9 +158,7 @@ def _read(folder: ExperimentFolder, request_id: str) -> Request | None:
         if fault_of_values(raw, most=_MOST_VALUES):
             return None
         return Request.model_validate({**raw, "id": request_id})
-    except FileNotFoundError:
-        return None
-    except (ValueError, TypeError):
+    except (OSError, ValueError, TypeError):
         return None
 
 

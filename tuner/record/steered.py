@@ -57,6 +57,10 @@ class Steered:
         """Those of all requests that were answered."""
         return {answer.id for answer in self.answers}
 
+    def answer(self, control_id: str | None) -> Answer | None:
+        """The control of this id, if there is one."""
+        return next((answer for answer in self.answers if answer.id == control_id), None)
+
     def begin(self) -> None:
         """A driver starts."""
         self.changes, self.paused = {}, False

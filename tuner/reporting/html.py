@@ -27,6 +27,7 @@ from tuner.reporting.comparison_text import (
     spent_table,
     verdict,
 )
+from tuner.reporting.control_text import control_text
 from tuner.reporting.experiment_text import label_lines
 from tuner.reporting.figures._figure import draw_section
 from tuner.reporting.report import Report, utc
@@ -36,7 +37,7 @@ from tuner.wording import amount_of, duration, number, printable, with_error
 
 def report_page(report: Report) -> str:
     """The report of an experiment, as a whole page."""
-    spec = report.results.document["spec"]
+    spec, steered = report.results.document["spec"], report.results.history.steered
     return render(
         "report.html",
         report,
@@ -45,6 +46,7 @@ def report_page(report: Report) -> str:
         spec=report.spec,
         tiles=list(tiles(report)),
         labels=label_lines(report.results.labels),
+        controls=[(one, control_text(one.control)) for one in steered.answers],
         best=best_table(report),
         provenance=list(_provenance(report)),
         spec_yaml=yaml.safe_dump(spec, sort_keys=False, width=100),

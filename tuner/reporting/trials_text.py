@@ -42,6 +42,8 @@ def trial_text(results: Results, trial: TrialRecord) -> str:
     error = f", {trial.error.kind}: {trial.error.message}" if trial.error else ""
     config = aligned([(f"  {printable(k)}", _text(v)) for k, v in flat(trial.config, ".").items()])
     head = f"trial {trial.trial_id}: {trial.status} after {duration(trial.duration_s)}{error}"
+    if asked := results.history.steered.answer(trial.ended_by):
+        head += f", as asked by {printable(asked.by) or 'a control'}"
     return "\n".join([shorten(head, 200), *config, "", *plot(trial, results.metric)])
 
 

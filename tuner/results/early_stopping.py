@@ -97,7 +97,7 @@ def savings_of(spec: ExperimentSpec, trials: Iterable[TrialRecord]) -> Savings |
         return None
     trials = list(trials)
     ended = sorted(
-        (trial for trial in trials if trial.status == STOPPED and trial.ended is not None),
+        (trial for trial in trials if _is_stopped_early(trial) and trial.ended is not None),
         key=lambda trial: (trial.ended, int(trial.trial_id)),
     )
     epochs = (math.ceil(epoch) for epoch in scheduler.rungs() if epoch < length)
@@ -111,8 +111,13 @@ def savings_of(spec: ExperimentSpec, trials: Iterable[TrialRecord]) -> Savings |
 
 def _rung(epoch: int, trials: Iterable[TrialRecord]) -> RungCount:
     reached = [trial for trial in trials if trial.last_epoch >= epoch]
-    stopped = sum(trial.status == STOPPED and trial.last_epoch == epoch for trial in reached)
+    stopped = sum(_is_stopped_early(trial) and trial.last_epoch == epoch for trial in reached)
     return RungCount(epoch, len(reached), stopped)
+
+
+def _is_stopped_early(trial: TrialRecord) -> bool:
+    """Whether the search has stopped it, and nobody who asked for its end."""
+    return trial.status == STOPPED and trial.ended_by is None
 
 
 def _stop(trial: TrialRecord, length: int) -> Stop:

@@ -183,7 +183,14 @@ class SearchRun:
             leaving=lambda trial_id: steering.leaving(trial_id),
         )
         recorder.emit(EXPERIMENT_STARTED, resumed=self._resumed, owner=this_owner())
-        steering = Steering(self._folder, self.history, self, fits=self._fits(), scheduler=in_order)
+        steering = Steering(
+            self._folder,
+            self.history,
+            self,
+            fits=self._fits(),
+            scheduler=in_order,
+            comes_and_goes=elsewhere,
+        )
         self._source = steering.source = self._trial_source(searcher, steering)
         self.go_on_by(spec)
         with (

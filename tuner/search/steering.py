@@ -37,6 +37,7 @@ from tuner.record.steered import CHANGES
 
 _EVERY_S = 1.0
 _IDLE_S = 0.1  # a turn of Tune's loop while nothing runs
+_UNBOUNDED = 1_000_000
 _MAX_PENDING = "TUNE_MAX_PENDING_TRIALS_PG"
 
 
@@ -58,7 +59,9 @@ class Search(Protocol):
 class Steering(Callback):
     """Answers what is asked of a search, in Tune's thread, and says which trials are to leave.
 
-    fits: how many trials may be live at the moment if nobody asks for fewer.
+    fits: how many trials may be live at the moment if nobody asks for fewer. comes_and_goes:
+    whether that changes, as on a cluster whose nodes come and go: then only who asks for trials
+    knows it.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class Steering(Callback):
         *,
         fits: Callable[[], int],
         scheduler: Any,
+        comes_and_goes: bool = False,
     ) -> None:
         self._folder, self._history, self._search = folder, history, search
         self._fits, self._scheduler = fits, scheduler
@@ -77,7 +81,9 @@ class Steering(Callback):
         self._leaving: dict[str, tuple[str, str]] = {}  # trial_id -> its status, and the control
         self.source: Any = None  # of trials, once there is one
         scheduler.leaves = self.leaves
-        os.environ[_MAX_PENDING] = str(self._at_most(fits()))
+        self._most_pending = _UNBOUNDED if comes_and_goes else fits()
+        # No more than can run: Tune would reserve a place for more, and start new workers there
+        os.environ[_MAX_PENDING] = str(self._at_most(self._most_pending))
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -177,7 +183,8 @@ class Steering(Callback):
         if isinstance(control, StopTrial):
             self._stop_waiting(control.trial_id)
         if (controller := self._scheduler.controller) is not None:
-            ray_compat.limit_pending(controller, self.limit())
+            paused = self._history.steered.paused
+            ray_compat.limit_pending(controller, 0 if paused else self._at_most(self._most_pending))
 
     def _stop_waiting(self, trial_id: str) -> None:
         """End a trial that has no place at the moment; one that has ends with its next report."""

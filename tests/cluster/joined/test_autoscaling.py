@@ -58,12 +58,10 @@ def test_the_wait_ends(grows):
         notes_of_wait([SMALL], grows=grows, patience_s=0.05)
 
 
-@pytest.mark.parametrize(
-    ("grows", "most", "limits"), [(False, None, [0, 2]), (True, None, [1, 4]), (True, 3, [1, 3])]
-)
-def test_as_many_may_be_live_as_fit_on_the_nodes_that_are_there(grows, most, limits):
+@pytest.mark.parametrize(("grows", "limits"), [(False, [0, 2]), (True, [1, 4])])
+def test_as_many_may_be_live_as_fit_on_the_nodes_that_are_there(grows, limits):
     nodes = played([SMALL], [SMALL, LARGE])
-    room = Room(ASKED, nodes=nodes, most=most, grows=grows, poll_s=0)
+    room = Room(ASKED, nodes=nodes, grows=grows, poll_s=0)
     assert [room(), room()] == limits
 
 

@@ -79,7 +79,7 @@ def await_room(
 
 
 class Room:
-    """How many trials may be live on the joined cluster at the moment, at most `most` (None: any).
+    """How many trials fit on the joined cluster at the moment.
 
     As many as fit on its nodes; of a draining node, which is warned of once, only what is in use
     counts. Where the cluster `grows`, as many again, at least one: it adds nodes only for what
@@ -92,14 +92,12 @@ class Room:
         resources: Resources,
         *,
         nodes: Callable[[], list[Node]],
-        most: int | None = None,
         grows: bool = False,
         on_join: Callable[[list[Node], list[Node]], object] = lambda new, others: None,
         poll_s: float = _POLL_S,
     ) -> None:
         self._resources = resources
         self._nodes = nodes
-        self._most = most
         self._grows = grows
         self._on_join = on_join
         self._poll_s = poll_s
@@ -115,8 +113,7 @@ class Room:
             self._announce_new([node for node in nodes if node.leaves is None])
             fits = capacity(self._resources, usable(nodes)).trials
             self._polled = time.monotonic()
-            wanted = fits + max(1, fits) if self._grows else fits
-            self._limit = min(wanted, self._most or wanted)
+            self._limit = fits + max(1, fits) if self._grows else fits
         return self._limit
 
     def _warn_of_draining(self, nodes: list[Node]) -> None:

@@ -1,0 +1,159 @@
+"""A search that is steered, and killed around it: every control is done, and none twice."""
+
+import json
+import random
+import signal
+import time
+from contextlib import suppress
+
+import driven
+import pytest
+from gated import wait_for
+
+from tuner.errors import UsageError
+from tuner.record.control import (
+    Finish,
+    GoOn,
+    MaxConcurrent,
+    NumSamples,
+    Pause,
+    StopTrial,
+    TryConfig,
+    request,
+)
+from tuner.record.events import CONTROL, RESULT, TRIAL_ENDED
+from tuner.record.folder import ExperimentFolder
+from tuner.record.reading import read
+from tuner.results.results import Results
+
+EPOCHS, TRIALS = 9, 5
+SPEC = {
+    "name": "steered",
+    "trainable": "unhurried:Unhurried",
+    "training": {"epoch_s": 0.4, "epochs": EPOCHS},
+    "search": {"strategy": "random", "space": {"x": "uniform(0, 4)"}},
+    "objective": {"metric": "loss", "mode": "min"},
+    "scheduler": "none",
+    "resources": {"cpus": 0.5},
+    "num_samples": 12,
+    "max_concurrent": 2,
+}
+
+
+class Steered:
+    """The experiment, the process that drives it, and what was asked of it."""
+
+    def __init__(self, storage):
+        self.cwd = storage
+        self.files = ExperimentFolder(storage / "results" / "steered")
+        self.asked = []
+        (storage / "spec.json").write_text(json.dumps(SPEC))
+        self.process = None
+
+    def drive(self):
+        """Run the search, or go on with it, until it trains."""
+        options = ("--no-evaluate", "--yes", "--storage", self.cwd / "results")
+        begin = ("resume", "steered") if self.files.path.exists() else ("run", "spec.json")
+        results = self.count(RESULT)
+        with (self.cwd / "log.txt").open("ab") as log:
+            command = (*begin, *options)
+            self.process = driven.start(*command, cwd=self.cwd, stdout=log, stderr=log)
+        wait_for(lambda: self.count(RESULT) > results or self.process.poll() is not None)
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def events(self):
+        with suppress(OSError, ValueError):
+            return list(read(self.files.path))
+        return []
+
+    def count(self, kind):
+        return sum(event["event"] == kind for event in self.events())
+
+    def answers(self):
+        return [event for event in self.events() if event["event"] == CONTROL]
+
+    def ask(self, control):
+        with suppress(UsageError):  # where the search, or the trial, has just ended
+            self.asked.append(request(self.files, control, by="test"))
+
+    def ask_and_wait(self, control):
+        self.ask(control)
+        wait_for(lambda: {e["id"] for e in self.answers()} >= set(self.asked), self.process)
+
+
+@pytest.fixture
+def steered(tmp_path):
+    made = Steered(tmp_path)
+    yield made
+    if made.process and made.process.poll() is None:
+        made.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0])
+def test_each_control_is_done_once_whatever_is_killed_when(steered, seed):
+    rng = random.Random(seed)
+    steered.drive()
+    first = next(event["trial_id"] for event in steered.events() if event["event"] == RESULT)
+    rounds = [
+        [TryConfig(config={"x": 2.5}), StopTrial(trial_id=first), NumSamples(num_samples=TRIALS)],
+        [Pause(), TryConfig(config={"x": 1.5})],
+        [MaxConcurrent(max_concurrent=1), GoOn(), MaxConcurrent(max_concurrent=3)],
+    ]
+    for controls in rounds:
+        for control in controls:
+            steered.ask(control)
+            if rng.random() < 0.5:
+                time.sleep(rng.uniform(0, 1.5))  # up to its journaling, or beyond
+        steered.kill()
+        steered.drive()
+    if Results(steered.files.path).history.steered.paused:  # the last driver has done it first
+        steered.ask_and_wait(GoOn())
+    assert steered.process.wait(180) == 0
+
+    answers = steered.answers()
+    assert sorted(answer["id"] for answer in answers) == sorted(steered.asked)
+    refused = [a["control"]["verb"] for a in answers if "refused" in a]
+    assert set(refused) <= {"stop-trial", "pause", "go-on"}
+    results = Results(steered.files.path)
+    assert results.spec.num_samples == TRIALS
+    asked = [trial for trial in results.trials.values() if trial.origin == "asked"]
+    assert [trial.config["x"] for trial in asked] == [2.5, 1.5]
+    own = [trial.config for trial in results.trials.values() if trial.origin != "asked"]
+    searcher = results.spec.search.build(results.spec.seed)
+    assert own == [searcher.suggest(f"{number:05}") for number in range(len(own))]
+    assert len(own) >= TRIALS
+    for trial in results.trials.values():
+        epochs = [report.epoch for report in trial.results]
+        assert epochs == list(range(1, len(epochs) + 1))
+        if trial.status == "completed":
+            assert len(epochs) == EPOCHS
+        else:
+            assert (trial.trial_id, trial.status, "stop-trial" in refused) == (
+                *(first, "stopped"),
+                False,
+            )
+            assert trial.ended_by in steered.asked
+
+
+@pytest.mark.slow
+def test_a_pause_frees_all_places_and_finish_ends_what_has_begun(steered):
+    steered.drive()
+    steered.ask_and_wait(Pause())
+    wait_for(lambda: not Results(steered.files.path).counts["running"], steered.process)
+    ended = [event for event in steered.events() if event["event"] == TRIAL_ENDED]
+    assert {event["status"] for event in ended} <= {"interrupted", "completed"}
+    shown = driven.shown("show", steered.files.path)
+    assert (shown["status"], shown["paused"]) == ("running", True)
+    told = driven.shown("control", steered.files.path, "finish")
+    assert (told["answer"], told["control"]) == ("done", {"verb": "finish"})
+    assert steered.process.wait(180) == 0
+    results = Results(steered.files.path)
+    assert results.standing == "ended as asked"
+    assert results.counts["completed"] == len(results.trials) < SPEC["num_samples"]
+    assert results.history.never_started == SPEC["num_samples"] - len(results.trials)
+    with pytest.raises(UsageError, match="has no driver to be asked"):
+        request(steered.files, Finish())

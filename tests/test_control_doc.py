@@ -1,0 +1,41 @@
+"""docs/control.md is true: every command that it shows asks a search that runs for what it says."""
+
+import json
+
+import pytest
+from commands import call
+from pages import Page
+from synthetic import Writer, make_folder
+
+from tuner.cli import control
+from tuner.record.control import CONTROLS, requested
+from tuner.record.folder import ExperimentFolder
+
+PAGE = Page("docs/control.md")
+
+
+@pytest.fixture
+def first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TUNER_STORAGE", raising=False)
+    monkeypatch.setattr(control, "_answer", lambda *arguments: None)
+    space = {"lr": "loguniform(0.0001, 1)", "batch_size": "choice([32, 64])"}
+    search = {"strategy": "random", "space": space}
+    writer = Writer(make_folder(tmp_path / "results" / "first", search=search))
+    writer.trial(3, [0.5], end=None, config={"lr": 0.5, "batch_size": 32})
+    yield ExperimentFolder(writer.folder)
+    writer.journal.close()
+
+
+def test_each_command_that_it_shows_is_asked_and_it_shows_all(first):
+    for done in PAGE.run_commands():
+        assert "asked; the driver of first has not answered yet" in done.stdout
+    asked = [one.control.model_dump(mode="json") for one in requested(first)]
+    assert {one["verb"] for one in asked} == set(CONTROLS)
+    assert json.dumps(asked[-2]["config"]) == '{"lr": 0.02, "batch_size": 32}'
+    assert asked[4]["time_budget_s"] == 7200
+
+
+def test_it_is_found_from_the_readme():
+    assert "docs/control.md" in Page("README.md").text
+    assert call("control", "--help").return_value in (0, None)
