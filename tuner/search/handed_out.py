@@ -123,8 +123,7 @@ class HandedOut:
         where they have left, with whoever asks.
         """
         trials = self._history.trials
-        unended = self._recorder.going_on(unfinished(self._history), self.spec.epochs)
-        going_on = sorted(unended, key=lambda trial: clients[trial.trial_id].has_left)
+        going_on = sorted(self._going_on(), key=lambda trial: clients[trial.trial_id].has_left)
         kept = [t.trial_id for t in going_on if not clients[t.trial_id].has_left]
         self._source = self.steering.source = TrialSource(
             self._searcher,
@@ -240,6 +239,18 @@ class HandedOut:
         """End all that run as interrupted."""
         self._clients.clear()
         self._recorder.interrupt_running()
+
+    def _going_on(self) -> Iterator[TrialRecord]:
+        """The trials that had not ended; ends those that only a kill has kept from it."""
+        for trial in unfinished(self._history):
+            if self.spec.epochs is not None and trial.last_epoch >= self.spec.epochs:
+                self._recorder.end(trial.trial_id, COMPLETED)
+            elif stop := self._history.steered.stops.get(trial.trial_id):
+                self._recorder.end(trial.trial_id, STOPPED, control=stop.id)
+            elif self._recorder.is_stopped(trial.trial_id):
+                self._recorder.end(trial.trial_id, STOPPED)
+            else:
+                yield trial
 
     def _start(self, trial: Assignment, client: Client) -> None:
         known = {"origin": trial.origin, "seed": trial.seed, "client": client.name}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from tuner.record.events import (
     TRIAL_STARTED,
     Event,
 )
-from tuner.record.history import History, TrialRecord
+from tuner.record.history import History
 from tuner.record.journal import Journal
 from tuner.trial.failures import STORAGE, Failure
 from tuner.trial.recycling import is_recycled
@@ -120,27 +120,6 @@ class Recorder(Callback):
             fields = {name: value for name, value in known.items() if value is not None}
             self.emit(TRIAL_STARTED, trial_id=trial_id, config=config, **fields)
 
-    def complete(self, trial_id: str) -> None:
-        """Journal that a trial has come to its end: its own, or the scheduler's."""
-        self.end(trial_id, STOPPED if self.is_stopped(trial_id) else COMPLETED)
-
-    def going_on(
-        self, unfinished: Iterable[TrialRecord], epochs: int | None
-    ) -> Iterator[TrialRecord]:
-        """Those that go on; ends those that a kill has kept from being ended.
-
-        epochs: of a whole trial.
-        """
-        for trial in unfinished:
-            if epochs is not None and trial.last_epoch >= epochs:
-                self.end(trial.trial_id, COMPLETED)
-            elif stop := self._history.steered.stops.get(trial.trial_id):
-                self.end(trial.trial_id, STOPPED, control=stop.id)
-            elif self.is_stopped(trial.trial_id):
-                self.end(trial.trial_id, STOPPED)
-            else:
-                yield trial
-
     def on_trial_start(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
@@ -181,7 +160,7 @@ class Recorder(Callback):
             if status == INTERRUPTED:
                 self._settle(trial_id, "paused", True)
         else:
-            self.complete(trial_id)
+            self.end(trial_id, STOPPED if self.is_stopped(trial_id) else COMPLETED)
 
     def on_trial_error(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any

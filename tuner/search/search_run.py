@@ -26,6 +26,7 @@ from tuner.record.events import (
     EXPERIMENT_STARTED,
     FAILED,
     INTERRUPTED,
+    STOPPED,
 )
 from tuner.record.folder import ExperimentFolder, Sync
 from tuner.record.history import History, TrialRecord
@@ -265,8 +266,17 @@ class SearchRun:
 
     def _unfinished(self) -> list[Assignment]:
         """Where the unfinished trials go on; ends those that had come to their end."""
-        trials = unfinished(self.history, retry_failed=self._retry_failed)
-        return [self._continued(t) for t in self._recorder.going_on(trials, self.spec.epochs)]
+        assignments = []
+        for trial in unfinished(self.history, retry_failed=self._retry_failed):
+            if self.spec.epochs is not None and trial.last_epoch >= self.spec.epochs:
+                self._recorder.end(trial.trial_id, COMPLETED)
+            elif stop := self.history.steered.stops.get(trial.trial_id):
+                self._recorder.end(trial.trial_id, STOPPED, control=stop.id)
+            elif self._recorder.is_stopped(trial.trial_id):
+                self._recorder.end(trial.trial_id, STOPPED)
+            else:
+                assignments.append(self._continued(trial))
+        return assignments
 
     def _settle(self, trial_id: str, kind: str, again: bool) -> None:
         """Try a failed trial again, or let the searcher know that its config fails."""
