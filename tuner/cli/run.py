@@ -46,10 +46,13 @@ def run(
     sub-folder for each class, for which all the rest has defaults. KEY=VALUE sets any field of
     its spec: search.space.lr="loguniform(1e-5, 1e-2)", scheduler.max_t=30.
     """
+    from tuner.spec.code import refuse_elsewhere
+
     spec, source = resolve(experiment, assignments, address, flags, yes=yes)
     if dry_run:
         print_plan(spec, source, address, as_json)
         return 0
+    refuse_elsewhere(spec.trainable)
     _warn(spec)
     _confirm_large_grid(spec, confirmed=yes)
     for warning in spec.pin_data():  # before any Ray starts: images may turn out to be unreadable
