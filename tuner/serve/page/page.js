@@ -355,6 +355,21 @@ function ticksOf(low, high, most) {
   return ticks;
 }
 
+// How far up a value stands, from 0 to 1, and which have a line: by powers where values lie far apart
+function scaleOf(values) {
+  const all = values.reduce(([a, b], value) => [Math.min(a, value), Math.max(b, value)], [Infinity, -Infinity]);
+  const isLog = all[0] > 0 && all[1] / all[0] >= 10;
+  const bend = isLog ? Math.log10 : (value) => value;
+  const [low, high] = spanOf(values.map(bend));
+  const up = (value) => Math.min(1, Math.max(0, (bend(value) - low) / (high - low)));
+  if (!isLog) return { up, ticks: ticksOf(low, high, 5) };
+  const powers = ticksOf(Math.floor(low), Math.ceil(high), 8).filter(Number.isInteger);
+  const within = (factors) => powers
+    .flatMap((power) => factors.map((factor) => factor * 10 ** power))
+    .filter((value) => bend(value) >= low && bend(value) <= high);
+  return { up, ticks: high - low < 4 ? within([1, 2, 5]) : within([1]) };
+}
+
 class Plot {
   constructor({ title, words, choose = () => {} }) {
     this.words = words; // of the point that is near
@@ -402,11 +417,11 @@ class Plot {
     }
     const xs = points.map(([x]) => x);
     const [left, right] = [xs.reduce((a, b) => Math.min(a, b)), xs.reduce((a, b) => Math.max(a, b))];
-    const [low, high] = spanOf(points.map(([, y]) => y));
+    const scale = scaleOf(points.map(([, y]) => y));
     const [wide, tall] = [width - MARGIN.left - MARGIN.right, height - MARGIN.top - MARGIN.bottom];
     const x = (value) => MARGIN.left + (right > left ? (value - left) / (right - left) : 0.5) * wide;
-    const y = (value) => MARGIN.top + (1 - Math.min(1, Math.max(0, (value - low) / (high - low)))) * tall;
-    const parts = [...this.axes({ left, right, low, high, x, y, width, height })];
+    const y = (value) => MARGIN.top + (1 - scale.up(value)) * tall;
+    const parts = [...this.axes({ left, right, ticks: scale.ticks, x, y, width, height })];
     this.places = [];
     for (const { id, kind, x: at, y: value } of dots) {
       parts.push(svg("circle", { class: `dot ${kind}`, cx: x(at).toFixed(1), cy: y(value).toFixed(1), r: 3 }));
@@ -438,8 +453,8 @@ class Plot {
     return until === undefined ? d : `${d}H${x(until).toFixed(1)}`;
   }
 
-  *axes({ left, right, low, high, x, y, width, height }) {
-    for (const tick of ticksOf(low, high, 5)) {
+  *axes({ left, right, ticks, x, y, width, height }) {
+    for (const tick of ticks) {
       yield svg("line", { class: "grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: y(tick), y2: y(tick) });
       yield svg("text", { x: MARGIN.left - 8, y: y(tick) + 4, "text-anchor": "end" }, number(tick));
     }
@@ -649,7 +664,7 @@ class Open {
       id: trial_id, points, kind: `curve ${n ? "" : "first"} ${kind === "running" ? "running" : ""}`,
     }));
     const all = state.experiments.get(this.name)?.counts;
-    const some = all && lines.length < trialsOf(all) ? " of the best, the running and the latest trials" : "";
+    const some = all && lines.length < trialsOf(all) ? " of the best, the running, the latest" : "";
     this.curves.show({ said: `${of}${some}; the best one stands out`, lines: lines.reverse() });
     this.curves.metrics(metrics, of, (name) => { this.metric = name; this.refresh(); });
   }
