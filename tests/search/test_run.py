@@ -9,6 +9,7 @@ from synthetic import Writer, make_folder
 from tuner.errors import JournalError, SpecError, UsageError
 from tuner.planning.validation import validate
 from tuner.search import run as driver
+from tuner.search.resuming import Extension
 from tuner.search.run import resume_experiment, run_experiment
 from tuner.spec.experiment import build_spec
 
@@ -126,3 +127,24 @@ def test_a_validated_spec_is_taken_as_it_is(spec, no_search, monkeypatch):
     monkeypatch.setattr(driver, "validate", None)
     run_experiment(validated)
     assert no_search[0].spec is validated
+
+
+def test_a_resume_goes_on_by_what_the_search_was_asked_for(tmp_path, no_search):
+    writer = Writer(make_folder(tmp_path / "digits", trainable="commands:a_function", training={}))
+    writer.add("control", id="1", control={"verb": "num-samples", "num_samples": 9})
+    writer.add("control", id="2", control={"verb": "max-concurrent", "max_concurrent": 2})
+    writer.kill()
+    document = json.loads((writer.folder / "experiment.json").read_text())
+
+    def resumed(**more):
+        resume_experiment(writer.folder, more=Extension(**more))
+        return no_search[-1].spec
+
+    assert (resumed().num_samples, resumed().max_concurrent) == (9, 2)
+    assert json.loads((writer.folder / "experiment.json").read_text()) == document
+    assert resumed(add_samples=3).num_samples == 12
+    assert resumed().num_samples == 12  # and not 9 again
+    again = Writer(writer.folder, resumed=True)
+    again.add("control", id="3", control={"verb": "num-samples", "num_samples": 5})
+    again.kill()
+    assert (resumed().num_samples, resumed().max_concurrent) == (5, 2)

@@ -308,3 +308,15 @@ def test_the_end_of_a_trial_that_goes_on_later_is_none_for_the_strategy() -> Non
 def test_where_nothing_runs_a_search_that_is_over_ends() -> None:
     source = TrialSource(Strategy(), total=None, limit=lambda: 0, attend=lambda: True)
     assert source.suggest("a") == Searcher.FINISHED
+
+
+def test_a_strategy_that_learns_learns_from_an_asked_config() -> None:
+    search = LearningSearch(MODEL, {"x": "uniform(0, 1)"}, "loss", "min", 1)
+    strategy = BackgroundSearch(search)
+    source = TrialSource(strategy, total=2, limit=lambda: 9, steered=Steered(tries=[{"x": 0.25}]))
+    assert source.suggest("a")["config"] == {"x": 0.25}
+    source.on_trial_complete("a", {"loss": 0.5, "training_iteration": 1})
+    assert source.suggest("b")["config"] != {"x": 0.25}
+    trials = strategy.get_state()["trials"]
+    assert list(trials) == ["00000", "00001"]
+    assert (trials["00000"]["status"], trials["00000"]["reports"]) == ("ended", {1: 0.5})

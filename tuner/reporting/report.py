@@ -100,7 +100,7 @@ class Report:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """experiment.json whole, the search's times (UTC), and what the report was made from."""
+        """experiment.json as controls made it, times (UTC), and what the report is made from."""
         history, folder = self.results.history, self.results.folder
         return {
             "experiment": self.results.document,
