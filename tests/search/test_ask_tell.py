@@ -11,11 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
+from commands import call
 from synthetic import Clock
 
 from tuner.errors import JournalError, NameTakenError, NoUsableTrialError, SpecError, UsageError
+from tuner.places import ROOT, local
 from tuner.record.control import (
     Control,
     Finish,
@@ -30,7 +33,9 @@ from tuner.record.control import (
 )
 from tuner.record.folder import ExperimentFolder
 from tuner.record.history import fold
+from tuner.record.journal import Journal
 from tuner.record.reading import read
+from tuner.record.storage import find_experiment
 from tuner.results.results import Results
 from tuner.search.ask_tell import LONGEST_CLIENT, AskTell, Suggestion
 from tuner.spec.experiment import ExperimentSpec, build_spec
@@ -372,6 +377,21 @@ def test_a_journal_that_fails_is_raised_by_every_call(spec: ExperimentSpec, tmp_
     assert ("result", "00000", 1) not in told(tmp_path / "moved")
 
 
+def test_a_disk_that_refuses_at_the_end_is_told(
+    spec: ExperimentSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(journal: Journal) -> None:
+        raise JournalError("the disk is full")
+
+    search = AskTell(spec).__enter__()
+    search.suggest()
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "sync", refuse)
+        with pytest.raises(JournalError, match="the disk is full"):
+            search.__exit__(None, None, None)
+    assert search.is_over
+
+
 @pytest.mark.parametrize("strategy", ["random", "bayesopt"])
 def test_many_clients_at_once(tmp_path: Path, strategy: str) -> None:
     search = {"strategy": strategy, "space": {"lr": "loguniform(1e-4, 1)"}}
@@ -497,3 +517,35 @@ def test_another_time_budget_is_that_of_all_drivers(steered: Steered) -> None:
     steered.ask(TimeBudget(time_budget_s=1e-6))
     assert steered.search.suggest() is None
     assert steered.search.is_over
+
+
+def test_another_machine_goes_on_from_a_bucket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = f"memory://{uuid4().hex}/runs"
+    monkeypatch.setenv(ROOT, str(tmp_path / "here"))
+    with AskTell(spec_of(Path()).replace(storage=storage)) as search:
+        search.suggest("a")
+        search.report("00000", 1, {"val_loss": 1.0})
+    monkeypatch.setenv(ROOT, str(tmp_path / "there"))
+    with AskTell(local(storage) / "far") as search:
+        mine = search.suggest("a")
+        assert mine is not None
+        assert (mine.trial_id, mine.epoch) == ("00000", 1)
+        with pytest.raises(UsageError, match="is held by another driver"):
+            AskTell(local(storage) / "far").__enter__()
+    shutil.rmtree(tmp_path)
+    assert Results(find_experiment("far", storage)).history.resumed == 1
+
+
+def test_every_command_shows_it(spec: ExperimentSpec, tmp_path: Path) -> None:
+    for name in ("far", "further"):
+        with AskTell(spec.replace(name=name)) as search:
+            while trial := search.suggest():
+                train(search, trial, [trial.config["lr"]] * 4)
+    for words in ("ls", "show far", "best far", "trials far", "compare far further"):
+        done = call(*words.split(), "--storage", str(tmp_path))
+        assert not done.exception, words
+        assert "far" in done.stdout or "0000" in done.stdout
+    refused = call("confirm", "far", "--storage", str(tmp_path)).exception
+    assert "run elsewhere, and ask for their configs" in str(refused)

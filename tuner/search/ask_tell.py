@@ -129,6 +129,8 @@ class AskTell:
         with self._lock:
             if not self.is_over:
                 self._finish(INTERRUPTED)
+                if self.error is not None:
+                    raise self.error
 
     @property
     def ended(self) -> bool:
@@ -244,9 +246,11 @@ class AskTell:
         self._trials.interrupt()
         early = why_early(self.spec, self.history, self.stop) if status == COMPLETED else {}
         self._recorder.emit(EXPERIMENT_ENDED, status=status, **early)
-        # After an error closing may fail as well, and the first error is the one to tell of
-        with suppress(*([TunerError] if self.error else [])):
+        self.error = self.error or self._recorder.error
+        try:
             self._held.close()
+        except TunerError as error:
+            self.error = self.error or error  # whatever failed first has the rest fail, too
 
     def _runs(self, trial_id: str) -> bool:
         """Whether the trial runs; if so it counts as heard of. Raises as `trial` does."""
