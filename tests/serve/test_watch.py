@@ -31,7 +31,7 @@ def reads(monkeypatch):
     found = []
     listed = watch.listed
     monkeypatch.setattr(
-        watch, "listed", lambda folder, read: found.append(folder.name) or listed(folder, read)
+        watch, "listed", lambda folder, *read: found.append(folder.name) or listed(folder, *read)
     )
     return found
 

@@ -68,7 +68,7 @@ class Listed:
 
 def list_experiments(storage: Path | str | None = None) -> list[Listed]:
     """Every experiment under `storage`, oldest first; folders of other kinds are passed over."""
-    return oldest_first(listed(folder, Results) for folder in experiment_folders(storage))
+    return oldest_first(listed(folder) for folder in experiment_folders(storage))
 
 
 def find(
@@ -95,7 +95,7 @@ def oldest_first(listed: Iterable[Listed]) -> list[Listed]:
     return sorted(listed, key=lambda entry: (entry.started or inf, entry.name))
 
 
-def listed(folder: Path, read: Callable[[Path], Results]) -> Listed:
+def listed(folder: Path, read: Callable[[Path], Results] = Results) -> Listed:
     """One experiment, whose results `read` gives; whatever its folder holds, it is listed."""
     try:
         return _listed(read(folder))

@@ -20,7 +20,6 @@ from tuner.record.events import RUNNING
 from tuner.record.folder import ExperimentFolder, mark_here
 from tuner.record.storage import experiment_folders, storage_folder
 from tuner.results.listing import Listed, listed, oldest_first
-from tuner.results.results import Results
 from tuner.serve.followed import Followed, Kept
 
 _AT_ONCE = 8  # that are read at a time from a store, which answers slowly
@@ -188,7 +187,7 @@ class Experiments:
     def _read(self, folder: Path, now: float) -> _Entry:
         mark = self._mark(folder)
         grows = folder in self._kept or ExperimentFolder(folder).is_driven
-        found = listed(folder, self._kept.get if grows else Results)
+        found = listed(folder, self._kept.get) if grows else listed(folder)
         return _Entry(found, found.as_dict(), mark, self._due(found, now))
 
     def _mark(self, folder: Path) -> object:
