@@ -21,6 +21,7 @@ from click import ClickException
 from confirmed import retrained, searched
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from served import Served
 from synthetic import Writer
 
 from tuner import load_model
@@ -35,6 +36,7 @@ from tuner.reporting.follow import standing
 from tuner.results.results import Results
 from tuner.search import run as driver
 from tuner.search import tune_arguments
+from tuner.serve.api import ENDPOINTS
 from tuner.spec.code import IMAGE_CLASSIFIER
 from tuner.trial.checkpoint_store import CheckpointStore
 
@@ -134,6 +136,15 @@ def told_or_read(*arguments: str) -> None:
         assert all(char.isprintable() or char == "\n" for char in said)
 
 
+def ask_for_all(storage: Path) -> None:
+    """Ask `tuner serve` for what there is of "x": an answer or a refusal, and nothing else."""
+    served = Served(storage)
+    for endpoint in ENDPOINTS:
+        if endpoint.method == "GET" and endpoint.answer != "text/html":
+            answer = served.ask("GET", endpoint.path.format(name="x", trial_id="3"))
+            assert answer.status_code < 500 or answer.json()["error"]
+
+
 @FEW
 @given(data=st.data())
 def test_whatever_its_files_hold(made, data):
@@ -144,6 +155,7 @@ def test_whatever_its_files_hold(made, data):
         document = json.loads((made / name).read_text())
         (made / name).write_text(json.dumps(data.draw(hostile.mutated(document))))
         told_or_read(*data.draw(st.sampled_from(SLOWER)))
+        ask_for_all(made)
         for command in (*READING, *RESUMING):
             told_or_read(*command)
 
@@ -160,6 +172,7 @@ def test_whatever_its_journal_holds(made, data):
         with contextlib.suppress(TunerError):
             assert standing(Results(made / "x"), now=time.time())
         told_or_read(*data.draw(st.sampled_from(SLOWER)))
+        ask_for_all(made)
         for command in (*READING, *RESUMING):
             told_or_read(*command)
 
@@ -339,9 +352,10 @@ class Code:
 def test_looking_exporting_refining_and_reporting_import_nothing_that_it_names(
     with_code, capfd, monkeypatch
 ):
-    monkeypatch.setattr(tensorboard_server, "serve", lambda folder, port: print(f"port {port}"))
+    monkeypatch.setattr(tensorboard_server, "serve", lambda one, port, find: print(f"port {port}"))
     for command in (*READING, *SLOWER[1:], ["tensorboard", "x"]):
         assert call(*command)
+    ask_for_all(with_code.parent)
     assert "their_module" not in sys.modules
     assert "imported" not in capfd.readouterr().err
 

@@ -5,6 +5,7 @@
 ExperimentSpec       what trains, what is searched, what decides, what it may use
 run_experiment       run the search of a spec; its Results
 resume_experiment    go on with an interrupted search, by its folder; its Results
+AskTell              a search whose trials run elsewhere: suggest, report, should_stop, complete
 confirm              retrain the leaders of a search with fresh seeds; a Confirmation
 constant             a list or a mapping in a space that is meant as it is, and not as a domain
 compare              put searches side by side, by strategy; a Comparison
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from tuner.places import start_dir, trial_dir
     from tuner.results.comparison import compare
     from tuner.results.results import Results, load_results
+    from tuner.search.ask_tell import AskTell
     from tuner.search.confirm import confirm
     from tuner.search.run import resume_experiment, run_experiment
     from tuner.space.domains import constant
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from tuner.trial.learner import Learner
 
 __all__ = [
+    "AskTell",
     "CheckpointError",
     "DataError",
     "ExperimentError",
@@ -85,6 +88,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "AskTell": "tuner.search.ask_tell",
     "ExperimentSpec": "tuner.spec.experiment",
     "Learner": "tuner.trial.learner",
     "Results": "tuner.results.results",

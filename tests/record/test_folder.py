@@ -189,3 +189,17 @@ def test_what_is_removed_is_gone_with_all_that_it_had(tmp_path):
     assert ExperimentFolder(writer.folder).sizes()["trials/00000/checkpoints/1/state.pt"] == 7
     ExperimentFolder(writer.folder).remove(warn=print)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_its_mark_is_another_once_the_journal_or_a_document_changes(tmp_path):
+    folder = ExperimentFolder(make_folder(tmp_path / "x"))
+    marks = [folder.mark()]
+    writer = Writer(folder.path)
+    marks.append(folder.mark())
+    writer.trial(0, [0.5])
+    marks.append(folder.mark())
+    folder.write("labels.json", {"tags": [], "note": "a"})
+    marks.append(folder.mark())
+    assert len(set(marks)) == 4
+    assert folder.mark() == marks[-1]
+    writer.end()

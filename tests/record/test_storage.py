@@ -53,6 +53,14 @@ def test_only_experiments_are_listed(tmp_path):
     assert list(experiment_folders(tmp_path / "none")) == []
 
 
+def test_known_ones_are_not_looked_into_again(tmp_path, monkeypatch):
+    folders = {make_folder(tmp_path / name) for name in ("a", "b")}
+    asked = []
+    monkeypatch.setattr("os.path.isfile", lambda path: asked.append(path) or True)
+    assert set(experiment_folders(tmp_path, known={"a", "gone"})) == folders
+    assert asked == [tmp_path / "b" / EXPERIMENT]
+
+
 def test_a_folder_that_is_being_made_is_not_listed(tmp_path):
     make_folder(tmp_path / ".digits.0123")
     make_folder(tmp_path / "digits")

@@ -1,13 +1,21 @@
 """The real TensorBoard, as `tuner tensorboard` starts it, by its HTTP interface."""
 
+import contextlib
+import copy
+import socket
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 from synthetic import START
 from tensorboard import program
-from tensorboard_process import CONFIG, RunningTensorBoard
+from tensorboard_process import CONFIG, STATUSES, RunningTensorBoard
 
 from tuner.errors import UsageError
+from tuner.record.folder import ExperimentFolder
+from tuner.reporting import tensorboard_server
 from tuner.reporting.tensorboard import logdir
 from tuner.reporting.tensorboard_server import serve
 
@@ -86,6 +94,33 @@ def test_a_trial_that_was_seen_running_is_seen_to_end(board):
     assert board.sessions()["00005"]["hparams"]["status"] == "running"
 
 
+@pytest.mark.slow
+def test_of_the_whole_storage_every_run_is_named_after_its_experiment(board):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "tuner", "tensorboard", "--storage", board.spec.storage]
+    process = subprocess.Popen([*command, "--port", str(port)], stderr=subprocess.DEVNULL)
+    whole = copy.copy(board)
+    whole.port, whole.process = port, process
+    expected = {f"seen/{number:05}" for number in (0, 1, 3, 4)}
+    try:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError):
+                if expected <= set(whole.ask("scalars/tags")):
+                    break
+            time.sleep(0.2)
+        assert expected <= set(whole.ask("scalars/tags"))
+        body = {"experimentName": "", "allowedStatuses": STATUSES, "colParams": []}
+        groups = whole.ask("hparams/session_groups", {**body, "startIndex": 0, "sliceSize": 10})
+        statuses = {g["name"]: g["hparams"]["status"] for g in groups["sessionGroups"]}
+        assert statuses["seen/00004"] == "running"
+    finally:
+        process.terminate()
+        assert process.wait(timeout=60) == 0
+
+
 def test_it_is_served_to_this_machine_only(board):
     board.sessions()
     hexadecimal = f":{board.port:04X}"
@@ -107,13 +142,13 @@ def test_a_folder_with_a_link_is_not_served(tmp_path, monkeypatch, name):
     link.parent.mkdir(parents=True)
     link.symlink_to(tmp_path)
     with pytest.raises(UsageError, match=f"{link} is a symbolic link: an experiment's folder may"):
-        serve(tmp_path / "x")
+        serve([ExperimentFolder(tmp_path / "x")])
 
 
 def test_no_plugin_opens_files_that_a_file_of_the_folder_names(tmp_path, monkeypatch):
     served = []
     monkeypatch.setattr(program.TensorBoard, "main", lambda board: served.append(board) or 0)
-    assert serve(tmp_path) == 0
+    assert serve([ExperimentFolder(tmp_path)]) == 0
     names = {
         loader.plugin_class.plugin_name
         for loader in served[0].plugin_loaders
@@ -121,3 +156,54 @@ def test_no_plugin_opens_files_that_a_file_of_the_folder_names(tmp_path, monkeyp
     }
     assert "scalars" in names
     assert "projector" not in names
+
+
+@pytest.fixture
+def logdirs(monkeypatch):
+    """The experiments that TensorBoard was started on: run -> what it leads to."""
+    found = []
+
+    def look(board):
+        folder = Path(board.flags.logdir)
+        found.append({link.name: link.resolve() for link in folder.iterdir()})
+        return 0
+
+    monkeypatch.setattr(program.TensorBoard, "main", look)
+    return found
+
+
+def test_several_stand_side_by_side_by_their_names(tmp_path, logdirs):
+    folders = [tmp_path / name for name in ("a/digits", "b/digits", "a/cnn")]
+    for folder in folders:
+        (folder / "trials").mkdir(parents=True)
+    again = ExperimentFolder(folders[0])
+    assert serve([*map(ExperimentFolder, folders), again]) == 0
+    trials = [logdir(folder).resolve() for folder in folders]
+    assert logdirs == [dict(zip(("digits", "digits-2", "cnn"), trials, strict=True))]
+
+
+def test_none_of_several_may_hold_a_link(tmp_path, logdirs):
+    for name in ("a", "b"):
+        (tmp_path / name / "trials").mkdir(parents=True)
+    (tmp_path / "b" / "trials" / "00000").symlink_to(tmp_path)
+    with pytest.raises(UsageError, match="is a symbolic link"):
+        serve([ExperimentFolder(tmp_path / name) for name in ("a", "b")])
+    assert logdirs == []
+
+
+def test_one_that_comes_later_is_shown(tmp_path, monkeypatch):
+    monkeypatch.setattr(tensorboard_server, "_NEW_EVERY_S", 0.01)
+    (tmp_path / "a" / "trials").mkdir(parents=True)
+
+    def look(board):
+        (tmp_path / "b" / "trials").mkdir(parents=True)
+        for _ in range(1000):
+            if (Path(board.flags.logdir) / "b").is_dir():
+                return 0
+            time.sleep(0.01)
+        return 1
+
+    monkeypatch.setattr(program.TensorBoard, "main", look)
+    found = [ExperimentFolder(tmp_path / "a")]
+    find = lambda: [ExperimentFolder(path) for path in sorted(tmp_path.iterdir())]  # noqa: E731
+    assert serve(found, find=find) == 0

@@ -1,9 +1,11 @@
 import json
 
+import pytest
 from synthetic import START, Writer, make_folder
 
+from tuner.errors import UsageError
 from tuner.record.files import JOURNAL
-from tuner.results.listing import list_experiments
+from tuner.results.listing import find, list_experiments
 
 
 def test_experiments_are_listed_oldest_first_and_damage_does_not_stop_it(tmp_path):
@@ -26,3 +28,28 @@ def test_experiments_are_listed_oldest_first_and_damage_does_not_stop_it(tmp_pat
     assert (broken.status, foreign.status) == ("damaged", "damaged")
     assert "line 1" in (broken.problem or "")
     assert json.loads(json.dumps(digits.as_dict()))["counts"]["completed"] == 1
+
+
+def test_how_many_trials_there_are_to_be_is_told_where_it_is_known(tmp_path):
+    grid = {"strategy": "grid", "space": {"lr": "choice([0.1, 0.2, 0.3])"}}
+    endless = {"num_samples": None, "time_budget_s": 60}
+    for name, spec in {"asked": {"num_samples": 7}, "endless": endless}.items():
+        Writer(make_folder(tmp_path / name, **spec)).end()
+    Writer(make_folder(tmp_path / "grid", search=grid, num_samples=None)).end()
+    unread = {**grid, "points": "of another version"}
+    Writer(make_folder(tmp_path / "other", search=unread, num_samples=None)).end()
+    totals = {one.name: one.total for one in list_experiments(tmp_path)}
+    assert totals == {"asked": 7, "endless": None, "grid": 3, "other": None}
+
+
+def test_some_are_found_by_what_ls_is_asked_for(tmp_path):
+    for name, value in {"a": 0.5, "b": 0.9, "c": 0.7}.items():
+        writer = Writer(make_folder(tmp_path / name))
+        writer.trial(0, [value])
+        writer.end()
+    listed = list_experiments(tmp_path)
+    assert [one.name for one in find(listed, where="best > 0.6", sort="best")] == ["c", "b"]
+    assert [one.name for one in find(listed, strategy="random", reverse=True)] == ["c", "b", "a"]
+    assert find(listed, tag="none") == []
+    with pytest.raises(UsageError, match="no name 'x' here"):
+        find(listed, sort="x")

@@ -5,7 +5,7 @@ import json
 from synthetic import Writer, make_folder
 
 from tuner.results.results import Results
-from tuner.results.trial_rows import curve, trial_rows
+from tuner.results.trial_rows import curve, trial_json, trial_rows
 
 
 def test_a_row_has_the_metrics_of_the_best_epoch_and_the_config(tmp_path):
@@ -29,3 +29,4 @@ def test_a_row_has_the_metrics_of_the_best_epoch_and_the_config(tmp_path):
     }
     assert (failed["status"], failed["error"], failed["epoch"]) == ("failed", "oom", None)
     assert curve(results.trials["00000"])[1] == {"epoch": 2, "val_accuracy": 0.75}
+    assert trial_json(results, results.trials["00001"]) == {**failed, "message": "m", "reports": []}

@@ -28,19 +28,15 @@ def ls(
 ) -> int:
     """List the experiments in the storage folder, oldest first."""
     from tuner.reporting.tables import experiments_table
-    from tuner.results.listing import list_experiments
-    from tuner.results.rows import arranged, check_names
+    from tuner.results import listing
+    from tuner.results.rows import check_names
 
-    listed = list_experiments(storage)
-    rows = [one.row() for one in listed]
+    listed = listing.list_experiments(storage)
     names = columns.split(",") if columns else None
-    check_names(names or [], rows)
-    found = [
-        listed[number]
-        for number in arranged(rows, where=where, sort=sort, reverse=reverse)
-        if (tag is None or tag in listed[number].tags)
-        and (strategy is None or listed[number].strategy == strategy)
-    ]
+    check_names(names or [], [one.row() for one in listed])
+    found = listing.find(
+        listed, where=where, tag=tag, strategy=strategy, sort=sort, reverse=reverse
+    )
     if as_json:
         click.echo(json_text([one.as_dict() for one in found]))
     elif listed and not found:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import getpass
 import json
+import shlex
+import socket
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,6 +23,21 @@ def json_text(document: object) -> str:
     """The one document that --json promises on stdout."""
     # JSON leaves one control character as it is
     return json.dumps(document, indent=2).replace("\x7f", "\\u007f")
+
+
+def print_tunnel(port: int, *, host: str = "127.0.0.1") -> None:
+    """Print how the browser of another machine reaches what listens here on `port`, on stderr."""
+    if host not in ("127.0.0.1", "localhost"):
+        return
+    try:
+        user = f"{getpass.getuser()}@"
+    except (OSError, KeyError):  # a container's user may have no name
+        user = ""
+    place = shlex.quote(f"{user}{socket.gethostname()}")
+    click.echo(
+        f"from another machine: ssh -L {port}:127.0.0.1:{port} {place}, then open the same address",
+        err=True,
+    )
 
 
 def print_outcome(results: Results, *, evaluate: bool, as_json: bool) -> int:

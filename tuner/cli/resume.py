@@ -45,9 +45,11 @@ def resume(
     from tuner.record.storage import find_experiment
     from tuner.results.described import Described
     from tuner.search.resuming import Extension, finished, trainable_of
+    from tuner.spec.code import refuse_elsewhere
     from tuner.spec.text import assigned
 
     before = Described(find_experiment(name, storage))
+    refuse_elsewhere(before.spec.trainable)
     more = Extension(add_samples or 0, time_budget, retry_failed, dict(assigned(changes)))
     if results := finished(before.folder, more):
         from tuner.reporting.experiment_text import nothing_left

@@ -47,10 +47,13 @@ def run(
     its spec: search.space.lr="loguniform(1e-5, 1e-2)", scheduler.max_t=30. With --like NAME in
     place of EXPERIMENT the spec is that of an earlier search, which the new one learns from.
     """
+    from tuner.spec.code import refuse_elsewhere
+
     spec, source = resolve(experiment, assignments, address, flags, yes=yes)
     if dry_run:
         print_plan(spec, source, address, as_json)
         return 0
+    refuse_elsewhere(spec.trainable)
     _warn(spec)
     _confirm_large_grid(spec, confirmed=yes)
     for warning in spec.pin_data():  # before any Ray starts: images may turn out to be unreadable

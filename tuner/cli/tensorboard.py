@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import click
 
-import tuner
 from tuner.cli import options
+from tuner.cli.printing import print_tunnel
+from tuner.errors import UsageError
 
 
 @click.command(cls=options.Command, section="Look", place=5)
-@click.argument("name")
+@click.argument("names", nargs=-1, metavar="[NAME ...]")
 @click.option("--port", type=int, default=6006, show_default=True)
 @options.storage
-def tensorboard(name: str, port: int, storage: str | None) -> int:
-    """Open TensorBoard on experiment NAME, on this machine only."""
-    from tuner.reporting.tensorboard_server import serve
+def tensorboard(names: tuple[str, ...], port: int, storage: str | None) -> int:
+    """Open TensorBoard on experiments, on this machine only.
 
-    results = tuner.load_results(name, storage)
-    with results.files.event_files_synced():
-        return serve(results.folder, port=port)
+    Without NAME on the whole storage, with what is added to it meanwhile.
+    """
+    from tuner.places import shown
+    from tuner.record.folder import ExperimentFolder
+    from tuner.record.storage import experiment_folders, find_experiment, storage_folder
+    from tuner.reporting.tensorboard_server import serve
+    from tuner.results.described import Described
+
+    def find() -> list[ExperimentFolder]:
+        return [ExperimentFolder(folder) for folder in sorted(experiment_folders(storage))]
+
+    found = [Described(find_experiment(name, storage)).files for name in names] or find()
+    if not found:
+        raise UsageError(f"no experiments in {shown(storage_folder(storage))} yet")
+    print_tunnel(port)
+    return serve(found, port=port, find=None if names else find)

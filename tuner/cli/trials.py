@@ -32,16 +32,15 @@ def trials(
     """
     from tuner.reporting.trials_text import trial_text, trials_table
     from tuner.results.rows import arranged
-    from tuner.results.trial_rows import curve, trial_rows
+    from tuner.results.trial_rows import trial_json, trial_rows
 
     results = tuner.load_results(name, storage)
-    rows = trial_rows(results)
     if trial_id is not None:
         trial = results.trial(trial_id)
-        [row] = [row for row in rows if row["trial_id"] == trial.trial_id]
-        shown = {**row, "reports": curve(trial)}
-        click.echo(json_text(shown) if as_json else trial_text(results, trial))
+        shown = json_text(trial_json(results, trial)) if as_json else trial_text(results, trial)
+        click.echo(shown)
         return 0
+    rows = trial_rows(results)
     rows = [rows[n] for n in arranged(rows, where=where, sort=sort, reverse=reverse)]
     click.echo(json_text(rows) if as_json else trials_table(rows, results.metric))
     return 0

@@ -54,11 +54,11 @@ def plan_of(spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
         "trials": spec.trials or f"as many as {duration(spec.time_budget_s or 0)} allow",
         "epochs_a_trial": spec.epochs or "as many as the function reports",
         "a_trial_reserves": {
-            "cpus": resources.cpus * resources.ranks,
+            "cpus": 0 if spec.is_elsewhere else resources.cpus * resources.ranks,
             "gpus": resources.gpus * resources.ranks,
         },
     }
-    if here:
+    if here and not spec.is_elsewhere:
         machine = Machine.here()
         fits = fit(resources, machine)
         plan["at_once"] = min(fits, spec.max_concurrent or fits)

@@ -242,6 +242,9 @@ def _trainable_faults(spec: ExperimentSpec) -> Iterator[Fault]:
         yield from _metric_faults(spec.objective, (*METRICS, *OPTIONAL))
         yield from of_the_objective(settings_faults(reporting(spec)), spec)
         return
+    if spec.is_elsewhere:
+        yield from _elsewhere_faults(spec)
+        return
     try:
         trainable = load_trainable(spec.trainable)
     except FaultsError as error:
@@ -281,6 +284,16 @@ def _trainable_faults(spec: ExperimentSpec) -> Iterator[Fault]:
     metrics = declared_metrics(trainable)
     if metrics is not None:
         yield from _metric_faults(spec.objective, metrics)
+
+
+def _elsewhere_faults(spec: ExperimentSpec) -> Iterator[Fault]:
+    """What has no meaning where trials run elsewhere, where nothing is built or reserved."""
+    if spec.training:
+        rule = "is for Learners; trials elsewhere get constants as values of search.space"
+        yield Fault("training", rule, sorted(spec.training))
+    if spec.resources != Resources():
+        rule = "must not be set: nothing is reserved for trials that run elsewhere"
+        yield Fault("resources", rule, spec.resources.model_dump(exclude_defaults=True))
 
 
 def _metric_faults(objective: Objective, metrics: tuple[str, ...]) -> Iterator[Fault]:

@@ -4,8 +4,8 @@ An event is a dict with `event`, `time` (seconds since the epoch) and, if it is 
 `trial_id`. Each kind of event also has:
 
     experiment_started   resumed: bool, owner: {host, pid, started}
-    trial_started        config: {name: value}; if known also origin: why it was chosen, and
-                         seed: the trial's own
+    trial_started        config: {name: value}; if known also origin: why it was chosen, seed: the
+                         trial's own, and client: who runs it elsewhere, by its own word
     result               epoch: int, metrics: {name: finite number}; if the trial says with it
                          that it has come to its end also done: true
     checkpoint           epoch: int, path: POSIX, relative to the experiment's folder, sha256

@@ -129,6 +129,15 @@ class ExperimentFolder:
         if not is_locked(self.path):
             mirror.refresh(self.path)
 
+    def mark(self) -> object:
+        """What is another once the journal or a document has changed; the record is not read.
+
+        Raises UsageError if a store fails.
+        """
+        if (remote := mirror.mark(self.path)) is not None:
+            return remote
+        return mark_here(self.path)
+
     def events(self) -> Iterator[Event]:
         """The events of its journal, oldest first; raises JournalError as `reading.read` does."""
         return read(self.path)
@@ -291,3 +300,16 @@ class ExperimentFolder:
     def event_files_synced(self) -> AbstractContextManager[None]:
         """Within it TensorBoard's event files are fetched, and again every half a minute."""
         return mirror.event_files_synced(self.path)
+
+
+def mark_here(folder: Path) -> object:
+    """What `ExperimentFolder.mark` is of a folder that is no copy: two looks at the file system."""
+    return _changed(folder), _changed(folder / files.JOURNAL)
+
+
+def _changed(path: Path) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns

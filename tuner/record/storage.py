@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from itertools import chain, count
 from pathlib import Path
 
@@ -39,13 +39,19 @@ def find_experiment(name: str | Path, storage: Path | str | None = None) -> Path
     raise UsageError(f"no experiment {str(name)!r} in {shown(root)}{hint}; {known}")
 
 
-def experiment_folders(storage: Path | str | None = None) -> Iterator[Path]:
-    """The folders right under `storage` that hold an experiment.json."""
+def experiment_folders(
+    storage: Path | str | None = None, *, known: Container[str] = ()
+) -> Iterator[Path]:
+    """The folders right under `storage` that hold an experiment.json.
+
+    known: names that are taken for experiments without another look, if they are there.
+    """
     root = storage_folder(storage)
-    if (names := mirror.names_in(root)) is not None:
+    if (names := mirror.names_in(root, known=known)) is not None:
         yield from (root / name for name in names)
     elif root.is_dir():
-        yield from (f for f in root.iterdir() if f.name[0] != "." and _is_experiment(f))
+        visible = (folder for folder in root.iterdir() if folder.name[0] != ".")
+        yield from (f for f in visible if f.name in known or _is_experiment(f))
 
 
 def free_name(name: str, storage: Path | str | None = None) -> str:

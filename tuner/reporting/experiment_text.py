@@ -17,6 +17,7 @@ from tuner.reporting.control_text import control_lines
 from tuner.results.labels import Labels
 from tuner.results.results import Results
 from tuner.spec.by_value import given_again, is_by_value
+from tuner.spec.code import ELSEWHERE
 from tuner.trial.memory import EPOCHS, SUSPECT, WATCHED, first_growth
 from tuner.wording import (
     aligned,
@@ -217,6 +218,8 @@ def resume_with(folder: Path, trainable: str) -> str:
     if is_by_value(trainable):
         again = printable(given_again(trainable))
         return f"tuner.resume_experiment({printable(repr(str(folder)))}, {again})"
+    if trainable == ELSEWHERE:
+        return f"tuner.AskTell({printable(repr(str(folder)))})"
     return f"{program()} resume {folder_name(folder)}"
 
 
@@ -224,7 +227,8 @@ def _how_to_resume(results: Results) -> str:
     trainable = str(results.document["spec"].get("trainable", ""))
     budget = results.document["spec"].get("time_budget_s")
     late = results.ended_by == TIME_BUDGET and isinstance(budget, int | float)
-    again = f" --time-budget {budget:g}s" if late and not is_by_value(trainable) else ""
+    only_python = is_by_value(trainable) or trainable == ELSEWHERE
+    again = f" --time-budget {budget:g}s" if late and not only_python else ""
     return f"{resume_with(results.folder, trainable)}{again}"
 
 

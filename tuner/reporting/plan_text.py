@@ -27,7 +27,7 @@ def plan_text(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str
     rows = [
         ("From", source),
         ("Trials", f"{plan['trials']}, {spec.search.strategy} search"),
-        ("Each trial", f"{length}, {reserves(spec.resources)}"),
+        ("Each trial", length if spec.is_elsewhere else f"{length}, {reserves(spec.resources)}"),
         ("At once", _at_once(spec, plan)),
         *(("", text) for text in _nodes(plan)),
         *_stopping(spec),
@@ -171,6 +171,8 @@ def _same_seed(spec: ExperimentSpec, plan: Mapping[str, Any]) -> Iterator[tuple[
 
 
 def _at_once(spec: ExperimentSpec, plan: Mapping[str, Any]) -> str:
+    if spec.is_elsewhere:
+        return str(spec.max_concurrent or "as many as ask")
     if "at_once" not in plan:
         return "as many as fit"
     if plan["at_once"] == spec.max_concurrent:

@@ -7,9 +7,14 @@ trial once seen running would stay so. Here they are read anew whenever the tria
 from __future__ import annotations
 
 import copy
+import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Event
 from typing import Any
 
 from tensorboard import default, program
@@ -18,32 +23,96 @@ from tensorboard.plugins import base_plugin
 from tensorboard.plugins.hparams.hparams_plugin import HParamsPlugin
 from tensorboard.plugins.projector.projector_plugin import ProjectorPlugin
 
+from tuner import background
+from tuner.errors import UsageError
 from tuner.record.files import check_folder, read_plain
+from tuner.record.folder import ExperimentFolder
 from tuner.reporting import event_file
 from tuner.reporting.hparams import PLUGIN
 from tuner.reporting.tensorboard import HPARAMS, logdir
+from tuner.wording import joined
+
+_log = logging.getLogger(__name__)
+_NEW_EVERY_S = 10.0  # between two looks for new experiments
+_MOST_NAMED = 3  # in the window's title
 
 
-def serve(folder: Path, *, port: int = 6006) -> int:
-    """Show the experiment in `folder` to this machine's browsers until a signal comes.
+def serve(
+    experiments: Sequence[ExperimentFolder],
+    *,
+    port: int = 6006,
+    find: Callable[[], Iterable[ExperimentFolder]] | None = None,
+) -> int:
+    """Show experiments to this machine's browsers until a signal comes.
 
-    Returns the exit code, 2 where the port is taken. TensorBoard prints its address on stderr.
-    It follows links, and its projector opens whatever file a file of the folder names. So there is
-    no projector, and UsageError is raised where the folder holds more than plain files and folders.
+    Of one its trials are the runs; of several a run is NAME/TRIAL_ID. find: gives more of them,
+    now and then. Returns the exit code, 2 where the port is taken. TensorBoard prints its address
+    on stderr. It follows links, and its projector opens whatever file a file of the folder names.
+    So there is no projector, and UsageError is raised where a folder holds more than plain files
+    and folders.
     """
-    check_folder(folder, to_follow=True)
+    with _runs_of(experiments, find) as runs, suppress(KeyboardInterrupt):  # how one leaves it
+        names = joined([one.name for one in experiments][:_MOST_NAMED]) if experiments else ""
+        return _served(runs, port=port, title=names or "tuner")
+    return 0
+
+
+def _served(runs: Path, *, port: int, title: str) -> int:
     plugins = [p for p in default.get_plugins() if p not in (HParamsPlugin, ProjectorPlugin)]
-    tensorboard = program.TensorBoard(plugins=[*plugins, _HParamsLoader(logdir(folder))])
-    tensorboard.configure(
-        logdir=str(logdir(folder)),
-        host="127.0.0.1",
-        port=port,
-        window_title=folder.resolve().name,
-    )
-    try:
-        return 2 if tensorboard.main() else 0
-    except KeyboardInterrupt:
-        return 0  # how one leaves TensorBoard
+    tensorboard = program.TensorBoard(plugins=[*plugins, _HParamsLoader(runs)])
+    tensorboard.configure(logdir=str(runs), host="127.0.0.1", port=port, window_title=title)
+    return 2 if tensorboard.main() else 0
+
+
+@contextmanager
+def _runs_of(
+    experiments: Sequence[ExperimentFolder],
+    find: Callable[[], Iterable[ExperimentFolder]] | None,
+) -> Iterator[Path]:
+    """Within it the folder of the runs, which is kept up to date."""
+    if find is None and len(experiments) == 1:
+        check_folder(experiments[0].path, to_follow=True)
+        with experiments[0].event_files_synced():
+            yield logdir(experiments[0].path)
+        return
+    with TemporaryDirectory(prefix="tuner-tensorboard-") as folder, ExitStack() as synced:
+        links = _Links(Path(folder), synced)
+        for experiment in experiments:
+            links.add(experiment)
+        with background.running(lambda over: links.follow(find, over)):
+            yield links.folder
+
+
+class _Links:
+    """A folder with a link to the trials of each experiment, named after it."""
+
+    def __init__(self, folder: Path, synced: ExitStack) -> None:
+        self.folder = folder
+        self._synced = synced
+        self._known: set[Path] = set()
+
+    def add(self, experiment: ExperimentFolder) -> None:
+        """Show its trials, too; raises UsageError as `check_folder` does, and of a store's."""
+        path = experiment.path.resolve()
+        if path in self._known:
+            return
+        self._known.add(path)
+        check_folder(path, to_follow=True)
+        self._synced.enter_context(experiment.event_files_synced())
+        same = (
+            link for n in count(2) if not (link := self.folder / f"{path.name}-{n}").is_symlink()
+        )
+        link = self.folder / path.name
+        (next(same) if link.is_symlink() else link).symlink_to(logdir(path))
+
+    def follow(self, find: Callable[[], Iterable[ExperimentFolder]] | None, over: Event) -> None:
+        """Add what `find` gives until it is over; what cannot be shown is told, and left out."""
+        while find is not None and not over.wait(_NEW_EVERY_S):
+            try:
+                for experiment in find():
+                    self.add(experiment)
+            except UsageError as error:
+                _log.warning("%s", error)
 
 
 class _HParamsLoader(base_plugin.TBLoader):  # type: ignore[misc]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from math import inf
@@ -14,15 +14,17 @@ from tuner.record.events import standing_of
 from tuner.record.folder import ExperimentFolder
 from tuner.record.storage import experiment_folders
 from tuner.results.described import Described
-from tuner.results.outcome import Outcome, written_outcome
+from tuner.results.outcome import Outcome, strategy_of, written_outcome
 from tuner.results.results import COUNTED, Results
+from tuner.results.rows import arranged
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
     """One experiment as `tuner ls` shows it; `best` is its best value of `metric`.
 
-    `status` is "damaged", with why in `problem`, where the folder cannot be read.
+    `status` is "damaged", with why in `problem`, where the folder cannot be read. total: trials
+    that it is to run, None if that is not known.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Listed:
     searched_s: float | None = None
     tags: tuple[str, ...] = ()
     note: str = ""
+    total: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """As plain values: what `ls --json` says of it."""
@@ -52,6 +55,7 @@ class Listed:
             "name": self.name,
             "status": standing_of(self.status, self.ended_by),
             "trials": sum(self.counts.values()),
+            "total": self.total,
             **self.counts,
             "metric": self.metric,
             "best": self.best,
@@ -66,40 +70,57 @@ class Listed:
 
 def list_experiments(storage: Path | str | None = None) -> list[Listed]:
     """Every experiment under `storage`, oldest first; folders of other kinds are passed over."""
-    listed = [_listed(folder) for folder in experiment_folders(storage)]
+    return oldest_first(listed(folder) for folder in experiment_folders(storage))
+
+
+def find(
+    listed: Sequence[Listed],
+    *,
+    where: str | None = None,
+    tag: str | None = None,
+    strategy: str | None = None,
+    sort: str | None = None,
+    reverse: bool = False,
+) -> list[Listed]:
+    """Those that `tuner ls` shows when asked so; raises UsageError as `rows.arranged` does."""
+    order = arranged([one.row() for one in listed], where=where, sort=sort, reverse=reverse)
+    return [
+        listed[number]
+        for number in order
+        if (tag is None or tag in listed[number].tags)
+        and (strategy is None or listed[number].strategy == strategy)
+    ]
+
+
+def oldest_first(listed: Iterable[Listed]) -> list[Listed]:
+    """In the order of their starts."""
     return sorted(listed, key=lambda entry: (entry.started or inf, entry.name))
 
 
-def _listed(folder: Path) -> Listed:
+def listed(folder: Path, read: Callable[[Path], Results] | None = None) -> Listed:
+    """One experiment; whatever its folder holds, it is listed.
+
+    read: gives its results. None: what was written at its end does, where that is of its journal.
+    """
     try:
-        return _read(folder)
-    except Exception as error:  # whatever one folder holds, the others are listed
+        if read is None and (outcome := written_outcome(ExperimentFolder(folder))):
+            return _listed(Described(folder), outcome)
+        results = (read or Results)(folder)
+        return _listed(results, Outcome.of(results))
+    except Exception as error:  # the others are listed all the same
         problem = str(error) if isinstance(error, TunerError) else repr(error)
         counts = dict.fromkeys(COUNTED, 0)
         return Listed(folder.name, folder, "damaged", counts, problem=problem)
 
 
-def _read(folder: Path) -> Listed:
-    if outcome := written_outcome(ExperimentFolder(folder)):
-        return _entry(Described(folder), outcome)
-    results = Results(folder)
-    return _entry(results, Outcome.of(results))
-
-
-def _entry(described: Described, outcome: Outcome) -> Listed:
+def _listed(described: Described, outcome: Outcome) -> Listed:
     return Listed(
         name=described.folder.name,
         folder=described.folder,
         **{field.name: getattr(outcome, field.name) for field in fields(outcome)},
         metric=described.metric,
-        strategy=_strategy(described.document["spec"]),
+        strategy=strategy_of(described),
         seed=described.seed,
         tags=described.labels.tags,
         note=described.labels.note,
     )
-
-
-def _strategy(spec: Mapping[str, Any]) -> str:
-    """Of a spec that this version may not be able to read."""
-    search = spec.get("search")
-    return str(search.get("strategy", "random")) if isinstance(search, Mapping) else ""

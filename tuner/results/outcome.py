@@ -6,15 +6,17 @@ the journal is read.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tuner.errors import CheckpointError
+from tuner.errors import CheckpointError, SpecError
 from tuner.record.checkpoints import sha256_of
 from tuner.record.events import EXPERIMENT_STATUSES
 from tuner.record.files import JOURNAL, OUTCOME
 from tuner.record.folder import ExperimentFolder
+from tuner.results.described import Described
 from tuner.results.results import COUNTED, Results
 
 
@@ -24,6 +26,7 @@ class Outcome:
 
     counts: trials of each status. best: the best value of the objective. started: in seconds since
     the epoch. searched_s: seconds that a driver ran. ended_by: what ended it before its trials did.
+    total: trials that it was to run, None if that is not known.
     """
 
     status: str
@@ -32,15 +35,20 @@ class Outcome:
     started: float | None
     searched_s: float
     ended_by: str | None
+    total: int | None
 
     @classmethod
     def of(cls, results: Results) -> Outcome:
         """What the journal of `results` comes to."""
         history = results.history
-        best = history.best and history.best.value
-        ended_by = results.ended_by
         return cls(
-            results.status, results.counts, best, history.started, history.duration_s, ended_by
+            status=results.status,
+            counts=results.counts,
+            best=history.best and history.best.value,
+            started=history.started,
+            searched_s=history.duration_s,
+            ended_by=results.ended_by,
+            total=_total(results),
         )
 
     def write(self, files: ExperimentFolder) -> None:
@@ -78,7 +86,7 @@ def _is_plausible(outcome: Outcome) -> bool:
         and isinstance(counts, dict)
         and tuple(counts) == COUNTED
         and all(type(count) is int for count in counts.values())
-        and all(_is_number(value) for value in (outcome.best, outcome.started))
+        and all(_is_number(value) for value in (outcome.best, outcome.started, outcome.total))
         and outcome.searched_s is not None
         and _is_number(outcome.searched_s)
         and isinstance(outcome.ended_by, str | None)
@@ -87,6 +95,23 @@ def _is_plausible(outcome: Outcome) -> bool:
 
 def _is_number(value: Any) -> bool:
     return value is None or type(value) in (int, float)
+
+
+def _total(results: Results) -> int | None:
+    """The number of trials asked for, or of the grid's cells."""
+    asked = results.document["spec"].get("num_samples")
+    if type(asked) is int or strategy_of(results) != "grid":
+        return asked if type(asked) is int else None
+    try:
+        return results.spec.trials
+    except SpecError:  # of another version
+        return None
+
+
+def strategy_of(described: Described) -> str:
+    """The strategy of an experiment whose spec this version may not be able to read."""
+    search = described.document["spec"].get("search")
+    return str(search.get("strategy", "random")) if isinstance(search, Mapping) else ""
 
 
 def _digest(folder: Path) -> str:

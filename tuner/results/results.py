@@ -29,6 +29,7 @@ from tuner.results.selection import (
     mode_of,
     ranked,
 )
+from tuner.spec.code import ELSEWHERE
 from tuner.spec.sections import Objective
 from tuner.wording import amount_of
 
@@ -220,7 +221,10 @@ class Results(Described):
         trial = trial or self.get_best_trial(objective.metric, objective.mode)
         record = best_record(trial, objective)
         if record is None:
-            raise NoUsableTrialError(f"trial {trial.trial_id} of {self.name} kept no checkpoint")
+            elsewhere = self.document["spec"].get("trainable") == ELSEWHERE
+            where = ": it ran elsewhere, and its model is there" if elsewhere else ""
+            kept = f"trial {trial.trial_id} of {self.name} kept no checkpoint"
+            raise NoUsableTrialError(kept + where)
         return self.files.checkpoint(record, trial.trial_id)
 
     def best_json(

@@ -16,10 +16,11 @@ def trial_rows(results: Results) -> list[dict[str, Any]]:
     failure), config, and under their own names, unless these are taken, the metrics of the best
     epoch and the hyperparameters.
     """
-    return [_row(results, trial) for trial in results.trials.values()]
+    return [trial_row(results, trial) for trial in results.trials.values()]
 
 
-def _row(results: Results, trial: TrialRecord) -> dict[str, Any]:
+def trial_row(results: Results, trial: TrialRecord) -> dict[str, Any]:
+    """The row of one trial."""
     epoch = best_epoch(trial.values(results.metric), results.objective)
     report = None if epoch is None else trial.report_at(epoch)
     return {
@@ -33,6 +34,12 @@ def _row(results: Results, trial: TrialRecord) -> dict[str, Any]:
         "error": trial.error.kind if trial.error else None,
         "config": trial.config,
     }
+
+
+def trial_json(results: Results, trial: TrialRecord) -> dict[str, Any]:
+    """What `trials --trial --json` shows: its row, what its failure says, and its reports."""
+    message = trial.error.message if trial.error else None
+    return {**trial_row(results, trial), "message": message, "reports": curve(trial)}
 
 
 def curve(trial: TrialRecord) -> list[dict[str, Any]]:

@@ -123,6 +123,13 @@ class Recorder(Callback):
         for trial in sorted(self._history.of_status(RUNNING), key=lambda t: t.trial_id):
             self.end(trial.trial_id, INTERRUPTED)
 
+    def start(self, trial_id: str, config: dict[str, Any], **known: Any) -> None:
+        """Journal that a trial runs, unless it does already. known: what else tells of it."""
+        trial = self._history.trials.get(trial_id)
+        if trial is None or trial.status != RUNNING:
+            fields = {name: value for name, value in known.items() if value is not None}
+            self.emit(TRIAL_STARTED, trial_id=trial_id, config=config, **fields)
+
     def on_trial_start(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
@@ -209,12 +216,8 @@ class Recorder(Callback):
         return None
 
     def _start(self, trial: Trial) -> None:
-        trial_id = _id(trial)
-        known_trial = self._history.trials.get(trial_id)
-        if known_trial is None or known_trial.status != RUNNING:
-            known = ((name, trial.config.get(name)) for name in ("origin", "seed"))
-            fields = {name: value for name, value in known if value is not None}
-            self.emit(TRIAL_STARTED, trial_id=trial_id, config=trial.config["config"], **fields)
+        known = {name: trial.config.get(name) for name in ("origin", "seed")}
+        self.start(_id(trial), trial.config["config"], **known)
 
     def _last_epoch(self, trial_id: str) -> int:
         trial = self._history.trials.get(trial_id)

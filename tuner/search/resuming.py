@@ -27,6 +27,7 @@ from tuner.record.reading import last_event
 from tuner.results.results import Results
 from tuner.search.changing import CHANGES, Lengths, changed, lengths_of
 from tuner.spec.by_value import bare_name, given_again, is_by_value
+from tuner.spec.code import refuse_elsewhere
 from tuner.spec.experiment import trainable_text
 from tuner.spec.sections import Objective
 from tuner.trial.context import Assignment
@@ -119,9 +120,10 @@ def admit_longer(results: Results, lengths: Lengths, *, total: int | None) -> No
 def trainable_of(recorded: str, given: object, folder: Path) -> str:
     """The trainable that a resume of the experiment in `folder` trains: the recorded one.
 
-    given: None, or what Python gives, which has to be it. Raises UsageError where it is not, and
-    where the recorded one was given by value and is not given again.
+    given: None, or what Python gives, which has to be it. Raises UsageError where it is not, where
+    the recorded one was given by value and is not given again, and where trials run elsewhere.
     """
+    refuse_elsewhere(recorded)
     if given is None:
         if is_by_value(recorded):
             call = f"tuner.resume_experiment({str(folder)!r}, {given_again(recorded)})"

@@ -30,7 +30,7 @@ from tuner.search.resuming import (
 )
 from tuner.search.search_run import SearchRun
 from tuner.search.warm_start import load_warm_start, warm_start_of
-from tuner.spec.code import IMAGE_CLASSIFIER
+from tuner.spec.code import IMAGE_CLASSIFIER, refuse_elsewhere
 from tuner.spec.experiment import ExperimentSpec
 
 _log = logging.getLogger(__name__)
@@ -51,6 +51,7 @@ def run_experiment(spec: ExperimentSpec) -> Results:
         spec = validate(spec, machine=_machine())
         for warning in warnings_of(spec):  # the command line, which validates by itself, has too
             _log.warning(warning)
+    refuse_elsewhere(spec.trainable)
     _pin_data(spec)
     if cluster.is_connected():
         cluster.admit(spec)  # refuses what the cluster cannot run before there is a folder

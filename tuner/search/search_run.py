@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import signal
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -26,12 +25,11 @@ from tuner.record.events import (
     EXPERIMENT_ENDED,
     EXPERIMENT_STARTED,
     FAILED,
-    FINISH,
     INTERRUPTED,
     STOPPED,
 )
 from tuner.record.folder import ExperimentFolder, Sync
-from tuner.record.history import History, TrialRecord, collector_paused
+from tuner.record.history import History, TrialRecord
 from tuner.record.journal import Journal
 from tuner.record.steered import ASKED
 from tuner.reporting.experiment_text import resume_with
@@ -44,6 +42,7 @@ from tuner.results.outcome import Outcome
 from tuner.results.results import Results
 from tuner.search import leftovers
 from tuner.search.changing import Lengths
+from tuner.search.policy import scheduler_of, searcher_of
 from tuner.search.resuming import (
     assignment_of,
     in_turn,
@@ -51,12 +50,12 @@ from tuner.search.resuming import (
     unfinished,
 )
 from tuner.search.retention import Retention
-from tuner.search.stopping import EarlyEnd, StopRequest
-from tuner.search.warm_start import load_warm_start
+from tuner.search.stopping import EarlyEnd, StopRequest, why_early
 from tuner.trial.context import Assignment
 
 if TYPE_CHECKING:
     from tuner.search.recorder import Observer
+    from tuner.search.schedulers._stopping import StoppingScheduler
     from tuner.search.steering import Steering
 
 _log = logging.getLogger(__name__)
@@ -175,7 +174,7 @@ class SearchRun:
         from tuner.search.waiting import Waiting
 
         spec, elsewhere = self.spec, cluster.is_joined()
-        scheduler = self._scheduler()
+        scheduler = scheduler_of(spec)
         searcher = self._searcher(scheduler)
         in_order = scheduler or InOrder()
         if self._resumed:
@@ -227,39 +226,11 @@ class SearchRun:
                 verbose=0,
             )
 
-    def _scheduler(self) -> Any:
-        """What stops trials; None: nothing does."""
-        from tuner.search.schedulers._stopping import Patience, StoppingScheduler
-
-        spec, epochs = self.spec, self.spec.stop.patience_epochs
-        if spec.scheduler is None:
-            return epochs and StoppingScheduler(spec.objective, Patience(epochs))
-        scheduler = spec.scheduler.build(spec.objective, brackets=spec.brackets)
-        if epochs is not None:
-            scheduler.be_patient(epochs)
-        return scheduler
-
-    def _searcher(self, scheduler: Any) -> Any:
+    def _searcher(self, scheduler: StoppingScheduler | None) -> Any:
         """What suggests configs; it and `scheduler` have seen the runs before this one."""
-        from tuner.search.trial_source import replay
-
-        spec = self.spec
-        searcher = spec.search.build(
-            spec.seed, objective=spec.objective, max_t=spec.epochs, slots=self._slots
-        )
-        if warm_start := load_warm_start(spec):
-            warm_start.add_to(searcher)
-        earlier = restored(
-            self._journal.earlier(),
-            self.history,
-            scheduler,
-            spec.objective.metric,
-            self._lengths,
-        )
-        with collector_paused():
-            replay(searcher, earlier)
-            deque(earlier, maxlen=0)  # a searcher that does not learn has not read them
-        return searcher
+        events, metric = self._journal.earlier(), self.spec.objective.metric
+        earlier = restored(events, self.history, scheduler, metric, self._lengths)
+        return searcher_of(self.spec, slots=self._slots, earlier=earlier)
 
     def _fits(self) -> Callable[[], int]:
         """How many trials fit at the moment, whatever max_concurrent says."""
@@ -338,19 +309,6 @@ class SearchRun:
             _log.warning("%s; going back to the one before", warning)
         return assignment
 
-    def _why_early(self, status: str) -> dict[str, Any]:
-        """Of a search that ends before its trials do: why, and how many have not started."""
-        total, trials, steered = self.spec.trials, self.history.trials, self.history.steered
-        total = None if total is None else max(total + len(steered.tries), len(trials))
-        is_whole = total is not None and len(trials) >= total
-        reason = self.stop.why_early or (FINISH if steered.finishing else None)
-        if status != COMPLETED or reason is None:
-            return {}
-        if is_whole and not unfinished(self.history):
-            return {}
-        rest = {} if total is None else {"never_started": total - len(trials)}
-        return {"reason": reason, **rest}
-
     def _is_over(self) -> bool:
         """Whether the search ends now, whatever its trials do."""
         self.stop.reason = self._early_end.reason(self._journal.clock())
@@ -371,6 +329,7 @@ class SearchRun:
         finally:
             recorder.interrupt_running()
             status = status if self.stop.signal is None else INTERRUPTED
-            recorder.emit(EXPERIMENT_ENDED, status=status, **self._why_early(status))
+            early = why_early(self.spec, self.history, self.stop) if status == COMPLETED else {}
+            recorder.emit(EXPERIMENT_ENDED, status=status, **early)
         if (cause := recorder.error) is not None:
             raise self._with_advice(cause) from cause

@@ -5,12 +5,14 @@ from __future__ import annotations
 import signal
 import time
 from contextlib import ExitStack
-from typing import Self
+from typing import Any, Self
 
 from tuner import signals
 from tuner.errors import TunerError
-from tuner.record.events import CONTROL, PATIENCE, TARGET, TIME_BUDGET, TRIAL_ENDED, Event
+from tuner.record.events import CONTROL, FINISH, PATIENCE, TARGET, TIME_BUDGET, TRIAL_ENDED, Event
 from tuner.record.history import Best, History
+from tuner.search.resuming import unfinished
+from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Objective, Stop
 
 
@@ -95,3 +97,17 @@ class EarlyEnd:
         paused = self._history.steered.paused
         late = stop.patience_s is not None and waited >= stop.patience_s and not paused
         return PATIENCE if tired or late else None
+
+
+def why_early(spec: ExperimentSpec, history: History, stop: StopRequest) -> dict[str, Any]:
+    """The fields of `experiment_ended` that say why a completed search ended before its trials did,
+    and how many of them have not started; none where it did not.
+    """
+    total, trials, steered = spec.trials, history.trials, history.steered
+    total = None if total is None else max(total + len(steered.tries), len(trials))
+    is_whole = total is not None and len(trials) >= total
+    reason = stop.why_early or (FINISH if steered.finishing else None)
+    if reason is None or (is_whole and not unfinished(history)):
+        return {}
+    rest = {} if total is None else {"never_started": total - len(trials)}
+    return {"reason": reason, **rest}

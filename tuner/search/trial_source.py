@@ -63,11 +63,22 @@ class TrialSource(Searcher):
         self._steered = steered or Steered()
         self._attend = attend
         self._live: dict[str, str] = {}  # Ray's trial id -> ours
+        self.at_end = False  # whether there was no further trial when one was last asked for
 
     @property
     def live(self) -> int:
         """How many trials have a place, or wait for one."""
         return len(self._live)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no trial is left to be handed out, as far as is known without asking for one."""
+        if self._unfinished:
+            return False
+        if self._steered.finishing or len(self._asked) < len(self._steered.tries):
+            return self._steered.finishing
+        own = len(self._taken) - len(self._asked)
+        return self.at_end or (self.total is not None and own >= self.total)
 
     def suggest(self, trial_id: str) -> Any:
         """The next assignment as a mapping; None while enough trials are live; else FINISHED."""
@@ -83,6 +94,7 @@ class TrialSource(Searcher):
         return asdict(assignment)
 
     def _next(self) -> Assignment | str | None:
+        self.at_end = False
         if self._unfinished:
             assignment = self._unfinished.pop(0)
             _tell_to_go_on(self._strategy, assignment.trial_id)
@@ -143,6 +155,7 @@ class TrialSource(Searcher):
         return ask(trial_id) if ask else None
 
     def _at_end(self) -> str | None:
+        self.at_end = True
         # A live trial may have to be run again, so Tune must go on asking
         return None if self._live else str(Searcher.FINISHED)
 

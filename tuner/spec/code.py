@@ -19,12 +19,14 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
+from tuner.errors import UsageError
 from tuner.settings_base import FaultsError
 from tuner.space.domains import Choice
 from tuner.space.parsing import parse_space
 from tuner.spec.by_value import is_by_value
 
 IMAGE_CLASSIFIER = "tuner.classifier.image_classifier:ImageClassifier"
+ELSEWHERE = "elsewhere"  # the trainable of an experiment whose trials run elsewhere: no code
 CLASSIFIER_BEFORE = "tuner.training.classifier:ImageClassifier"  # in experiments of version 0.1
 _SHIPPED = "tuner.shipped."
 _SOURCES = "tuner.classifier.sources"  # whose modules are the schemes of data sets
@@ -86,7 +88,8 @@ def _named(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     trainable, search, scheduler = map(spec.get, ("trainable", "search", "scheduler"))
     if trainable is None or str(trainable).startswith("tuner."):  # the classifier, by any path
         yield from _networks(spec)
-    if isinstance(trainable, str) and not is_by_value(trainable):  # else nothing is imported
+    # Of what is given by value, and of what runs elsewhere, nothing is imported
+    if isinstance(trainable, str) and trainable != ELSEWHERE and not is_by_value(trainable):
         module, _, attribute = trainable.rpartition(".")
         yield "trainable", trainable if ":" in trainable else f"{module}:{attribute}"
     strategy = search.get("strategy") if isinstance(search, Mapping) else None
@@ -98,6 +101,15 @@ def _named(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     dataset = training.get("dataset") if isinstance(training, Mapping) else None
     if isinstance(dataset, str) and is_dotted(dataset):
         yield "training.dataset", dataset
+
+
+def refuse_elsewhere(trainable: str) -> None:
+    """Raise UsageError where trials run elsewhere: nothing here could train them."""
+    if trainable == ELSEWHERE:
+        raise UsageError(
+            f"the trials of trainable {ELSEWHERE!r} run elsewhere, and ask for their configs: "
+            "drive it by tuner.AskTell or by `tuner serve` (docs/ask_tell.md)"
+        )
 
 
 def is_dotted(dataset: str) -> bool:

@@ -27,7 +27,7 @@ from tuner.errors import Fault, SpecError
 from tuner.places import default_storage, local, url_of
 from tuner.settings_base import MAX_COUNT, FaultsError, Settings, parse
 from tuner.spec.by_value import ByValue, is_by_value, is_found_by_name
-from tuner.spec.code import CLASSIFIER_BEFORE, IMAGE_CLASSIFIER, code_named
+from tuner.spec.code import CLASSIFIER_BEFORE, ELSEWHERE, IMAGE_CLASSIFIER, code_named
 from tuner.spec.schedulers import Scheduler
 from tuner.spec.sections import (
     LOGS,
@@ -61,10 +61,12 @@ def _path(text: str) -> str:
 def trainable_text(raw: Any) -> str:
     """`module:name` of a class or function, given itself or as text; by value where that must be.
 
-    Raises FaultsError for what is neither.
+    ELSEWHERE stays as it is: it names no code. Raises FaultsError for anything else.
     """
     if isinstance(raw, ByValue):
         return raw
+    if raw == ELSEWHERE:
+        return ELSEWHERE
     if raw == CLASSIFIER_BEFORE:
         return IMAGE_CLASSIFIER
     if isinstance(raw, str) and is_by_value(raw):
@@ -101,14 +103,14 @@ class ExperimentSpec(Settings):
     """One experiment: what trains, what is searched, what decides, what it may use.
 
     name: its folder under `storage`. trainable: a Learner class, a plain Tune function or a class
-    of Ray Tune's, itself or by its dotted path. training: the trainable's constants. num_samples:
-    trials, 1 or more; only a grid or a time budget may leave it out. max_concurrent: trials at a
-    time; None: as many as fit. time_budget_s: seconds after which no epoch is begun. seed: decides
-    every config and every trial's initial weights. storage: a folder, relative to where the run is
-    started, or a URL of an object store (s3://bucket/folder). confirms: what `tuner confirm` says
-    of the search that it retrains the leaders of. warm_start: an earlier experiment, by name or
-    folder, whose finished trials the searcher is given; grid and random leave out what they have
-    tried.
+    of Ray Tune's, itself or by its dotted path; "elsewhere": trials run elsewhere and ask for
+    their configs. training: the trainable's constants. num_samples: trials, 1 or more; only a grid
+    or a time budget may leave it out. max_concurrent: trials at a time; None: as many as fit.
+    time_budget_s: seconds after which no epoch is begun. seed: decides every config and every
+    trial's initial weights. storage: a folder, relative to where the run is started, or a URL of an
+    object store (s3://bucket/folder). confirms: what `tuner confirm` says of the search that it
+    retrains the leaders of. warm_start: an earlier experiment, by name or folder, whose finished
+    trials the searcher is given; grid and random leave out what they have tried.
     """
 
     name: Annotated[str, BeforeValidator(_folder_name)] = "experiment"
@@ -190,6 +192,11 @@ class ExperimentSpec(Settings):
     def ships(self) -> bool:
         """Whether the trainable is the image classifier that ships with tuner."""
         return self.trainable == IMAGE_CLASSIFIER
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether its trials run elsewhere, and ask for their configs."""
+        return self.trainable == ELSEWHERE
 
     @property
     def needs_code(self) -> bool:

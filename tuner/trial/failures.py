@@ -89,13 +89,14 @@ def failure_of(error: BaseException) -> Failure:
     """
     if isinstance(error, StorageError):
         return Failure(STORAGE, str(error))
-    message, origin = _cut(message_of(error)), origin_of(error)
+    message, origin = cut(message_of(error)), origin_of(error)
     message = f"{message}, at {origin}" if origin else message
     kind = "oom" if is_out_of_memory(error) else "exception"
     return Failure(kind, message, is_poisoned(error))
 
 
-def _cut(message: str) -> str:
+def cut(message: str) -> str:
+    """The message, or the beginning of one that is too long for the journal."""
     return message if len(message) <= _MESSAGE_LENGTH else f"{message[: _MESSAGE_LENGTH - 3]}..."
 
 
@@ -166,7 +167,7 @@ def check_report(report: object, metric: str) -> tuple[dict[str, float], list[st
     numbers = {str(name): _number(value) for name, value in report.items()}
     if metric not in numbers:
         names = ", ".join(sorted(numbers)) or "nothing"
-        message = _cut(f"did not report {metric!r}; it reported {names}")
+        message = cut(f"did not report {metric!r}; it reported {names}")
         return {}, [], Failure("bad_report", message)
     value = numbers[metric]
     if value is None:

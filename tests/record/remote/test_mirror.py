@@ -312,3 +312,15 @@ def test_what_a_driver_holds_is_neither_renamed_nor_removed(stored, url, monkeyp
         with pytest.raises(UsageError, match="is held by"):
             change()
     assert held.objects.has("experiment.json")
+
+
+def test_what_changes_in_the_store_is_told_without_fetching_it(stored, url):
+    Results(stored.path)
+    first = stored.mark()
+    assert stored.mark() == first
+    Objects(f"{url}/digits").write("trials/00000/log.txt", b"epoch 1")
+    assert stored.mark() == first
+    Labels(("good",)).write(stored)
+    labelled = stored.mark()
+    Objects(f"{url}/digits").write("journal/000001-000000000000-000000000001.jsonl", b"x")
+    assert len({repr(mark) for mark in (first, labelled, stored.mark())}) == 3

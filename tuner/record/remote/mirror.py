@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -20,7 +20,7 @@ from uuid import uuid4
 from tuner import background
 from tuner.errors import UsageError, translate_error
 from tuner.places import url_of
-from tuner.record.files import DOCUMENTS, EXPERIMENT, JOURNAL, replace_file
+from tuner.record.files import DOCUMENTS, EXPERIMENT, JOURNAL, LABELS, replace_file
 from tuner.record.remote import lease, segments
 from tuner.record.remote.objects import Objects, patiently
 
@@ -36,14 +36,30 @@ def objects_of(folder: Path) -> Objects | None:
     return Objects(url) if url else None
 
 
-def names_in(root: Path) -> list[str] | None:
-    """The experiments of the store that `root` is a copy of; None if it is no copy."""
+def names_in(root: Path, *, known: Container[str] = ()) -> list[str] | None:
+    """The experiments of the store that `root` is a copy of; None if it is no copy.
+
+    known: folders that are known to be experiments, so that the store is not asked again.
+    """
     objects = objects_of(root)
     if objects is None:
         return None
     with store_errors(objects):
         names = (name for name in objects.folders() if name[0] != ".")
-        return [name for name in names if objects.has(f"{name}/{EXPERIMENT}")]
+        return [name for name in names if name in known or objects.has(f"{name}/{EXPERIMENT}")]
+
+
+def mark(folder: Path) -> object | None:
+    """What changes with the journal and the labels in the store; None if `folder` is no copy."""
+    objects = objects_of(folder)
+    if objects is None:
+        return None
+    with store_errors(objects):
+        try:
+            labels = objects.read(LABELS)
+        except FileNotFoundError:
+            labels = b""
+        return objects.sizes("journal"), labels
 
 
 def is_taken(folder: Path) -> bool:

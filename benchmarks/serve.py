@@ -1,0 +1,170 @@
+"""What `tuner serve` costs: an idle server, and the time until its page shows something.
+
+    python -m benchmarks.serve [--experiments 500] [--trials 10000] [--runs 5]
+
+Writes a storage of so many experiments, of 30 trials each, and one more of so many trials; none of
+them runs. Then `tuner serve` is started on it, in a process of its own. Its CPU seconds are those
+that the operating system tells, over 30 seconds with no page open, and over 30 with one. The page
+is opened in Chromium without a screen, in a new window each time, with an empty cache: `first
+paint` and `list` are the browser's own times from the start of the navigation to the first pixels
+and to the first rows; `trials` is that to the rows of the large experiment, opened by its own
+address, whose journal the server has then read for the list and reads again for its curves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import psutil
+
+from benchmarks.many_trials import write_experiment, write_journal
+from tuner.record.files import JOURNAL
+
+IDLE_S = 30
+BARS = {"idle": 0.01, "first paint": 1.0}  # of a core; seconds
+LARGE = "large"
+_FIRST_PAINT = "return performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+_MARK = "return performance.getEntriesByName(arguments[0])[0]?.startTime"
+
+
+def write_storage(storage: Path, experiments: int, trials: int) -> None:
+    """So many small experiments, and the large one."""
+    for number in range(experiments):
+        folder = storage / f"experiment-{number:04}"
+        write_experiment(folder, 30, "random")
+        write_journal(folder / JOURNAL, 30)
+    write_experiment(storage / LARGE, trials, "random")
+    write_journal(storage / LARGE / JOURNAL, trials)
+
+
+def start(storage: Path) -> tuple[subprocess.Popen[str], str]:
+    """The server's process, and its URL."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tuner", "serve", "--port", "0", "--storage", str(storage)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout
+    return process, process.stdout.readline().strip()
+
+
+def cpu_seconds(process: psutil.Process) -> float:
+    used = process.cpu_times()
+    return float(used.user + used.system)
+
+
+def settled(process: psutil.Process) -> None:
+    """Return once it has read its experiments: it computes nothing for two seconds."""
+    before = -1.0
+    while (now := cpu_seconds(process)) - before > 0.05:
+        before = now
+        time.sleep(2)
+
+
+def idle_share(process: psutil.Process) -> float:
+    """The share of a core that it takes while nothing happens."""
+    before = cpu_seconds(process)
+    time.sleep(IDLE_S)
+    return (cpu_seconds(process) - before) / IDLE_S
+
+
+class Window:
+    """A new window of Chromium."""
+
+    def __init__(self) -> None:
+        from selenium import webdriver
+        from selenium.webdriver.chrome.service import Service
+
+        options = webdriver.ChromeOptions()
+        options.binary_location = str(shutil.which("chromium"))
+        for flag in ("headless=new", "no-sandbox", "disable-dev-shm-usage"):
+            options.add_argument(f"--{flag}")
+        self.driver = webdriver.Chrome(
+            options=options, service=Service(shutil.which("chromedriver"))
+        )
+
+    def enter(self, url: str) -> None:
+        """Be given the cookie."""
+        self.driver.get(url)
+
+    def times(self, url: str, mark: str) -> tuple[float, float]:
+        """Seconds from the navigation to the first paint, and to the mark."""
+        self.driver.get("about:blank")
+        self.driver.execute_cdp_cmd("Network.clearBrowserCache", {})
+        self.driver.get(url)
+        deadline = time.monotonic() + 60
+        while (at := self.driver.execute_script(_MARK, mark)) is None:
+            assert time.monotonic() < deadline, f"the page shows no {mark}"
+            time.sleep(0.05)
+        painted = self.driver.execute_script(_FIRST_PAINT)
+        return painted / 1000, at / 1000
+
+    def close(self) -> None:
+        self.driver.quit()
+
+
+def line(what: str, values: list[float], unit: str = "s") -> None:
+    print(
+        f"{what}: median {statistics.median(values):.2f} {unit}, from {min(values):.2f} to "
+        f"{max(values):.2f}, n = {len(values)}",
+        flush=True,
+    )
+
+
+def measure(storage: Path, runs: int) -> bool:
+    """Print the figures; whether the bars are met."""
+    process, url = start(storage)
+    server = psutil.Process(process.pid)
+    try:
+        base, window = url.partition("?")[0], Window()
+        began = time.monotonic()
+        settled(server)
+        print(f"all experiments read after {time.monotonic() - began:.0f} s at most")
+        alone = idle_share(server)
+        print(f"idle, no page: {alone:.2%} of a core over {IDLE_S} s, n = 1", flush=True)
+        window.enter(url)
+        lists = [window.times(base, "list") for _ in range(runs)]
+        settled(server)
+        watched = idle_share(server)
+        print(f"idle, one page: {watched:.2%} of a core over {IDLE_S} s, n = 1", flush=True)
+        opened = [window.times(f"{base}#/{LARGE}", "trials") for _ in range(runs)]
+        window.close()
+        line("first paint of the list", [paint for paint, _ in lists])
+        line("rows of the list", [mark for _, mark in lists])
+        line("first paint of the large one", [paint for paint, _ in opened])
+        line("its trials", [mark for _, mark in opened])
+        print(f"memory of the server: {server.memory_info().rss / 2**20:.0f} MiB")
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+    painted = max(statistics.median(p for p, _ in some) for some in (lists, opened))
+    return max(alone, watched) < BARS["idle"] and painted < BARS["first paint"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--experiments", type=int, default=500)
+    parser.add_argument("--trials", type=int, default=10_000)
+    parser.add_argument("--runs", type=int, default=5)
+    args = parser.parse_args()
+    versions = ", ".join(f"{name} {version(name)}" for name in ("starlette", "uvicorn"))
+    print(f"{os.cpu_count()} cores, Python {platform.python_version()}, {versions}")
+    print(f"{args.experiments} experiments of 30 trials, and one of {args.trials}")
+    with tempfile.TemporaryDirectory() as folder:
+        write_storage(Path(folder), args.experiments, args.trials)
+        return 0 if measure(Path(folder), args.runs) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""`tuner serve` on a storage, asked in this process."""
+
+import asyncio
+from urllib.parse import quote
+
+import httpx
+
+from tuner.serve.access import Access, names_of
+from tuner.serve.app import application
+
+TOKEN = "the-token"
+HOST = "http://127.0.0.1:8642"
+
+
+class Served:
+    """The application of a storage; every request has the token."""
+
+    def __init__(self, storage):
+        self.app, self.live = application(str(storage), Access(TOKEN, names_of("127.0.0.1"), 8642))
+        self.experiments = self.live.experiments
+
+    def get(self, *parts, **query):
+        """What it answers below /api/experiments."""
+        return self.ask("GET", path(*parts), params=query)
+
+    def post(self, *parts, **body):
+        return self.ask("POST", path(*parts), json=body)
+
+    def ask(self, method, path, **options):
+        async def asked():
+            transport = httpx.ASGITransport(self.app)
+            headers = {"Authorization": f"Bearer {TOKEN}"}
+            options_of_all = {"base_url": HOST, "headers": headers, "verify": False}
+            async with httpx.AsyncClient(transport=transport, **options_of_all) as client:
+                return await client.request(method, path, **options)
+
+        return asyncio.run(asked())
+
+
+def path(*parts):
+    return "/".join(["/api/experiments", *(quote(part, safe="") for part in parts)])

@@ -1,0 +1,91 @@
+"""docs/ask_tell.md is true: its loop, its curl lines and its client work as they stand."""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import pytest
+import uvicorn
+from pages import Page
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from tuner.record.events import TRIAL_STARTED, Event
+from tuner.results.results import Results
+from tuner.serve.ask_tell import routes
+
+PAGE = Page("docs/ask_tell.md")
+
+
+@contextmanager
+def served(storage: Path) -> Iterator[str]:
+    """The URL of a server of the storage, in a thread of this process."""
+    app = Starlette(routes=[Mount("/api/ask-tell", routes=routes(str(storage)))])
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/api/ask-tell"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TUNER_STORAGE", raising=False)
+    PAGE.write_files(tmp_path)
+    return tmp_path
+
+
+def test_the_loop_searches(here: Path) -> None:
+    runpy.run_path("in_a_loop.py")
+    results = Results(here / "results" / "loop")
+    assert results.status == "completed"
+    assert len(results.trials) == 12
+    assert abs(results.get_best_trial().config["lr"] - 0.1) < 0.2
+
+
+def post(url: str, path: str, body: object) -> None:
+    urlopen(Request(f"{url}/{path}", json.dumps(body).encode())).close()
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+def test_the_lines_of_curl_are_answered_as_shown(here: Path) -> None:
+    with served(here / "results") as url:
+        environment = {**os.environ, "SERVER": url, "TOKEN": "secret"}
+        command = ["bash", "by_hand.sh"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        post(url, "far/close", {})
+    assert done.stderr == ""
+    assert done.stdout == PAGE.block('{"name":"far"')
+
+
+def test_clients_share_a_search(here: Path) -> None:
+    space = {"space": {"lr": "loguniform(1e-4, 1)"}}
+    rest = {"objective": {"metric": "loss"}, "scheduler": {"max_t": 9}, "num_samples": 6}
+    with served(here / "results") as url:
+        post(url, "", {"name": "far", "search": space, **rest})
+        command, environment = [sys.executable, "client.py"], {**os.environ, "SERVER": url}
+        clients = [subprocess.Popen(command, env=environment) for _ in range(2)]
+        assert [client.wait(60) for client in clients] == [0, 0]
+    results = Results(here / "results" / "far")
+    assert results.status == "completed"
+    assert all(event["client"] for event in started(results))
+
+
+def started(results: Results) -> list[Event]:
+    return [event for event in results.files.events() if event["event"] == TRIAL_STARTED]

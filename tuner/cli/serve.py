@@ -1,0 +1,57 @@
+"""tuner serve."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tuner.cli import options
+from tuner.cli.printing import print_tunnel
+from tuner.errors import UsageError
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command(cls=options.Command, section="Look", place=6)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8642, show_default=True, help="0: a free one."
+)
+@click.option("--cert", type=_FILE, metavar="FILE", help="The certificate, for TLS.")
+@click.option("--key", type=_FILE, metavar="FILE", help="Its private key.")
+@click.option("--insecure", is_flag=True, help="Another --host without TLS all the same.")
+@options.storage
+def serve(
+    host: str,
+    port: int,
+    cert: Path | None,
+    key: Path | None,
+    insecure: bool,
+    storage: str | None,
+) -> int:
+    """Watch and steer the experiments of a storage from a browser.
+
+    The URL that it prints has a token, without which nothing is shown.
+    """
+    try:
+        from tuner.serve.server import serve as run
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn"):
+            raise
+        raise UsageError("tuner serve needs two packages: pip install 'tuner[serve]'") from error
+
+    def tell(url: str, port: int) -> None:
+        click.echo(url)
+        print_tunnel(port, host=host)
+
+    run(
+        storage,
+        host=host,
+        port=port,
+        cert=cert,
+        key=key,
+        is_insecure=insecure,
+        tell=tell,
+    )
+    return 0

@@ -1,0 +1,928 @@
+// The page of `tuner serve`. What comes from an experiment reaches the page as text alone: every
+// element is made by `h` or `svg`, and nothing is ever parsed as HTML.
+
+const STATUSES = ["running", "completed", "interrupted", "failed", "damaged"];
+const ROWS = 100; // trials that are shown at a time
+const state = {
+  experiments: new Map(), // name -> as `ls --json` has it
+  toRead: 1,
+  problem: "",
+  isNew: true, // whether the stream has only begun
+  filter: "",
+  status: "",
+  sort: { by: "started", reverse: true },
+  route: { name: null, trial: null, report: false },
+  open: null, // the experiment that is open
+};
+
+// ---------------------------------------------------------------- elements
+
+// Characters that would move, hide or turn round what stands beside them
+const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+const clean = (value) => String(value).replace(UNSEEN, "\ufffd");
+
+function fill(element, properties, children) {
+  for (const [name, value] of Object.entries(properties)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== undefined && value !== false)
+      element.setAttribute(name, value === true ? "" : clean(value));
+  }
+  for (const child of children.flat())
+    if (child !== null && child !== undefined && child !== false)
+      element.append(child instanceof Node ? child : clean(child));
+  return element;
+}
+const h = (tag, properties = {}, ...children) =>
+  fill(document.createElement(tag), properties, children);
+const svg = (tag, properties = {}, ...children) =>
+  fill(document.createElementNS("http://www.w3.org/2000/svg", tag), properties, children);
+const $ = (selector) => document.querySelector(selector);
+
+// ---------------------------------------------------------------- words
+
+function number(value) {
+  if (value === null || value === undefined) return "";
+  if (typeof value !== "number") return typeof value === "string" ? value : JSON.stringify(value);
+  if (Number.isInteger(value) && Math.abs(value) < 1e15) return String(value);
+  const short = Number(value.toPrecision(4));
+  const size = Math.abs(short);
+  return size && (size < 1e-4 || size >= 1e6) ? short.toExponential() : String(short);
+}
+
+// A metric, with the zeros that keep a column aligned
+function measured(value) {
+  const short = number(value);
+  return typeof value === "number" && /^-?\d+\.\d+$/.test(short) ? value.toPrecision(4) : short;
+}
+
+function duration(seconds) {
+  if (seconds === null || seconds === undefined) return "";
+  const all = Math.round(Math.max(0, seconds));
+  const [hours, minutes, rest] = [Math.floor(all / 3600), Math.floor(all / 60) % 60, all % 60];
+  const two = (n) => String(n).padStart(2, "0");
+  if (hours) return `${hours}h ${two(minutes)}m`;
+  return minutes ? `${minutes}m ${two(rest)}s` : `${rest}s`;
+}
+
+function seconds(text) {
+  const parts = [...text.matchAll(/(\d+(?:\.\d+)?)([smhd]?)/g)];
+  if (!parts.length || parts.map((part) => part[0]).join("") !== text)
+    throw new Error("write 90, 90s, 10m or 1h30m");
+  const units = { "": 1, s: 1, m: 60, h: 3600, d: 86400 };
+  return parts.reduce((sum, [, amount, unit]) => sum + amount * units[unit], 0);
+}
+
+function moment(time) {
+  if (!time) return "";
+  const at = new Date(time * 1000);
+  const two = (n) => String(n).padStart(2, "0");
+  const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+  return `${day} ${two(at.getHours())}:${two(at.getMinutes())}`;
+}
+
+const amount = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
+const EARLY = { time_budget: "out of time", target: "target reached", patience: "no more progress" };
+const standing = (one) => (one.paused ? "paused" : (EARLY[one.ended_by] ?? one.status));
+const trialsOf = (counts) => Object.values(counts).reduce((sum, n) => sum + n, 0);
+const endedOf = (counts) => counts.completed + counts.stopped + counts.failed;
+const status = (name, word = name) => h("span", { class: `status ${name}` }, word);
+
+function flat(config, before = "") {
+  return Object.entries(config).flatMap(([name, value]) =>
+    value && typeof value === "object" && !Array.isArray(value)
+      ? flat(value, `${before}${name}.`)
+      : [[before + name, value]],
+  );
+}
+
+// ---------------------------------------------------------------- the server
+
+class Refused extends Error {}
+
+const pathOf = (name, ...rest) =>
+  ["/api/experiments", name, ...rest]
+    .map((part, n) => (n ? encodeURIComponent(String(part).toWellFormed()) : part))
+    .join("/");
+
+async function ask(path, options = {}) {
+  const answer = await fetch(path, { credentials: "same-origin", ...options });
+  if (answer.ok) return answer;
+  const told = await answer.json().catch(() => ({}));
+  throw new Refused(told.error ?? `the server answers ${answer.status}`);
+}
+const get = async (path) => (await ask(path)).json();
+
+let events = null;
+let listeningTo;
+
+function listen() {
+  const name = state.route.name;
+  if (events && events.readyState !== EventSource.CLOSED && listeningTo === name) return;
+  events?.close();
+  listeningTo = name;
+  events = new EventSource(`/api/events${name === null ? "" : `?experiment=${encodeURIComponent(name.toWellFormed())}`}`);
+  events.addEventListener("open", () => {
+    state.isNew = true;
+    connected("live", "live");
+  });
+  events.addEventListener("error", () => {
+    if (events.readyState === EventSource.CLOSED) refused();
+    else connected("", "reconnecting");
+  });
+  events.addEventListener("experiments", (event) => learn(JSON.parse(event.data)));
+  events.addEventListener("experiment", (event) => stands(JSON.parse(event.data)));
+}
+
+function connected(kind, word) {
+  const link = $("#link");
+  link.className = `link ${kind}`;
+  link.textContent = word;
+}
+
+function refused() {
+  connected("lost", "no access");
+  if (state.experiments.size) return;
+  $("#main").replaceChildren(
+    h("p", { class: "empty" }, h("b", {}, "This page needs the token of its server."),
+      "Open the URL that `tuner serve` has printed, or start it again."),
+  );
+}
+
+function learn({ listed, gone, to_read, problem, place }) {
+  if (state.isNew) state.experiments.clear(); // the first of a stream has them all
+  state.isNew = false;
+  for (const name of gone) state.experiments.delete(name);
+  for (const one of listed) state.experiments.set(one.name, one);
+  state.toRead = to_read;
+  state.problem = problem;
+  if (place) $("#place").textContent = clean(place);
+  soon();
+}
+
+function stands(shown) {
+  if (state.open?.name !== shown.name) return;
+  state.open.error = shown.error ?? "";
+  if (!shown.error) state.open.shown = shown;
+  state.open.refresh();
+  soon();
+}
+
+let isDue = false;
+function soon() {
+  if (isDue) return;
+  isDue = true;
+  requestAnimationFrame(() => {
+    isDue = false;
+    draw();
+  });
+}
+
+// ---------------------------------------------------------------- the list
+
+const COLUMNS = [
+  { by: "name", title: "Name", of: (one) => one.name.toLowerCase() },
+  { by: "status", title: "Status", of: (one) => STATUSES.indexOf(one.status) },
+  { by: "progress", title: "Progress", of: (one) => progressOf(one) },
+  { by: "best", title: "Best", of: (one) => one.best, isNumber: true },
+  { by: "metric", title: "Metric", of: (one) => one.metric },
+  { by: "time", title: "Time", of: (one) => one.searched_s, isNumber: true },
+  { by: "strategy", title: "Strategy", of: (one) => one.strategy },
+  { by: "started", title: "Started", of: (one) => one.started, isNumber: true },
+];
+
+const progressOf = ({ counts, total }) =>
+  endedOf(counts) / Math.max(1, total ?? 0, trialsOf(counts));
+
+const shareOf = ({ counts, total }) =>
+  endedOf(counts) + (total && total >= trialsOf(counts) ? ` / ${total}` : "");
+
+function bar({ counts, total }) {
+  const all = Math.max(1, total ?? 0, trialsOf(counts));
+  const track = h("span", { class: "track" });
+  const parts = [["", counts.completed + counts.stopped], ["failed", counts.failed], ["running", counts.running]];
+  for (const [kind, amount] of parts) {
+    const part = h("i", { class: kind });
+    part.style.width = `${(100 * amount) / all}%`;
+    track.append(part);
+  }
+  return h("span", { class: "progress" }, track, h("span", {}, shareOf({ counts, total })));
+}
+
+function row(one) {
+  const link = h("a", { class: "name", href: `#/${encodeURIComponent(one.name.toWellFormed())}` }, one.name);
+  const note = one.problem ?? one.note;
+  return h(
+    "tr",
+    {},
+    h("td", {}, link, one.tags.map((tag) => h("span", { class: "tag" }, tag)),
+      note && h("span", { class: "note" }, note)),
+    h("td", {}, status(one.status, standing(one))),
+    h("td", {}, bar(one)),
+    h("td", { class: "number" }, measured(one.best)),
+    h("td", { class: "faint cut" }, one.metric),
+    h("td", { class: "number" }, duration(one.searched_s)),
+    h("td", {}, one.strategy),
+    h("td", { class: "number" }, moment(one.started)),
+  );
+}
+
+function compare(a, b) {
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
+}
+
+function chosen() {
+  const words = state.filter.toLowerCase().split(/\s+/).filter(Boolean);
+  const texts = (one) => [one.name, one.strategy, one.metric, one.note, standing(one), ...one.tags];
+  const matches = (one) => {
+    const text = texts(one).join(" ").toLowerCase();
+    return words.every((word) => text.includes(word));
+  };
+  const { of } = COLUMNS.find(({ by }) => by === state.sort.by);
+  const sign = state.sort.reverse ? -1 : 1;
+  return [...state.experiments.values()]
+    .filter((one) => (!state.status || one.status === state.status) && matches(one))
+    .map((one) => [of(one), one])
+    .sort(([a, x], [b, y]) =>
+      (a === null) - (b === null) || sign * compare(a, b) || compare(x.name, y.name))
+    .map(([, one]) => one);
+}
+
+const list = {
+  root: null,
+  rows: new Map(), // name -> [what it shows, its row]
+
+  build() {
+    this.rows.clear();
+    this.chips = h("div", { class: "chips", role: "group", "aria-label": "Status" });
+    this.body = h("tbody");
+    this.head = h("tr");
+    this.note = h("p", { class: "empty" });
+    this.problem = h("p", { class: "problem", role: "alert" });
+    const search = h("input", {
+      type: "search", id: "filter", placeholder: "Filter by name, tag, strategy …",
+      "aria-label": "Filter", value: state.filter,
+      oninput: (event) => { state.filter = event.target.value; soon(); },
+    });
+    this.card = h("div", { class: "card experiments scroll" },
+      h("table", {}, h("thead", {}, this.head), this.body));
+    this.root = h("div", {}, this.problem, h("div", { class: "tools" }, search, this.chips), this.card, this.note);
+    $("#main").replaceChildren(this.root);
+  },
+
+  draw() {
+    if (!this.root?.isConnected) this.build();
+    document.title = "tuner";
+    this.problem.hidden = !state.problem;
+    this.problem.textContent = clean(state.problem);
+    this.drawChips();
+    this.head.replaceChildren(...COLUMNS.map((column) => this.title(column)));
+    const shown = chosen();
+    const rows = shown.map((one) => this.rowOf(one));
+    if (rows.length !== this.body.children.length || rows.some((r, n) => this.body.children[n] !== r))
+      this.body.replaceChildren(...rows);
+    this.card.hidden = !shown.length;
+    this.note.hidden = shown.length > 0;
+    this.note.textContent = this.why();
+    if (shown.length && !this.isMarked) {
+      performance.mark("list");
+      this.isMarked = true;
+    }
+  },
+
+  why() {
+    if (state.toRead) return "Reading the experiments …";
+    if (state.experiments.size) return "No experiment matches.";
+    return "No experiments yet. Start with: tuner run digits";
+  },
+
+  rowOf(one) {
+    const known = this.rows.get(one.name);
+    if (known?.[0] === one) return known[1];
+    const made = row(one);
+    this.rows.set(one.name, [one, made]);
+    return made;
+  },
+
+  title({ by, title, isNumber }) {
+    const order = state.sort.reverse ? "descending" : "ascending";
+    const sort = () => {
+      state.sort = { by, reverse: state.sort.by === by ? !state.sort.reverse : Boolean(isNumber) };
+      soon();
+    };
+    return h("th", { class: isNumber && "number", "aria-sort": state.sort.by === by && order },
+      h("button", { onclick: sort }, title));
+  },
+
+  drawChips() {
+    const all = [...state.experiments.values()];
+    const chips = ["", ...STATUSES].flatMap((name) => {
+      const count = all.filter((one) => !name || one.status === name).length;
+      if (name && !count && name !== state.status) return [];
+      const choose = () => { state.status = name; soon(); };
+      return h("button", { "aria-pressed": String(state.status === name), onclick: choose },
+        name || "all", h("small", {}, count));
+    });
+    this.chips.replaceChildren(...chips);
+  },
+};
+
+// ---------------------------------------------------------------- plots
+
+const MARGIN = { left: 56, right: 10, top: 10, bottom: 24 };
+
+// The values that a plot spans: all, but for a few that lie far off, which stand at its edge
+function spanOf(values) {
+  if (!values.length) return [0, 1];
+  const sorted = Float64Array.from(values).sort();
+  const at = (share) => sorted[Math.round(share * (sorted.length - 1))];
+  let [low, high] = [sorted[0], sorted[sorted.length - 1]];
+  const usual = at(0.9) - at(0.1);
+  if (sorted.length > 9 && usual > 0 && high - low > 8 * usual)
+    [low, high] = [Math.max(low, at(0.1) - 2 * usual), Math.min(high, at(0.9) + 2 * usual)];
+  if (low === high) [low, high] = low ? [low - Math.abs(low) / 10, high + Math.abs(low) / 10] : [-1, 1];
+  const rim = (high - low) * 0.04;
+  return [low - rim, high + rim];
+}
+
+function ticksOf(low, high, most) {
+  const rough = (high - low) / most;
+  const base = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((n) => n * base).find((n) => n >= rough);
+  const ticks = [];
+  for (let n = Math.ceil(low / step); n * step <= high && ticks.length < 20; n++)
+    ticks.push(Number((n * step).toPrecision(12)));
+  return ticks;
+}
+
+// How far up a value stands, from 0 to 1, and which have a line: by powers where values lie far apart
+function scaleOf(values) {
+  const all = values.reduce(([a, b], value) => [Math.min(a, value), Math.max(b, value)], [Infinity, -Infinity]);
+  const isLog = all[0] > 0 && all[1] / all[0] >= 10;
+  const bend = isLog ? Math.log10 : (value) => value;
+  const [low, high] = spanOf(values.map(bend));
+  const up = (value) => Math.min(1, Math.max(0, (bend(value) - low) / (high - low)));
+  if (!isLog) return { up, ticks: ticksOf(low, high, 5) };
+  const powers = ticksOf(Math.floor(low), Math.ceil(high), 8).filter(Number.isInteger);
+  const within = (factors) => powers
+    .flatMap((power) => factors.map((factor) => factor * 10 ** power))
+    .filter((value) => bend(value) >= low && bend(value) <= high);
+  return { up, ticks: high - low < 4 ? within([1, 2, 5]) : within([1]) };
+}
+
+class Plot {
+  constructor({ title, words, choose = () => {} }) {
+    this.words = words; // of the point that is near
+    this.choose = choose;
+    this.select = h("select", { "aria-label": `Metric of ${title}` });
+    this.select.hidden = true;
+    this.told = h("div", { class: "told" });
+    this.svg = svg("svg", { role: "img", "aria-label": title });
+    this.root = h("section", { class: "plot card" },
+      h("header", {}, h("h2", {}, title), this.select), this.svg, this.told);
+    this.svg.addEventListener("pointermove", (event) => this.point(event));
+    this.svg.addEventListener("pointerleave", () => this.leave());
+    this.svg.addEventListener("click", () => this.near && this.choose(this.near.id));
+    this.shape = { lines: [], dots: [] };
+    new ResizeObserver(() => this.draw()).observe(this.svg);
+  }
+
+  metrics(names, current, change) {
+    this.select.hidden = names.length < 2;
+    const options = [...this.select.options].map((option) => option.value);
+    if (options.join("\n") !== names.join("\n"))
+      this.select.replaceChildren(...names.map((name) => h("option", { value: name }, name)));
+    this.select.selectedIndex = names.indexOf(current);
+    this.select.onchange = () => change(names[this.select.selectedIndex]);
+  }
+
+  // lines: [{id, kind, points, steps}], the last on top; dots: [{id, kind, x, y}]
+  show({ lines = [], dots = [], said = "" }) {
+    this.shape = { lines, dots };
+    this.said = said;
+    if (!this.near) this.told.textContent = clean(said);
+    this.draw();
+  }
+
+  draw() {
+    const { width, height } = this.svg.getBoundingClientRect();
+    if (!width) return;
+    const { lines, dots } = this.shape;
+    const points = [...lines.flatMap((line) => line.points), ...dots.map(({ x, y }) => [x, y])];
+    if (!points.length) {
+      this.places = [];
+      const nothing = { x: width / 2, y: height / 2, "text-anchor": "middle" };
+      this.svg.replaceChildren(svg("text", nothing, "nothing reported yet"));
+      return;
+    }
+    const xs = points.map(([x]) => x);
+    const [left, right] = [xs.reduce((a, b) => Math.min(a, b)), xs.reduce((a, b) => Math.max(a, b))];
+    const scale = scaleOf(points.map(([, y]) => y));
+    const [wide, tall] = [width - MARGIN.left - MARGIN.right, height - MARGIN.top - MARGIN.bottom];
+    const x = (value) => MARGIN.left + (right > left ? (value - left) / (right - left) : 0.5) * wide;
+    const y = (value) => MARGIN.top + (1 - scale.up(value)) * tall;
+    const parts = [...this.axes({ left, right, ticks: scale.ticks, x, y, width, height })];
+    this.places = [];
+    for (const { id, kind, x: at, y: value } of dots) {
+      parts.push(svg("circle", { class: `dot ${kind}`, cx: x(at).toFixed(1), cy: y(value).toFixed(1), r: 3 }));
+      this.places.push({ id, at, value, px: x(at), py: y(value) });
+    }
+    for (const line of lines) {
+      parts.push(this.drawn(line, x, y));
+      if (line.id !== undefined)
+        for (const [at, value] of line.points)
+          this.places.push({ id: line.id, at, value, px: x(at), py: y(value) });
+    }
+    this.svg.replaceChildren(...parts);
+  }
+
+  // A line; of a single point a dot
+  drawn(line, x, y) {
+    const own = { class: line.kind, "data-id": line.id };
+    if (line.points.length > 1 || line.steps) return svg("path", { ...own, d: this.path(line, x, y) });
+    const [[at, value]] = line.points;
+    return svg("circle", { ...own, cx: x(at).toFixed(1), cy: y(value).toFixed(1), r: 2 });
+  }
+
+  path({ points, steps, until }, x, y) {
+    let d = "";
+    for (const [n, [at, value]] of points.entries()) {
+      if (n && steps) d += `H${x(at).toFixed(1)}V${y(value).toFixed(1)}`;
+      else d += `${n ? "L" : "M"}${x(at).toFixed(1)},${y(value).toFixed(1)}`;
+    }
+    return until === undefined ? d : `${d}H${x(until).toFixed(1)}`;
+  }
+
+  *axes({ left, right, ticks, x, y, width, height }) {
+    for (const tick of ticks) {
+      yield svg("line", { class: "grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: y(tick), y2: y(tick) });
+      yield svg("text", { x: MARGIN.left - 8, y: y(tick) + 4, "text-anchor": "end" }, number(tick));
+    }
+    const whole = right > left ? ticksOf(left, right, Math.max(2, width / 90)).filter(Number.isInteger) : [left];
+    for (const tick of whole)
+      yield svg("text", { x: x(tick), y: height - 6, "text-anchor": "middle" }, number(tick));
+  }
+
+  point(event) {
+    const box = this.svg.getBoundingClientRect();
+    const [px, py] = [event.clientX - box.left, event.clientY - box.top];
+    let [near, least] = [null, 40 ** 2];
+    for (const place of this.places ?? []) {
+      const far = (place.px - px) ** 2 + (place.py - py) ** 2;
+      if (far < least) [near, least] = [place, far];
+    }
+    this.leave();
+    if (!near) return;
+    this.near = near;
+    this.svg.append(svg("circle", { class: "cursor", cx: near.px, cy: near.py, r: 5 }));
+    for (const curve of this.svg.querySelectorAll(".curve"))
+      curve.classList.toggle("near", curve.dataset.id === String(near.id));
+    this.told.textContent = clean(`${this.words(near)}: ${measured(near.value)}`);
+    this.svg.style.cursor = near.id === null ? "" : "pointer";
+  }
+
+  leave() {
+    this.near = null;
+    this.svg.querySelector(".cursor")?.remove();
+    for (const curve of this.svg.querySelectorAll(".near")) curve.classList.remove("near");
+    this.told.textContent = clean(this.said ?? "");
+    this.svg.style.cursor = "";
+  }
+}
+
+// ---------------------------------------------------------------- an experiment
+
+class Open {
+  constructor(name) {
+    this.name = name;
+    this.shown = null;
+    this.error = "";
+    this.rows = [];
+    this.total = 0;
+    this.limit = ROWS;
+    this.where = "";
+    this.sort = { by: null, reverse: false };
+    this.metric = null; // of the curves; null: the objective's
+    this.build();
+  }
+
+  build() {
+    const go = (trial) => { location.hash = hashOf(this.name, trial); };
+    this.byTrial = new Plot({ title: "Best by trial", words: ({ id }) => `trial ${id}`, choose: go });
+    this.curves = new Plot({ title: "Learning curves", words: ({ id, at }) => `trial ${id}, epoch ${at}`, choose: go });
+    this.head = h("div", { class: "head" });
+    this.problem = h("p", { class: "problem", role: "alert", hidden: true });
+    this.tiles = h("div", { class: "tiles" });
+    this.steer = h("section", { class: "card steer", hidden: true });
+    this.asked = h("ul", { class: "asked" });
+    this.steer.append(h("h2", {}, "Steer"), ...VERBS.map((verb) => button(verb, this)), this.asked);
+    this.table = h("table");
+    this.count = h("span", { class: "count" });
+    this.wrong = h("span", { class: "wrong", hidden: true });
+    this.more = h("div", { class: "more", hidden: true },
+      h("button", { onclick: () => { this.limit += ROWS; this.refresh(); } }, "Show more"));
+    this.condition = h("input", {
+      type: "search", id: "where", "aria-label": "Trials for which this holds",
+      onchange: (event) => { this.where = event.target.value.trim(); this.limit = ROWS; this.refresh(); },
+    });
+    const trials = h("section", { class: "card trials" },
+      h("div", { class: "section" }, h("h2", {}, "Trials"), this.condition, this.count, this.wrong),
+      h("div", { class: "scroll" }, this.table), this.more);
+    this.body = h("div", {}, this.steer, this.tiles, h("div", { class: "plots" }, this.byTrial.root, this.curves.root), trials);
+    this.frame = h("div", { hidden: true });
+    this.root = h("div", {}, h("a", { class: "back", href: "#/" }, "← Experiments"), this.head, this.problem, this.body, this.frame);
+  }
+
+  // Ask again for what has changed: one round at a time, at most one a second
+  async refresh() {
+    this.isStale = true;
+    if (this.isAsking) return;
+    this.isAsking = true;
+    while (this.isStale && state.open === this) {
+      this.isStale = false;
+      await Promise.all([this.askCurves(), this.askTrials(), this.askControls(), drawer.refresh()]);
+      soon();
+      await new Promise((done) => setTimeout(done, 1000));
+    }
+    this.isAsking = false;
+  }
+
+  async askCurves() {
+    const query = this.metric === null ? "" : `?metric=${encodeURIComponent(this.metric)}`;
+    try {
+      this.drawn = await get(pathOf(this.name, "curves") + query);
+      this.drawPlots();
+    } catch (error) {
+      this.tell(error);
+    }
+  }
+
+  async askTrials() {
+    const query = new URLSearchParams({ limit: this.limit });
+    if (this.where) query.set("where", this.where);
+    if (this.sort.by) query.set("sort", this.sort.by);
+    if (this.sort.reverse) query.set("reverse", "1");
+    try {
+      const answer = await ask(`${pathOf(this.name, "trials")}?${query}`);
+      this.total = Number(answer.headers.get("X-Total-Count"));
+      this.rows = await answer.json();
+      this.wrong.hidden = true;
+      this.drawTrials();
+    } catch (error) {
+      if (!(error instanceof Refused)) return this.tell(error);
+      this.wrong.textContent = clean(error.message);
+      this.wrong.hidden = false;
+    }
+  }
+
+  async askControls() {
+    try {
+      this.requests = await get(pathOf(this.name, "control"));
+      this.drawControls();
+    } catch (error) {
+      this.tell(error);
+    }
+  }
+
+  // What was asked, the last first: done, not done and why, or not answered yet
+  drawControls() {
+    const answers = new Map((this.shown?.controls ?? []).map((one) => [one.id, one]));
+    const asked = new Map([...(this.requests ?? []).map((one) => [one.id, one]), ...answers]);
+    const last = [...asked.keys()].sort().reverse().slice(0, 6);
+    this.asked.replaceChildren(...last.map((id) => told(asked.get(id), answers.get(id))));
+    const isPaused = Boolean(this.shown?.paused);
+    this.steer.querySelector('[data-verb="pause"]').hidden = isPaused;
+    this.steer.querySelector('[data-verb="go-on"]').hidden = !isPaused;
+  }
+
+  tell(error) {
+    this.error = error.message;
+    soon();
+  }
+
+  draw() {
+    if (!this.root.isConnected) $("#main").replaceChildren(this.root);
+    document.title = clean(`${this.name} – tuner`);
+    const one = state.experiments.get(this.name);
+    const now = this.shown?.status ?? one?.status;
+    const { report } = state.route;
+    this.problem.hidden = !this.error;
+    this.problem.textContent = clean(this.error);
+    this.head.replaceChildren(
+      h("h1", {}, this.name),
+      now ? status(now, standing(this.shown ?? one)) : "",
+      ...(one?.tags ?? []).map((tag) => h("span", { class: "tag" }, tag)),
+      h("span", { class: "space" }),
+      h("a", { href: report ? hashOf(this.name) : `${hashOf(this.name)}/report` }, report ? "Back to the trials" : "Report"),
+    );
+    if (one?.note) this.head.append(h("span", { class: "noted" }, one.note));
+    const isLower = this.drawn?.mode === "min";
+    if (one?.metric) this.condition.placeholder = clean(`${one.metric} ${isLower ? "< 0.2" : "> 0.9"}`);
+    const isOver = now !== "running";
+    this.steer.hidden = isOver && !this.asked.children.length;
+    this.steer.firstChild.textContent = isOver ? "Asked while it ran" : "Steer";
+    for (const verb of this.steer.querySelectorAll("button")) verb.classList.toggle("over", isOver);
+    this.drawControls();
+    this.drawTiles(one);
+    this.body.hidden = report;
+    this.frame.hidden = !report;
+    if (report && !this.frame.children.length) {
+      const attributes = { class: "report", title: "Report", sandbox: "allow-scripts", src: pathOf(this.name, "report") };
+      this.frame.append(h("iframe", attributes));
+    }
+    if (!report) this.frame.replaceChildren();
+  }
+
+  drawTiles(one) {
+    const shown = this.shown ?? one;
+    const best = this.shown?.best;
+    const metric = one?.metric ?? "best";
+    const value = best ? best.metrics[metric] : one?.best;
+    const counts = shown?.counts;
+    const failed = counts?.failed ?? 0;
+    const also = counts && ["running", "stopped", "interrupted"].filter((name) => counts[name])
+      .map((name) => `${counts[name]} ${name}`).join(", ");
+    const tile = (label, big, note) => h("div", { class: "card tile" }, h("span", {}, label), h("b", {}, big), h("span", {}, note));
+    this.tiles.replaceChildren(
+      tile(metric, measured(value) || "–", best
+        ? h("a", { href: hashOf(this.name, best.trial_id) }, `trial ${best.trial_id}, epoch ${best.epoch}`) : "no usable trial yet"),
+      tile("trials", counts ? shareOf({ counts, total: one?.total }) : "–", also || "all have ended"),
+      tile("time", duration(one?.searched_s) || "–", "of searching"),
+      tile("failed", String(failed), `of ${amount(counts ? trialsOf(counts) : 0, "trial")}`),
+    );
+  }
+
+  drawPlots() {
+    const { metric, mode, metrics, dots, best_so_far, of, curves } = this.drawn;
+    const last = dots.length ? dots.reduce((most, [n]) => Math.max(most, n), 0) : undefined;
+    this.byTrial.show({
+      said: `${metric}, ${mode === "min" ? "lower" : "higher"} is better; the line is the best so far`,
+      dots: dots.map(([x, y, kind]) => ({ id: x, kind, x, y })),
+      lines: best_so_far.length ? [{ kind: "best", points: best_so_far, steps: true, until: last }] : [],
+    });
+    const lines = curves.filter(({ points }) => points.length).map(({ trial_id, status: kind, points }, n) => ({
+      id: trial_id, points, kind: `curve ${n ? "" : "first"} ${kind === "running" ? "running" : ""}`,
+    }));
+    const all = state.experiments.get(this.name)?.counts;
+    const some = all && lines.length < trialsOf(all) ? " of the best, the running, the latest" : "";
+    this.curves.show({ said: `${of}${some}; the best one stands out`, lines: lines.reverse() });
+    this.curves.metrics(metrics, of, (name) => { this.metric = name; this.refresh(); });
+  }
+
+  drawTrials() {
+    const metric = this.drawn?.metric ?? state.experiments.get(this.name)?.metric ?? "";
+    const configs = this.rows.map((one) => new Map(flat(one.config)));
+    const names = [...new Set(configs.flatMap((config) => [...config.keys()]))];
+    const columns = [
+      ["trial_id", "Trial"], ["status", "Status"], [metric, metric, true], ["epoch", "Best epoch", true],
+      ["epochs", "Epochs", true], ["time", "Time", true],
+    ];
+    const heads = [...columns, ...names.map((name) => [name, name, true])].map(([by, title, isNumber]) => {
+      const order = this.sort.by === by && (this.sort.reverse ? "descending" : "ascending");
+      const sort = () => {
+        this.sort = { by, reverse: this.sort.by === by ? !this.sort.reverse : false };
+        this.refresh();
+      };
+      return h("th", { class: isNumber && "number", "aria-sort": order }, h("button", { onclick: sort }, title));
+    });
+    const rows = this.rows.map((one, n) => h("tr", { class: one.trial_id === state.route.trial && "chosen" },
+      h("td", {}, h("a", { href: hashOf(this.name, one.trial_id) }, one.trial_id)),
+      h("td", {}, status(one.status, one.error ? `failed: ${one.error}` : one.status)),
+      h("td", { class: "number" }, one.epoch === null ? "" : measured(one[metric])),
+      h("td", { class: "number" }, number(one.epoch)),
+      h("td", { class: "number" }, one.epochs),
+      h("td", { class: "number" }, duration(one.time)),
+      names.map((name) => h("td", { class: "number cut" }, number(configs[n].get(name)))),
+    ));
+    this.table.replaceChildren(h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows));
+    this.count.textContent = this.rows.length < this.total ? `${this.rows.length} of ${this.total}` : `${this.total}`;
+    this.more.hidden = this.rows.length >= this.total;
+    if (rows.length) performance.mark("trials");
+  }
+}
+
+// ---------------------------------------------------------------- a trial
+
+const drawer = {
+  root: $("#drawer"),
+  key: null,
+
+  show() {
+    const { name, trial } = state.route;
+    const key = trial === null ? null : `${name}\n${trial}`;
+    if (key === this.key) return;
+    this.key = key;
+    this.found = null;
+    this.root.hidden = key === null;
+    if (key === null) return this.root.replaceChildren();
+    this.build();
+    this.refresh();
+  },
+
+  build() {
+    this.metric = null;
+    this.head = h("div", { class: "head" });
+    this.plot = new Plot({ title: "Reports", words: ({ at }) => `epoch ${at}` });
+    this.plot.root.classList.remove("card");
+    this.failure = h("div", { hidden: true });
+    this.config = h("dl", { class: "values" });
+    this.log = h("pre", { tabindex: "0" }, "…");
+    this.root.replaceChildren(this.head, this.failure, this.plot.root, h("h2", {}, "Config"), this.config, h("h2", {}, "Log"), this.log);
+    this.root.scrollTop = 0;
+  },
+
+  async refresh() {
+    const key = this.key;
+    const { name, trial } = state.route;
+    if (key === null) return;
+    try {
+      const found = await get(pathOf(name, "trials", trial));
+      const log = await (await ask(pathOf(name, "trials", found.trial_id, "log"))).text();
+      if (key === this.key) this.draw(found, log);
+    } catch (error) {
+      if (key === this.key) this.root.replaceChildren(this.closing(), h("p", { class: "problem" }, error.message));
+    }
+  },
+
+  closing() {
+    const close = () => { location.hash = hashOf(state.route.name); };
+    return h("button", { class: "plain close", onclick: close, "aria-label": "Close" }, "✕");
+  },
+
+  draw(found, log) {
+    this.found = found;
+    const metrics = [...new Set(found.reports.flatMap((report) => Object.keys(report)))].filter((name) => name !== "epoch");
+    const usual = state.experiments.get(state.route.name)?.metric;
+    const metric = this.metric ?? (metrics.includes(usual) ? usual : metrics[0]);
+    const stop = button(STOP, state.open, { trial_id: found.trial_id });
+    stop.hidden = found.status !== "running";
+    this.head.replaceChildren(h("h1", {}, `Trial ${found.trial_id}`), status(found.status),
+      h("span", { class: "faint" }, `${amount(found.epochs, "epoch")}, ${duration(found.time)}`),
+      stop, this.closing());
+    this.failure.hidden = !found.message;
+    this.failure.replaceChildren(h("h2", {}, `Failure: ${found.error}`), h("pre", {}, found.message ?? ""));
+    const points = found.reports.filter((report) => metric in report).map((report) => [report.epoch, report[metric]]);
+    this.plot.show({ lines: points.length ? [{ id: null, kind: "curve first", points }] : [], said: metric ?? "" });
+    this.plot.metrics(metrics, metric, (name) => { this.metric = name; this.draw(found, log); });
+    this.config.replaceChildren(...flat(found.config).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, number(value))]));
+    const isAtEnd = this.log.scrollTop + this.log.clientHeight >= this.log.scrollHeight - 20;
+    this.log.textContent = clean(log) || "nothing was written";
+    if (isAtEnd) this.log.scrollTop = this.log.scrollHeight;
+  },
+};
+
+// ---------------------------------------------------------------- steering
+
+const whole = (text) => {
+  if (!/^[1-9]\d*$/.test(text)) throw new Error("write a whole number from 1 on");
+  return Number(text);
+};
+const STOP = {
+  verb: "stop-trial", title: "Stop", isHard: true,
+  question: (trial) => `Stop trial ${trial.trial_id}?`,
+  says: "It ends after the epoch in flight, and does not go on.",
+};
+const VERBS = [
+  { verb: "pause", title: "Pause" },
+  { verb: "go-on", title: "Go on" },
+  {
+    verb: "max-concurrent", title: "Trials at a time …", question: () => "Trials at a time",
+    says: "Empty: as many as fit.", field: { label: "At most" },
+    read: (text) => ({ max_concurrent: text ? whole(text) : null }),
+  },
+  {
+    verb: "num-samples", title: "Trials in all …", question: () => "Trials in all",
+    says: "How many configs the search tries, those that it has tried included.", field: { label: "Trials" },
+    read: (text) => ({ num_samples: whole(text) }),
+  },
+  {
+    verb: "time-budget", title: "Time budget …", question: () => "Time budget",
+    says: "From the start of its driver on, as 90s, 10m or 1h30m. Empty: without an end.", field: { label: "Time" },
+    read: (text) => ({ time_budget_s: text ? seconds(text) : null }),
+  },
+  {
+    verb: "try", title: "Try a config …", question: () => "Try a config next",
+    says: "In addition to the search's own, as JSON. The best one so far stands here.",
+    field: { label: "Config", isLong: true, value: (open) => JSON.stringify(open.shown?.best?.config ?? {}, null, 2) },
+    read: (text) => ({ config: JSON.parse(text) }),
+  },
+  {
+    verb: "finish", title: "Finish …", isHard: true, question: () => "Finish this search?",
+    says: "No more trials start; it ends once those that run have ended.",
+  },
+];
+
+function button(verb, open, fields = {}) {
+  const run = async () => {
+    const more = verb.question ? await question(verb, open, fields) : {};
+    if (more) await steer(open, { verb: verb.verb, ...fields, ...more });
+  };
+  return h("button", { class: verb.isHard && "danger", "data-verb": verb.verb, onclick: run }, verb.title);
+}
+
+// The fields that a person gives in a dialog; null where it is left
+function question(verb, open, fields) {
+  return new Promise((done) => {
+    const { field } = verb;
+    const wrong = h("p", { class: "wrong", role: "alert", hidden: true });
+    const value = field?.value?.(open) ?? "";
+    const input = field && h(field.isLong ? "textarea" : "input", { id: "answer", value: field.isLong ? null : value, spellcheck: "false" });
+    if (field?.isLong) input.value = value;
+    const dialog = h("dialog", { "aria-label": verb.question(fields) });
+    const leave = (answer) => { dialog.close(); dialog.remove(); done(answer); };
+    const send = (event) => {
+      event.preventDefault();
+      try {
+        leave(field ? verb.read(input.value.trim()) : {});
+      } catch (error) {
+        wrong.textContent = clean(error.message);
+        wrong.hidden = false;
+      }
+    };
+    const cancel = h("button", { type: "button", onclick: () => leave(null) }, "Cancel");
+    const agree = h("button", { class: verb.isHard ? "primary danger" : "primary", "data-agree": true }, verb.isHard ? verb.title.replace(" …", "") : "Ask for it");
+    dialog.append(h("form", { onsubmit: send }, h("h2", {}, verb.question(fields)), h("p", {}, verb.says),
+      field && h("label", { for: "answer" }, field.label), input || "", wrong, h("div", { class: "buttons" }, cancel, agree)));
+    dialog.addEventListener("cancel", () => leave(null));
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
+async function steer(open, control) {
+  try {
+    await ask(pathOf(open.name, "control"), {
+      method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(control),
+    });
+    toast(`asked for: ${wordsOf(control)}`);
+    open.refresh();
+  } catch (error) {
+    toast(error.message, "failed");
+  }
+}
+
+function wordsOf({ verb, ...fields }) {
+  const [value] = Object.values(fields);
+  if (value === undefined) return verb;
+  if (verb === "time-budget" && value !== null) return `${verb} ${duration(value)}`;
+  return `${verb} ${value === null ? "none" : number(value)}`;
+}
+
+function told({ control, by }, answer) {
+  const who = by ? `, asked by ${by}` : "";
+  if (!answer) return h("li", { class: "waiting" }, `${wordsOf(control)}${who}: the driver has not answered yet`);
+  const when = `${moment(answer.time)}  ${wordsOf(control)}${who}`;
+  return h("li", { class: answer.refused && "refused" }, answer.refused ? `${when}; not done: ${answer.refused}` : when);
+}
+
+function toast(text, kind = "") {
+  const shown = h("div", { class: `toast ${kind}` }, text);
+  $("#toasts").append(shown);
+  setTimeout(() => shown.remove(), kind ? 10000 : 5000);
+}
+
+// ---------------------------------------------------------------- where one is
+
+const hashOf = (name, trial) =>
+  `#/${encodeURIComponent(name.toWellFormed())}${trial === undefined ? "" : `/trials/${encodeURIComponent(trial)}`}`;
+
+function route() {
+  const [name, what, trial] = location.hash.replace(/^#\/?/, "").split("/").map((part) => {
+    try {
+      return decodeURIComponent(part);
+    } catch {
+      return part;
+    }
+  });
+  state.route = { name: name || null, trial: what === "trials" && trial ? trial : null, report: what === "report" };
+  if (state.open?.name !== state.route.name) state.open = null;
+  if (state.route.name !== null && !state.open) {
+    state.open = new Open(state.route.name);
+    state.open.refresh();
+  }
+  listen();
+  draw();
+}
+
+function draw() {
+  if (state.open) state.open.draw();
+  else list.draw();
+  drawer.show();
+}
+
+addEventListener("hashchange", route);
+addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && state.route.trial !== null && !$("dialog")) location.hash = hashOf(state.route.name);
+  if (event.key === "/" && !/^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName)) {
+    const field = $("#filter") ?? $("#where");
+    if (field) {
+      event.preventDefault();
+      field.focus();
+    }
+  }
+});
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) events?.close();
+  else listen();
+});
+route();

@@ -1,0 +1,124 @@
+"""The server's process: its socket, its TLS, what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import uvicorn
+
+from tuner import signals
+from tuner.errors import UsageError
+from tuner.serve.access import Access, is_loopback, names_of
+from tuner.serve.app import Application, application
+
+_GRACE_S = 2  # for answers that are under way
+
+
+def check_host(host: str, *, is_tls: bool, is_insecure: bool) -> None:
+    """Raise UsageError for a host that others reach, without TLS or the word for it."""
+    if is_loopback(host) or is_tls or is_insecure:
+        return
+    raise UsageError(
+        f"--host {host} can be reached by others, who could read the token on its way: give --cert "
+        "and --key for TLS, or --insecure where the network is your own; without --host, this "
+        "machine alone reaches it, and others by ssh -L"
+    )
+
+
+def check_pair(cert: Path | None, key: Path | None) -> bool:
+    """Whether TLS is asked for; raises UsageError where its two files are no pair."""
+    if cert is None and key is None:
+        return False
+    if cert is None or key is None:
+        raise UsageError("--cert and --key go together: the certificate's file and its key's")
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key)
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(f"--cert {cert} and --key {key} are no pair for TLS: {error}") from error
+    return True
+
+
+def serve(
+    storage: str | None,
+    *,
+    host: str,
+    port: int,
+    cert: Path | None,
+    key: Path | None,
+    is_insecure: bool,
+    tell: Callable[[str, int], object],
+) -> None:
+    """Serve the experiments of `storage` until a signal comes.
+
+    tell: called with the URL and the port, once the server can be reached. Raises UsageError for a
+    host, a port or a pair of files that cannot be served.
+    """
+    is_tls = check_pair(cert, key)
+    check_host(host, is_tls=is_tls, is_insecure=is_insecure)
+    listening = _listening(host, port)
+    port = listening.getsockname()[1]
+    access = Access(secrets.token_urlsafe(32), names_of(host), port, is_tls)
+    config = uvicorn.Config(
+        (app := application(storage, access)).asgi,
+        ssl_certfile=cert,
+        ssl_keyfile=key,
+        log_level="warning",
+        access_log=False,  # it would have the token
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        timeout_graceful_shutdown=_GRACE_S,
+    )
+    with suppress(KeyboardInterrupt):  # of a signal before the server takes them
+        tell(f"{'https' if is_tls else 'http'}://{_shown(host)}:{port}/?token={access.token}", port)
+        _Server(config, app).run(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    """Ends its streams before it waits for answers, and leaves signals that are ignored ignored."""
+
+    def __init__(self, config: uvicorn.Config, app: Application) -> None:
+        super().__init__(config)
+        self._app = app
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Within it a signal ends the server."""
+        with signals.handled(lambda number, frame: self.handle_exit(number, None)):
+            yield
+
+    def handle_exit(self, sig: int, frame: object) -> None:
+        """End soon; at once, where it is asked for twice."""
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End."""
+        await self._app.live.close()
+        await super().shutdown(sockets)
+
+
+def _shown(host: str) -> str:
+    """The host in a URL; of one that means every address, this machine's name."""
+    if host in ("0.0.0.0", "::"):
+        return socket.gethostname()
+    return f"[{host}]" if ":" in host else host
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise UsageError(
+            f"cannot listen on {host}, port {port}: {error.strerror}; give another --port, or 0 "
+            "for a free one"
+        ) from error
+    except OverflowError as error:
+        raise UsageError(f"--port must be from 0 to 65535, got {port}") from error
