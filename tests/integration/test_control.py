@@ -51,14 +51,23 @@ class Steered:
         self.process = None
 
     def drive(self):
-        """Run the search, or go on with it, until it trains."""
+        """Run the search, or go on with it, until it trains, or does not as it was asked to."""
         options = ("--no-evaluate", "--yes", "--storage", self.cwd / "results")
         begin = ("resume", "steered") if self.files.path.exists() else ("run", "spec.json")
         results = self.count(RESULT)
         with (self.cwd / "log.txt").open("ab") as log:
             command = (*begin, *options)
             self.process = driven.start(*command, cwd=self.cwd, stdout=log, stderr=log)
-        wait_for(lambda: self.count(RESULT) > results or self.process.poll() is not None)
+        wait_for(
+            lambda: (
+                self.count(RESULT) > results or self.is_paused() or self.process.poll() is not None
+            )
+        )
+
+    def is_paused(self):
+        with suppress(OSError, ValueError):
+            return Results(self.files.path).history.steered.paused is not None
+        return False
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
@@ -110,7 +119,7 @@ def test_each_control_is_done_once_whatever_is_killed_when(steered, seed):
                 time.sleep(rng.uniform(0, 1.5))  # up to its journaling, or beyond
         steered.kill()
         steered.drive()
-    if Results(steered.files.path).history.steered.paused:  # the last driver has done it first
+    if steered.is_paused():  # the last driver has done it first
         steered.ask_and_wait(GoOn())
     assert steered.process.wait(180) == 0
 

@@ -41,15 +41,16 @@ class Steered:
     """Every control in order, and what follows from those that were not refused.
 
     changes: of the spec, since the driver's last start. stops: trial_id -> the control that asked
-    for its end. tries: the configs that were asked for, in order. paused: whether no trial is to
-    run; a resume goes on. finishing: whether no more trials begin, until the search has ended.
+    for its end. tries: the configs that were asked for, in order. paused: the control by which no
+    trial is to run, None where they may; a resume goes on. finishing: whether no more trials begin,
+    until the search has ended.
     """
 
     answers: list[Answer] = field(default_factory=list)
     changes: dict[str, Any] = field(default_factory=dict)
     stops: dict[str, Answer] = field(default_factory=dict)
     tries: list[dict[str, Any]] = field(default_factory=list)
-    paused: bool = False
+    paused: str | None = None
     finishing: bool = False
 
     @property
@@ -63,7 +64,7 @@ class Steered:
 
     def begin(self) -> None:
         """A driver starts."""
-        self.changes, self.paused = {}, False
+        self.changes, self.paused = {}, None
 
     def end(self) -> None:
         """The search has ended by itself, or as it was asked to."""
@@ -79,11 +80,11 @@ class Steered:
             case {"verb": "stop-trial", "trial_id": str(trial_id)}:
                 self.stops[trial_id] = answer
             case {"verb": "pause"}:
-                self.paused = True
+                self.paused = answer.id
             case {"verb": "go-on"}:
-                self.paused = False
+                self.paused = None
             case {"verb": "finish"}:  # those that have begun go on to their end
-                self.finishing, self.paused = True, False
+                self.finishing, self.paused = True, None
             case {"verb": "try", "config": dict(config)}:
                 self.tries.append(config)
             case {"verb": str(verb)} if verb in CHANGES:

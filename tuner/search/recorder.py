@@ -152,9 +152,10 @@ class Recorder(Callback):
     ) -> None:
         trial_id = _id(trial)
         ray_compat.forget_metrics(trial)  # the journal has them
+        leaving = self._leaving(trial_id)
         if trial_id in self._failures:
             self._fail(trial_id, self._failures.pop(trial_id))
-        elif (leaving := self._leaving(trial_id)) is not None:
+        elif leaving is not None:
             status, control = leaving
             self.end(trial_id, status, control=control)
             if status == INTERRUPTED:

@@ -117,8 +117,7 @@ class Steering(Callback):
         if stop := steered.stops.get(trial_id):
             self._leaving[trial_id] = (STOPPED, stop.id)
         elif steered.paused:
-            pause = next(a for a in reversed(steered.answers) if a.control["verb"] == "pause")
-            self._leaving[trial_id] = (INTERRUPTED, pause.id)
+            self._leaving[trial_id] = (INTERRUPTED, steered.paused)
             self.source.held.add(trial_id)
         return trial_id in self._leaving
 
