@@ -16,7 +16,7 @@ from synthetic import make_folder
 
 from tuner.record.reading import read
 from tuner.results.results import Results
-from tuner.serve.ask_tell import LARGEST, Searches, routes
+from tuner.serve.ask_tell import LARGEST, PATHS, Searches, routes
 
 SPEC = {
     "name": "far",
@@ -197,3 +197,15 @@ def test_what_is_open_is_let_go_of_at_exit(tmp_path: Path) -> None:
     assert Results(tmp_path / "far").status == "running"
     searches.close_all()
     assert Results(tmp_path / "far").status == "interrupted"
+
+
+def test_what_each_takes_is_described(far: Server) -> None:
+    assert [route.path for route in routes(str(far.storage))] == list(PATHS)
+    far.post("/far/suggest")
+    bodies = {path: verbs["post"]["requestBody"]["content"] for path, verbs in PATHS.items()}
+    for path, content in bodies.items():
+        known = content["application/json"]["schema"]["properties"]
+        if path.endswith(("/suggest", "/report", "/complete")):
+            place = path.format(name="far", trial_id="00000")
+            told = f"unknown: x; available: {', '.join(known)}"
+            assert far.refused(place, {"x": 1}) == (400, told)

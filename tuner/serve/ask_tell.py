@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from tuner.errors import ExperimentError, NameTakenError, TunerError, UsageError
+from tuner.errors import FAILURE_KINDS, ExperimentError, NameTakenError, TunerError, UsageError
 from tuner.plain_values import parse_json
 from tuner.record.storage import find_experiment, storage_folder
 
@@ -55,15 +55,36 @@ def routes(storage: str | None) -> list[Route]:
     searches = Searches(storage)
     atexit.register(searches.close_all)
     verbs = Verbs(searches)
-    trial = "/{name}/trials/{trial_id}"
     return [
         Route("/", verbs.create, methods=["POST"]),
         Route("/{name}/suggest", verbs.suggest, methods=["POST"]),
-        Route(f"{trial}/report", verbs.report, methods=["POST"]),
-        Route(f"{trial}/should-stop", verbs.should_stop, methods=["GET", "POST"]),
-        Route(f"{trial}/complete", verbs.complete, methods=["POST"]),
+        Route(f"{_TRIAL}/report", verbs.report, methods=["POST"]),
+        Route(f"{_TRIAL}/should-stop", verbs.should_stop, methods=["GET", "POST"]),
+        Route(f"{_TRIAL}/complete", verbs.complete, methods=["POST"]),
         Route("/{name}/close", verbs.close, methods=["POST"]),
     ]
+
+
+def _taking(*required: str, **properties: Any) -> dict[str, Any]:
+    """A POST whose body has these properties, in OpenAPI's words."""
+    schema = {"type": "object", "properties": properties, "required": list(required)}
+    content = {"application/json": {"schema": schema}}
+    return {"post": {"requestBody": {"required": bool(required), "content": content}}}
+
+
+_TEXT = {"type": "string"}
+_METRICS = {"type": "object", "additionalProperties": {"type": "number"}}
+_TRIAL = "/{name}/trials/{trial_id}"
+PATHS: dict[str, Any] = {  # OpenAPI's `paths`, of what each takes as its body
+    "/": _taking("search", name=_TEXT, search={"type": "object"}),
+    "/{name}/suggest": _taking(client={**_TEXT, "maxLength": 200}),
+    f"{_TRIAL}/report": _taking(
+        "epoch", "metrics", epoch={"type": "integer", "minimum": 1}, metrics=_METRICS
+    ),
+    f"{_TRIAL}/should-stop": _taking(),
+    f"{_TRIAL}/complete": _taking(failure=_TEXT, kind={"enum": list(FAILURE_KINDS)}),
+    "/{name}/close": _taking(),
+}
 
 
 class Searches:
