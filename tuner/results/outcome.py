@@ -7,6 +7,7 @@ the journal is read.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,12 @@ class Outcome:
         """
         if not files.is_remote:
             files.write(OUTCOME, {"journal": _digest(files.path), **asdict(self)})
+
+
+def keep_outcome(results: Results) -> None:
+    """Write the outcome of a search that has ended; where that fails, `ls` reads the journal."""
+    with suppress(OSError):
+        Outcome.of(results).write(results.files)
 
 
 def written_outcome(files: ExperimentFolder) -> Outcome | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,7 @@ from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.terminal import Progress
 from tuner.reporting.time_left import TimeLeft
 from tuner.reporting.trackers import Tracker
-from tuner.results.outcome import Outcome
+from tuner.results.outcome import keep_outcome
 from tuner.results.results import Results
 from tuner.search import leftovers
 from tuner.search.changing import Lengths
@@ -115,8 +115,7 @@ class SearchRun:
             message = f"{name} ended the search; {self._how_to_resume()}"
             raise InterruptedSearchError(message, self.stop.signal)
         results = Results(self.spec.folder)
-        with suppress(OSError):  # `ls` then reads the journal
-            Outcome.of(results).write(self._folder)
+        keep_outcome(results)
         return results
 
     def _with_advice(self, error: TunerError) -> TunerError:
