@@ -82,6 +82,9 @@ wait_for_resources = click.option(
 evaluate = click.option(
     "--evaluate/--no-evaluate", default=True, help="Measure the best on the test split."
 )
+notify = click.option(
+    "--notify", multiple=True, metavar="URL", help="At the end, and before; or exec:COMMAND."
+)
 _search = _all_of(
     click.argument("assignments", nargs=-1, metavar="[KEY=VALUE ...]"),
     click.option(
@@ -99,6 +102,7 @@ _search = _all_of(
     click.option("--from", "warm_start", metavar="NAME", help="Learn from this one's trials, too."),
     storage,
     click.option("--log", multiple=True, metavar="NAME", help="Also to wandb or mlflow."),
+    notify,
     click.option("--data-dir", metavar="DIR", help="Where data sets lie (training.data_dir)."),
 )
 spec = _all_of(click.argument("experiment"), _search, address)
@@ -135,6 +139,7 @@ _PATHS = {
     "storage": "storage",
     "data_dir": "training.data_dir",
     "log": "log",
+    "notify": "notify",
 }
 
 

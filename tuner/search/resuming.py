@@ -38,12 +38,14 @@ class Extension:
     """What a resume adds to an experiment.
 
     add_samples: more trials. time_budget_s: a new time budget, in seconds from the resume.
-    retry_failed: failed trials go on, too.
+    retry_failed: failed trials go on, too. notify: whom the search notifies from now on, in place
+    of those before.
     """
 
     add_samples: int = 0
     time_budget_s: float | None = None
     retry_failed: bool = False
+    notify: tuple[str, ...] = ()
 
     @property
     def changes_the_spec(self) -> bool:
@@ -59,6 +61,8 @@ class Extension:
             changed["num_samples"] += self.add_samples
         if self.time_budget_s:
             changed["time_budget_s"] = self.time_budget_s
+        if self.notify:
+            changed["notify"] = self.notify
         return changed
 
 

@@ -15,6 +15,7 @@ from tuner.planning.validation import Machine, ValidatedSpec, validate
 from tuner.record.files import EXPERIMENT, JOURNAL
 from tuner.record.folder import ExperimentFolder
 from tuner.record.journal import Journal
+from tuner.reporting.notifier import deliveries
 from tuner.results.results import Results
 from tuner.search.provenance import describe
 from tuner.search.resuming import Extension, as_begun, finished, trainable_of
@@ -45,6 +46,7 @@ def run_experiment(spec: ExperimentSpec) -> Results:
     if cluster.is_connected():
         cluster.admit(spec)  # refuses what the cluster cannot run before there is a folder
     warm_start = warm_start_of(spec)  # refuses what does not match before there is a folder
+    deliveries(spec.notify)  # refuses whom it cannot notify before there is a folder
     folder = ExperimentFolder(spec.folder)
     own_data = {DATA: spec.data_content} if spec.data_content else {}
     folder.create({**describe(spec), **own_data}, empty=[JOURNAL])
@@ -88,7 +90,11 @@ def resume_experiment(
     if cluster.is_connected():
         cluster.admit(spec)
     with _opened(spec, files, resumed=True, retry_failed=more.retry_failed) as run:
-        if more.changes_the_spec or (trainable is not None and spec.trainable != recorded):
+        if (
+            more.changes_the_spec
+            or more.notify
+            or (trainable is not None and spec.trainable != recorded)
+        ):
             files.write(EXPERIMENT, {**document, "spec": spec.model_dump(mode="json")})
         return run.search()
 
