@@ -18,6 +18,7 @@ from tuner.record.files import (
     JOURNAL,
     LARGEST,
     check_folder,
+    create_file,
     encode,
     open_plain,
     read_json,
@@ -293,3 +294,11 @@ def test_only_what_is_to_last_is_forced_to_the_disk(tmp_path, monkeypatch, lasti
     replace_file(tmp_path / "x", lambda new: new.write_text("1"), lasting=lasting)
     assert kinds == forced
     assert (tmp_path / "x").read_text() == "1"
+
+
+def test_a_file_is_created_once(tmp_path):
+    create_file(tmp_path / "a.json", b"1")
+    with pytest.raises(FileExistsError):
+        create_file(tmp_path / "a.json", b"2")
+    assert (tmp_path / "a.json").read_bytes() == b"1"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]

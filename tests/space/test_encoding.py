@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.settings_base import FaultsError
-from tuner.space.encoding import Encoding, quantile
+from tuner.space.encoding import Encoding, config_of, quantile
 from tuner.space.parsing import parse_domain, parse_space
 from tuner.space.spaces import config_key
 from tuner.testing.spaces import spaces
@@ -115,3 +115,16 @@ def test_the_quantile_of_a_value(text: str, value: Any, expected: float | None) 
 def test_the_same_config_has_the_same_key_in_any_order() -> None:
     assert config_key({"a": 1, "b": [2]}) == config_key({"b": [2], "a": 1})
     assert config_key({"a": 1}) != config_key({"a": True})
+
+
+def test_a_config_that_a_user_gives_is_whole_and_of_the_space() -> None:
+    space = parse_space(SPACE)
+    values = {**CONFIG, "lr": 1}
+    del values["fixed"]
+    assert config_of(space, values) == {**CONFIG, "lr": 1.0}
+    with pytest.raises(FaultsError, match=r"units: is missing; kind"):
+        config_of(space, {**{n: v for n, v in CONFIG.items() if n != "units"}, "kind": "d"})
+    with pytest.raises(FaultsError, match="fixed: is always 3 here, got 4"):
+        config_of(space, {**CONFIG, "fixed": 4})
+    with pytest.raises(FaultsError, match=r"the space forbids it: lr < 0.1"):
+        config_of(space, CONFIG, ["lr < 0.1"])

@@ -174,6 +174,18 @@ def replace_file(path: Path, write: Callable[[Path], object], *, lasting: bool =
         partial.unlink(missing_ok=True)
 
 
+def create_file(path: Path, data: bytes) -> None:
+    """Write a new file that lasts, whole or not at all. Raises FileExistsError, and OSError."""
+    partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")
+    try:
+        partial.write_bytes(data)
+        sync(partial)
+        os.link(partial, path)  # unlike a rename, never in place of another
+        sync(path.parent)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
 def check_target(path: Path) -> None:
     """Raise UsageError unless `path` is a plain file, or nothing yet."""
     try:

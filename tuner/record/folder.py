@@ -18,6 +18,7 @@ from uuid import uuid4
 
 from tuner.errors import NameTakenError, UsageError, translate_error
 from tuner.places import storage_of, url_of
+from tuner.plain_values import parse_json
 from tuner.record import files
 from tuner.record.checkpoints import Checkpoint, verified
 from tuner.record.events import Event
@@ -163,6 +164,25 @@ class ExperimentFolder:
         path, data = self.path / name, files.encode(document)
         files.replace_file(path, lambda partial: partial.write_bytes(data), lasting=True)
         mirror.upload(path)
+
+    def create_file(self, name: str, document: dict[str, Any]) -> None:
+        """Write a JSON document that must be new, whole or not at all.
+
+        Raises FileExistsError, OSError, and as `check` does.
+        """
+        self.check()
+        path, data = self.path / name, files.encode(document)
+        if not mirror.create_file(path, data):
+            self.make_folder(path.parent)
+            files.create_file(path, data)
+
+    def read_latest(self, name: str) -> Any:
+        """What the JSON document `name` holds where the experiment lies, not in a copy of it.
+
+        Raises as `read` does.
+        """
+        data = mirror.read(self.path / name)
+        return self.read(name) if data is None else parse_json(data)
 
     def remove(self, *, warn: Callable[[str], object]) -> None:
         """Remove the experiment with all that it has; what a kill leaves is no experiment.

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from tuner.errors import Fault
 from tuner.plain_values import LARGEST
 from tuner.settings_base import FaultsError
+from tuner.space.constraints import Constraints
 from tuner.space.domains import Choice, Domain, Normal, Numeric, Space, Value
 from tuner.space.spaces import ROOT, Place, config_at, walk
 
@@ -134,7 +135,7 @@ class Encoding:
         ]
         for key, value in space.items():
             here = at.below(key)
-            if not isinstance(value, Domain | Mapping):
+            if not _is_searched(value):
                 continue
             if key not in config:
                 faults.append(Fault(here.path, _MISSING))
@@ -173,6 +174,34 @@ class Encoding:
             return [Fault(at.path, f"must be one of {choice}", value)]
         u_D[~np.isnan(best_D)] = best_D[~np.isnan(best_D)]
         return fewest
+
+
+def config_of(
+    space: Space, values: Mapping[str, Value], forbid: Sequence[str] = ()
+) -> dict[str, Value]:
+    """The config of `space` that has these values, one for each domain; constants may be left out.
+
+    Raises FaultsError for each value that is missing or not of the space, and for a config that an
+    expression of `forbid` rules out.
+    """
+    encoding = Encoding(space)
+    u_D = encoding.encode(values)
+    config = encoding.complete(values, u_D)
+    constants = ((name, space[name]) for name in values if not _is_searched(space[name]))
+    faults = [
+        Fault(name, f"is always {constant!r} here", values[name])
+        for name, constant in constants
+        if not _same(constant, values[name])
+    ]
+    if not Constraints(forbid).allow(config):
+        faults.append(Fault("", f"the space forbids it: {'; '.join(forbid)}"))
+    if faults:
+        raise FaultsError(*faults)
+    return config
+
+
+def _is_searched(value: Value) -> bool:
+    return isinstance(value, Domain | Mapping)
 
 
 def quantile(domain: Domain, value: Value) -> float | None:

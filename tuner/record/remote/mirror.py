@@ -216,6 +216,25 @@ def upload(path: Path) -> None:
         patiently(partial(objects.upload, file, file.relative_to(path.parent).as_posix()))
 
 
+def create_file(path: Path, data: bytes) -> bool:
+    """Write a new object of an experiment's; False if the experiment is in no store.
+
+    Raises FileExistsError, and OSError if the store fails for a minute.
+    """
+    objects = objects_of(path.parent)
+    if objects is None:
+        return False
+    if not patiently(lambda: objects.create(path.name, data)):
+        raise FileExistsError(0, "there is such an object", path.name)
+    return True
+
+
+def read(path: Path) -> bytes | None:
+    """What the object at `path` holds; None if the experiment is in no store. Raises OSError."""
+    objects = objects_of(path.parent)
+    return objects.read(path.name) if objects else None
+
+
 def names_below(folder: Path, name: str) -> list[str]:
     """What the store has below the folder `name` of the experiment; nothing if there is none."""
     objects = objects_of(folder)
