@@ -30,6 +30,10 @@ class Command(click.Command):
         self.place = place
 
 
+class Group(Command, click.Group):
+    """A command that has commands of its own, in one module: `tuner queue add`."""
+
+
 class Duration(click.ParamType[float]):
     """Seconds, from `90`, `90s`, `10m` or `1h30m`."""
 
@@ -82,6 +86,7 @@ wait_for_resources = click.option(
 evaluate = click.option(
     "--evaluate/--no-evaluate", default=True, help="Measure the best on the test split."
 )
+max_concurrent = click.option("--max-concurrent", type=int, metavar="N", help="Trials at a time.")
 notify = click.option(
     "--notify", multiple=True, metavar="URL", help="At the end, and before; or exec:COMMAND."
 )
@@ -92,7 +97,7 @@ _search = _all_of(
     ),
     click.option("--scheduler", metavar="NAME", help="asha, forecast or none; or of your own."),
     click.option("--num-samples", type=int, metavar="N", help="Trials to run."),
-    click.option("--max-concurrent", type=int, metavar="N", help="Trials at a time."),
+    max_concurrent,
     click.option("--time-budget", type=Duration(), help="End the search after this time: 10m, 2h."),
     click.option("--seed", type=int, metavar="N", help="Of the configs and of the training."),
     click.option("--cpus", type=float, metavar="X", help="CPUs of each worker of a trial."),

@@ -17,6 +17,7 @@ from tuner.cli.printing import exit_code, print_outcome
 @click.option("--retry-failed", is_flag=True, help="Failed trials go on, too.")
 @click.option("--add-samples", type=click.IntRange(min=1), metavar="N", help="More trials.")
 @click.option("--time-budget", type=options.Duration(), help="A new one, counted from now.")
+@options.max_concurrent
 @options.notify
 @options.wait_for_resources
 @options.yes
@@ -30,6 +31,7 @@ def resume(
     retry_failed: bool,
     add_samples: int | None,
     time_budget: float | None,
+    max_concurrent: int | None,
     notify: tuple[str, ...],
     yes: bool,
     storage: str | None,
@@ -42,7 +44,7 @@ def resume(
     from tuner.search.resuming import Extension, finished, trainable_of
 
     before = Described(find_experiment(name, storage))
-    more = Extension(add_samples or 0, time_budget, retry_failed, notify)
+    more = Extension(add_samples or 0, time_budget, retry_failed, notify, max_concurrent)
     if results := finished(before.folder, more):
         from tuner.reporting.experiment_text import nothing_left
 

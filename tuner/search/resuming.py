@@ -39,18 +39,24 @@ class Extension:
 
     add_samples: more trials. time_budget_s: a new time budget, in seconds from the resume.
     retry_failed: failed trials go on, too. notify: whom the search notifies from now on, in place
-    of those before.
+    of those before. max_concurrent: trials at a time from now on.
     """
 
     add_samples: int = 0
     time_budget_s: float | None = None
     retry_failed: bool = False
     notify: tuple[str, ...] = ()
+    max_concurrent: int | None = None
 
     @property
     def changes_the_spec(self) -> bool:
-        """Whether the experiment has another spec from now on."""
+        """Whether there is more to do from now on."""
         return bool(self.add_samples or self.time_budget_s)
+
+    @property
+    def changes_how(self) -> bool:
+        """Whether what is left is done in another way, though it is no more than before."""
+        return bool(self.notify or self.max_concurrent)
 
     def applied_to(self, raw: Mapping[str, Any]) -> dict[str, Any]:
         """The spec's plain values, extended. Raises UsageError if it has no number to add to."""
@@ -63,6 +69,8 @@ class Extension:
             changed["time_budget_s"] = self.time_budget_s
         if self.notify:
             changed["notify"] = self.notify
+        if self.max_concurrent:
+            changed["max_concurrent"] = self.max_concurrent
         return changed
 
 
