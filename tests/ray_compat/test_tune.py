@@ -100,3 +100,21 @@ def test_in_notebook(monkeypatch):
     assert ray_compat.in_notebook() is progress_reporter.IS_NOTEBOOK is False
     monkeypatch.setattr(util, "in_notebook", lambda: True)
     assert ray_compat.in_notebook() is True
+
+
+def test_limit_pending():
+    source = inspect.getsource(tune_controller)
+    assert "while len(self._pending_trials) < self._max_pending_trials:" in source
+    assert "self._actor_manager.num_pending_actors >= self._max_pending_trials" in source
+    controller = SimpleNamespace(_max_pending_trials=3)
+    ray_compat.limit_pending(SimpleNamespace(_tune_controller=controller), 0)
+    assert controller._max_pending_trials == 0
+
+
+def test_workers_that_are_not_spared_end_at_once():
+    with ray_compat.keep_workers(here=False, spare=lambda: 1):
+        workers = tune_controller._ObjectCache(may_keep_one=True)
+    for number in range(3):
+        workers.cache_object("cpu", number)
+    assert list(workers.flush_cached_objects()) == [0, 1]
+    assert workers.pop_cached_object("cpu") == 2

@@ -325,3 +325,15 @@ def test_a_device_that_is_no_longer_usable_is_tried_once_more() -> None:
     retries = Retries()
     poisoned = Failure("exception", "device-side assert", poisoned=True)
     assert [retries.grants("0", epoch, poisoned) for epoch in (1, 5)] == [True, False]
+
+
+def test_a_trial_that_leaves_as_asked_ends_as_it_says(trials):
+    leaving = {"00000": ("stopped", "17-a"), "00001": ("interrupted", "17-b")}
+    trials.recorder._leaving = leaving.get
+    for number in range(2):
+        trials.start(number)
+        trials.result(number, 1)
+        trials.complete(number)
+    ended = trials.history.trials.values()
+    assert [(trial.status, trial.ended_by) for trial in ended] == list(leaving.values())
+    assert trials.settled == [("00001", "paused", True)]  # which goes on later

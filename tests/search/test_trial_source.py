@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import pytest
 from ray.tune.search import Searcher
 
+from tuner.record.steered import Steered
 from tuner.search.searchers._background import BackgroundSearch
 from tuner.search.searchers._learning import LearningSearch
 from tuner.search.searchers.bohb import BOHB
@@ -260,3 +261,50 @@ def test_what_learns_nothing_is_told_nothing() -> None:
         search = settings.build(0)
         replay(search, [{"event": "trial_started", "trial_id": "0", "config": {}}])
         assert search.suggest("00000")
+
+
+def test_a_strategy_hears_of_asked_configs_only_if_it_takes_them() -> None:
+    class Taking(Strategy):
+        def take_trial(self, trial_id: str, config: dict[str, Any]) -> None:
+            self.told.append(("take", trial_id, config))
+
+    for strategy, heard in ((Strategy(), 0), (Taking(), 3)):
+        steered = Steered(tries=[{"lr": 1}])
+        source = TrialSource(strategy, total=1, limit=lambda: 9, steered=steered)
+        given = source.suggest("a")
+        assert (given["trial_id"], given["config"], given["origin"]) == (
+            "00000",
+            {"lr": 1},
+            "asked",
+        )
+        source.on_trial_result("a", {"loss": 1.0})
+        source.on_trial_complete("a", {"loss": 1.0})
+        assert len(strategy.told) == heard
+        assert source.suggest("b")["trial_id"] == "00001"
+
+
+def test_a_number_that_a_kill_left_unused_stays_the_strategys() -> None:
+    source = TrialSource(
+        Strategy(), total=4, limit=lambda: 9, taken=["00000", "00002"], steered=Steered(tries=[{}])
+    )
+    asked, own, last = (source.suggest(x) for x in "abc")
+    assert [given["trial_id"] for given in (asked, own, last)] == ["00003", "00001", "00004"]
+    assert source.suggest("d") is None
+
+
+def test_the_end_of_a_trial_that_goes_on_later_is_none_for_the_strategy() -> None:
+    strategy = Strategy()
+    source = TrialSource(strategy, total=1, limit=lambda: 9)
+    source.suggest("a")
+    source.held.add("00000")
+    source.on_trial_complete("a", {"loss": 1.0})
+    source.retry(Assignment("00000", {"number": 0}, epoch=1))
+    assert strategy.told == []
+    source.suggest("b")
+    source.on_trial_complete("b", {"loss": 0.5})
+    assert strategy.told == [("complete", "00000", {"loss": 0.5}, False)]
+
+
+def test_where_nothing_runs_a_search_that_is_over_ends() -> None:
+    source = TrialSource(Strategy(), total=None, limit=lambda: 0, attend=lambda: True)
+    assert source.suggest("a") == Searcher.FINISHED

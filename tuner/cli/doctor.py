@@ -10,7 +10,7 @@ from tuner.cli import options
 from tuner.cli.printing import json_text
 
 
-@click.command(cls=options.Command, section="Search", place=4)
+@click.command(cls=options.Command, section="Search", place=5)
 @options.storage
 @click.option("--address", metavar="auto|HOST:PORT", help="Check this running cluster, too.")
 @options.as_json

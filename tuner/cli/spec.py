@@ -9,7 +9,7 @@ from tuner.cli.printing import json_text
 from tuner.errors import UsageError
 
 
-@click.command(cls=options.Command, section="Search", place=5)
+@click.command(cls=options.Command, section="Search", place=6)
 @click.argument("key", required=False)
 @options.as_json
 def spec(key: str | None, as_json: bool) -> int:

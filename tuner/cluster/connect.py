@@ -107,7 +107,6 @@ class Cluster:
         return autoscaling.Room(
             spec.resources,
             nodes=partial(self.nodes, draining=True),
-            most=spec.max_concurrent,
             grows=self.autoscales(self.nodes()),
             on_join=on_join,
         )

@@ -16,6 +16,7 @@ from tuner.queue.shares import Amounts, Demand, Waiting
 from tuner.record.control import MaxConcurrent, request
 from tuner.record.events import COMPLETED as EXPERIMENT_COMPLETED
 from tuner.record.events import (
+    CONTROL,
     EXPERIMENT_ENDED,
     EXPERIMENT_STARTED,
     TRIAL_ENDED,
@@ -31,7 +32,6 @@ from tuner.wording import printable_lines
 AGAIN = "again"  # the search of an entry is to be gone on with
 
 _BY = "queue"  # who asks for another limit
-_CONTROL = "control"
 _DONE = (0, 3)  # exit codes of a search that is done; with 3 some of its trials failed
 _ASKED_TO_END = tuple(128 + n for n in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM))
 _TRIES = 3  # of a search whose driver is killed
@@ -94,7 +94,7 @@ class Journaled:
                 if event["status"] != TRIAL_INTERRUPTED:
                     self._over.add(trial)
             case {"event": str(kind), "control": {"verb": "max-concurrent", **control}}:
-                if kind == _CONTROL and event.get("refused") is None:
+                if kind == CONTROL and event.get("refused") is None:
                     self.limit = control.get("max_concurrent")  # type: ignore[assignment]
 
 

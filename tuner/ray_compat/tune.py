@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 from tuner.ray_compat.pieces import Names, piece, replacing
@@ -11,12 +11,17 @@ from tuner.ray_compat.pieces import Names, piece, replacing
 _OVERDUE_S = 10.0  # after which a free worker goes to a trial whose own worker is late
 
 
+def _all_of_them() -> None:
+    return None
+
+
 @replacing(lost="Ray Tune ends a worker that has no trial at the moment")
-def keep_workers(*, here: bool) -> Names:
+def keep_workers(*, here: bool, spare: Callable[[], int | None] = _all_of_them) -> Names:
     """Have `tune.run` keep its worker processes for later trials; `here`: all are on this machine.
 
-    A worker takes seconds of a CPU before its first epoch, and many a trial takes less in all.
-    Until: Tune keeps workers while more trials may come.
+    spare: how many may wait for a trial at the moment; None: all. A worker takes seconds of a CPU
+    before its first epoch, and many a trial takes less in all. Until: Tune keeps workers while more
+    trials may come.
     """
     import ray
     from ray.tune.execution import tune_controller
@@ -49,9 +54,15 @@ def keep_workers(*, here: bool) -> Names:
             return True
 
         def flush_cached_objects(self, force_all: bool = False) -> Generator[Any, None, None]:
-            """Yield the workers that are to end: none before the search does."""
+            """Yield the workers that are to end: those that are not spared, else none before the
+            search does.
+            """
             if force_all:
                 yield from super().flush_cached_objects(force_all=True)
+            elif (most := spare()) is not None:
+                for key in list(self._cached_objects):
+                    while self._num_cached_objects > most and self.has_cached_object(key):
+                        yield self.pop_cached_object(key)
 
     class PlainActors(_ActorClassCache):
         """Trainables as actors that may run in the workers that Ray has started ahead.
@@ -81,6 +92,18 @@ def limit_cleanup(controller: Any, seconds: float) -> None:
     controller = getattr(controller, "_tune_controller", controller)  # schedulers get a wrapper
     _ = controller._actor_force_cleanup_timeout
     controller._actor_force_cleanup_timeout = seconds
+
+
+@piece(lost="a search that is paused keeps its processes and what they have reserved")
+def limit_pending(controller: Any, count: int) -> None:
+    """Have Tune ask for no more than so many trials before the first of them runs.
+
+    With 0 its loop goes on turning where there is nothing to run; else it would do nothing but ask
+    for the next trial, for ten minutes. Until: `update_max_pending_trials` takes a 0.
+    """
+    controller = getattr(controller, "_tune_controller", controller)
+    _ = controller._max_pending_trials
+    controller._max_pending_trials = count
 
 
 @piece(lost="the driver's memory grows with each metric of each trial")

@@ -18,10 +18,11 @@ from pydantic import Field, JsonValue, TypeAdapter
 
 from tuner.errors import SpecError, UsageError, translate_error
 from tuner.plain_values import fault_of_values
-from tuner.record.events import RESULT, TRIAL_ENDED, TRIAL_STARTED
+from tuner.record.events import CONTROL, RESULT, TRIAL_ENDED, TRIAL_STARTED, fault_of
 from tuner.record.folder import ExperimentFolder
+from tuner.record.steered import Answer, answers_of, present
 from tuner.settings_base import MAX_COUNT, FaultsError, Settings
-from tuner.space.parsing import parse_space
+from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.wording import program
 
 FOLDER = "control"
@@ -87,6 +88,19 @@ Control = Annotated[
     StopTrial | Pause | GoOn | MaxConcurrent | TimeBudget | NumSamples | TryConfig | Finish,
     Field(discriminator="verb"),
 ]
+CONTROLS: dict[str, Any] = {  # verb -> its model
+    model.model_fields["verb"].default: model
+    for model in (
+        StopTrial,
+        Pause,
+        GoOn,
+        MaxConcurrent,
+        TimeBudget,
+        NumSamples,
+        TryConfig,
+        Finish,
+    )
+}
 _CONTROL: TypeAdapter[Control] = TypeAdapter(Control)
 
 
@@ -116,7 +130,9 @@ def request(folder: ExperimentFolder, control: Control, *, by: str = "") -> str:
             f"{folder.name}"
         )
     folder.refresh()
-    check(folder, control)
+    control = admitted(control, build_spec(present(folder.document(), answers(folder))["spec"]))
+    if isinstance(control, StopTrial):
+        _check_runs(folder, control.trial_id)
     request_id = f"{time.time_ns():019}-{uuid4().hex[:8]}"
     document = {"control": control.model_dump(mode="json"), "by": by}
     with translate_error(UsageError, f"cannot ask {folder.name}", of=OSError):
@@ -147,35 +163,29 @@ def _read(folder: ExperimentFolder, request_id: str) -> Request | None:
         return None
 
 
-def check(folder: ExperimentFolder, control: Control) -> None:
-    """Raise UsageError, or SpecError with every fault, where `control` cannot work.
+def answers(folder: ExperimentFolder) -> list[Answer]:
+    """The controls in the journal of the experiment, as it lies here."""
+    return answers_of(event for event in folder.events_naming(CONTROL) if fault_of(event) is None)
 
-    The journal is as `refresh` left it; a trial that runs now may have ended when the driver acts.
+
+def admitted(control: Control, spec: ExperimentSpec) -> Control:
+    """The control for a search of `spec`, a config to try with the space's constants.
+
+    Raises UsageError, or SpecError with every fault of a config, where it cannot work.
     """
-    spec = folder.document()["spec"]
-    if isinstance(control, StopTrial):
-        _check_runs(folder, control.trial_id)
-    elif isinstance(control, TryConfig):
-        config_to_try(spec, control.config)
-    elif isinstance(control, TimeBudget) and control.time_budget_s is None and _is_endless(spec):
+    if isinstance(control, NumSamples | TryConfig) and spec.confirms:
+        raise UsageError(f"a search that retrains leaders takes no {control.verb}")
+    if isinstance(control, TimeBudget) and control.time_budget_s is None and spec.trials is None:
         raise UsageError("only its time budget ends this search: ask for num-samples first")
-    if isinstance(control, NumSamples | TryConfig) and spec.get("confirms"):
-        raise UsageError(f"{folder.name} retrains leaders: it takes no {control.verb}")
-
-
-def _is_endless(spec: Mapping[str, Any]) -> bool:
-    return spec.get("num_samples") is None and spec["search"].get("strategy") != "grid"
-
-
-def config_to_try(spec: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """The whole config, with the space's constants. Raises SpecError with every fault of it."""
+    if not isinstance(control, TryConfig):
+        return control
     from tuner.space.encoding import config_of
 
-    search = spec["search"]
     try:
-        return config_of(parse_space(search["space"]), config, search.get("forbid", ()))
+        config = config_of(spec.search.space, control.config, spec.search.forbid)
     except FaultsError as error:
         raise SpecError(error.faults, "the config") from None
+    return TryConfig(config=config)
 
 
 def _check_runs(folder: ExperimentFolder, trial_id: str) -> None:

@@ -9,10 +9,14 @@ An event is a dict with `event`, `time` (seconds since the epoch) and, if it is 
     result               epoch: int, metrics: {name: finite number}
     checkpoint           epoch: int, path: POSIX, relative to the experiment's folder, sha256
     trial_ended          status; if that is "failed" also error: {kind, message}; if the
-                         scheduler tells also forecasts: {epoch: {name: number}}
-    experiment_ended     status; if its trials did not end it also reason: TIME_BUDGET, TARGET
-                         or PATIENCE, and never_started: how many more trials there were to be,
-                         if known
+                         scheduler tells also forecasts: {epoch: {name: number}}; if a control
+                         has ended it also control: that one's id
+    control              what was asked of the search that runs, journaled before it is done:
+                         id: the request's, control: {verb, ...} as `tuner.record.control` has
+                         it; if known also by: who asked; refused: why it is not done, if so
+    experiment_ended     status; if its trials did not end it also reason: TIME_BUDGET, TARGET,
+                         PATIENCE or FINISH, and never_started: how many more trials there were
+                         to be, if known
 """
 
 from __future__ import annotations
@@ -28,10 +32,11 @@ TRIAL_STARTED = "trial_started"
 RESULT = "result"
 CHECKPOINT = "checkpoint"
 TRIAL_ENDED = "trial_ended"
+CONTROL = "control"
 EXPERIMENT_ENDED = "experiment_ended"
 
 COMPLETED = "completed"
-STOPPED = "stopped"  # by the scheduler
+STOPPED = "stopped"  # by the scheduler, or a control
 FAILED = "failed"
 INTERRUPTED = "interrupted"
 RUNNING = "running"  # never journaled: it has started and not ended
@@ -43,7 +48,13 @@ EXPERIMENT_STATUSES = (COMPLETED, INTERRUPTED, FAILED)
 TIME_BUDGET = "time_budget"
 TARGET = "target"  # a trial has reached it
 PATIENCE = "patience"  # no trial was better for long
-_EARLY = {TIME_BUDGET: "out of time", TARGET: "target reached", PATIENCE: "no more progress"}
+FINISH = "finish"  # it was asked to end
+_EARLY = {
+    TIME_BUDGET: "out of time",
+    TARGET: "target reached",
+    PATIENCE: "no more progress",
+    FINISH: "ended as asked",
+}
 
 Event = dict[str, Any]
 
@@ -101,7 +112,7 @@ def is_plainly_valid(event: Event) -> bool:
         if kind == TRIAL_STARTED:
             config = event["config"]  # flat and of numbers, as most are, it is like metrics
             return "seed" not in event and (_is_metrics(config) or _is_config(config))
-        is_ended = kind == TRIAL_ENDED and "forecasts" not in event
+        is_ended = kind == TRIAL_ENDED and not event.keys() & {"forecasts", "control"}
         return is_ended and event["status"] in (COMPLETED, STOPPED, INTERRUPTED)
     except KeyError:
         return False
@@ -169,6 +180,14 @@ def _is_error(value: object) -> bool:
     )
 
 
+def _is_control(value: object) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("verb"), str) and _is_plain(value)
+
+
+def _is_text_if_any(value: object) -> bool:
+    return value is None or isinstance(value, str)
+
+
 def is_owner(value: object) -> bool:
     """Whether `value` is an `owner` as `tuner.owner.this_owner` gives it."""
     return (
@@ -223,6 +242,13 @@ _RULES: dict[str, tuple[_FieldRule, ...]] = {
             lambda value: value is None or _is_forecasts(value),
             "an object of finite numbers for each epoch",
         ),
+        ("control", _is_text_if_any, "text"),
+    ),
+    CONTROL: (
+        ("id", lambda value: isinstance(value, str), "text"),
+        ("control", _is_control, "an object of plain values with a `verb`"),
+        ("by", _is_text_if_any, "text"),
+        ("refused", _is_text_if_any, "text"),
     ),
     EXPERIMENT_ENDED: (
         (
@@ -230,7 +256,7 @@ _RULES: dict[str, tuple[_FieldRule, ...]] = {
             lambda value: value in EXPERIMENT_STATUSES,
             f"one of {', '.join(EXPERIMENT_STATUSES)}",
         ),
-        ("reason", lambda value: value is None or isinstance(value, str), "text"),
+        ("reason", _is_text_if_any, "text"),
         ("never_started", lambda value: value is None or _is_epoch(value), "a whole number"),
     ),
 }

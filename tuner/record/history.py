@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 from tuner.record.events import (
     CHECKPOINT,
+    COMPLETED,
+    CONTROL,
     EXPERIMENT_ENDED,
     EXPERIMENT_STARTED,
     FAILED,
@@ -27,6 +29,7 @@ from tuner.record.events import (
     TRIAL_STARTED,
     Event,
 )
+from tuner.record.steered import Steered
 from tuner.spec.sections import Objective
 
 
@@ -85,7 +88,8 @@ class TrialRecord:
     `runs` are the times in which it ran, oldest first: one, and another for each resume. `origin`
     says where its config came from, if the journal does; `seed` is the trial's own, None if it
     trains with the experiment's. `best` is known where the history has an objective, `forecasts`,
-    by epoch, where the scheduler told what it expected of the trial.
+    by epoch, where the scheduler told what it expected of the trial; `ended_by` the id of the
+    control that has ended it.
     """
 
     trial_id: str
@@ -101,6 +105,7 @@ class TrialRecord:
     seed: int | None = None
     best: Best | None = None
     forecasts: dict[str, dict[str, float]] | None = None
+    ended_by: str | None = None
 
     def trained_with(self, seed: int | None) -> int | None:
         """The seed it trained with: its config's, its own, or else the experiment's `seed`."""
@@ -151,6 +156,7 @@ class History:
     journaled for one trial the last one counts. `runs` are the times in which a driver ran, up to
     its last event: one, and another for each resume. ended_by: what ended it before its trials did,
     and never_started how many more there were to be; None where that is not so, or not known.
+    steered: what controls have made of it.
     """
 
     def __init__(
@@ -167,6 +173,7 @@ class History:
         self.runs: list[Run] = []
         self.pace = Pace()
         self.best: Best | None = None
+        self.steered = Steered()
         self._objective = objective
         self._sign = objective.sign if objective else 0
         self._metrics = None if metrics is None else frozenset(metrics)
@@ -193,9 +200,14 @@ class History:
             self.resumed += event["resumed"]
             self.status, self.ended = RUNNING, None
             self.ended_by = self.never_started = None
+            self.steered.begin()
+        elif kind == CONTROL:
+            self.steered.apply(event)
         elif kind == EXPERIMENT_ENDED:
             self.status, self.ended = event["status"], time
             self.ended_by, self.never_started = event.get("reason"), event.get("never_started")
+            if self.status == COMPLETED:
+                self.steered.end()
         else:
             return
         if self.runs:
@@ -293,7 +305,7 @@ class History:
     def _end(self, trial: TrialRecord, event: Event) -> None:
         self._set_status(trial, event["status"])
         trial.ended, trial.error = event["time"], None
-        trial.forecasts = event.get("forecasts")
+        trial.forecasts, trial.ended_by = event.get("forecasts"), event.get("control")
         if trial.status == FAILED:
             trial.error = TrialError(event["error"]["kind"], event["error"]["message"])
 

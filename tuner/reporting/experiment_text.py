@@ -10,9 +10,10 @@ from typing import Any
 
 from tuner.errors import NoUsableTrialError
 from tuner.places import shown
-from tuner.record.events import COMPLETED, INTERRUPTED, PATIENCE, TARGET, TIME_BUDGET
+from tuner.record.events import COMPLETED, FINISH, INTERRUPTED, PATIENCE, TARGET, TIME_BUDGET
 from tuner.record.history import TrialRecord
 from tuner.record.storage import storage_folder
+from tuner.reporting.control_text import control_lines
 from tuner.results.labels import Labels
 from tuner.results.results import Results
 from tuner.spec.by_value import given_again, is_by_value
@@ -41,8 +42,8 @@ def summary(
 
     How many trials ended how; the best trial with its validation metrics, the test_* of `test`
     (held-out split), and its config; `confirmed`, in the shape that `show_json` gives it; failures
-    by kind, each with its first message, whole, and its log; memory that kept growing; where the
-    results are and how to look at them.
+    by kind, each with its first message, whole, and its log; memory that kept growing; what was
+    asked of it as it ran; where the results are and how to look at them.
     """
     sections = [
         _head(results),
@@ -50,6 +51,7 @@ def summary(
         _confirmed(results.metric, confirmed) if confirmed else [],
         failure_lines(results),
         _leaks(results),
+        control_lines(results.history.steered.answers),
         _next_steps(results),
     ]
     return "\n\n".join("\n".join(section) for section in sections if section)
@@ -227,6 +229,6 @@ def _next_steps(results: Results) -> list[str]:
         f"Report       {program()} report {name}",
         f"TensorBoard  {program()} tensorboard {name}",
     ]
-    if results.status == INTERRUPTED or results.ended_by in (TIME_BUDGET, PATIENCE):
+    if results.status == INTERRUPTED or results.ended_by in (TIME_BUDGET, PATIENCE, FINISH):
         lines.append(f"Go on        {_how_to_resume(results)}")
     return lines

@@ -8,8 +8,10 @@ from collections.abc import Callable
 from typing import IO
 
 from tuner import streams
+from tuner.record.events import CONTROL
 from tuner.record.history import History
 from tuner.record.reading import Tail
+from tuner.reporting.control_text import control_lines
 from tuner.reporting.experiment_text import failure_lines
 from tuner.reporting.plan_text import reserves
 from tuner.reporting.terminal import Progress, Standing, live_view
@@ -26,14 +28,16 @@ def standing(results: Results, *, now: float) -> str:
     """
     spec = results.spec
     each = reserves(spec.resources)
-    view = Standing(results.history, TimeLeft.of(spec), results.metric, each)
+    time_left = _time_left(results, results.history)
+    view = Standing(results.history, time_left, results.metric, each)
     console = streams.console(sys.stdout, width=_WIDTH, color_system=None, force_terminal=False)
     with console.capture() as captured:
-        console.print(f"{results.name}: running")
+        console.print(f"{results.name}: {results.standing}")
         console.print(live_view(view, now=now, width=_WIDTH))
     lines = [line.rstrip() for line in captured.get().splitlines()]
-    failed = failure_lines(results)
-    return "\n".join([*lines, *(["", *failed] if failed else [])])
+    for more in (failure_lines(results), control_lines(results.history.steered.answers)):
+        lines += ["", *more] if more else []
+    return "\n".join(lines)
 
 
 def follow(
@@ -49,11 +53,14 @@ def follow(
     for event in tail.read():
         history.apply(event)
     each = reserves(spec.resources)
-    progress = Progress(history, TimeLeft.of(spec), metric=results.metric, each=each, stream=stream)
+    time_left = _time_left(results, history)
+    progress = Progress(history, time_left, metric=results.metric, each=each, stream=stream)
 
     def show_news() -> None:
         for event in tail.read():
             history.apply(event)
+            if event["event"] == CONTROL:
+                progress.expect(_time_left(results, history))
             progress(event)
 
     try:
@@ -64,3 +71,9 @@ def follow(
         show_news()
     finally:
         progress.close()
+
+
+def _time_left(results: Results, history: History) -> TimeLeft:
+    """What is known of the search by now."""
+    steered = history.steered
+    return TimeLeft.of(results.spec.model_copy(update=steered.changes), asked=len(steered.tries))

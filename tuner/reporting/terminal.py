@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING
 from tuner import streams
 from tuner.record.events import (
     COMPLETED,
+    CONTROL,
     EXPERIMENT_ENDED,
     EXPERIMENT_STARTED,
     FAILED,
@@ -24,6 +25,7 @@ from tuner.record.events import (
     Event,
 )
 from tuner.record.history import Best, History
+from tuner.reporting.control_text import answer_text
 from tuner.reporting.time_left import TimeLeft, done, elapsed_s
 from tuner.wording import config_line, duration, number, printable, shorten
 
@@ -69,6 +71,13 @@ class Progress:
         if event["event"] == TRIAL_ENDED and event["status"] == FAILED:
             self._tell_failure(event["trial_id"], event["error"])
 
+        if event["event"] == CONTROL:
+            self._view.tell(answer_text(self._standing.history.steered.answers[-1]), "cyan")
+
+    def expect(self, time_left: TimeLeft) -> None:
+        """Estimate by this from now on."""
+        self._standing.time_left = time_left
+
     def _tell_failure(self, trial_id: str, error: Event) -> None:
         text = f"{error['kind']}: {error['message']}"
         if text not in self._failures and len(self._failures) < _MOST_TOLD:
@@ -92,7 +101,7 @@ class _Warnings(logging.Handler):
         self._tell(f"warning: {record.getMessage()}", "yellow")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Standing:
     """How a search stands, in words. metric: the objective's. each: what a trial reserves."""
 
@@ -104,7 +113,10 @@ class Standing:
     def counts(self) -> str:
         """How many trials run and how the others ended, those with none left out."""
         counts = self.history.counts.copy()  # the view renders in a thread of its own
-        return ", ".join(f"{counts[s]} {s}" for s in _SHOWN if counts[s] or s == RUNNING)
+        steered = self.history.steered
+        asked = {"paused": steered.paused, "ending as asked": steered.finishing}
+        told = [f"{counts[s]} {s}" for s in _SHOWN if counts[s] or s == RUNNING]
+        return ", ".join([*told, *(word for word, is_so in asked.items() if is_so)])
 
     def times(self, now: float) -> str:
         """The time spent and, as far as it can be estimated, left."""

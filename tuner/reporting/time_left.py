@@ -55,14 +55,15 @@ class TimeLeft:
     open_end: bool = False
 
     @classmethod
-    def of(cls, spec: ExperimentSpec) -> TimeLeft:
-        """What the spec says of it."""
+    def of(cls, spec: ExperimentSpec, *, asked: int = 0) -> TimeLeft:
+        """What the spec says of it; asked: trials in addition, whose configs were asked for."""
         scheduler, depth = spec.scheduler, None
         if scheduler and spec.epochs == scheduler.max_t:
             depth = scheduler.expected_epochs(spec.brackets)
         rungs = scheduler.rungs() if scheduler else ()
         open_end = spec.stop != Stop()
-        return cls(spec.trials, spec.epochs, depth, rungs, spec.time_budget_s, open_end)
+        total = None if spec.trials is None else spec.trials + asked
+        return cls(total, spec.epochs, depth, rungs, spec.time_budget_s, open_end)
 
     def seconds(self, history: History, now: float) -> Span | None:
         """The seconds left, at least and at most; None if there is nothing to estimate from.
@@ -72,7 +73,7 @@ class TimeLeft:
         give or take what these differ. The pace is that of the epochs since the driver's last
         start, but no trial's rest goes faster than one trial does.
         """
-        if history.status != RUNNING:
+        if history.status != RUNNING or history.steered.paused:
             return None
         span = self._by_pace(history, now)
         if self.open_end:

@@ -17,6 +17,7 @@ from tuner.record.checkpoints import Checkpoint, inside
 from tuner.record.events import FAILED, RUNNING, TRIAL_STATUSES, standing_of
 from tuner.record.folder import ExperimentFolder
 from tuner.record.history import TrialRecord, collector_paused, fold
+from tuner.record.steered import present
 from tuner.record.storage import find_experiment
 from tuner.results.described import Described
 from tuner.results.selection import (
@@ -55,6 +56,7 @@ class Results(Described):
         is_live = ExperimentFolder(folder).is_driven
         super().__init__(folder)
         self.history = fold(self.files.events(), self.objective)
+        self.document = present(self.document, self.history.steered.answers)
         if not is_live:
             self.history.interrupt()
 
@@ -84,7 +86,9 @@ class Results(Described):
 
     @property
     def standing(self) -> str:
-        """How it stands, in words: its status, or "out of time"."""
+        """How it stands, in words: its status, "paused", or "out of time"."""
+        if self.status == RUNNING and self.history.steered.paused:
+            return "paused"
         return standing_of(self.status, self.ended_by)
 
     @property
@@ -245,12 +249,16 @@ class Results(Described):
     def show(self) -> dict[str, Any]:
         """What `show --json` shows: name, status, counts, and the best trial or None.
 
-        Where the search ended before its trials did, also `ended_by`.
+        Where the search ended before its trials did, also `ended_by`; where it was steered, also
+        `controls`, and `paused` while it is.
         """
         best = self.best_json(self.ranked[0][1]) if self.ranked else None
         early = {"ended_by": self.ended_by} if self.ended_by else {}
         shown = {"name": self.name, "status": self.status, **early, "counts": self.counts}
-        return {**shown, "best": best}
+        steered = self.history.steered
+        controls = {"controls": [a.as_dict() for a in steered.answers]} if steered.answers else {}
+        paused = {"paused": True} if steered.paused and self.status == RUNNING else {}
+        return {**shown, "best": best, **controls, **paused}
 
     def dataframe(self, *, reports: bool = False) -> pd.DataFrame:
         """One row a trial; with `reports` one row a report, as `reports()` gives them.

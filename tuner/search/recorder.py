@@ -49,7 +49,8 @@ class Recorder(Callback):
     expected of one, by epoch, if it tells. settle(trial_id, kind, again): called for each failed
     trial, with the kind of failure and whether it is tried again. call_of(error): what the worker
     had been asked whose death that is; one that had not answered for `report_timeout_s` seconds has
-    hung.
+    hung. leaving(trial_id): of a trial that ends because somebody asked for it, the status that it
+    gets, and which control asked; INTERRUPTED for one that goes on later.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Recorder(Callback):
         call_of: Callable[[BaseException | None], ray_compat.Call | None] = lambda error: None,
         report_timeout_s: float = math.inf,
         forecasts: Callable[[str], dict[str, dict[str, float]]] = lambda trial_id: {},
+        leaving: Callable[[str], tuple[str, str] | None] = lambda trial_id: None,
     ) -> None:
         self.is_stopped = is_stopped
         self.error: ExperimentError | None = None
@@ -75,6 +77,7 @@ class Recorder(Callback):
         self._failures: dict[str, Failure] = {}
         self._call_of = call_of
         self._report_timeout_s = report_timeout_s
+        self._leaving = leaving
 
     def emit(self, event: str, **fields: Any) -> None:
         """Journal one event, then notify the observers."""
@@ -89,9 +92,16 @@ class Recorder(Callback):
         for observer in self._observers:
             observer(record)
 
-    def end(self, trial_id: str, status: str, failure: Failure | None = None) -> None:
-        """Journal the end of a trial."""
-        fields: dict[str, Any] = {}
+    def end(
+        self,
+        trial_id: str,
+        status: str,
+        failure: Failure | None = None,
+        *,
+        control: str | None = None,
+    ) -> None:
+        """Journal the end of a trial; control: the id of the one that has ended it."""
+        fields: dict[str, Any] = {"control": control} if control else {}
         if failure:
             fields["error"] = {"kind": failure.kind, "message": failure.message}
         if status in (STOPPED, COMPLETED) and (forecasts := self._forecasts(trial_id)):
@@ -137,6 +147,11 @@ class Recorder(Callback):
         ray_compat.forget_metrics(trial)  # the journal has them
         if trial_id in self._failures:
             self._fail(trial_id, self._failures.pop(trial_id))
+        elif (leaving := self._leaving(trial_id)) is not None:
+            status, control = leaving
+            self.end(trial_id, status, control=control)
+            if status == INTERRUPTED:
+                self._settle(trial_id, "paused", True)
         else:
             self.end(trial_id, STOPPED if self.is_stopped(trial_id) else COMPLETED)
 

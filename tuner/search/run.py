@@ -12,9 +12,11 @@ from tuner.cluster import connect as cluster
 from tuner.errors import UsageError
 from tuner.planning.plan import warnings_of
 from tuner.planning.validation import Machine, ValidatedSpec, validate
+from tuner.record.control import answers
 from tuner.record.files import EXPERIMENT, JOURNAL
 from tuner.record.folder import ExperimentFolder
 from tuner.record.journal import Journal
+from tuner.record.steered import present
 from tuner.reporting.notifier import deliveries
 from tuner.results.results import Results
 from tuner.search.provenance import describe
@@ -70,7 +72,7 @@ def resume_experiment(
     """
     more, folder = more or Extension(), Path(folder)
     files = ExperimentFolder(folder)
-    document = files.document()
+    document = present(files.document(), answers(files))
     if results := finished(folder, more):
         return results
     recorded = str(document["spec"].get("trainable", IMAGE_CLASSIFIER))

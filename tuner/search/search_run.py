@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -27,12 +26,14 @@ from tuner.record.events import (
     EXPERIMENT_ENDED,
     EXPERIMENT_STARTED,
     FAILED,
+    FINISH,
     INTERRUPTED,
     STOPPED,
 )
 from tuner.record.folder import ExperimentFolder, Sync
 from tuner.record.history import History, TrialRecord, collector_paused
 from tuner.record.journal import Journal
+from tuner.record.steered import ASKED
 from tuner.reporting.experiment_text import resume_with
 from tuner.reporting.notifier import Notifier
 from tuner.reporting.plan_text import reserves
@@ -54,10 +55,10 @@ from tuner.trial.context import Assignment
 
 if TYPE_CHECKING:
     from tuner.search.recorder import Observer
+    from tuner.search.steering import Steering
 
 _log = logging.getLogger(__name__)
 
-_UNBOUNDED = 1_000_000
 _PATIENCE = 1.5  # times `timeouts.report_s`, by which a worker should have ended itself
 
 
@@ -123,7 +124,7 @@ class SearchRun:
 
     @property
     def _slots(self) -> int:
-        """How many trials may run at a time."""
+        """How many trials may run at a time, as the search begins."""
         slots = cluster.slots(self.spec.resources)
         return min(slots, self.spec.max_concurrent or slots)
 
@@ -131,7 +132,7 @@ class SearchRun:
     def _observers(self, trackers: list[Tracker]) -> Iterator[list[Observer]]:
         """Whoever is notified of every event; closed at the end, however that comes."""
         spec, history = self.spec, self.history
-        progress = Progress(
+        self._progress = progress = Progress(
             history,
             TimeLeft.of(spec),
             metric=spec.objective.metric,
@@ -167,11 +168,13 @@ class SearchRun:
         from tuner.search import tune_arguments
         from tuner.search.recorder import Recorder
         from tuner.search.schedulers._stopping import InOrder
+        from tuner.search.steering import Steering
         from tuner.search.waiting import Waiting
 
         spec, elsewhere = self.spec, cluster.is_joined()
         scheduler = self._scheduler()
         searcher = self._searcher(scheduler)
+        in_order = scheduler or InOrder()
         if self._resumed:
             leftovers.sweep(self._folder, self.history)
         watch = ray_compat.WorkerWatch(_PATIENCE * spec.timeouts.report_s)
@@ -184,13 +187,16 @@ class SearchRun:
             settle=self._settle,
             call_of=watch.call_of,
             report_timeout_s=spec.timeouts.report_s,
+            leaving=lambda trial_id: steering.leaving(trial_id),
         )
         recorder.emit(EXPERIMENT_STARTED, resumed=self._resumed, owner=this_owner())
-        self._source = self._trial_source(searcher)
+        steering = Steering(self._folder, self.history, self, fits=self._fits(), scheduler=in_order)
+        self._source = steering.source = self._trial_source(searcher, steering)
+        self.go_on_by(spec)
         with (
-            self._end_journaled(),
+            self._end_journaled(steering),
             tune_arguments.ray_files(self._folder) as files,
-            ray_compat.keep_workers(here=not elsewhere),
+            ray_compat.keep_workers(here=not elsewhere, spare=steering.spare),
             ray_compat.watched_workers(watch),
         ):
             tune.run(
@@ -200,9 +206,9 @@ class SearchRun:
                 mode=spec.objective.mode,
                 num_samples=-1,  # the source decides when there are no more
                 search_alg=self._source,
-                scheduler=scheduler or InOrder(),
+                scheduler=in_order,
                 stop=tune_arguments.StopAll(self._is_over),
-                callbacks=[recorder, Waiting(partial(cluster.shortage, spec.resources))],
+                callbacks=[recorder, steering, Waiting(partial(cluster.shortage, spec.resources))],
                 progress_reporter=tune_arguments.progress_reporter(),
                 storage_path=files,
                 reuse_actors=True,
@@ -238,22 +244,46 @@ class SearchRun:
             deque(earlier, maxlen=0)  # a searcher that does not learn has not read them
         return searcher
 
-    def _trial_source(self, searcher: Any) -> Any:
+    def _fits(self) -> Callable[[], int]:
+        """How many trials fit at the moment, whatever max_concurrent says."""
+        slots = cluster.slots(self.spec.resources)
+        # The nodes of a joined cluster come and go
+        return cluster.room(self.spec) if cluster.is_joined() else lambda: slots
+
+    def _trial_source(self, searcher: Any, steering: Steering) -> Any:
         """What gives Tune its trials: the unfinished ones first, then the searcher's."""
         from tuner.search.trial_source import TrialSource
 
-        slots, limit = self._slots, None
-        if cluster.is_joined():  # whose nodes come and go: only the source knows how many fit
-            slots, limit = _UNBOUNDED, cluster.room(self.spec)
-        # No more than can run: Tune would reserve a place for more, and start new workers there
-        os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(slots)
+        trials, steered = self.history.trials, self.history.steered
+
+        def attend() -> bool:
+            steering.attend()
+            return self._is_over()
+
         return TrialSource(
             searcher,
             total=self.spec.trials,
-            limit=limit or (lambda: slots),
-            taken=self.history.trials,
+            limit=steering.limit,
+            taken=trials,
+            asked=[one.trial_id for one in trials.values() if one.origin == ASKED],
             unfinished=self._unfinished(),
+            steered=steered,
+            attend=attend,
         )
+
+    def emit(self, event: str, **fields: Any) -> None:
+        """Journal an event, as steering asks for it."""
+        self._recorder.emit(event, **fields)
+
+    def end(self, trial_id: str, status: str, *, control: str | None = None) -> None:
+        """Journal the end of a trial."""
+        self._recorder.end(trial_id, status, control=control)
+
+    def go_on_by(self, spec: ValidatedSpec) -> None:
+        """Go on by a spec with another number of trials, at a time or in all, or another budget."""
+        self.spec, self.stop.time_budget_s = spec, spec.time_budget_s
+        self._source.total = spec.trials
+        self._progress.expect(TimeLeft.of(spec, asked=len(self.history.steered.tries)))
 
     def _unfinished(self) -> list[Assignment]:
         """Where the unfinished trials go on; ends those that had come to their end."""
@@ -261,6 +291,8 @@ class SearchRun:
         for trial in unfinished(self.history, retry_failed=self._retry_failed):
             if self.spec.epochs is not None and trial.last_epoch >= self.spec.epochs:
                 self._recorder.end(trial.trial_id, COMPLETED)
+            elif stop := self.history.steered.stops.get(trial.trial_id):
+                self._recorder.end(trial.trial_id, STOPPED, control=stop.id)
             elif self._recorder.is_stopped(trial.trial_id):
                 self._recorder.end(trial.trial_id, STOPPED)
             else:
@@ -283,9 +315,10 @@ class SearchRun:
 
     def _why_early(self, status: str) -> dict[str, Any]:
         """Of a search that ends before its trials do: why, and how many have not started."""
-        total, trials = self.spec.trials, self.history.trials
+        total, trials, steered = self.spec.trials, self.history.trials, self.history.steered
+        total = None if total is None else max(total + len(steered.tries), len(trials))
         is_whole = total is not None and len(trials) >= total
-        reason = self.stop.why_early
+        reason = self.stop.why_early or (FINISH if steered.finishing else None)
         if status != COMPLETED or reason is None:
             return {}
         if is_whole and not unfinished(self.history):
@@ -299,13 +332,14 @@ class SearchRun:
         return self.stop.requested or self._recorder.error is not None
 
     @contextmanager
-    def _end_journaled(self) -> Iterator[None]:
+    def _end_journaled(self, steering: Steering) -> Iterator[None]:
         """However `tune.run` ends, the journal says so. Raises ExperimentError if it failed."""
         from ray.tune import TuneError
 
         recorder, status = self._recorder, FAILED
         try:
-            yield
+            with steering.listening():
+                yield
             status = COMPLETED if self.stop.error is None else FAILED
         except TuneError as error:
             raise ExperimentError(f"Ray Tune failed: {error}") from error

@@ -9,7 +9,7 @@ from typing import Self
 
 from tuner import signals
 from tuner.errors import TunerError
-from tuner.record.events import PATIENCE, TARGET, TIME_BUDGET, TRIAL_ENDED, Event
+from tuner.record.events import CONTROL, PATIENCE, TARGET, TIME_BUDGET, TRIAL_ENDED, Event
 from tuner.record.history import Best, History
 from tuner.spec.sections import Objective, Stop
 
@@ -23,10 +23,11 @@ class StopRequest:
     """
 
     def __init__(self, time_budget_s: float | None) -> None:
+        self.time_budget_s = time_budget_s  # from now on
         self.signal: int | None = None
         self.error: TunerError | None = None
         self.reason: str | None = None
-        self._deadline = None if time_budget_s is None else time.monotonic() + time_budget_s
+        self._begun = time.monotonic()
         self._handled = ExitStack()
 
     @property
@@ -37,7 +38,8 @@ class StopRequest:
     @property
     def why_early(self) -> str | None:
         """Why the search is to end now although nothing is wrong: TIME_BUDGET, or `reason`."""
-        late = self._deadline is not None and time.monotonic() >= self._deadline
+        budget = self.time_budget_s
+        late = budget is not None and time.monotonic() - self._begun >= budget
         return self.reason or (TIME_BUDGET if late else None)
 
     def fail(self, error: TunerError) -> None:
@@ -62,7 +64,7 @@ class EarlyEnd:
     """An observer that says when a search has what it looks for, or gets no further.
 
     history: the experiment's, up to the event that is being observed. Patience is counted from the
-    driver's last start.
+    driver's last start, and from the end of a pause; in a pause it does not run out.
     """
 
     def __init__(self, stop: Stop, objective: Objective, history: History) -> None:
@@ -78,6 +80,8 @@ class EarlyEnd:
             self._best, self._trials, self._since = best, 0, event["time"]
         elif event["event"] == TRIAL_ENDED and not (best and best.trial_id == event["trial_id"]):
             self._trials += 1
+        if event["event"] == CONTROL and event["control"]["verb"] == "go-on":
+            self._since = event["time"]
 
     def reason(self, now: float) -> str | None:
         """Why the search ends, TARGET or PATIENCE; None: it goes on. now: by the events' clock."""
@@ -88,5 +92,6 @@ class EarlyEnd:
                 return TARGET
         waited = 0.0 if self._since is None else now - self._since
         tired = stop.patience_trials is not None and self._trials >= stop.patience_trials
-        late = stop.patience_s is not None and waited >= stop.patience_s
+        paused = self._history.steered.paused
+        late = stop.patience_s is not None and waited >= stop.patience_s and not paused
         return PATIENCE if tired or late else None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from dataclasses import asdict
-from itertools import count
 from typing import Any
 
 from ray.tune.search import Searcher
 
 from tuner.record.events import FAILED, INTERRUPTED, RESULT, TRIAL_ENDED, TRIAL_STARTED, Event
+from tuner.record.steered import ASKED, Steered
 from tuner.search.searchers._background import BackgroundSearch
 from tuner.trial.context import Assignment
 
@@ -25,9 +26,14 @@ def trial_id_of(number: int) -> str:
 class TrialSource(Searcher):
     """Numbers the trials, keeps at most `limit()` of them live, translates Ray's ids to ours.
 
-    First come the `unfinished` trials of an interrupted run, then new ones, with the lowest
-    numbers that are not `taken`, up to `total` in all (None: no end). The strategy learns of a
-    failed trial once it is settled: `retry` runs it again, `give_up` ends it.
+    First come the `unfinished` trials of an interrupted run, then the configs that users asked for,
+    numbered behind all others, then the strategy's, with the lowest numbers that are not `taken`,
+    up to `total` of these (None: no end). The strategy learns of a failed trial once it is settled:
+    `retry` runs it again, `give_up` ends it.
+
+    taken: by the trials of the runs before; asked: those of them whose configs users asked for.
+    steered: what users ask of the search. attend: called before each trial, so that what is asked
+    is heard where Tune does nothing else; whether the search is over.
     """
 
     def __init__(
@@ -38,19 +44,35 @@ class TrialSource(Searcher):
         limit: Callable[[], int],
         taken: Iterable[str] = (),
         unfinished: Iterable[Assignment] = (),
+        asked: Iterable[str] = (),
+        steered: Steered | None = None,
+        attend: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__()
+        self.total = total
+        self.held: set[str] = set()  # trials that give up their places, to go on later
         self._strategy = strategy
         self._limit = limit
         self._unfinished = list(unfinished)
-        known = frozenset(taken)
-        numbers = count() if total is None else range(total)
-        self._numbers = (number for number in numbers if trial_id_of(number) not in known)
-        self._number = next(self._numbers, None)  # of the next new trial; None: there is none
+        self._taken = {int(trial_id) for trial_id in taken}
+        self._next_own = 0  # no lower number is free
+        self._asked: set[str] = set()
+        for trial_id in sorted(asked, key=int):
+            self._pass_over(trial_id)
+        self._steered = steered or Steered()
+        self._attend = attend
         self._live: dict[str, str] = {}  # Ray's trial id -> ours
+
+    @property
+    def live(self) -> int:
+        """How many trials have a place, or wait for one."""
+        return len(self._live)
 
     def suggest(self, trial_id: str) -> Any:
         """The next assignment as a mapping; None while enough trials are live; else FINISHED."""
+        is_over = self._attend()
+        if is_over and not self._live:
+            return Searcher.FINISHED
         if len(self._live) >= self._limit():
             return None
         assignment = self._next()
@@ -62,17 +84,43 @@ class TrialSource(Searcher):
     def _next(self) -> Assignment | str | None:
         if self._unfinished:
             return self._unfinished.pop(0)
-        if self._number is None:
+        if self._steered.finishing:
             return self._at_end()
-        trial_id = trial_id_of(self._number)
+        if len(self._asked) < len(self._steered.tries):
+            return self._next_asked(self._steered.tries[len(self._asked)])
+        if self.total is not None and len(self._taken) - len(self._asked) >= self.total:
+            return self._at_end()
+        while self._next_own in self._taken:
+            self._next_own += 1
+        trial_id = trial_id_of(self._next_own)
         config = self._suggestion(trial_id)
         if config is None:
             return None
         if isinstance(config, str):
             return self._at_end()
-        self._number = next(self._numbers, None)
+        self._taken.add(self._next_own)
         origin, seed = (self._about(trial_id, method) for method in ("origin", "seed_of"))
         return Assignment(trial_id, config, origin=origin, seed=seed)
+
+    def _next_asked(self, config: dict[str, Any]) -> Assignment:
+        # Behind all others, so that theirs mean what they did, whatever a kill leaves unused
+        number = max(self._taken, default=-1) + 1
+        self._taken.add(number)
+        trial_id = trial_id_of(number)
+        self._pass_over(trial_id)
+        if take_trial := getattr(self._strategy, "take_trial", None):
+            take_trial(trial_id, config)
+        return Assignment(trial_id, deepcopy(config), origin=ASKED)
+
+    def _pass_over(self, trial_id: str) -> None:
+        """Keep a strategy that counts trials from counting this one."""
+        self._asked.add(trial_id)
+        if pass_over := getattr(self._strategy, "pass_over", None):
+            pass_over(trial_id)
+
+    def _hears_of(self, trial_id: str) -> bool:
+        """Whether the strategy has suggested the trial, or has taken it."""
+        return trial_id not in self._asked or hasattr(self._strategy, "take_trial")
 
     def _suggestion(self, trial_id: str) -> Any:
         """What the strategy suggests; None: not yet.
@@ -96,22 +144,38 @@ class TrialSource(Searcher):
         return None if self._live else str(Searcher.FINISHED)
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        self._strategy.on_trial_result(self._live[trial_id], result)
+        our_id = self._live[trial_id]
+        if self._hears_of(our_id):
+            self._strategy.on_trial_result(our_id, result)
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
         our_id = self._live.pop(trial_id)
+        if our_id in self.held or not self._hears_of(our_id):
+            return
         if not error and result and "tuner/failure/kind" not in result:
             self._strategy.on_trial_complete(our_id, result)
 
     def retry(self, assignment: Assignment) -> None:
-        """Hand out a failed trial once more."""
+        """Hand out once more a trial that has failed, or has given up its place."""
+        self.held.discard(assignment.trial_id)
         self._unfinished.append(assignment)
+
+    def drop(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """End a trial that waits to go on, whose last report is `result`; False: none such does."""
+        waiting = [one for one in self._unfinished if one.trial_id == trial_id]
+        if not waiting:
+            return False
+        self._unfinished.remove(waiting[0])
+        if self._hears_of(trial_id):
+            self._strategy.on_trial_complete(trial_id, result or None)
+        return True
 
     def give_up(self, trial_id: str, kind: str) -> None:
         """Let the strategy know that the trial failed; a lost node says nothing of its config."""
-        self._strategy.on_trial_complete(trial_id, None, error=kind != "node_lost")
+        if self._hears_of(trial_id):
+            self._strategy.on_trial_complete(trial_id, None, error=kind != "node_lost")
 
     def save(self, checkpoint_path: str) -> None:
         """Do nothing: Ray's snapshots are not used, since the journal has all a resume needs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from reprlib import repr as shown  # short, and safe on what is nested deep
 from typing import Any
 
@@ -109,6 +110,15 @@ def override(raw: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, An
     changed: dict[str, Any] = {**raw, **json.loads(json.dumps(plain))}
     if isinstance(name := changed.get("scheduler", {}), str | None):
         changed["scheduler"] = {"name": name or NONE}  # so that it keeps its name beside a max_t
+    return _assign(changed, assignments)
+
+
+def assigned(values: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, Any]:
+    """Plain values with each `dotted.path=value` set. Raises as `override` does."""
+    return _assign(deepcopy(dict(values)), assignments)
+
+
+def _assign(changed: dict[str, Any], assignments: Iterable[str]) -> dict[str, Any]:
     faults = []
     for assignment in assignments:
         path, equals, text = assignment.partition("=")

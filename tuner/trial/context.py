@@ -59,9 +59,9 @@ class Assignment:
     """One trial, as it travels in Ray's config: its id, its config, and where it continues.
 
     epoch: the last epoch that is done. checkpoint: {path, sha256} of that epoch's, None at the
-    start. origin: why the config was chosen: grid, random, initial, model or warm (a
-    model of an earlier experiment); None after a resume. seed: the trial's own seed; None for
-    the experiment's.
+    start. origin: why the config was chosen: grid, random, initial, model, warm (a model of an
+    earlier experiment) or asked (by a user, while the search ran); None after a resume. seed: the
+    trial's own seed; None for the experiment's.
     """
 
     trial_id: str

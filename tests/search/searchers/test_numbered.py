@@ -7,6 +7,7 @@ from typing import Any
 
 from ray.tune.search import Searcher
 
+from tuner.search.searchers._numbered import NumberedSearch
 from tuner.spec.strategies import SEARCHERS
 
 SPACE = {"lr": "loguniform(1e-4, 1)", "b": "choice([1, {'x': uniform(0, 1)}])", "k": 3}
@@ -37,3 +38,12 @@ def test_neither_reports_nor_rays_snapshots_change_what_is_suggested(tmp_path: P
     search.restore(str(tmp_path / "state"))
     assert search.suggest("00003") == config
     assert search.seed_of("00003") is None
+
+
+def test_trials_that_are_passed_over_are_not_counted() -> None:
+    search = NumberedSearch("grid", lambda number: {"number": number}, seeds=(7, 8))
+    assert search.suggest("00001") == {"number": 0}
+    search.pass_over("00002")
+    assert (search.suggest("00001"), search.seed_of("00001")) == ({"number": 0}, 8)
+    assert (search.suggest("00003"), search.seed_of("00003")) == ({"number": 1}, 7)
+    assert search.suggest("00005") == {"number": 2}

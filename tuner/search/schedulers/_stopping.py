@@ -15,11 +15,25 @@ from tuner.spec.sections import Objective
 _CLEANUP_TIMEOUT_S = 5
 
 
+def _stays(trial_id: str) -> bool:
+    return False
+
+
 class InOrder(FIFOScheduler):
-    """Stops no trial, and lets Tune start them in their order as workers come free."""
+    """Stops no trial by itself, and lets Tune start them in order as workers come free.
+
+    leaves: whether a trial that has reported is to end now, as somebody has asked for. controller:
+    Tune's, once there is a trial.
+    """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self.leaves: Callable[[str], bool] = _stays
+        self.controller: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Ray pickles it into snapshots that nobody reads, and what the driver holds does not pickle
+        return {**self.__dict__, "leaves": _stays, "controller": None}
 
     def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
         """Shorten how long Ray waits for workers when the search ends.
@@ -29,6 +43,18 @@ class InOrder(FIFOScheduler):
         by then, and the rest is run again on resume.
         """
         ray_compat.limit_cleanup(tune_controller, _CLEANUP_TIMEOUT_S)
+        self.controller = tune_controller
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        """Whether the trial goes on, in Tune's words."""
+        trial_id = str(trial.config["trial_id"])
+        goes_on = self.record(trial_id, int(result["training_iteration"]), result)
+        goes_on = goes_on and not self.leaves(trial_id)
+        return str(TrialScheduler.CONTINUE if goes_on else TrialScheduler.STOP)
+
+    def record(self, trial_id: str, epoch: int, metrics: Mapping[str, float]) -> bool:
+        """Take in a report, live or from a journal; returns whether the trial goes on."""
+        return True
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
         """None, so that Tune itself takes the next trial.
@@ -84,7 +110,7 @@ class StoppingScheduler(InOrder):
         self._rules.append(Patience(epochs))
 
     def record(self, trial_id: str, epoch: int, metrics: Mapping[str, float]) -> bool:
-        """Take in a report, live or from a journal; returns whether the trial goes on."""
+        """See `InOrder.record`."""
         loss = self._objective.key(metrics[self._objective.metric])
         answers = [rule.goes_on(trial_id, epoch, loss) for rule in self._rules]
         goes_on = all(answers)
@@ -97,8 +123,3 @@ class StoppingScheduler(InOrder):
         told: Callable[[str], dict[str, dict[str, float]]] | None
         told = next((r.forecasts for r in self._rules if hasattr(r, "forecasts")), None)
         return told(trial_id) if told else {}
-
-    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        trial_id = str(trial.config["trial_id"])
-        goes_on = self.record(trial_id, int(result["training_iteration"]), result)
-        return str(TrialScheduler.CONTINUE if goes_on else TrialScheduler.STOP)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,8 +12,9 @@ from ray.tune.search import Searcher
 class NumberedSearch(Searcher):
     """`suggest("00007")` is always `config_of(7)`, which is None where the space has no such.
 
-    strategy: its name, which is why a config was suggested. seeds: those that trials have in turn;
-    None stands for the experiment's.
+    Trials that are passed over are not counted: they had their configs from elsewhere. strategy:
+    its name, which is why a config was suggested. seeds: those that trials have in turn; None
+    stands for the experiment's.
     """
 
     def __init__(
@@ -23,10 +25,11 @@ class NumberedSearch(Searcher):
     ) -> None:
         super().__init__()
         self._strategy, self._config_of, self._seeds = strategy, config_of, seeds
+        self._passed: list[int] = []
 
     def suggest(self, trial_id: str) -> Any:
         """The config of the trial, or FINISHED where the space has no such number."""
-        config = self._config_of(int(trial_id) // len(self._seeds))
+        config = self._config_of(self._number(trial_id) // len(self._seeds))
         return Searcher.FINISHED if config is None else config
 
     def origin(self, trial_id: str) -> str:
@@ -35,7 +38,14 @@ class NumberedSearch(Searcher):
 
     def seed_of(self, trial_id: str) -> int | None:
         """The trial's own seed; None where it is the experiment's."""
-        return self._seeds[int(trial_id) % len(self._seeds)]
+        return self._seeds[self._number(trial_id) % len(self._seeds)]
+
+    def pass_over(self, trial_id: str) -> None:
+        """Leave out a trial with a later number than all before it."""
+        self._passed.append(int(trial_id))
+
+    def _number(self, trial_id: str) -> int:
+        return int(trial_id) - bisect_left(self._passed, int(trial_id))
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False

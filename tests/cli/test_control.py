@@ -1,0 +1,117 @@
+"""tuner control, with a driver that answers as it is told to."""
+
+import json
+
+import pytest
+from commands import call
+from synthetic import Writer, make_folder
+
+from tuner.cli import control as command
+from tuner.errors import SpecError, UsageError
+from tuner.record.control import requested
+from tuner.record.folder import ExperimentFolder
+
+
+@pytest.fixture
+def driven(here):
+    """An experiment that is driven, with a trial that has ended and one that runs."""
+    space = {"lr": "loguniform(0.0001, 1)", "batch_size": "choice([32, 64])"}
+    folder = make_folder(here / "results" / "digits", search={"strategy": "random", "space": space})
+    writer = Writer(folder)
+    writer.trial(0, [0.5], config={"lr": 0.1, "batch_size": 32})
+    writer.trial(1, [0.5], end=None, config={"lr": 0.2, "batch_size": 64})
+    yield writer
+    writer.journal.close()
+
+
+@pytest.fixture
+def answering(driven, monkeypatch):
+    """Its driver answers while the command waits; `refused` is why it does nothing."""
+    refused = {}
+
+    def answer(seconds):
+        [asked] = requested(ExperimentFolder(driven.folder), but=refused.get("answered", ()))
+        control = asked.control.model_dump(mode="json")
+        why = {"refused": refused["why"]} if "why" in refused else {}
+        driven.add("control", id=asked.id, control=control, by=asked.by, **why)
+        driven.journal.sync()
+
+    monkeypatch.setattr(command.time, "sleep", answer)
+    return refused
+
+
+@pytest.mark.parametrize(
+    ("words", "control"),
+    [
+        (["stop-trial", "1"], {"verb": "stop-trial", "trial_id": "00001"}),
+        (["pause"], {"verb": "pause"}),
+        (["go-on"], {"verb": "go-on"}),
+        (["max-concurrent", "4"], {"verb": "max-concurrent", "max_concurrent": 4}),
+        (["max-concurrent", "none"], {"verb": "max-concurrent", "max_concurrent": None}),
+        (["time-budget", "2h"], {"verb": "time-budget", "time_budget_s": 7200.0}),
+        (["num-samples", "50"], {"verb": "num-samples", "num_samples": 50}),
+        (
+            ["try", "lr=1e-2", "batch_size=64"],
+            {"verb": "try", "config": {"lr": 0.01, "batch_size": 64}},
+        ),
+        (
+            ["try", "lr=1e-2", "--like", "0"],
+            {"verb": "try", "config": {"lr": 0.01, "batch_size": 32}},
+        ),
+        (["finish"], {"verb": "finish"}),
+    ],
+)
+def test_a_verb_and_its_value_are_asked_and_the_answer_is_shown(answering, words, control):
+    told = json.loads(call("control", "digits", *words, "--json").stdout)
+    assert (told["control"], told["answer"]) == (control, "done")
+    assert "@" in told["by"]
+
+
+def test_what_came_of_it_is_told_in_words(answering):
+    done = call("control", "digits", "time-budget", "90m")
+    assert (done.return_value, done.stdout) == (0, "time-budget 1h 30m: done\n")
+
+
+def test_why_it_is_not_done_is_told(answering):
+    answering["why"] = "the search is not paused"
+    done = call("control", "digits", "go-on")
+    told = "go-on: not done: the search is not paused\n"
+    assert (done.return_value, done.stdout) == (2, told)
+
+
+def test_without_an_answer_it_says_so(driven):
+    done = call("control", "digits", "pause", "--wait", "0s")
+    told = "pause: asked; the driver of digits has not answered yet\n"
+    assert (done.return_value, done.stdout) == (0, told)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["stop-trial"], "write: stop-trial ID"),
+        (["pause", "now"], "write: pause"),
+        (["pause", "--like", "0"], "write: pause"),
+        (["try"], "write: try KEY=VALUE ..., or --like ID"),
+        (["num-samples", "many"], "num_samples: must be a whole number, got 'many'"),
+        (["num-samples", "none"], "num_samples: must be a whole number"),
+        (["max-concurrent", "0"], "max_concurrent: must be greater than or equal to 1"),
+        (["stop-trial", "0"], "trial 00000 of digits has ended"),
+        (["try", "lr=7", "--like", "0"], "lr: must lie in loguniform"),
+        (["try", "lr"], "must be KEY=VALUE"),
+    ],
+)
+def test_what_is_written_wrong_is_refused(driven, words, message):
+    error = call("control", "digits", *words).exception
+    assert isinstance(error, UsageError | SpecError)
+    assert message in str(error)
+    assert requested(ExperimentFolder(driven.folder)) == []
+
+
+def test_an_unknown_verb_is_refused_with_the_choices(driven):
+    assert "'pause', 'go-on'" in str(
+        call("control", "digits", "explode").exception.format_message()
+    )
+
+
+def test_where_nothing_runs_there_is_nobody_to_ask(digits):
+    assert "tuner resume digits" in str(call("control", "digits", "pause").exception)

@@ -1,0 +1,248 @@
+"""What is asked of a search is journaled, then done; without Ray, with a search that only notes."""
+
+import os
+
+import pytest
+from synthetic import Writer, make_folder
+
+from tuner.planning.validation import ValidatedSpec
+from tuner.record.control import (
+    Finish,
+    GoOn,
+    MaxConcurrent,
+    NumSamples,
+    Pause,
+    StopTrial,
+    TimeBudget,
+    TryConfig,
+    request,
+)
+from tuner.record.events import CONTROL, EXPERIMENT_STARTED, TRIAL_ENDED
+from tuner.record.folder import ExperimentFolder
+from tuner.record.history import History
+from tuner.record.reading import read
+from tuner.results.results import Results
+from tuner.search.schedulers._stopping import InOrder
+from tuner.search.searchers._numbered import NumberedSearch
+from tuner.search.steering import Steering
+from tuner.search.trial_source import TrialSource
+from tuner.trial.context import Assignment
+
+
+class Search:
+    """A search on a real journal, whose trials only the test runs."""
+
+    def __init__(self, folder, *, resumed=False):
+        self.writer = Writer(folder, resumed=resumed)
+        self.folder = ExperimentFolder(folder)
+        self.spec = ValidatedSpec.model_validate(dict(Results(folder).spec))
+        self.history = History(self.spec.objective)
+        for event in read(folder):
+            self.history.apply(event)
+        self.scheduler = InOrder()
+        self.steering = Steering(
+            self.folder, self.history, self, fits=lambda: 8, scheduler=self.scheduler
+        )
+        trials = self.history.trials
+        self.source = self.steering.source = TrialSource(
+            NumberedSearch("random", lambda number: {"lr": 0.1 + number / 100}),
+            total=self.spec.trials,
+            limit=self.steering.limit,
+            taken=trials,
+            asked=[t.trial_id for t in trials.values() if t.origin == "asked"],
+            steered=self.history.steered,
+        )
+
+    def emit(self, event, **fields):
+        self.history.apply(self.writer.add(event, **fields))
+
+    def end(self, trial_id, status, *, control=None):
+        self.emit(TRIAL_ENDED, trial_id=trial_id, status=status, control=control)
+
+    def go_on_by(self, spec):
+        self.spec = spec
+        self.source.total = spec.trials
+
+    def hear(self):
+        """Answer what was asked, as Tune's thread does once the listener has read it."""
+        self.steering._read()
+        self.steering.attend()
+
+    def ask(self, control):
+        asked = request(self.folder, control, by="ada")
+        self.hear()
+        return asked
+
+    def start(self, ray_id):
+        """The next trial, journaled as started; its id and origin."""
+        given = self.source.suggest(ray_id)
+        trial_id, config = given["trial_id"], given["config"]
+        origin = {"origin": given["origin"]} if given["origin"] else {}
+        self.emit("trial_started", trial_id=trial_id, config=config, **origin)
+        return trial_id, given["origin"], config
+
+    def report(self, trial_id, epoch):
+        """Journal a report; whether the trial is to leave."""
+        self.emit("result", trial_id=trial_id, epoch=epoch, metrics={"val_accuracy": 0.5})
+        return self.scheduler.leaves(trial_id)
+
+    def controls(self):
+        self.writer.journal.sync()
+        told = [e for e in read(self.folder.path) if e["event"] == CONTROL]
+        return [(e["control"]["verb"], e.get("refused")) for e in told]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("TUNE_MAX_PENDING_TRIALS_PG", "1")
+    return make_folder(tmp_path / "digits", max_concurrent=2, num_samples=6)
+
+
+@pytest.fixture
+def search(folder):
+    made = Search(folder)
+    yield made
+    made.writer.journal.close()
+
+
+def test_a_trial_that_is_to_stop_ends_at_its_next_report(search):
+    one, two = search.start("a")[0], search.start("b")[0]
+    asked = search.ask(StopTrial(trial_id=one))
+    assert search.report(one, 1)
+    assert not search.report(two, 1)
+    assert search.steering.leaving(one) == ("stopped", asked)
+    assert search.steering.leaving(two) is None
+
+
+def test_in_a_pause_trials_give_up_their_places_and_go_on_first_afterwards(search):
+    one = search.start("a")[0]
+    asked = search.ask(Pause())
+    assert (search.steering.limit(), search.steering.spare()) == (0, 0)
+    assert search.source.suggest("b") is None
+    assert search.report(one, 1)
+    assert search.steering.leaving(one) == ("interrupted", asked)
+    search.source.on_trial_complete("a", {"val_accuracy": 0.5})
+    search.end(one, "interrupted", control=asked)
+    search.source.retry(Assignment(one, {"lr": 0.1}, epoch=1))
+    assert search.source.suggest("c") is None
+    search.ask(GoOn())
+    assert search.start("d")[0] == one
+    assert not search.report(one, 2)
+    assert search.steering.spare() is None
+
+
+def test_one_that_waits_to_go_on_is_stopped_where_it_waits(search):
+    one = search.start("a")[0]
+    search.ask(Pause())
+    search.report(one, 1)
+    search.source.on_trial_complete("a", {})
+    search.end(one, "interrupted")
+    search.source.retry(Assignment(one, {"lr": 0.1}, epoch=1))
+    asked = search.ask(StopTrial(trial_id=one))
+    trial = search.history.trials[one]
+    assert (trial.status, trial.ended_by) == ("stopped", asked)
+    search.ask(GoOn())
+    assert search.start("b")[0] == "00001"
+
+
+def test_as_many_run_as_are_asked_for(search):
+    assert os.environ["TUNE_MAX_PENDING_TRIALS_PG"] == "2"
+    search.start("a"), search.start("b")
+    assert search.source.suggest("c") is None
+    search.ask(MaxConcurrent(max_concurrent=3))
+    search.start("c")
+    search.ask(MaxConcurrent(max_concurrent=1))
+    search.source.on_trial_complete("a", {"val_accuracy": 1})
+    assert search.source.suggest("d") is None
+    assert search.steering.spare() == 0
+    search.ask(MaxConcurrent(max_concurrent=None))
+    assert search.steering.limit() == 8
+
+
+def test_configs_that_are_asked_for_come_next_and_take_no_others_place(search):
+    search.ask(MaxConcurrent(max_concurrent=8))
+    assert search.start("a")[2] == {"lr": 0.1}
+    search.ask(TryConfig(config={"lr": 0.5}))
+    search.ask(TryConfig(config={"lr": 0.6}))
+    assert search.start("b") == ("00001", "asked", {"lr": 0.5})
+    assert search.start("c") == ("00002", "asked", {"lr": 0.6})
+    assert search.start("d") == ("00003", "random", {"lr": 0.11})
+    left = [round(search.start(f"e{number}")[2]["lr"], 9) for number in range(4)]
+    assert left == [0.12, 0.13, 0.14, 0.15]
+    assert search.source.suggest("f") is None  # six of its own, and two that were asked for
+
+
+def test_the_number_of_trials_goes_up_and_down(search):
+    search.ask(MaxConcurrent(max_concurrent=8))
+    search.ask(NumSamples(num_samples=1))
+    search.start("a")
+    assert search.source.suggest("b") is None
+    search.ask(NumSamples(num_samples=2))
+    search.start("b")
+    assert search.source.suggest("c") is None
+
+
+def test_one_that_is_to_end_starts_no_more_and_runs_what_has_begun(search):
+    one = search.start("a")[0]
+    search.ask(Pause())
+    search.ask(Finish())
+    assert not search.report(one, 1)
+    assert search.source.suggest("b") is None
+    search.source.on_trial_complete("a", {"val_accuracy": 0.5})
+    assert search.source.suggest("b") == "FINISHED"
+
+
+def test_what_cannot_be_done_is_refused_in_the_journal(search):
+    one = search.start("a")[0]
+    early = request(search.folder, StopTrial(trial_id=one))
+    search.end(one, "completed")
+    search.hear()
+    for control in (GoOn(), Pause(), Pause(), Finish(), Finish()):
+        search.ask(control)
+    assert search.controls() == [
+        ("stop-trial", "the trial has ended"),
+        ("go-on", "the search is not paused"),
+        ("pause", None),
+        ("pause", "the search is paused already"),
+        ("finish", None),
+        ("finish", "the search is ending already"),
+    ]
+    assert search.history.steered.answers[0].id == early
+
+
+def test_a_request_is_answered_once_whatever_is_killed_in_between(search, folder):
+    search.ask(TryConfig(config={"lr": 0.5}))  # journaled, and killed before it is done
+    request(search.folder, TimeBudget(time_budget_s=60))  # and this one before it is journaled
+    search.writer.kill()
+    again = Search(folder, resumed=True)
+    assert again.start("a") == ("00000", "asked", {"lr": 0.5})
+    again.hear()
+    again.hear()
+    assert again.controls() == [("try", None), ("time-budget", None)]
+    assert again.spec.time_budget_s == 60
+    again.writer.kill()
+    third = Search(folder, resumed=True)
+    third.hear()
+    assert third.start("a") == ("00001", "random", {"lr": 0.1})
+    assert len(third.controls()) == 2
+    third.writer.kill()
+
+
+def test_what_is_asked_at_the_very_end_is_refused(search):
+    with search.steering.listening():
+        asked = request(search.folder, Pause())
+    told = {answer.id: answer.refused for answer in search.history.steered.answers}
+    assert told == {asked: "the search has ended"}
+
+
+def test_resumes_and_results_know_the_present_spec(search, folder):
+    search.ask(NumSamples(num_samples=9))
+    search.ask(TimeBudget(time_budget_s=60))
+    assert search.spec.num_samples == 9
+    results = Results(folder)
+    assert (results.spec.num_samples, results.spec.time_budget_s) == (9, 60)
+    assert results.show()["controls"][0]["control"] == {"verb": "num-samples", "num_samples": 9}
+    search.ask(Pause())
+    assert Results(folder).standing == "paused"
+    assert Results(folder).show()["paused"] is True
+    assert EXPERIMENT_STARTED not in search.history.steered.ids
