@@ -92,11 +92,8 @@ def resume_experiment(
     if cluster.is_connected():
         cluster.admit(spec)
     with _opened(spec, files, resumed=True, retry_failed=more.retry_failed) as run:
-        if (
-            more.changes_the_spec
-            or more.notify
-            or (trainable is not None and spec.trainable != recorded)
-        ):
+        given_again = trainable is not None and spec.trainable != recorded
+        if more.changes_the_spec or more.changes_how or given_again:
             files.write(EXPERIMENT, {**document, "spec": spec.model_dump(mode="json")})
         return run.search()
 
