@@ -48,7 +48,7 @@ def test_they_are_listed_by_age_and_read_as_they_were_added(queue: Queue) -> Non
     assert queue.add(entry("a", 3.0, "bob")) == "a"
     assert statuses(queue) == {"b": "waiting", "a": "waiting"}
     assert queue.entry("a") == entry("a", 3.0, "bob")
-    assert queue.open() == {"a": False, "b": False}
+    assert queue.open() == {"a": (False, False), "b": (False, False)}
 
 
 def test_a_name_is_given_once(queue: Queue) -> None:
@@ -77,7 +77,10 @@ def test_of_two_that_claim_one_gets_it_and_the_next_when_it_is_released(queue: Q
 def test_it_begins_once_and_ends_once(queue: Queue) -> None:
     queue.add(entry("a"))
     assert [queue.has_begun("a"), queue.has_begun("a")] == [False, True]
-    assert queue.open() == {"a": True}
+    assert queue.open() == {"a": (True, False)}
+    lease = queue.watch("a").followed()
+    assert lease is not None
+    assert queue.open() == {"a": (True, True)}
     queue.end("a", "failed", code=1, why="some\nlines")
     queue.end("a", "completed")  # comes too late
     [one] = queue.standings()

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -173,6 +174,34 @@ def test_of_two_runners_each_entry_has_one(play: Played) -> None:
     play.until(lambda: not play.queue.open(), *runners)
     assert sorted(line.split()[1] for line in play.starts) == names
     assert {play.ended(name).status for name in names} == {"completed"}
+
+
+def test_a_runner_passes_over_what_another_one_runs(play: Played) -> None:
+    play.add("a")
+    play.add("b")
+    first, second = play.runner(at_once=1), play.runner(at_once=1)
+    play.until(lambda: play.starts, first)
+    play.ends("b", "completed")
+    play.until(lambda: play.queue.ended("b"), second)
+    assert play.queue.ended("a") is None
+    assert play.starts == ["run a 4", "run b 4"]
+    play.ends("a", "completed")
+    play.until(lambda: play.queue.ended("a"), first)
+
+
+def test_a_machine_has_one_runner_and_the_next_takes_over_when_it_ends(
+    play: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_EVERY_S", 0.01)
+    first, second = play.runner(), play.runner()
+    with first._alone(0.01):
+        thread = threading.Thread(target=second.run)
+        thread.start()
+        play.until(lambda: play.told)
+        assert play.told == ["another runner is at work here; this one takes over when it ends"]
+        assert thread.is_alive()
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
 
 
 def test_an_experiment_of_its_name_that_is_not_the_queues_is_left_alone(play: Played) -> None:

@@ -7,6 +7,8 @@
     spec.json    the spec alone, and
     log.txt      what its search said, both on the machine that ran it
 
+`.queue/.runners/PLACE/lock/` is the lease of the one runner of a machine or cluster.
+
 An entry's name is its experiment's, so that no name is taken twice. Whoever acts on an entry holds
 its lease.
 """
@@ -20,7 +22,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from tuner.errors import StorageError, UsageError, translate_error
 from tuner.places import is_url, local
@@ -38,6 +41,7 @@ from tuner.wording import program
 
 FOLDER = ".queue"
 _ENTRY, _BEGUN, _ENDED = "entry.json", "begun.json", "ended.json"
+_LOCKS, _RUNNERS = "lock/", ".runners"
 _SPEC, _LOG = "spec.json", "log.txt"
 
 WAITING, RUNNING = "waiting", "running"
@@ -94,6 +98,13 @@ class Ended(Settings):
     code: int | None = None
     why: str = ""
     time: float
+
+
+class Open(NamedTuple):
+    """An entry that has not ended: whether its search was begun, and a runner ever had it."""
+
+    begun: bool
+    claimed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +179,13 @@ class Queue:
                 found.setdefault(name, set()).add(file)
         return {name: files for name, files in found.items() if _ENTRY in files}
 
-    def open(self) -> dict[str, bool]:
-        """The entries that have not ended, by name: whether their search was begun."""
-        return {n: _BEGUN in files for n, files in self.names().items() if _ENDED not in files}
+    def open(self) -> dict[str, Open]:
+        """The entries that have not ended, by name."""
+        return {
+            name: Open(_BEGUN in files, any(file.startswith(_LOCKS) for file in files))
+            for name, files in self.names().items()
+            if _ENDED not in files
+        }
 
     def entry(self, name: str) -> Entry | None:
         """The entry of this name; None where there is none that can be read."""
@@ -220,6 +235,10 @@ class Queue:
     def watch(self, name: str) -> Watch:
         """Looks whether the lease of an entry is free, and takes it."""
         return Watch(self._of(name))
+
+    def watch_runner(self, place: str) -> Watch:
+        """The same for the lease of the one runner that a machine or cluster, `place`, has."""
+        return Watch(self._of(f"{_RUNNERS}/{quote(place, safe='')}"))
 
     def has_begun(self, name: str) -> bool:
         """Whether the search of an entry was started before; else it counts as started from now."""

@@ -14,13 +14,21 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from socket import gethostname
 from threading import Event, Lock
 
 from tuner.background import running
-from tuner.errors import SpecError, StorageError, TunerError, UsageError
+from tuner.errors import (
+    ExperimentError,
+    SpecError,
+    StorageError,
+    TunerError,
+    UsageError,
+    translate_error,
+)
 from tuner.places import LOCAL, is_url
 from tuner.planning.validation import Machine
 from tuner.queue.entries import COMPLETED, FAILED, Entry, Queue
@@ -91,21 +99,47 @@ class Runner:
         self._tries: Counter[str] = Counter()
         self._changing = Lock()  # of `_searches`, whose leases a thread renews
         self._failing_since: float | None = None
+        self._place: Lease | None = None
+        self._has_waited = self._is_followed = False
         self.failed = 0
 
     def run(self, *, stay: bool = False) -> None:
         """Run what is in the queue, until all of it has ended; stay: and wait for more.
 
-        Raises StorageError if the storage fails for a minute. Whatever ends it early ends its
-        searches, too, which the next runner goes on with.
+        Waits for another runner of this machine or cluster. Raises StorageError if the storage
+        fails for a minute, ExperimentError if another runner has taken over. Whatever ends it early
+        ends its searches, too, which the next runner goes on with.
         """
         every_s = _EVERY_S_OF_A_STORE if is_url(self._queue.storage) else _EVERY_S
-        with running(self._beat):
+        with self._alone(every_s), running(self._beat):
             try:
-                while self._patient_turn() or stay:
+                while (self._patient_turn() or stay) and not self._is_followed:
                     time.sleep(every_s)
             finally:
                 self._leave()
+        if self._is_followed:
+            raise ExperimentError("another runner has taken over, for this one had stood still")
+
+    @contextmanager
+    def _alone(self, every_s: float) -> Iterator[None]:
+        """Within it no other runner divides this machine or cluster; waits for one that does."""
+        address = self._terms.address
+        watch = self._queue.watch_runner(gethostname() if address == LOCAL else address)
+        cannot = f"cannot use the queue in {self._queue.storage}"
+        while True:
+            with translate_error(StorageError, cannot, of=OSError):
+                if (place := watch.followed()) is not None:
+                    break
+            if not self._has_waited:
+                self._has_waited = True
+                self._tell("another runner is at work here; this one takes over when it ends")
+            time.sleep(every_s)
+        self._place = place
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                place.release()
 
     def _patient_turn(self) -> bool:
         """A turn, which a storage may fail for a while."""
@@ -122,18 +156,31 @@ class Runner:
 
     def turn(self) -> bool:
         """Look at everything once, and do what is to be done; whether anything is left."""
-        for search in list(self._searches.values()):
+        for search in self._held:
             search.read()
             if search.has_ended:
                 self._settle(search)
         entries = self._queue.open()
         self._forget(entries)
-        for name, has_begun in entries.items():
-            is_new = has_begun and name not in self._searches
-            if is_new and self._queue.experiment(name).is_driven:
+        free = [
+            name
+            for name, one in entries.items()
+            if name not in self._searches and (not one.claimed or self._is_free(name))
+        ]
+        for name in free:
+            if entries[name].begun and self._queue.experiment(name).is_driven:
                 self._adopt(name)
-        self._share([name for name in entries if name not in self._searches])
+        self._share([name for name in free if name not in self._searches])
         return bool(entries)
+
+    def _is_free(self, name: str) -> bool:
+        """Whether no other runner has an entry."""
+        with suppress(OSError):  # the next turn tries again
+            return self._watch(name).is_free()
+        return False
+
+    def _watch(self, name: str) -> Watch:
+        return self._watches.setdefault(name, self._queue.watch(name))
 
     def _forget(self, entries: Collection[str]) -> None:
         """Forget what is known of all but these."""
@@ -144,7 +191,7 @@ class Runner:
     def _share(self, names: list[str]) -> None:
         """Start what is due, and let each search know how many trials it may run at a time."""
         capacity, terms = self._capacity(), self._terms
-        demands = [search.demand(capacity) for search in self._searches.values()]
+        demands = [search.demand(capacity) for search in self._held]
         first = next_to_start(
             [waiting(entry) for name in names if (entry := self._entry(name))],
             demands,
@@ -158,8 +205,9 @@ class Runner:
             capacity=capacity,
             weights=terms.weights,
         )
-        for name, search in self._searches.items():
-            search.limit(found[name])
+        for search in self._held:
+            if (name := search.entry.name) in found:
+                search.limit(found[name])
         # Alone it starts in any case: one that is too large says so by itself
         if first and (most := max(found[first.name], 0 if demands else 1)):
             self._begin(first.name, most)
@@ -181,9 +229,8 @@ class Runner:
 
     def _claim(self, name: str) -> tuple[Lease, Entry] | None:
         """The lease of an entry, and the entry as it is now; None where another runner has it."""
-        watch = self._watches.setdefault(name, self._queue.watch(name))
         with suppress(OSError):  # the next turn tries again
-            if (lease := watch.followed()) is not None:
+            if (lease := self._watch(name).followed()) is not None:
                 entry = self._queue.entry(name)
                 if entry is not None and self._queue.ended(name) is None:
                     return lease, entry
@@ -242,9 +289,19 @@ class Runner:
         where = ["--storage", self._queue.storage, "--address", terms.address]
         return [*terms.command, *what, *where, "--max-concurrent", str(most), "--yes"]
 
+    @property
+    def _held(self) -> list[Search]:
+        """The searches that this runner has now: a thread lets go of those that it loses."""
+        with self._changing:
+            return list(self._searches.values())
+
     def _keep(self, search: Search) -> None:
         with self._changing:
             self._searches[search.entry.name] = search
+
+    def _let_go(self, search: Search) -> None:
+        with self._changing:
+            self._searches.pop(search.entry.name, None)
 
     def _settle(self, search: Search) -> None:
         """What becomes of an entry whose driver has ended."""
@@ -263,8 +320,7 @@ class Runner:
         else:
             why = "" if status == COMPLETED else last_lines(self._queue.log(name))
             self._end(name, status, code=code, why=why)
-        with self._changing:
-            del self._searches[name]
+        self._let_go(search)
         with suppress(OSError):  # it then counts as silent, and soon as gone
             search.lease.release()
 
@@ -277,22 +333,28 @@ class Runner:
     def _beat(self, over: Event) -> None:
         """Renew the leases; what another runner has taken over is no longer this one's."""
         while not over.wait(BEAT_S):
-            with self._changing:
-                searches = list(self._searches.values())
-            for search in searches:
+            try:
+                if self._place is not None:
+                    self._place.renew()
+            except LeaseLostError:
+                self._is_followed = True
+            except OSError as error:  # where that lasts, another runner takes over
+                _log.warning("%s: %s", self._queue.storage, error.strerror)
+            for search in self._held:
                 try:
                     search.lease.renew()
                 except LeaseLostError:
-                    with self._changing:
-                        self._searches.pop(search.entry.name, None)
-                except OSError as error:  # where that lasts, another runner takes over
+                    self._let_go(search)
+                except OSError as error:
                     _log.warning("%s: %s", search.entry.name, error.strerror)
 
     def _leave(self) -> None:
         """End the searches that this runner has started, and leave all for the next one."""
-        searches = list(self._searches.values())
+        searches = self._held
         for search in searches:
             search.end()
+        if searches:
+            self._tell("its searches end; the next `tuner queue run` goes on with them")
         deadline = time.monotonic() + _TO_END_S
         for search in searches:
             while search.process and not search.has_ended and time.monotonic() < deadline:

@@ -162,7 +162,9 @@ def test_who_watches_waits_for_nothing_and_takes_over_what_was_silent(store):
     assert watch.followed() is None
     now[0] += 14.9
     assert watch.followed() is None
+    assert not watch.is_free()
     now[0] += 0.2
+    assert watch.is_free()
     assert watch.followed().generation == 2
     with pytest.raises(LeaseLostError):
         holder.renew()

@@ -152,10 +152,13 @@ class Watch:
         self._seen: tuple[int, str] | None = None  # the generation, and its last beat
         self._since = 0.0  # when that was seen first
 
+    def is_free(self) -> bool:
+        """Whether its holder has ended, or been silent for PATIENCE_S while it was looked at."""
+        holder = newest(self._objects)
+        return holder is None or self._has_ended(holder)
+
     def followed(self) -> Lease | None:
-        """The lease, taken over where its holder has ended or been silent for PATIENCE_S; else
-        None, as where another one is faster.
-        """
+        """The lease, taken over where it is free; None where another one is faster, too."""
         holder = newest(self._objects)
         if holder is not None and not self._has_ended(holder):
             return None
