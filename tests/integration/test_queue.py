@@ -9,10 +9,12 @@ import sys
 import pytest
 import real_nodes
 from gated import LIMIT_S, wait_for
+from stores import needs_s3
 
 from tuner.queue.entries import Queue
 from tuner.record.events import EXPERIMENT_STARTED, RESULT, TRIAL_ENDED, TRIAL_STARTED
 from tuner.record.reading import read
+from tuner.record.storage import find_experiment
 from tuner.results.results import Results
 
 pytestmark = pytest.mark.slow
@@ -26,6 +28,8 @@ class Slow:
 
     def __init__(self, config, constants, *, device, rank, world_size):
         self.x, self.epoch = config["x"], 0
+        if constants.get("fails"):
+            raise ValueError("as asked")
 
     def step(self):
         time.sleep(0.4)
@@ -43,7 +47,6 @@ SPEC = {
     "search": {"space": {"x": "uniform(0, 1)"}},
     "objective": {"metric": "loss", "mode": "min"},
     "scheduler": "none",
-    "training": {"epochs": EPOCHS},
 }
 
 
@@ -70,8 +73,10 @@ class Searches:
         self.processes.append(process)
         return process
 
-    def add(self, name, user, samples):
-        (self.folder / f"{name}.json").write_text(json.dumps(SPEC | {"num_samples": samples}))
+    def add(self, name, user, samples, **constants):
+        training = {"epochs": EPOCHS, **constants}
+        spec = {**SPEC, "num_samples": samples, "training": training}
+        (self.folder / f"{name}.json").write_text(json.dumps(spec))
         process = self.start("add", f"{name}.json", "--user", user, "--address", "auto", "--yes")
         assert process.wait(LIMIT_S) == 0, process.stderr.read()
 
@@ -125,6 +130,29 @@ def test_a_runner_that_is_killed_is_followed_and_every_search_runs_once(tmp_path
         assert searches.driver("first") == driver
     finally:
         searches.close()
+
+
+@needs_s3
+@pytest.mark.nodes
+def test_a_queue_in_a_bucket_is_run_from_anywhere(tmp_path, s3, monkeypatch):
+    monkeypatch.setenv("TUNER_STORAGE", s3)
+    monkeypatch.setenv("TUNER_MIRROR", str(tmp_path / "one"))
+    searches = Searches(tmp_path, environment=os.environ)
+    searches.add("fails", "ann", 2, fails=True)
+    searches.add("first", "ann", 2)
+    searches.environment["TUNER_MIRROR"] = str(tmp_path / "another machine")
+    runner = searches.start("run")
+    _, told = runner.communicate(timeout=2 * LIMIT_S)
+    assert runner.returncode == 3, told
+    entries = {one.entry.name: one for one in Queue(s3).standings()}
+    assert {name: one.status for name, one in entries.items()} == {
+        "fails": "failed",
+        "first": "completed",
+    }
+    assert entries["fails"].ended.code == 1
+    assert "as asked" in entries["fails"].ended.why
+    results = Results(find_experiment("first", s3))
+    assert (results.status, len(results.trials)) == ("completed", 2)
 
 
 def most_at_once(searches, names, since):

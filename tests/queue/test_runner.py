@@ -10,14 +10,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 import pytest
 from synthetic import Writer, make_folder
 
+from tuner.errors import ExperimentError, StorageError
 from tuner.places import LOCAL
 from tuner.queue import runner as module
 from tuner.queue.entries import Ended, Entry, Queue
+from tuner.queue.held import Held
 from tuner.queue.runner import Runner, Terms, capacity_of
 from tuner.queue.shares import Amounts
 from tuner.record.control import requested
@@ -157,7 +160,7 @@ def test_whoever_ends_one_by_hand_means_it(play: Played) -> None:
     play.add("a")
     runner = play.runner()
     play.until(lambda: play.starts, runner)
-    [search] = runner._searches.values()
+    [search] = runner._held.searches
     assert search.process is not None
     search.process.terminate()
     play.until(lambda: play.queue.ended("a"), runner)
@@ -193,8 +196,9 @@ def test_a_machine_has_one_runner_and_the_next_takes_over_when_it_ends(
     play: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_EVERY_S", 0.01)
-    first, second = play.runner(), play.runner()
-    with first._alone(0.01):
+    second = play.runner()
+    here = play.queue.watch_runner(gethostname())
+    with Held().alone(here, every_s=0.01, tell=play.told.append):
         thread = threading.Thread(target=second.run)
         thread.start()
         play.until(lambda: play.told)
@@ -202,6 +206,28 @@ def test_a_machine_has_one_runner_and_the_next_takes_over_when_it_ends(
         assert thread.is_alive()
     thread.join(PATIENCE_S)
     assert not thread.is_alive()
+
+
+def test_a_runner_whose_place_was_taken_ends_and_leaves_its_searches(
+    play: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_EVERY_S", 0.0)
+    play.add("a")
+    runner = play.runner()
+    turn = runner.turn
+
+    def followed() -> bool:
+        is_left = turn()
+        if play.starts:
+            runner._held.is_followed = True
+            for search in runner._held.searches:
+                runner._held.let_go(search)  # as the thread does that renews their leases
+        return is_left
+
+    monkeypatch.setattr(runner, "turn", followed)
+    with pytest.raises(ExperimentError, match=r"^another runner has taken over"):
+        runner.run()
+    assert play.queue.experiment("a").is_driven
 
 
 def test_an_experiment_of_its_name_that_is_not_the_queues_is_left_alone(play: Played) -> None:
@@ -300,8 +326,6 @@ def test_a_runner_that_is_killed_is_followed_and_nothing_is_lost_or_run_twice(
 def test_a_storage_that_fails_is_waited_for_a_minute(
     play: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tuner.errors import StorageError
-
     runner = play.runner()
 
     def failing() -> bool:
@@ -326,7 +350,7 @@ def test_a_limit_is_kept_through_what_runs(play: Played) -> None:
     play.add("a")
     runner = play.runner()
     play.until(lambda: play.starts, runner)
-    [search] = runner._searches.values()
+    [search] = runner._held.searches
     for trial in range(3):
         event = {"event": TRIAL_STARTED, "trial_id": f"{trial:05}"}
         search._journaled.apply(event)

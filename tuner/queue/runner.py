@@ -14,24 +14,22 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from socket import gethostname
-from threading import Event, Lock
 
-from tuner.background import running
 from tuner.errors import (
     ExperimentError,
     SpecError,
     StorageError,
     TunerError,
     UsageError,
-    translate_error,
 )
 from tuner.places import LOCAL, is_url
 from tuner.planning.validation import Machine
 from tuner.queue.entries import COMPLETED, FAILED, Entry, Queue
+from tuner.queue.held import Held
 from tuner.queue.searches import (
     AGAIN,
     Search,
@@ -43,7 +41,7 @@ from tuner.queue.searches import (
     waiting,
 )
 from tuner.queue.shares import Amounts, Demand, limits, next_to_start
-from tuner.record.remote.lease import BEAT_S, Lease, LeaseLostError, Watch
+from tuner.record.remote.lease import Lease, Watch
 from tuner.wording import amount_of
 
 _log = logging.getLogger(__name__)
@@ -93,14 +91,11 @@ class Runner:
         tell: Callable[[str], object],
     ) -> None:
         self._queue, self._terms, self._capacity, self._tell = queue, terms, capacity, tell
-        self._searches: dict[str, Search] = {}
+        self._held = Held()
         self._watches: dict[str, Watch] = {}
         self._entries: dict[str, Entry] = {}  # that wait; each is read again before it starts
         self._tries: Counter[str] = Counter()
-        self._changing = Lock()  # of `_searches`, whose leases a thread renews
         self._failing_since: float | None = None
-        self._place: Lease | None = None
-        self._has_waited = self._is_followed = False
         self.failed = 0
 
     def run(self, *, stay: bool = False) -> None:
@@ -111,35 +106,16 @@ class Runner:
         ends its searches, too, which the next runner goes on with.
         """
         every_s = _EVERY_S_OF_A_STORE if is_url(self._queue.storage) else _EVERY_S
-        with self._alone(every_s), running(self._beat):
+        address = self._terms.address
+        watch = self._queue.watch_runner(gethostname() if address == LOCAL else address)
+        with self._held.alone(watch, every_s=every_s, tell=self._tell):
             try:
-                while (self._patient_turn() or stay) and not self._is_followed:
+                while (self._patient_turn() or stay) and not self._held.is_followed:
                     time.sleep(every_s)
             finally:
                 self._leave()
-        if self._is_followed:
+        if self._held.is_followed:
             raise ExperimentError("another runner has taken over, for this one had stood still")
-
-    @contextmanager
-    def _alone(self, every_s: float) -> Iterator[None]:
-        """Within it no other runner divides this machine or cluster; waits for one that does."""
-        address = self._terms.address
-        watch = self._queue.watch_runner(gethostname() if address == LOCAL else address)
-        cannot = f"cannot use the queue in {self._queue.storage}"
-        while True:
-            with translate_error(StorageError, cannot, of=OSError):
-                if (place := watch.followed()) is not None:
-                    break
-            if not self._has_waited:
-                self._has_waited = True
-                self._tell("another runner is at work here; this one takes over when it ends")
-            time.sleep(every_s)
-        self._place = place
-        try:
-            yield
-        finally:
-            with suppress(OSError):
-                place.release()
 
     def _patient_turn(self) -> bool:
         """A turn, which a storage may fail for a while."""
@@ -156,7 +132,7 @@ class Runner:
 
     def turn(self) -> bool:
         """Look at everything once, and do what is to be done; whether anything is left."""
-        for search in self._held:
+        for search in self._held.searches:
             search.read()
             if search.has_ended:
                 self._settle(search)
@@ -165,12 +141,12 @@ class Runner:
         free = [
             name
             for name, one in entries.items()
-            if name not in self._searches and (not one.claimed or self._is_free(name))
+            if name not in self._held and (not one.claimed or self._is_free(name))
         ]
         for name in free:
             if entries[name].begun and self._queue.experiment(name).is_driven:
                 self._adopt(name)
-        self._share([name for name in free if name not in self._searches])
+        self._share([name for name in free if name not in self._held])
         return bool(entries)
 
     def _is_free(self, name: str) -> bool:
@@ -191,7 +167,7 @@ class Runner:
     def _share(self, names: list[str]) -> None:
         """Start what is due, and let each search know how many trials it may run at a time."""
         capacity, terms = self._capacity(), self._terms
-        demands = [search.demand(capacity) for search in self._held]
+        demands = [search.demand(capacity) for search in self._held.searches]
         first = next_to_start(
             [waiting(entry) for name in names if (entry := self._entry(name))],
             demands,
@@ -205,7 +181,7 @@ class Runner:
             capacity=capacity,
             weights=terms.weights,
         )
-        for search in self._held:
+        for search in self._held.searches:
             if (name := search.entry.name) in found:
                 search.limit(found[name])
         # Alone it starts in any case: one that is too large says so by itself
@@ -243,7 +219,7 @@ class Runner:
             lease, entry = claimed
             begun_with = self._queue.experiment(name).document()["spec"].get("max_concurrent")
             search = Search(self._queue, entry, spec_of(entry), lease, None, limit=begun_with)
-            self._keep(search)
+            self._held.keep(search)
             self._tell(f"{name} runs already")
 
     def _begin(self, name: str, most: int) -> None:
@@ -276,7 +252,7 @@ class Runner:
             self._end(name, FAILED, why=str(error))
             lease.release()
             return
-        self._keep(Search(self._queue, entry, spec, lease, process, limit=most))
+        self._held.keep(Search(self._queue, entry, spec, lease, process, limit=most))
         how = "goes on" if resume else "starts"
         self._tell(f"{name} {how}, {amount_of(most, 'trial')} at a time")
 
@@ -288,20 +264,6 @@ class Runner:
             what = ["run", self._queue.spec_file(entry), "--name", name]
         where = ["--storage", self._queue.storage, "--address", terms.address]
         return [*terms.command, *what, *where, "--max-concurrent", str(most), "--yes"]
-
-    @property
-    def _held(self) -> list[Search]:
-        """The searches that this runner has now: a thread lets go of those that it loses."""
-        with self._changing:
-            return list(self._searches.values())
-
-    def _keep(self, search: Search) -> None:
-        with self._changing:
-            self._searches[search.entry.name] = search
-
-    def _let_go(self, search: Search) -> None:
-        with self._changing:
-            self._searches.pop(search.entry.name, None)
 
     def _settle(self, search: Search) -> None:
         """What becomes of an entry whose driver has ended."""
@@ -320,7 +282,7 @@ class Runner:
         else:
             why = "" if status == COMPLETED else last_lines(self._queue.log(name))
             self._end(name, status, code=code, why=why)
-        self._let_go(search)
+        self._held.let_go(search)
         with suppress(OSError):  # it then counts as silent, and soon as gone
             search.lease.release()
 
@@ -330,27 +292,9 @@ class Runner:
         last = why.rpartition("\n")[2]
         self._tell(f"{name} {status}{f': {last}' if last else ''}")
 
-    def _beat(self, over: Event) -> None:
-        """Renew the leases; what another runner has taken over is no longer this one's."""
-        while not over.wait(BEAT_S):
-            try:
-                if self._place is not None:
-                    self._place.renew()
-            except LeaseLostError:
-                self._is_followed = True
-            except OSError as error:  # where that lasts, another runner takes over
-                _log.warning("%s: %s", self._queue.storage, error.strerror)
-            for search in self._held:
-                try:
-                    search.lease.renew()
-                except LeaseLostError:
-                    self._let_go(search)
-                except OSError as error:
-                    _log.warning("%s: %s", search.entry.name, error.strerror)
-
     def _leave(self) -> None:
         """End the searches that this runner has started, and leave all for the next one."""
-        searches = self._held
+        searches = self._held.searches
         for search in searches:
             search.end()
         if searches:
