@@ -1,6 +1,8 @@
 """tuner queue, but for what it runs: tests/queue and tests/integration/test_queue.py have that."""
 
+import getpass
 import json
+import os
 import sys
 
 import pytest
@@ -28,6 +30,15 @@ def test_what_is_added_waits_with_the_whole_spec_as_it_is_then(here, spec):
     assert entry.spec["num_samples"] == 3
     assert entry.spec["scheduler"]["max_t"] == 1
     assert entry.spec["scheduler"]["grace_period"]  # what was left open is decided
+
+
+def test_a_user_without_a_name_has_a_number(here, spec, monkeypatch):
+    def unknown():
+        raise KeyError("getpwuid(): uid not found: 4711")
+
+    monkeypatch.setattr(getpass, "getuser", unknown)
+    call("queue", "add", spec)
+    assert Queue("results").entry("mine").user == str(os.getuid())
 
 
 def test_what_cannot_work_is_refused_at_once(here, spec):

@@ -130,7 +130,12 @@ def test_an_extension_changes_what_it_says_and_nothing_else():
     assert Extension().applied_to(raw) == raw
     assert Extension(add_samples=3).applied_to(raw) == {"num_samples": 7, "seed": 1}
     assert Extension(time_budget_s=9.0).applied_to(raw) == {**raw, "time_budget_s": 9.0}
+    assert Extension(notify=("exec:x",)).applied_to(raw) == {**raw, "notify": ("exec:x",)}
+    assert Extension(max_concurrent=2).applied_to(raw) == {**raw, "max_concurrent": 2}
     assert [Extension().changes_the_spec, Extension(1).changes_the_spec] == [False, True]
+    for other in (Extension(notify=("exec:x",)), Extension(max_concurrent=2)):
+        assert (other.changes_the_spec, other.changes_how) == (False, True)
+    assert not Extension(1).changes_how
     with pytest.raises(UsageError, match="a number of samples"):
         Extension(add_samples=1).applied_to({"num_samples": None})
 

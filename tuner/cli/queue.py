@@ -55,7 +55,7 @@ def add(
     is_named = flags["name"] or any(each.startswith("name=") for each in assignments)
     entry = entry_of(
         spec,
-        user=user or getpass.getuser(),
+        user=user or _this_user(),
         directory=os.getcwd(),
         paths=[path for path in sys.path if path not in (*paths, os.getcwd())],
     )
@@ -125,6 +125,13 @@ def run(at_once: int, share: tuple[str, ...], stay: bool, address: str, storage:
     with nullcontext() if address == LOCAL else cluster.connect(address):
         runner.run(stay=stay)
     return SOME_FAILED if runner.failed else 0
+
+
+def _this_user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run as a user that its system does not know
+        return str(os.getuid())
 
 
 def _told(text: str) -> None:
