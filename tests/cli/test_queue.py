@@ -72,11 +72,11 @@ def test_the_list_as_a_table_and_as_json(here, spec):
     assert call("queue", "ls", "--json").stdout == "[]\n"
     call("queue", "add", spec, "--user", "ann")
     call("queue", "add", spec, "--user", "bob")
-    Queue("results").end("mine", "failed", code=1, why="first\nerror: \x1b[31mlast")
+    Queue("results").end("mine", "failed", code=1, why="error: \x1b[31mfirst\nlast")
     head, first, second = call("queue", "ls").stdout.splitlines()
     assert head.split() == ["NAME", "USER", "STATUS", "ADDED"]
     assert first.split()[:3] == ["mine", "ann", "failed"]
-    assert first.endswith("error:  [31mlast")
+    assert first.endswith("error:  [31mfirst")
     assert second.split()[:3] == ["mine-2", "bob", "waiting"]
     listed = json.loads(call("queue", "ls", "--json").stdout)
     assert [one["status"] for one in listed] == ["failed", "waiting"]

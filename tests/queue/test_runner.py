@@ -98,7 +98,7 @@ def test_they_run_in_order_and_one_that_fails_holds_up_no_other(play: Played) ->
     assert [play.ended(name).status for name in "abc"] == ["completed", "failed", "completed"]
     assert (play.ended("a").code, play.ended("a").why) == (0, "")
     failed = play.ended("b")
-    assert (failed.code, failed.why) == (1, "what came before\nerror: it failed")
+    assert (failed.code, failed.why) == (1, "error: it failed")
     assert "b failed: error: it failed" in play.told
     assert not runner.turn()
     assert runner.failed == 1

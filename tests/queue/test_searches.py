@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from synthetic import OWNER
 
-from tuner.queue.entries import COMPLETED, FAILED, INTERRUPTED, Entry, Queue
+from tuner.queue.entries import COMPLETED, FAILED, INTERRUPTED, Ended, Entry, Queue
 from tuner.queue.searches import (
     AGAIN,
     Journaled,
     Search,
     amounts_of,
-    last_lines,
     spec_of,
     verdict,
     waiting,
+    why_of,
 )
 from tuner.queue.shares import Amounts
 
@@ -148,8 +148,22 @@ def test_what_one_trial_reserves() -> None:
     assert waiting(entry(num_samples=0)).each == (1, 0)  # it fails when it is started
 
 
-def test_the_last_lines_of_a_log(tmp_path: Path) -> None:
+def test_why_a_search_has_failed_is_its_error_or_the_last_lines(tmp_path: Path) -> None:
     log = tmp_path / "log.txt"
-    assert last_lines(log) == ""
-    log.write_text("".join(f"line {n}\n\n" for n in range(9)) + "error: \x1b[31mno\n")
-    assert last_lines(log).splitlines() == [*(f"line {n}" for n in range(5, 9)), "error:  [31mno"]
+    assert why_of(log) == ""
+    log.write_text("".join(f"line {n}\n\n" for n in range(9)) + "\x1b[31mno\n")
+    assert why_of(log).splitlines() == [*(f"line {n}" for n in range(5, 9)), " [31mno"]
+    after = "".join(f"  what follows {n}\n" for n in range(9))
+    log.write_text(f"error: an earlier one\nwarning: x\nerror: no usable trial\n{after}")
+    assert why_of(log).splitlines() == [
+        "error: no usable trial",
+        *(f"  what follows {n}" for n in range(4)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("why", "reason"),
+    [("", ""), ("one", "one"), ("one\ntwo", "two"), ("error: one\ntwo", "error: one")],
+)
+def test_the_line_that_says_most(why: str, reason: str) -> None:
+    assert Ended(status=FAILED, why=why, time=1.0).reason == reason

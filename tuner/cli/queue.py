@@ -79,8 +79,8 @@ def ls(storage: str | None, as_json: bool) -> int:
     rows = [("NAME", "USER", "STATUS", "ADDED", "")]
     for one in standings:
         added = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.entry.added))
-        why = one.ended.why.rpartition("\n")[2] if one.ended else ""
-        rows.append((one.entry.name, one.entry.user, one.status, added, why))
+        reason = one.ended.reason if one.ended else ""
+        rows.append((one.entry.name, one.entry.user, one.status, added, reason))
     cells = [[printable(cell) for cell in row] for row in rows]
     click.echo("\n".join(aligned(cells)) if standings else "the queue is empty")
     return 0

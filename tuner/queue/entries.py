@@ -44,6 +44,7 @@ _ENTRY, _BEGUN, _ENDED = "entry.json", "begun.json", "ended.json"
 _LOCKS, _RUNNERS = "lock/", ".runners"
 _SPEC, _LOG = "spec.json", "log.txt"
 
+ERROR = "error: "  # how the command line begins what it ends with
 WAITING, RUNNING = "waiting", "running"
 COMPLETED, FAILED, INTERRUPTED = "completed", "failed", "interrupted"
 
@@ -91,13 +92,19 @@ def entry_of(
 
 class Ended(Settings):
     """How an entry ended: its status, its search's exit code (None: not known), and why, where it
-    is not `completed`: the last lines of the search's log.
+    is not `completed`: some lines of the search's log, from its error on or the last ones.
     """
 
     status: str
     code: int | None = None
     why: str = ""
     time: float
+
+    @property
+    def reason(self) -> str:
+        """The line of `why` that says most."""
+        first, _, rest = self.why.partition("\n")
+        return first if first.startswith(ERROR) else (rest or first).rpartition("\n")[2]
 
 
 class Open(NamedTuple):
@@ -246,11 +253,12 @@ class Queue:
         with self._asked():
             return not self._objects.create(f"{name}/{_BEGUN}", data)
 
-    def end(self, name: str, status: str, *, code: int | None = None, why: str = "") -> None:
-        """Say how an entry has ended: what is said first counts."""
+    def end(self, name: str, status: str, *, code: int | None = None, why: str = "") -> Ended:
+        """Say how an entry has ended: what is said first counts. Returns what is said."""
         ended = Ended(status=status, code=code, why=why, time=time.time())
         with self._asked():
             self._objects.create(f"{name}/{_ENDED}", ended.model_dump_json(indent=2).encode())
+        return ended
 
     def remove(self, name: str, *, warn: Callable[[str], object]) -> None:
         """Remove an entry that does not run; its experiment stays.

@@ -34,11 +34,11 @@ from tuner.queue.searches import (
     AGAIN,
     Search,
     is_completed,
-    last_lines,
     spec_of,
     started,
     verdict,
     waiting,
+    why_of,
 )
 from tuner.queue.shares import Amounts, Demand, limits, next_to_start
 from tuner.record.remote.lease import Lease, Watch
@@ -280,17 +280,16 @@ class Runner:
         if status == AGAIN:
             self._tell(f"the driver of {name} was killed")
         else:
-            why = "" if status == COMPLETED else last_lines(self._queue.log(name))
+            why = "" if status == COMPLETED else why_of(self._queue.log(name))
             self._end(name, status, code=code, why=why)
         self._held.let_go(search)
         with suppress(OSError):  # it then counts as silent, and soon as gone
             search.lease.release()
 
     def _end(self, name: str, status: str, *, code: int | None = None, why: str = "") -> None:
-        self._queue.end(name, status, code=code, why=why)
+        reason = self._queue.end(name, status, code=code, why=why).reason
         self.failed += status != COMPLETED
-        last = why.rpartition("\n")[2]
-        self._tell(f"{name} {status}{f': {last}' if last else ''}")
+        self._tell(f"{name} {status}{f': {reason}' if reason else ''}")
 
     def _leave(self) -> None:
         """End the searches that this runner has started, and leave all for the next one."""

@@ -8,10 +8,9 @@ import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from tuner.errors import JournalError, TunerError, UsageError
-from tuner.queue.entries import COMPLETED, FAILED, INTERRUPTED, Entry, Queue
+from tuner.queue.entries import COMPLETED, ERROR, FAILED, INTERRUPTED, Entry, Queue
 from tuner.queue.shares import Amounts, Demand, Waiting
 from tuner.record.control import MaxConcurrent, request
 from tuner.record.events import COMPLETED as EXPERIMENT_COMPLETED
@@ -36,7 +35,7 @@ _DONE = (0, 3)  # exit codes of a search that is done; with 3 some of its trials
 _ASKED_TO_END = tuple(128 + n for n in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM))
 _TRIES = 3  # of a search whose driver is killed
 _UNBOUNDED = 1_000_000  # trials
-_TOLD_LINES, _TOLD_BYTES = 5, 4096  # of the log, where a search has failed
+_TOLD_LINES, _TOLD_BYTES = 5, 32 << 10  # of the log, where a search has failed
 
 
 def spec_of(entry: Entry) -> ExperimentSpec:
@@ -202,13 +201,15 @@ def started(
         )
 
 
-def last_lines(log: Path) -> str:
-    """The last lines of a log; empty where there is none."""
+def why_of(log: Path) -> str:
+    """Why a search has failed: its error and what follows, else the last lines of its log."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - _TOLD_BYTES))
-            text: Any = file.read().decode(errors="replace")
+            text = file.read().decode(errors="replace")
     except OSError:
         return ""
-    lines = [line for line in printable_lines(text).splitlines() if line.strip()]
-    return "\n".join(lines[-_TOLD_LINES:])
+    lines = [line.rstrip() for line in printable_lines(text).splitlines() if line.strip()]
+    errors = [number for number, line in enumerate(lines) if line.startswith(ERROR)]
+    told = lines[errors[-1] :][:_TOLD_LINES] if errors else lines[-_TOLD_LINES:]
+    return "\n".join(told)
