@@ -39,9 +39,9 @@ def add(
     address: str,
     **flags: Any,
 ) -> int:
-    """Let a search of EXPERIMENT wait in the queue; the options of `tuner run`.
+    """Let a search of EXPERIMENT wait in the queue.
 
-    It is checked at once, and runs as it is now, whatever becomes of its file; code of your own is
+    The options are those of `tuner run`. It is checked at once, and runs as it is now, whatever becomes of its file; code of your own is
     imported when it runs, from this directory. --address: not local where a runner of a cluster is
     to take it.
     """
@@ -90,7 +90,10 @@ def ls(storage: str | None, as_json: bool) -> int:
 @click.argument("names", nargs=-1, required=True, metavar="NAME ...")
 @options.storage
 def rm(names: tuple[str, ...], storage: str | None) -> int:
-    """Take entries out of the queue that do not run; their experiments stay."""
+    """Take entries out of the queue; their experiments stay.
+
+    One that runs is refused.
+    """
     from tuner.places import default_storage
     from tuner.queue.entries import Queue
 
@@ -102,7 +105,9 @@ def rm(names: tuple[str, ...], storage: str | None) -> int:
 
 
 @queue.command()
-@click.option("--at-once", type=click.IntRange(min=1), default=1, help="Searches.  [default: 1]")
+@click.option(
+    "--at-once", type=click.IntRange(min=1), default=1, metavar="N", help="Searches.  [default: 1]"
+)
 @click.option("--share", multiple=True, metavar="USER=N", help="N times another user's share.")
 @click.option("--stay", is_flag=True, help="Wait for more once the queue is empty.")
 @options.address
