@@ -41,9 +41,9 @@ def add(
 ) -> int:
     """Let a search of EXPERIMENT wait in the queue.
 
-    The options are those of `tuner run`. It is checked at once, and runs as it is now, whatever becomes of its file; code of your own is
-    imported when it runs, from this directory. --address: not local where a runner of a cluster is
-    to take it.
+    The options are those of `tuner run`. It is checked at once, and runs as it is now, whatever
+    becomes of its file; code of your own is imported when it runs, from this directory. --address:
+    not local where a runner of a cluster is to take it.
     """
     from tuner.cli.validate import resolve
     from tuner.places import default_storage
