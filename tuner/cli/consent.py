@@ -31,6 +31,7 @@ def admit_experiment(experiment: Described, *, yes: bool, trains_only: bool = Fa
     """
     from tuner.planning.resolve import search_modules_in
     from tuner.spec.code import is_dotted
+    from tuner.spec.notify import runs_or_reads
 
     search_modules_in(Path.cwd())
     spec = experiment.spec
@@ -39,6 +40,7 @@ def admit_experiment(experiment: Described, *, yes: bool, trains_only: bool = Fa
         code = [each for each in code if each.key not in ("search.strategy", "scheduler.name")]
     _announce(code, experiment.name)
     named: dict[str, Any] = {"log": ", ".join(spec.log)}
+    named["notify"] = ", ".join(target for target in spec.notify if not runs_or_reads(target))
     named |= {f"training.{name}": spec.training.get(name) for name in ("data_dir", "start_from")}
     dataset = spec.training.get("dataset")
     if spec.ships and isinstance(dataset, str) and ":" in dataset and not is_dotted(dataset):
@@ -88,7 +90,7 @@ def _code_of(experiment: Described) -> list[NamedCode]:
     from tuner.spec.code import code_named
 
     named = experiment.spec.model_dump(
-        mode="json", include={"trainable", "training", "search", "scheduler"}
+        mode="json", include={"trainable", "training", "search", "scheduler", "notify"}
     )
     code = code_named(named)
     if not experiment.spec.ships:  # in whose configs `model` may mean anything
@@ -125,8 +127,7 @@ def admit_file(code: Sequence[NamedCode], source: str, *, yes: bool) -> None:
 
 def _announce(code: Sequence[NamedCode], source: str) -> None:
     for each in code:
-        where = each.file or "not found"
-        click.echo(printable(f"importing {each.path} ({where}), which {source} names"), err=True)
+        click.echo(printable(f"{each.announcement}, which {source} names"), err=True)
 
 
 def _ask(code: Sequence[NamedCode], *, yes: bool, foreign: Path | None = None) -> None:

@@ -30,6 +30,10 @@ class Command(click.Command):
         self.place = place
 
 
+class Group(Command, click.Group):
+    """A command that has commands of its own, in one module: `tuner queue add`."""
+
+
 class Duration(click.ParamType[float]):
     """Seconds, from `90`, `90s`, `10m` or `1h30m`."""
 
@@ -82,6 +86,10 @@ wait_for_resources = click.option(
 evaluate = click.option(
     "--evaluate/--no-evaluate", default=True, help="Measure the best on the test split."
 )
+max_concurrent = click.option("--max-concurrent", type=int, metavar="N", help="Trials at a time.")
+notify = click.option(
+    "--notify", multiple=True, metavar="URL", help="At the end, and before; or exec:COMMAND."
+)
 _search = _all_of(
     click.argument("assignments", nargs=-1, metavar="[KEY=VALUE ...]"),
     click.option(
@@ -89,7 +97,7 @@ _search = _all_of(
     ),
     click.option("--scheduler", metavar="NAME", help="asha, forecast or none; or of your own."),
     click.option("--num-samples", type=int, metavar="N", help="Trials to run."),
-    click.option("--max-concurrent", type=int, metavar="N", help="Trials at a time."),
+    max_concurrent,
     click.option("--time-budget", type=Duration(), help="End the search after this time: 10m, 2h."),
     click.option("--seed", type=int, metavar="N", help="Of the configs and of the training."),
     click.option("--cpus", type=float, metavar="X", help="CPUs of each worker of a trial."),
@@ -101,6 +109,7 @@ _search = _all_of(
     ),
     storage,
     click.option("--log", multiple=True, metavar="NAME", help="Also to wandb or mlflow."),
+    notify,
     click.option("--data-dir", metavar="DIR", help="Where data sets lie (training.data_dir)."),
 )
 _like = click.option(
@@ -140,6 +149,7 @@ _PATHS = {
     "storage": "storage",
     "data_dir": "training.data_dir",
     "log": "log",
+    "notify": "notify",
 }
 
 

@@ -18,6 +18,8 @@ from tuner.cli.printing import exit_code, print_outcome
 @click.option("--retry-failed", is_flag=True, help="Failed trials go on, too.")
 @click.option("--add-samples", type=click.IntRange(min=1), metavar="N", help="More trials.")
 @click.option("--time-budget", type=options.Duration(), help="A new one, counted from now.")
+@options.max_concurrent
+@options.notify
 @options.wait_for_resources
 @options.yes
 @options.storage
@@ -31,6 +33,8 @@ def resume(
     retry_failed: bool,
     add_samples: int | None,
     time_budget: float | None,
+    max_concurrent: int | None,
+    notify: tuple[str, ...],
     yes: bool,
     storage: str | None,
     as_json: bool,
@@ -50,7 +54,10 @@ def resume(
 
     before = Described(find_experiment(name, storage))
     refuse_elsewhere(before.spec.trainable)
-    more = Extension(add_samples or 0, time_budget, retry_failed, dict(assigned(changes)))
+    asked = dict(assigned(changes))
+    if max_concurrent is not None:
+        asked["max_concurrent"] = max_concurrent
+    more = Extension(add_samples or 0, time_budget, retry_failed, asked, notify)
     if results := finished(before.folder, more):
         from tuner.reporting.experiment_text import nothing_left
 

@@ -47,7 +47,8 @@ def spec_schema() -> Schema:
         "additionalProperties": True,
         "properties": schema_of(ClassifierSettings)["properties"],
     }
-    properties["log"] = {**properties["log"], "type": ["array", "string"]}
+    for name in ("log", "notify"):
+        properties[name] = {**properties[name], "type": ["array", "string"]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 

@@ -31,6 +31,7 @@ from tuner.planning.reported import OPTIONAL, of_the_objective, reporting
 from tuner.settings_base import FaultsError, parse
 from tuner.spec.by_value import ByValue, pickling_fault
 from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.notify import hidden, is_apprise
 from tuner.spec.registry import IMPORTING
 from tuner.spec.sections import Objective, Resources
 from tuner.trial.loading import (
@@ -153,6 +154,7 @@ def validate(
             *_machine_faults(checked.resources, machine),
             *_data_faults(checked, machine),
             *_log_faults(checked),
+            *_notify_faults(checked),
             *config_faults(checked.search),
         ]
         faults += {str(f): f for f in further if f.key.split(".")[0] not in known}.values()
@@ -180,6 +182,12 @@ def _log_faults(spec: ExperimentSpec) -> Iterator[Fault]:
         elif name == "wandb" and not _wandb_is_set_up():
             rule = "needs an API key: run `wandb login`, or set WANDB_API_KEY or WANDB_MODE=offline"
             yield Fault("log", rule, name)
+
+
+def _notify_faults(spec: ExperimentSpec) -> Iterator[Fault]:
+    wanted = [target for target in spec.notify if is_apprise(target)]
+    if wanted and find_spec("apprise") is None:
+        yield Fault("notify", "needs a package: pip install 'tuner[notify]'", hidden(wanted[0]))
 
 
 def _wandb_is_set_up() -> bool:

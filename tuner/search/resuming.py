@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,13 +44,15 @@ class Extension:
 
     add_samples: more trials. time_budget_s: a new time budget, in seconds from the resume.
     retry_failed: failed trials go on, too. changes: of its spec, by dotted path; which may change
-    is in `tuner.search.changing`.
+    is in `tuner.search.changing`. notify: whom the search notifies from now on, in place of those
+    before; it may name secrets, of which experiment.json holds none.
     """
 
     add_samples: int = 0
     time_budget_s: float | None = None
     retry_failed: bool = False
     changes: Mapping[str, Any] = field(default_factory=dict)
+    notify: tuple[str, ...] = ()
 
     def applied_to(self, document: Mapping[str, Any], *, name: str) -> dict[str, Any]:
         """The experiment.json `document`, extended; equal to it where nothing changes.
@@ -65,7 +67,10 @@ class Extension:
             changes["num_samples"] = samples + self.add_samples
         if self.time_budget_s:
             changes["time_budget_s"] = self.time_budget_s
-        return changed(document, changes, name=name) if changes else dict(document)
+        extended = changed(document, changes, name=name) if changes else dict(document)
+        if self.notify:
+            extended["spec"] = {**extended["spec"], "notify": list(self.notify)}
+        return extended
 
 
 def finished(folder: Path, more: Extension) -> Results | None:
@@ -75,7 +80,8 @@ def finished(folder: Path, more: Extension) -> Results | None:
     """
     files = ExperimentFolder(folder)
     before = files.document()
-    document = more.applied_to(before, name=files.name)
+    to_do = replace(more, notify=())  # to whom it is told is nothing to do
+    document = to_do.applied_to(before, name=files.name)
     end = last_event(folder) or {}  # to read all of a journal may take seconds
     if (end.get("event"), end.get("status")) != (EXPERIMENT_ENDED, COMPLETED):
         return None

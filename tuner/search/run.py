@@ -18,6 +18,7 @@ from tuner.record.files import EXPERIMENT, JOURNAL
 from tuner.record.folder import ExperimentFolder
 from tuner.record.journal import Journal
 from tuner.record.steered import present
+from tuner.reporting.notifier import deliveries
 from tuner.results.results import Results
 from tuner.search.changing import lengths_of
 from tuner.search.provenance import describe
@@ -58,6 +59,7 @@ def run_experiment(spec: ExperimentSpec) -> Results:
     warm_start = warm_start_of(spec)  # refuses what does not match before there is a folder
     if warm_start:
         spec.leave_out(warm_start.left_out(spec.search))
+    deliveries(spec.notify)  # refuses whom it cannot notify before there is a folder
     folder = ExperimentFolder(spec.folder)
     own_data = {DATA: spec.data_content} if spec.data_content else {}
     folder.create({**describe(spec), **own_data}, empty=[JOURNAL])

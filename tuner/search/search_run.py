@@ -33,6 +33,7 @@ from tuner.record.history import History, TrialRecord
 from tuner.record.journal import Journal
 from tuner.record.steered import ASKED
 from tuner.reporting.experiment_text import resume_with
+from tuner.reporting.notifier import Notifier
 from tuner.reporting.plan_text import reserves
 from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.terminal import Progress
@@ -144,15 +145,18 @@ class SearchRun:
             each=reserves(spec.resources),
             clock=self._journal.clock,
         )
+        notifier = Notifier(spec, history)
 
         def advice_at_exit() -> str:
             progress.close()
+            notifier.close()
             return self._how_to_resume()
 
         with ExitStack() as at_the_end:
             at_the_end.callback(progress.close)
             for tracker in trackers:
                 at_the_end.callback(tracker.close)
+            at_the_end.callback(notifier.close)
             at_the_end.enter_context(daemons.exit_advice(advice_at_exit))
             yield [
                 TensorBoardWriter(spec, history),
@@ -160,6 +164,7 @@ class SearchRun:
                 progress,
                 self._early_end,
                 *trackers,
+                notifier,
             ]
 
     def _tune(self, observers: list[Observer]) -> None:

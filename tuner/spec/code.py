@@ -1,5 +1,5 @@
 """The code that a spec names: a trainable, a network, a searcher, a scheduler, a function that
-returns images.
+returns images, and the commands by which it notifies.
 
 Nothing here imports any of it. A spec is data, but to run what it names is to run code, and so is
 importing it. What Python itself brings is no part of any search: `logging.config:dictConfig` runs
@@ -24,6 +24,7 @@ from tuner.settings_base import FaultsError
 from tuner.space.domains import Choice
 from tuner.space.parsing import parse_space
 from tuner.spec.by_value import is_by_value
+from tuner.spec.notify import runs_or_reads
 
 IMAGE_CLASSIFIER = "tuner.classifier.image_classifier:ImageClassifier"
 ELSEWHERE = "elsewhere"  # the trainable of an experiment whose trials run elsewhere: no code
@@ -52,6 +53,11 @@ class NamedCode:
         """The file of that module; None where there is none."""
         return file_of(self.module)
 
+    @property
+    def announcement(self) -> str:
+        """What is about to be done with it, to say before."""
+        return f"importing {self.path} ({self.file or 'not found'})"
+
     def is_below(self, directory: Path) -> bool:
         """Whether its file lies below `directory` and is of no package that is installed there."""
         file = self.file
@@ -59,6 +65,19 @@ class NamedCode:
             return False
         installed = (sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib"))
         return not any(file.resolve().is_relative_to(Path(path).resolve()) for path in installed)
+
+
+@dataclass(frozen=True, slots=True)
+class NotifiedCode(NamedCode):
+    """A target of `notify` that runs a command, or sends what the environment holds."""
+
+    @property
+    def file(self) -> None:
+        return None
+
+    @property
+    def announcement(self) -> str:
+        return f"notifying {self.path}"
 
 
 def code_named(spec: Mapping[str, Any]) -> list[NamedCode]:
@@ -71,7 +90,14 @@ def code_named(spec: Mapping[str, Any]) -> list[NamedCode]:
         for key, path in _named(spec)
         if path not in (IMAGE_CLASSIFIER, CLASSIFIER_BEFORE) and not path.startswith(_SHIPPED)
     )
-    return [code for code in named if not is_standard(code.module)]
+    notified = spec.get("notify")
+    targets = [notified] if isinstance(notified, str) else notified
+    if not isinstance(targets, list | tuple):
+        targets = ()
+    return [
+        *(code for code in named if not is_standard(code.module)),
+        *(NotifiedCode("notify", t) for t in targets if isinstance(t, str) and runs_or_reads(t)),
+    ]
 
 
 def is_own_network(reference: str) -> bool:

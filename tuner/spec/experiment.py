@@ -28,6 +28,7 @@ from tuner.places import default_storage, local, url_of
 from tuner.settings_base import MAX_COUNT, FaultsError, Settings, parse
 from tuner.spec.by_value import ByValue, is_by_value, is_found_by_name
 from tuner.spec.code import CLASSIFIER_BEFORE, ELSEWHERE, IMAGE_CLASSIFIER, code_named
+from tuner.spec.notify import hidden, read_targets
 from tuner.spec.schedulers import Scheduler
 from tuner.spec.sections import (
     LOGS,
@@ -136,6 +137,16 @@ class ExperimentSpec(Settings):
     log: Annotated[tuple[str, ...], BeforeValidator(read_logs)] = Field(
         (), description=f"trackers, beside TensorBoard: {', '.join(LOGS)}."
     )
+    notify: Annotated[
+        tuple[str, ...],
+        BeforeValidator(read_targets),
+        PlainSerializer(lambda targets: [*map(hidden, targets)], list[str], when_used="json"),
+    ] = Field(
+        (),
+        description="who is told of the end, the first failure and a new best: https://HOST/PATH, "
+        "which gets JSON, a URL of apprise's, or exec:COMMAND. ${NAME} in a URL is a variable of "
+        "the environment.",
+    )
     confirms: Confirms | None = None
     warm_start: Annotated[str, AfterValidator(_path)] | None = None
 
@@ -238,9 +249,12 @@ class ExperimentSpec(Settings):
         return build_spec({**self.plain(), **changes})
 
     def plain(self, *, exclude_unset: bool = False) -> dict[str, Any]:
-        """The plain values that it is built of, with a trainable that was given by value itself."""
+        """The plain values that it is built of: a trainable that was given by value itself, and
+        whom it notifies with nothing hidden.
+        """
         values = self.model_dump(mode="json", exclude_unset=exclude_unset)
-        return {**values, "trainable": self.trainable} if "trainable" in values else values
+        own = {"trainable": self.trainable, "notify": self.notify}
+        return {**values, **{name: value for name, value in own.items() if name in values}}
 
     def to_json(self) -> str:
         """The spec as JSON text."""

@@ -149,3 +149,39 @@ def test_an_old_beat_is_no_life(store, monkeypatch):
     now = lease.time.time()
     monkeypatch.setattr(lease.time, "time", lambda: now + 3600)
     assert not is_held(store)
+
+
+def test_who_watches_waits_for_nothing_and_takes_over_what_was_silent(store):
+    holder, now = acquired(store), [0.0]
+    far(store)
+    watch = lease.Watch(store, clock=lambda: now[0])
+    for _ in range(3):
+        assert watch.followed() is None
+        now[0] += 10
+        holder.renew()
+    assert watch.followed() is None
+    now[0] += 14.9
+    assert watch.followed() is None
+    assert not watch.is_free()
+    now[0] += 0.2
+    assert watch.is_free()
+    assert watch.followed().generation == 2
+    with pytest.raises(LeaseLostError):
+        holder.renew()
+
+
+def test_who_watches_takes_what_is_free_or_released_at_once_and_once(store):
+    watches = [lease.Watch(store), lease.Watch(store)]
+    mine = watches[0].followed()
+    assert (mine.generation, watches[1].followed()) == (1, None)
+    mine.release()
+    assert watches[1].followed().generation == 2
+
+
+def test_of_two_that_follow_the_same_one_has_it(store):
+    holder = acquired(store)
+    holder.release()
+    before = newest(store)
+    assert lease.follow(store, before).generation == 2
+    with pytest.raises(UsageError, match="just taken by another driver"):
+        lease.follow(store, before)

@@ -125,8 +125,16 @@ def acquire(
     holder = newest(objects)
     if holder is not None:
         _await_end(objects, holder, warn, sleep)
+    return follow(objects, holder, at())
+
+
+def follow(objects: Objects, holder: Holder | None, at: int = 0) -> Lease:
+    """Become the driver after `holder`, who is known to have ended; None: there was none.
+
+    Raises UsageError if another one has just done so.
+    """
     generation = holder.generation + 1 if holder else 1
-    lock = {"owner": this_owner(), "processes": processes_here(), "at": at()}
+    lock = {"owner": this_owner(), "processes": processes_here(), "at": at}
     data = json.dumps(lock).encode()
     objects.create(_lock(generation), data)
     if objects.read(_lock(generation)) != data:
@@ -134,6 +142,38 @@ def acquire(
     lease = Lease(objects, generation)
     lease.renew()
     return lease
+
+
+class Watch:
+    """Looks at a lease from time to time, and waits for nothing."""
+
+    def __init__(self, objects: Objects, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._objects, self._clock = objects, clock
+        self._seen: tuple[int, str] | None = None  # the generation, and its last beat
+        self._since = 0.0  # when that was seen first
+
+    def is_free(self) -> bool:
+        """Whether its holder has ended, or been silent for PATIENCE_S while it was looked at."""
+        holder = newest(self._objects)
+        return holder is None or self._has_ended(holder)
+
+    def followed(self) -> Lease | None:
+        """The lease, taken over where it is free; None where another one is faster, too."""
+        holder = newest(self._objects)
+        if holder is not None and not self._has_ended(holder):
+            return None
+        try:
+            return follow(self._objects, holder)
+        except UsageError:
+            return None
+
+    def _has_ended(self, holder: Holder) -> bool:
+        beat = _last_beat(self._objects, holder.generation)
+        if holder.is_gone or beat == _RELEASED:
+            return True
+        if self._seen != (holder.generation, beat):
+            self._seen, self._since = (holder.generation, beat), self._clock()
+        return self._clock() - self._since >= PATIENCE_S
 
 
 def _await_end(

@@ -1,0 +1,135 @@
+"""tuner queue, but for what it runs: tests/queue and tests/integration/test_queue.py have that."""
+
+import getpass
+import json
+import os
+import sys
+
+import pytest
+from commands import GOOD, call, text_of
+
+from tuner.cli import queue as command
+from tuner.errors import SpecError, UsageError
+from tuner.places import LOCAL
+from tuner.queue import runner
+from tuner.queue.entries import Queue
+
+
+@pytest.fixture
+def spec(here):
+    text_of(here / "mine.json", GOOD)
+    return "mine.json"
+
+
+def test_what_is_added_waits_with_the_whole_spec_as_it_is_then(here, spec):
+    done = call("queue", "add", spec, "--num-samples", 3, "scheduler.max_t=1", "--user", "ann")
+    assert (done.return_value, done.stdout) == (0, "mine\n")
+    (here / spec).unlink()  # nobody needs it any more
+    entry = Queue("results").entry("mine")
+    assert (entry.user, entry.directory, entry.paths) == ("ann", str(here), ())
+    assert entry.spec["num_samples"] == 3
+    assert entry.spec["scheduler"]["max_t"] == 1
+    assert entry.spec["scheduler"]["grace_period"]  # what was left open is decided
+
+
+def test_a_user_without_a_name_has_a_number(here, spec, monkeypatch):
+    def unknown():
+        raise KeyError("getpwuid(): uid not found: 4711")
+
+    monkeypatch.setattr(getpass, "getuser", unknown)
+    call("queue", "add", spec)
+    assert Queue("results").entry("mine").user == str(os.getuid())
+
+
+def test_what_cannot_work_is_refused_at_once(here, spec):
+    assert isinstance(call("queue", "add", spec, "num_samples=0").exception, SpecError)
+    assert not (here / "results").exists()
+
+
+def test_a_name_is_the_next_free_one_unless_it_is_given(here, spec):
+    assert [call("queue", "add", spec).stdout for _ in range(3)] == [
+        "mine\n",
+        "mine-2\n",
+        "mine-3\n",
+    ]
+    error = call("queue", "add", spec, "--name", "mine").exception
+    assert isinstance(error, UsageError)
+    assert "has an entry 'mine'" in str(error)
+
+
+def test_where_python_finds_what_lies_beside_the_spec_is_kept(here, tmp_path_factory, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "queued_code.py").write_text("def train(config):\n    pass\n")
+    spec = {key: value for key, value in GOOD.items() if key != "training"}
+    text_of(elsewhere / "theirs.json", {**spec, "trainable": "queued_code:train"})
+    call("queue", "add", elsewhere / "theirs.json", "--yes")
+    assert Queue("results").entry("theirs").paths == (str(elsewhere),)
+
+
+def test_the_list_as_a_table_and_as_json(here, spec):
+    assert call("queue", "ls").stdout == "the queue is empty\n"
+    assert call("queue", "ls", "--json").stdout == "[]\n"
+    call("queue", "add", spec, "--user", "ann")
+    call("queue", "add", spec, "--user", "bob")
+    Queue("results").end("mine", "failed", code=1, why="error: \x1b[31mfirst\nlast")
+    head, first, second = call("queue", "ls").stdout.splitlines()
+    assert head.split() == ["NAME", "USER", "STATUS", "ADDED"]
+    assert first.split()[:3] == ["mine", "ann", "failed"]
+    assert first.endswith("error:  [31mfirst")
+    assert second.split()[:3] == ["mine-2", "bob", "waiting"]
+    listed = json.loads(call("queue", "ls", "--json").stdout)
+    assert [one["status"] for one in listed] == ["failed", "waiting"]
+    assert list(listed[0]) == ["name", "user", "status", "added", "ended", "exit_code", "why"]
+    assert listed[0]["exit_code"] == 1
+
+
+def test_entries_are_taken_out(here, spec):
+    for _ in range(2):
+        call("queue", "add", spec)
+    assert call("queue", "rm", "mine", "mine-2").stdout.splitlines() == [
+        "removed mine from the queue",
+        "removed mine-2 from the queue",
+    ]
+    assert call("queue", "ls").stdout == "the queue is empty\n"
+    assert "no entry 'mine'" in str(call("queue", "rm", "mine").exception)
+
+
+def test_what_a_runner_is_told(here, monkeypatch):
+    made = []
+
+    class Played:
+        failed = 0
+
+        def __init__(self, queue, terms, *, capacity, tell):
+            made.append((queue.storage, terms))
+
+        def run(self, *, stay):
+            made.append(stay)
+
+    monkeypatch.setattr(runner, "Runner", Played)
+    done = call("queue", "run", "--at-once", 3, "--share", "ann=2", "--share", "bob=.5")
+    assert done.return_value == 0
+    [(storage, terms), stay] = made
+    assert storage == str(here / "results")
+    assert (terms.at_once, terms.weights, terms.address) == (3, {"ann": 2.0, "bob": 0.5}, LOCAL)
+    assert stay is False
+    Played.failed = 1
+    assert call("queue", "run", "--stay").return_value == 3
+    assert made[-1] is True
+
+
+def test_an_empty_queue_is_run_at_once(here):
+    assert call("queue", "run").return_value == 0
+
+
+@pytest.mark.parametrize("share", ["ann", "ann=", "=2", "ann=0", "ann=-1", "ann=inf", "ann=x"])
+def test_a_share_is_a_number_above_0(share):
+    with pytest.raises(UsageError, match=r"^--share must be USER=N with N above 0, got"):
+        command._weight(share)
+
+
+@pytest.mark.parametrize("name", ["add", "ls", "rm", "run"])
+def test_each_has_help(name):
+    done = call("queue", name, "--help")
+    assert done.stdout.startswith("Usage: ")

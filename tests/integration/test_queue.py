@@ -1,0 +1,198 @@
+"""Queues of real searches: runners and drivers are killed, and each search runs once, whole."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+import real_nodes
+from gated import LIMIT_S, wait_for
+from stores import needs_s3
+
+from tuner.queue.entries import Queue
+from tuner.record.events import EXPERIMENT_STARTED, RESULT, TRIAL_ENDED, TRIAL_STARTED
+from tuner.record.reading import read
+from tuner.record.storage import find_experiment
+from tuner.results.results import Results
+
+pytestmark = pytest.mark.slow
+
+EPOCHS = 4
+LEARNER = """
+import time
+
+class Slow:
+    metrics = ("loss",)
+
+    def __init__(self, config, constants, *, device, rank, world_size):
+        self.x, self.epoch = config["x"], 0
+        if constants.get("fails"):
+            raise ValueError("as asked")
+
+    def step(self):
+        time.sleep(0.4)
+        self.epoch += 1
+        return {"loss": self.x / self.epoch}
+
+    def state_dict(self):
+        return {"epoch": self.epoch}
+
+    def load_state_dict(self, state):
+        self.epoch = state["epoch"]
+"""
+SPEC = {
+    "trainable": "slow_learner:Slow",
+    "search": {"space": {"x": "uniform(0, 1)"}},
+    "objective": {"metric": "loss", "mode": "min"},
+    "scheduler": "none",
+}
+
+
+class Searches:
+    """A folder with a trainable, and the real `tuner queue` there."""
+
+    def __init__(self, folder, *, within=(), environment=os.environ):
+        self.folder, self.storage, self.within = folder, folder / "results", within
+        self.environment = {**environment, "PYTHONPATH": os.pathsep.join(sys.path)}
+        self.queue = Queue(str(self.storage))
+        self.processes = []
+        (folder / "slow_learner.py").write_text(LEARNER)
+
+    def start(self, *arguments):
+        command = [*self.within, sys.executable, "-m", "tuner", "queue", *map(str, arguments)]
+        process = subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env=self.environment,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            text=True,
+        )
+        self.processes.append(process)
+        return process
+
+    def add(self, name, user, samples, **constants):
+        training = {"epochs": EPOCHS, **constants}
+        spec = {**SPEC, "num_samples": samples, "training": training}
+        (self.folder / f"{name}.json").write_text(json.dumps(spec))
+        process = self.start("add", f"{name}.json", "--user", user, "--address", "auto", "--yes")
+        assert process.wait(LIMIT_S) == 0, process.stderr.read()
+
+    def events(self, name, kind=None):
+        if not (self.storage / name / "journal.jsonl").exists():
+            return []
+        return [e for e in read(self.storage / name) if kind in (None, e["event"])]
+
+    def driver(self, name):
+        return self.events(name, EXPERIMENT_STARTED)[-1]["owner"]["pid"]
+
+    def log(self, name):
+        return self.queue.log(name).read_text()
+
+    def close(self):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+        for name in self.queue.open():
+            if self.queue.experiment(name).is_driven:
+                os.kill(self.driver(name), signal.SIGKILL)
+
+
+def assert_whole(searches, name, samples):
+    """Each epoch of each trial was journaled once, and the search has ended by itself."""
+    results = Results(searches.storage / name)
+    assert (results.status, len(results.trials)) == ("completed", samples), searches.log(name)
+    epochs = [(e["trial_id"], e["epoch"]) for e in searches.events(name, RESULT)]
+    assert len(epochs) == len(set(epochs)) == samples * EPOCHS
+    assert searches.queue.ended(name).status == "completed"
+
+
+def test_a_runner_that_is_killed_is_followed_and_every_search_runs_once(tmp_path):
+    searches = Searches(tmp_path)
+    try:
+        for name in ("first", "second", "third"):
+            searches.add(name, "ann", 4)
+        runner = searches.start("run", "--at-once", "1")
+        wait_for(lambda: searches.events("first", RESULT), runner)
+        runner.kill()
+        runner.wait()
+        driver = searches.driver("first")
+        assert searches.queue.experiment("first").is_driven
+        second = searches.start("run", "--at-once", "1")
+        _, told = second.communicate(timeout=4 * LIMIT_S)
+        assert second.returncode == 0, told
+        assert "first runs already" in told
+        for name in ("first", "second", "third"):
+            assert_whole(searches, name, 4)
+            assert len(searches.events(name, EXPERIMENT_STARTED)) == 1
+        assert searches.driver("first") == driver
+    finally:
+        searches.close()
+
+
+@needs_s3
+@pytest.mark.nodes
+def test_a_queue_in_a_bucket_is_run_from_anywhere(tmp_path, s3, monkeypatch):
+    monkeypatch.setenv("TUNER_STORAGE", s3)
+    monkeypatch.setenv("TUNER_MIRROR", str(tmp_path / "one"))
+    searches = Searches(tmp_path, environment=os.environ)
+    searches.add("fails", "ann", 2, fails=True)
+    searches.add("first", "ann", 2)
+    searches.environment["TUNER_MIRROR"] = str(tmp_path / "another machine")
+    runner = searches.start("run")
+    _, told = runner.communicate(timeout=2 * LIMIT_S)
+    assert runner.returncode == 3, told
+    entries = {one.entry.name: one for one in Queue(s3).standings()}
+    assert {name: one.status for name, one in entries.items()} == {
+        "fails": "failed",
+        "first": "completed",
+    }
+    assert entries["fails"].ended.code == 1
+    assert entries["fails"].ended.why.startswith("error: fails has no usable trial")
+    results = Results(find_experiment("first", s3))
+    assert (results.status, len(results.trials)) == ("completed", 2)
+
+
+def most_at_once(searches, names, since):
+    """The most trials of each that ran at a time, from `since` until one of them has ended."""
+    events = sorted(
+        (e["time"], name, e) for name in names for e in searches.events(name) if "trial_id" in e
+    )
+    until = min(searches.events(name)[-1]["time"] for name in names)
+    live, most = {name: set() for name in names}, dict.fromkeys(names, 0)
+    for time, name, event in events:
+        if event["event"] == TRIAL_STARTED:
+            live[name].add(event["trial_id"])
+        elif event["event"] == TRIAL_ENDED:
+            live[name].discard(event["trial_id"])
+        if since <= time <= until:
+            most[name] = max(most[name], len(live[name]))
+    return most
+
+
+@pytest.mark.nodes
+def test_two_that_share_one_ray_get_their_share_and_both_end_though_a_driver_is_killed(tmp_path):
+    with real_nodes.cluster() as cluster:
+        cluster.start(1, cpus=4)
+        cluster.await_nodes(1)
+        environment = {**cluster.foreign, **cluster.environment}
+        searches = Searches(tmp_path, within=cluster.enter(1), environment=environment)
+        try:
+            searches.add("first", "ann", 16)
+            searches.add("second", "bob", 12)
+            runner = searches.start("run", "--at-once", "2", "--address", cluster.head)
+            wait_for(lambda: len(searches.events("second", TRIAL_STARTED)) >= 2, runner)
+            since = searches.events("second", TRIAL_STARTED)[1]["time"]
+            os.kill(searches.driver("second"), signal.SIGKILL)
+            _, told = runner.communicate(timeout=4 * LIMIT_S)
+            assert runner.returncode == 0, told
+            assert "the driver of second was killed" in told
+            assert_whole(searches, "first", 16)
+            assert_whole(searches, "second", 12)
+            assert len(searches.events("second", EXPERIMENT_STARTED)) == 2
+            most = most_at_once(searches, ("first", "second"), since)
+            assert most == {"first": 2, "second": 2}, told
+        finally:
+            searches.close()

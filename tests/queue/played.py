@@ -1,0 +1,61 @@
+"""A `tuner run` and `tuner resume` that train nothing: they drive an experiment until told to end.
+
+Each start is a line of the file `starts` in the storage. The file NAME.ends there says how the
+driver of NAME ends: `completed`, `fails` or `dies`.
+"""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from synthetic import make_folder
+
+from tuner.errors import UsageError
+from tuner.owner import this_owner
+from tuner.record.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, INTERRUPTED
+from tuner.record.journal import Journal
+
+
+def option(name):
+    return sys.argv[sys.argv.index(name) + 1]
+
+
+def main():
+    verb, storage = sys.argv[1], Path(option("--storage"))
+    name = option("--name") if verb == "run" else sys.argv[2]
+    folder = storage / name
+    if verb == "run":
+        try:
+            make_folder(folder, max_concurrent=int(option("--max-concurrent")))
+        except FileExistsError:
+            return f"error: experiment {name} exists"
+    try:
+        journal = Journal.open(folder)
+    except UsageError as error:
+        return str(error)
+    with journal, (storage / "starts").open("a") as starts:
+        starts.write(f"{verb} {name} {option('--max-concurrent')}\n")
+        starts.flush()
+        journal.append(EXPERIMENT_STARTED, resumed=verb == "resume", owner=this_owner())
+        ends, ended = storage / f"{name}.ends", []
+        signal.signal(signal.SIGTERM, lambda *_: ended.append(INTERRUPTED))
+        while not ends.exists() and not ended:
+            time.sleep(0.01)
+        if ended:
+            journal.append(EXPERIMENT_ENDED, status=INTERRUPTED)
+            sys.exit(143)
+        how = ends.read_text()
+        if how == "dies":
+            ends.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+        journal.append(EXPERIMENT_ENDED, status=how if how == "completed" else "failed")
+    return None if how == "completed" else "what came before\nerror: it failed"
+
+
+if __name__ == "__main__":
+    said = main()
+    if said:
+        print(said, file=sys.stderr)
+    sys.exit((1 if "failed" in said else 2) if said else 0)

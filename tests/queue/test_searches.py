@@ -1,0 +1,169 @@
+"""What a runner knows of a search that runs, and what becomes of one that has ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from synthetic import OWNER
+
+from tuner.queue.entries import COMPLETED, FAILED, INTERRUPTED, Ended, Entry, Queue
+from tuner.queue.searches import (
+    AGAIN,
+    Journaled,
+    Search,
+    amounts_of,
+    spec_of,
+    verdict,
+    waiting,
+    why_of,
+)
+from tuner.queue.shares import Amounts
+
+SPEC: dict[str, Any] = {
+    "name": "a",
+    "search": {"space": {"lr": "uniform(0, 1)"}},
+    "num_samples": 6,
+    "resources": {"cpus": 2, "gpus": 0, "workers": 1},
+}
+
+
+def entry(**fields: Any) -> Entry:
+    return Entry(name="a", user="ann", added=1.0, directory="/", spec=SPEC | fields)
+
+
+def event(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"event": kind, "time": 1.0, **fields}
+
+
+def started() -> dict[str, Any]:
+    return event("experiment_started", resumed=False, owner=OWNER)
+
+
+def trial(number: int, status: str = "") -> dict[str, Any]:
+    if status:
+        return event("trial_ended", trial_id=f"{number:05}", status=status)
+    return event("trial_started", trial_id=f"{number:05}", config={})
+
+
+def control(limit: int | None, **fields: Any) -> dict[str, Any]:
+    asked = {"verb": "max-concurrent", "max_concurrent": limit}
+    return event("control", id="1", control=asked, **fields)
+
+
+def journaled(*events: dict[str, Any]) -> Journaled:
+    told = Journaled()
+    for each in events:
+        told.apply(each)
+    return told
+
+
+def test_what_runs_and_what_is_over() -> None:
+    told = journaled(started(), trial(0), trial(1), trial(2), trial(0, "completed"))
+    assert (told.live, told.over) == (2, 1)
+    told = journaled(trial(0), trial(1), trial(0, "interrupted"), started(), trial(1))
+    assert (told.live, told.over) == (1, 0)  # those of a driver that is gone do not run
+    told = journaled(trial(0), trial(0, "failed"), trial(0))
+    assert (told.live, told.over) == (1, 0)  # tried again
+
+
+def test_the_limit_is_the_last_one_that_the_driver_has_taken() -> None:
+    assert journaled(started(), control(3), control(2)).limit == 2
+    assert journaled(started(), control(3), control(2, refused="over")).limit == 3
+    assert journaled(started(), control(3), started()).limit is None
+    pause = event("control", id="2", control={"verb": "pause"})
+    assert journaled(started(), control(3), pause).limit == 3
+
+
+def search(tmp_path: Path, *, limit: int | None = None, **fields: Any) -> Search:
+    queue, one = Queue(str(tmp_path)), entry(**fields)
+    lease = queue.watch("a").followed()
+    assert lease is not None
+    return Search(queue, one, spec_of(one), lease, None, limit=limit)
+
+
+def test_what_it_holds_is_what_it_may_run_at_this_moment(tmp_path: Path) -> None:
+    one = search(tmp_path, limit=3)
+    capacity = Amounts(8)
+    assert one.demand(capacity).each == (2, 0)
+    assert (one.demand(capacity).wants, one.demand(capacity).holds) == (4, 3)
+    for each in (started(), trial(0), trial(1), trial(2), control(1)):
+        one._journaled.apply(each)
+    one._asked = 1
+    assert one.demand(capacity).holds == 3  # until they end
+    one._journaled.apply(trial(0, "completed"))
+    one._journaled.apply(trial(1, "completed"))
+    assert one.demand(capacity).holds == 1
+    for number in (2, 3, 4):
+        one._journaled.apply(trial(number, "completed"))
+    assert one.demand(capacity).wants == 1  # of six
+    one._journaled.apply(trial(5, "completed"))
+    assert one.demand(capacity).holds == 1  # it evaluates its best
+
+
+def test_of_one_that_another_runner_started_the_most_is_taken(tmp_path: Path) -> None:
+    assert search(tmp_path).demand(Amounts(8)).holds == 4
+    assert search(tmp_path / "x", max_concurrent=2).demand(Amounts(8)).wants == 2
+
+
+def test_one_that_nobody_drives_cannot_hear_and_has_ended(tmp_path: Path) -> None:
+    one = search(tmp_path, limit=3)
+    one.limit(2)
+    one.read()
+    one.end()
+    assert one.has_ended
+    assert one.demand(Amounts(8)).holds == 3
+
+
+@pytest.mark.parametrize(
+    ("code", "is_completed", "tries", "status"),
+    [
+        (0, True, 1, COMPLETED),
+        (3, True, 1, COMPLETED),  # some trials failed
+        (1, True, 1, FAILED),  # all of them
+        (1, False, 1, FAILED),
+        (2, False, 1, FAILED),
+        (2, True, 1, COMPLETED),  # another driver was faster
+        (None, True, 0, COMPLETED),
+        (None, False, 0, AGAIN),
+        (-9, False, 1, AGAIN),
+        (-9, False, 2, AGAIN),
+        (-9, False, 3, FAILED),
+        (129, False, 1, INTERRUPTED),
+        (130, False, 1, INTERRUPTED),
+        (143, False, 1, INTERRUPTED),
+    ],
+)
+def test_what_becomes_of_one_that_has_ended(
+    code: int | None, is_completed: bool, tries: int, status: str
+) -> None:
+    assert verdict(code, is_completed=is_completed, tries=tries) == status
+
+
+def test_what_one_trial_reserves() -> None:
+    resources = {"cpus": 2, "gpus": 1, "workers": 3}
+    assert amounts_of(spec_of(entry(resources=resources))) == (6, 3)
+    assert waiting(entry(resources=resources)).each == (6, 3)
+    assert waiting(entry(num_samples=0)).each == (1, 0)  # it fails when it is started
+
+
+def test_why_a_search_has_failed_is_its_error_or_the_last_lines(tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    assert why_of(log) == ""
+    log.write_text("".join(f"line {n}\n\n" for n in range(9)) + "\x1b[31mno\n")
+    assert why_of(log).splitlines() == [*(f"line {n}" for n in range(5, 9)), " [31mno"]
+    after = "".join(f"  what follows {n}\n" for n in range(9))
+    log.write_text(f"error: an earlier one\nwarning: x\nerror: no usable trial\n{after}")
+    assert why_of(log).splitlines() == [
+        "error: no usable trial",
+        *(f"  what follows {n}" for n in range(4)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("why", "reason"),
+    [("", ""), ("one", "one"), ("one\ntwo", "two"), ("error: one\ntwo", "error: one")],
+)
+def test_the_line_that_says_most(why: str, reason: str) -> None:
+    assert Ended(status=FAILED, why=why, time=1.0).reason == reason

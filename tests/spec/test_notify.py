@@ -1,0 +1,89 @@
+"""Whom a search notifies, and what of them is written down."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tuner.errors import SpecError, UsageError
+from tuner.spec.code import code_named
+from tuner.spec.experiment import ExperimentSpec, build_spec
+from tuner.spec.notify import filled, hidden, is_apprise, is_hidden, is_web
+
+SECRET = "https://hooks.slack.com/services/T0/B0/s3cret"
+
+
+def spec_with(*notify: str) -> ExperimentSpec:
+    search = {"space": {"lr": "uniform(0, 1)"}}
+    return build_spec({"search": search, "num_samples": 2, "notify": list(notify)})
+
+
+@pytest.mark.parametrize(
+    ("target", "shown"),
+    [
+        (SECRET, "https://hooks.slack.com/***"),
+        ("http://127.0.0.1:8000/", "http://127.0.0.1:8000/"),
+        ("https://host/?token=s3cret", "https://host/***"),
+        ("https://host?token=s3cret", "https://***"),
+        ("https://host#s3cret", "https://***"),
+        ("https://me:s3cret@host", "https://***"),
+        ("mailto://me:s3cret@mail.com", "mailto://***"),
+        ("tgram://s3cret/chat", "tgram://***"),
+        ("https://hooks.slack.com/${PATH_OF_IT}", "https://hooks.slack.com/${PATH_OF_IT}"),
+        ("exec:mail -s done me@there", "exec:mail -s done me@there"),
+    ],
+)
+def test_nothing_that_may_be_a_secret_is_written_down(target: str, shown: str) -> None:
+    spec = spec_with(target)
+    assert spec.notify == (target,)
+    for text in (spec.to_json(), spec.to_yaml(), json.dumps(spec.model_dump(mode="json"))):
+        assert "s3cret" not in text
+    assert spec.model_dump(mode="json")["notify"] == [shown] == [hidden(target)]
+    assert ExperimentSpec.from_text(spec.to_json()).notify == (shown,)
+    assert is_hidden(shown) == (shown != target)
+
+
+def test_what_is_derived_from_a_spec_notifies_the_same() -> None:
+    assert spec_with(SECRET).replace(seed=3).notify == (SECRET,)
+
+
+def test_one_target_is_a_list_of_one_and_each_counts_once() -> None:
+    search = {"space": {"lr": "uniform(0, 1)"}}
+    assert build_spec({"search": search, "num_samples": 2, "notify": SECRET}).notify == (SECRET,)
+    assert spec_with(SECRET, SECRET).notify == (SECRET,)
+
+
+@pytest.mark.parametrize(
+    "target", ["", "hooks.slack.com/x", "exec:", "exec: ", "https:// x", "x\n"]
+)
+def test_what_is_no_target_is_refused(target: str) -> None:
+    with pytest.raises(SpecError, match=r"notify: must be a URL, https://HOST/PATH, or a command"):
+        spec_with(target)
+
+
+def test_kinds_of_targets() -> None:
+    assert [is_web(t) for t in (SECRET, "http://x", "slack://x", "exec:x")] == [
+        *(True, True),
+        *(False, False),
+    ]
+    assert [is_apprise(t) for t in (SECRET, "slack://x", "exec:x")] == [False, True, False]
+
+
+def test_variables_are_filled_in_where_the_search_runs() -> None:
+    assert filled("https://host/${A}/${B}", {"A": "1", "B": "2"}) == "https://host/1/2"
+    assert filled("exec:echo ${A}", {}) == "exec:echo ${A}"  # the shell's
+    with pytest.raises(UsageError, match=r"^notify: https://host/\$\{A\} needs \$A in the env"):
+        filled("https://host/${A}", {"A": ""})
+    with pytest.raises(UsageError, match=r"^notify: \$?.*no URL once its variables are filled"):
+        filled("https://${A}", {"A": "/"})
+
+
+def test_a_command_and_what_sends_a_variable_are_code_that_a_spec_names() -> None:
+    named = code_named({"notify": ["exec:rm x", "https://evil/${AWS_KEY}", SECRET, 3]})
+    assert [(code.key, code.path) for code in named] == [
+        ("notify", "exec:rm x"),
+        ("notify", "https://evil/${AWS_KEY}"),
+    ]
+    assert named[0].announcement == "notifying exec:rm x"
+    assert [code.path for code in code_named({"notify": "exec:x"})] == ["exec:x"]

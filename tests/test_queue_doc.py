@@ -1,0 +1,34 @@
+"""docs/queue.md is true: its figures are the code's, and its commands run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pages import Page
+
+from tuner.queue import runner, searches
+from tuner.record.remote import lease
+
+PAGE = Page("docs/queue.md")
+TEXT = " ".join(PAGE.text.split())
+
+
+def test_its_figures_are_the_codes() -> None:
+    assert searches._TRIES == 3
+    assert "up to three starts in all" in TEXT
+    assert f"on another machine, after {lease.PATIENCE_S:g} s" in TEXT
+    assert runner._PATIENCE_S == 60
+    assert "it is waited for, for a minute" in TEXT
+
+
+def test_the_tests_that_it_names_are_there() -> None:
+    assert "tests/integration/test_queue.py" in TEXT
+    assert (Path(__file__).parent / "integration" / "test_queue.py").is_file()
+
+
+@pytest.mark.docs
+def test_its_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    codes = [done.return_value for done in PAGE.run_commands()]
+    assert codes == [0] * len(codes)

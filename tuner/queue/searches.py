@@ -1,0 +1,215 @@
+"""A search of a queue while it runs: its process, what its journal says of it, and its limit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from tuner.errors import JournalError, TunerError, UsageError
+from tuner.queue.entries import COMPLETED, ERROR, FAILED, INTERRUPTED, Entry, Queue
+from tuner.queue.shares import Amounts, Demand, Waiting
+from tuner.record.control import MaxConcurrent, request
+from tuner.record.events import COMPLETED as EXPERIMENT_COMPLETED
+from tuner.record.events import (
+    CONTROL,
+    EXPERIMENT_ENDED,
+    EXPERIMENT_STARTED,
+    TRIAL_ENDED,
+    TRIAL_STARTED,
+    Event,
+)
+from tuner.record.events import INTERRUPTED as TRIAL_INTERRUPTED
+from tuner.record.reading import Tail, last_event
+from tuner.record.remote.lease import Lease
+from tuner.spec.experiment import ExperimentSpec, build_spec
+from tuner.wording import printable_lines
+
+AGAIN = "again"  # the search of an entry is to be gone on with
+
+_BY = "queue"  # who asks for another limit
+_DONE = (0, 3)  # exit codes of a search that is done; with 3 some of its trials failed
+_ASKED_TO_END = tuple(128 + n for n in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM))
+_TRIES = 3  # of a search whose driver is killed
+_UNBOUNDED = 1_000_000  # trials
+_TOLD_LINES, _TOLD_BYTES = 5, 32 << 10  # of the log, where a search has failed
+
+
+def spec_of(entry: Entry) -> ExperimentSpec:
+    """The spec of an entry. Raises SpecError where it is none."""
+    return build_spec(entry.spec, f"the entry {entry.name}")
+
+
+def amounts_of(spec: ExperimentSpec) -> Amounts:
+    """What one trial reserves."""
+    resources = spec.resources
+    return Amounts(resources.ranks * resources.cpus, resources.ranks * resources.gpus)
+
+
+def waiting(entry: Entry) -> Waiting:
+    """An entry that waits, as it is given its turn; one without a sound spec fails as it starts."""
+    try:
+        each = amounts_of(spec_of(entry))
+    except TunerError:
+        each = Amounts(1)
+    return Waiting(entry.name, entry.user, entry.added, each)
+
+
+class Journaled:
+    """What a journal says of a search that runs: how many trials run, and are over; its limit.
+
+    limit: that which was last journaled as asked for of its present driver; None: none was.
+    """
+
+    def __init__(self) -> None:
+        self.limit: int | None = None
+        self._live: set[str] = set()
+        self._over: set[str] = set()
+
+    @property
+    def live(self) -> int:
+        """How many trials run."""
+        return len(self._live)
+
+    @property
+    def over(self) -> int:
+        """How many trials have ended for good."""
+        return len(self._over)
+
+    def apply(self, event: Event) -> None:
+        """Take one event into account, oldest first."""
+        match event:
+            case {"event": str(kind)} if kind == EXPERIMENT_STARTED:
+                self._live.clear()
+                self.limit = None
+            case {"event": str(kind), "trial_id": str(trial)} if kind == TRIAL_STARTED:
+                self._live.add(trial)
+                self._over.discard(trial)
+            case {"event": str(kind), "trial_id": str(trial)} if kind == TRIAL_ENDED:
+                self._live.discard(trial)
+                if event["status"] != TRIAL_INTERRUPTED:
+                    self._over.add(trial)
+            case {"event": str(kind), "control": {"verb": "max-concurrent", **control}}:
+                if kind == CONTROL and event.get("refused") is None:
+                    self.limit = control.get("max_concurrent")  # type: ignore[assignment]
+
+
+class Search:
+    """The search of an entry that a runner has.
+
+    process: None where a runner before this one has started it. limit: how many trials at a time
+    it was started with; None: not known.
+    """
+
+    def __init__(
+        self,
+        queue: Queue,
+        entry: Entry,
+        spec: ExperimentSpec,
+        lease: Lease,
+        process: subprocess.Popen[bytes] | None,
+        *,
+        limit: int | None = None,
+    ) -> None:
+        self.entry, self.lease, self.process = entry, lease, process
+        self._spec = spec
+        self._folder = queue.experiment(entry.name)
+        self._tail = Tail(self._folder.path)
+        self._journaled = Journaled()
+        self._begun_with, self._asked = limit, limit
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its driver has."""
+        if self.process is not None:
+            return self.process.poll() is not None
+        return not self._folder.is_driven
+
+    def read(self) -> None:
+        """Read what is new in its journal."""
+        with suppress(JournalError, OSError):  # it has not begun; a damaged one ends its driver
+            if self.process is None:
+                self._folder.refresh()
+            for event in self._tail.read():
+                self._journaled.apply(event)
+
+    def demand(self, capacity: Amounts) -> Demand:
+        """What it wants, and may hold, of a machine or cluster of this `capacity`."""
+        journaled, each, total = self._journaled, amounts_of(self._spec), self._spec.trials
+        left = _UNBOUNDED if total is None else max(1, total - journaled.over)
+        fits = max(1, capacity.fits(each))
+        in_force = journaled.limit or self._begun_with or fits
+        holds = max(journaled.live, in_force, self._asked or 0, 1)
+        wants = min(left, self._spec.max_concurrent or _UNBOUNDED, fits)
+        return Demand(self.entry.name, self.entry.user, each, wants, min(holds, left))
+
+    def limit(self, most: int) -> None:
+        """Ask it to run at most so many trials at a time; once more later where it cannot hear."""
+        if most == self._asked:
+            return
+        with suppress(TunerError):
+            request(self._folder, MaxConcurrent(max_concurrent=most), by=_BY)
+            self._asked = most
+
+    def end(self) -> None:
+        """Ask its process, if it is this runner's, to end: it can be gone on with."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.terminate()
+
+
+def verdict(code: int | None, *, is_completed: bool, tries: int) -> str:
+    """What becomes of an entry whose driver has ended: a status, or AGAIN.
+
+    code: the exit code; negative: a signal killed it; None: another runner had started it.
+    is_completed: whether the journal says so. tries: how often this runner has started it.
+    """
+    if code in _DONE or (code in (None, UsageError.exit_code) and is_completed):
+        return COMPLETED  # the 2nd: another driver was faster, and this one was refused
+    if code in _ASKED_TO_END:
+        return INTERRUPTED
+    if code is None or code < 0:
+        return AGAIN if tries < _TRIES else FAILED
+    return FAILED
+
+
+def is_completed(folder: Path) -> bool:
+    """Whether the experiment's journal ends so."""
+    event = last_event(folder) or {}
+    ended = event.get("event") == EXPERIMENT_ENDED
+    return ended and event.get("status") == EXPERIMENT_COMPLETED
+
+
+def started(
+    command: Sequence[str], entry: Entry, log: Path, environment: dict[str, str]
+) -> subprocess.Popen[bytes]:
+    """The process of a command, which goes on if this one is killed; raises OSError."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    inherited = environment.get("PYTHONPATH")
+    paths = [*entry.paths, *([inherited] if inherited else [])]
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            command,
+            cwd=entry.directory,
+            env={**environment, **({"PYTHONPATH": os.pathsep.join(paths)} if paths else {})},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # a Ctrl-C in the terminal is the runner's, which ends it
+        )
+
+
+def why_of(log: Path) -> str:
+    """Why a search has failed: its error and what follows, else the last lines of its log."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - _TOLD_BYTES))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return ""
+    lines = [line.rstrip() for line in printable_lines(text).splitlines() if line.strip()]
+    errors = [number for number, line in enumerate(lines) if line.startswith(ERROR)]
+    told = lines[errors[-1] :][:_TOLD_LINES] if errors else lines[-_TOLD_LINES:]
+    return "\n".join(told)

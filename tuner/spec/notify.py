@@ -1,0 +1,96 @@
+"""Whom a search notifies: targets as text, and what of them may be written down.
+
+A target is a URL or `exec:COMMAND`. A URL may hold `${NAME}`, a variable of the environment in
+which the search runs. What may be a secret is never written into an experiment's folder: the
+webhooks of Slack and kin have theirs in the path.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from tuner.errors import Fault, UsageError
+from tuner.settings_base import FaultsError
+
+COMMAND = "exec:"
+_HIDDEN = "***"
+_WEB = ("http", "https")
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://\S+")
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+
+def read_targets(raw: object) -> object:
+    """The targets in a list, or the one, each once. Raises FaultsError for what is none."""
+    targets = [raw] if isinstance(raw, str) else raw
+    if not isinstance(targets, list | tuple):
+        raise FaultsError(Fault("", "must be a list of URLs and commands", raw))
+    faults = [Fault("", _RULE, target) for target in targets if not _is_target(target)]
+    if faults:
+        raise FaultsError(*faults)
+    return tuple(dict.fromkeys(targets))
+
+
+_RULE = "must be a URL, https://HOST/PATH, or a command, exec:COMMAND"
+
+
+def _is_target(target: object) -> bool:
+    if not isinstance(target, str) or not target.isprintable():
+        return False
+    if target.startswith(COMMAND):
+        return bool(target.removeprefix(COMMAND).strip())
+    return _SCHEME.fullmatch(target) is not None
+
+
+def is_web(target: str) -> bool:
+    """Whether a target is a URL to which JSON is posted; others that are URLs are apprise's."""
+    return target.partition("://")[0] in _WEB
+
+
+def is_apprise(target: str) -> bool:
+    """Whether it takes the library apprise to notify a target."""
+    return not target.startswith(COMMAND) and not is_web(target)
+
+
+def is_hidden(target: str) -> bool:
+    """Whether a target is what `hidden` has left of one."""
+    return not target.startswith(COMMAND) and target.endswith(_HIDDEN)
+
+
+def runs_or_reads(target: str) -> bool:
+    """Whether a target runs a command, or sends what a variable of the environment holds."""
+    return target.startswith(COMMAND) or _VARIABLE.search(target) is not None
+
+
+def hidden(target: str) -> str:
+    """A target as it may be written down and shown: of a URL nothing that may be a secret.
+
+    >>> hidden("https://hooks.slack.com/services/T0/B0/secret"), hidden("slack://secret")
+    ('https://hooks.slack.com/***', 'slack://***')
+    >>> hidden("https://hooks.slack.com/${SLACK_PATH}"), hidden("http://127.0.0.1:8000")
+    ('https://hooks.slack.com/${SLACK_PATH}', 'http://127.0.0.1:8000')
+    """
+    if runs_or_reads(target):
+        return target
+    scheme, _, rest = target.partition("://")
+    host = rest.partition("/")[0]
+    if not is_web(target) or set("@?#") & set(host):
+        return f"{scheme}://{_HIDDEN}"
+    return target if rest.rstrip("/") == host else f"{scheme}://{host}/{_HIDDEN}"
+
+
+def filled(target: str, environment: Mapping[str, str]) -> str:
+    """A target with the values of the variables that it names; a command's are its shell's to fill.
+
+    Raises UsageError where one is not set, or what comes of it is no URL.
+    """
+    if target.startswith(COMMAND):
+        return target
+    missing = [name for name in _VARIABLE.findall(target) if not environment.get(name)]
+    if missing:
+        raise UsageError(f"notify: {target} needs ${missing[0]} in the environment: set it")
+    url = _VARIABLE.sub(lambda match: environment[match[1]], target)
+    if not _SCHEME.fullmatch(url) or (is_web(url) and not urlsplit(url).hostname):
+        raise UsageError(f"notify: {hidden(target)} is no URL once its variables are filled in")
+    return url
