@@ -46,7 +46,9 @@ class Trials:
         self.recorder.on_trial_start(0, [], trial(number))
 
     def result(self, number, epoch, checkpoint=None, val_loss=None):
-        report = {"metrics": {"val_loss": val_loss or 1 / epoch}, "checkpoint": checkpoint}
+        saved = [] if checkpoint is None else [checkpoint]
+        metrics = {"val_loss": val_loss or 1 / epoch}
+        report = {"metrics": metrics, "checkpoints": saved, "is_saved": True}
         result = {"training_iteration": epoch, REPORT: report}
         self.recorder.on_trial_result(0, [], trial(number), result)
 

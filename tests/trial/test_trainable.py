@@ -13,6 +13,7 @@ from test_worker import Counter, context
 from tuner.trial import trainable, trial_log
 from tuner.trial.failures import STORAGE, Failure, WorkerSpentError
 from tuner.trial.recycling import Leftovers, WorkerReplacedError, is_recycled
+from tuner.trial.save_policy import SaveRules
 from tuner.trial.trainable import REPORT, LearnerTrial
 from tuner.trial.worker_death import death_of
 
@@ -99,7 +100,7 @@ def log(folder, trial_id="00000"):
 
 
 def test_an_epoch_is_a_step_and_a_checkpoint(make, tmp_path):
-    trial = make()
+    trial = make(saves=SaveRules(rungs=frozenset({1, 2, 3})))
     results = [trial.train() for _ in range(3)]
     assert [r["training_iteration"] for r in results] == [1, 2, 3]
     assert [r["done"] for r in results] == [False, False, True]
@@ -108,8 +109,9 @@ def test_an_epoch_is_a_step_and_a_checkpoint(make, tmp_path):
         metrics = report["metrics"]
         assert metrics.keys() == {"steps", "threads", "memory_mib", "peak_memory_mib"}
         assert (metrics["steps"], metrics["threads"]) == (epoch, 1)
-        assert report["checkpoint"]["path"] == f"trials/00000/checkpoints/{epoch}/state.pt"
-        assert (tmp_path / report["checkpoint"]["path"]).is_file()
+        [saved] = report["checkpoints"]
+        assert saved["path"] == f"trials/00000/checkpoints/{epoch}/state.pt"
+        assert (tmp_path / saved["path"]).is_file()
         assert result["steps"] == epoch  # where the scheduler looks for it
     assert log(tmp_path) == "step 1\nstep 2\nstep 3\n"
 
@@ -220,9 +222,9 @@ def test_the_next_trial_in_the_same_process_knows_nothing_of_the_one_before(make
 
 
 def test_it_goes_on_from_a_checkpoint_at_the_next_epoch(make):
-    trial = make()
+    trial = make(saves=SaveRules(rungs=frozenset({2})))
     trial.train()
-    checkpoint = trial.train()[REPORT]["checkpoint"]
+    [checkpoint] = trial.train()[REPORT]["checkpoints"]
     trial.reset(assignment(epoch=checkpoint.pop("epoch"), checkpoint=checkpoint))
     result = trial.train()
     assert (result["training_iteration"], result["steps"], result["done"]) == (3, 3, True)

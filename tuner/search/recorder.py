@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+import ray
 from ray import cloudpickle
+from ray.exceptions import RayError
 from ray.tune import Callback
 from ray.tune.experiment import Trial
 
@@ -31,10 +35,12 @@ from tuner.record.history import History
 from tuner.record.journal import Journal
 from tuner.trial.failures import STORAGE, Failure
 from tuner.trial.recycling import is_recycled
-from tuner.trial.trainable import REPORT
+from tuner.trial.trainable import REPORT, SAVE_NOW
 from tuner.trial.worker_death import death_of
 
 Observer = Callable[[Event], object]
+
+_log = logging.getLogger(__name__)
 
 _MOST_CRASHES = 2  # of a trial that is tried again after each
 
@@ -49,7 +55,7 @@ class Recorder(Callback):
     expected of one, by epoch, if it tells. settle(trial_id, kind, again): called for each failed
     trial, with the kind of failure and whether it is tried again. call_of(error): what the worker
     had been asked whose death that is; one that had not answered for `report_timeout_s` seconds has
-    hung.
+    hung. is_over: whether the search ends now, and every trial with what it has reported.
     """
 
     def __init__(
@@ -63,6 +69,7 @@ class Recorder(Callback):
         call_of: Callable[[BaseException | None], ray_compat.Call | None] = lambda error: None,
         report_timeout_s: float = math.inf,
         forecasts: Callable[[str], dict[str, dict[str, float]]] = lambda trial_id: {},
+        is_over: Callable[[], bool] = lambda: False,
     ) -> None:
         self.is_stopped = is_stopped
         self.error: ExperimentError | None = None
@@ -71,6 +78,7 @@ class Recorder(Callback):
         self._observers = observers
         self._settle = settle
         self._forecasts = forecasts
+        self._is_over = is_over
         self._retries = Retries()
         self._failures: dict[str, Failure] = {}
         self._call_of = call_of
@@ -120,15 +128,43 @@ class Recorder(Callback):
         report = result[REPORT]
         if report.get("failure"):
             self._failures[trial_id] = Failure(**report["failure"])
+            self._checkpoints(trial_id, report.get("checkpoints", ()))
             return
-        epoch = result["training_iteration"]
-        metrics, again = {"metrics": report["metrics"]}, epoch <= self._last_epoch(trial_id)
+        epoch, metrics = result["training_iteration"], report["metrics"]
+        again = epoch <= self._last_epoch(trial_id)
         if not again:
-            self.emit(RESULT, trial_id=trial_id, epoch=epoch, **metrics)
-        if report["checkpoint"]:
-            # Weights that were trained again may have other metrics than the report before the kill
-            own = metrics if again else {}
-            self.emit(CHECKPOINT, trial_id=trial_id, **report["checkpoint"], **own)
+            self.emit(RESULT, trial_id=trial_id, epoch=epoch, metrics=metrics)
+        # Weights that were trained again may have other metrics than the report before the kill
+        self._checkpoints(trial_id, report["checkpoints"], {epoch: metrics} if again else {})
+        if not report["is_saved"] and (result.get("done") or self._is_over()):
+            self._save_now(trial)
+
+    def _save_now(self, trial: Trial) -> None:
+        """Let a trial that ends with what it has reported write what it has not, and journal it."""
+        trial_id, timeout_s = _id(trial), self._report_timeout_s
+        worker = ray_compat.worker_of(trial)
+        if worker is None:
+            return
+        asked = getattr(worker, SAVE_NOW).remote()
+        try:
+            said = ray.get(asked, timeout=None if math.isinf(timeout_s) else timeout_s)
+        except RayError as error:  # the trial has ended well; what it had not saved is lost
+            _log.warning("trial %s: its last checkpoint is not written: %s", trial_id, error)
+            return
+        if failure := said.get("failure"):
+            self._failures[trial_id] = Failure(**failure)
+        self._checkpoints(trial_id, said.get("checkpoints", ()))
+
+    def _checkpoints(
+        self,
+        trial_id: str,
+        saved: Iterable[dict[str, Any]],
+        again: Mapping[int, dict[str, float]] = MappingProxyType({}),
+    ) -> None:
+        """Journal checkpoints; again: by epoch the metrics of what was trained once more."""
+        for one in saved:
+            own = {"metrics": again[one["epoch"]]} if one["epoch"] in again else {}
+            self.emit(CHECKPOINT, trial_id=trial_id, **one, **own)
 
     def on_trial_complete(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any

@@ -168,7 +168,7 @@ class SearchRun:
         scheduler = self._scheduler()
         searcher = self._searcher(scheduler)
         if self._resumed:
-            leftovers.sweep(self._folder, self.history)
+            leftovers.sweep(self._folder, self.history.trials.values())
         watch = ray_compat.WorkerWatch(_PATIENCE * spec.timeouts.report_s)
         self._recorder = recorder = Recorder(
             self._journal,
@@ -179,6 +179,7 @@ class SearchRun:
             settle=self._settle,
             call_of=watch.call_of,
             report_timeout_s=spec.timeouts.report_s,
+            is_over=self._is_over,
         )
         recorder.emit(EXPERIMENT_STARTED, resumed=self._resumed, owner=this_owner())
         self._source = self._trial_source(searcher)
@@ -264,6 +265,7 @@ class SearchRun:
 
     def _settle(self, trial_id: str, kind: str, again: bool) -> None:
         """Try a failed trial again, or let the searcher know that its config fails."""
+        leftovers.sweep(self._folder, [self.history.trials[trial_id]])
         if again:
             self._source.retry(self._continued(self.history.trials[trial_id]))
         else:

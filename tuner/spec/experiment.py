@@ -31,6 +31,7 @@ from tuner.spec.code import CLASSIFIER_BEFORE, IMAGE_CLASSIFIER, code_named
 from tuner.spec.schedulers import Scheduler, default_scheduler
 from tuner.spec.sections import (
     LOGS,
+    Checkpoints,
     Confirms,
     Objective,
     Resources,
@@ -120,6 +121,7 @@ class ExperimentSpec(Settings):
     scheduler: Scheduler = Field(default_factory=default_scheduler)
     resources: Resources = Resources()
     timeouts: Timeouts = Timeouts()
+    checkpoints: Checkpoints = Checkpoints()
     stop: Stop = Stop()
     num_samples: int | None = Field(None, ge=1, le=MAX_COUNT)
     max_concurrent: int | None = Field(None, ge=1, le=MAX_COUNT)

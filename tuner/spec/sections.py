@@ -100,6 +100,19 @@ class Timeouts(Settings):
     ranks_s: float = Field(600, gt=0, le=MAX_COUNT)
 
 
+class Checkpoints(Settings):
+    """When the checkpoints of a Learner are written.
+
+    One is there before anything is decided about its trial: at the first epoch, at each rung, and
+    at the end. Where writing takes less than 2 % of an epoch, every epoch waits for its own.
+
+    every_s: else one is written while the trial trains on, that of its best epoch with it, at most
+    every so many seconds; a kill costs what was trained since.
+    """
+
+    every_s: float = Field(5, ge=0, le=MAX_COUNT)
+
+
 class Stop(Settings):
     """What ends a search, or a trial, before its number of trials, its time or its epochs does.
 
