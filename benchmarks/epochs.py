@@ -48,7 +48,7 @@ class Sleeps:
         return {{"loss": 1 / (self.epoch + self.epoch % 2 * -2 + 3), "trained_s": took}}
 
     def state_dict(self):
-        return {{"epoch": self.epoch, "weights": [weight.clone() for weight in self.weights]}}
+        return {{"epoch": self.epoch, "weights": self.weights}}
 
     def load_state_dict(self, state):
         self.epoch, self.weights = state["epoch"], state["weights"]

@@ -34,7 +34,8 @@ def sweep(folder: ExperimentFolder, trials: Iterable[TrialRecord]) -> None:
             for name in sorted(_leftovers(folder, trial, named)):
                 folder.remove_file(name)
     except (OSError, UsageError) as error:  # they cost nothing but their room
-        _log.warning("cannot remove what a kill has left: %s", error)
+        reason = error.strerror if isinstance(error, OSError) else error
+        _log.warning("cannot remove what a kill has left: %s", reason)
 
 
 def _leftovers(folder: ExperimentFolder, trial: TrialRecord, named: set[str]) -> set[str]:
