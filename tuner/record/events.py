@@ -7,7 +7,9 @@ An event is a dict with `event`, `time` (seconds since the epoch) and, if it is 
     trial_started        config: {name: value}; if known also origin: why it was chosen, and
                          seed: the trial's own
     result               epoch: int, metrics: {name: finite number}
-    checkpoint           epoch: int, path: POSIX, relative to the experiment's folder, sha256
+    checkpoint           epoch: int, path: POSIX, relative to the experiment's folder, sha256;
+                         it may follow later results, and if its epoch was run again it has the
+                         metrics that belong to it
     trial_ended          status; if that is "failed" also error: {kind, message}; if the
                          scheduler tells also forecasts: {epoch: {name: number}}
     experiment_ended     status; if its trials did not end it also reason: TIME_BUDGET, TARGET

@@ -103,11 +103,9 @@ class Timeouts(Settings):
 class Checkpoints(Settings):
     """When the checkpoints of a Learner are written.
 
-    One is there before anything is decided about its trial: at the first epoch, at each rung, and
-    at the end. Where writing takes less than 2 % of an epoch, every epoch waits for its own.
-
-    every_s: else one is written while the trial trains on, that of its best epoch with it, at most
-    every so many seconds; a kill costs what was trained since.
+    every_s: seconds, at the least, between two that are written while the trial trains on; a kill
+    costs what was trained since. A trial waits for its checkpoint at a rung, at its end, and where
+    writing takes less than 2 % of an epoch.
     """
 
     every_s: float = Field(5, ge=0, le=MAX_COUNT)
