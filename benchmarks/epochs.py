@@ -26,7 +26,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent.parent
 TENSORS = 60  # as many as a small network and its optimizer have
-LEARNER = f"""import time
+LEARNER = f"""
+import time
+
 import torch
 
 
