@@ -263,6 +263,17 @@ def test_a_trial_that_dies_before_it_starts_is_started_tried_again_and_failed(tr
     assert trials.settled == [("00002", "crash", True), ("00002", "crash", False)]
 
 
+def test_dying_in_an_epoch_that_is_run_again_is_not_dying_twice_in_the_same(trials):
+    trials.start(0)
+    for epoch in (1, 2, 3):
+        trials.result(0, epoch)
+    trials.recorder.on_trial_error(0, [], trial(0))  # in its 4th epoch
+    again = trial(0)
+    again.config["epoch"] = 1  # from there it goes on
+    trials.recorder.on_trial_error(0, [], again)  # in its 2nd
+    assert trials.settled == [("00000", "crash", True)] * 2
+
+
 def test_a_trial_that_goes_on_after_a_crash_is_one_trial_in_the_journal(trials):
     trials.start(0)
     trials.result(0, 1)

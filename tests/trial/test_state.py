@@ -49,7 +49,7 @@ def file_of(state):
 
 @pytest.fixture(params=["on the host", "elsewhere"])
 def place(request, monkeypatch):
-    """A GPU is played by the host: no memory can be pinned there, so that path is the fallback."""
+    """A GPU is played by the host, into whose memory its tensors are copied, but not pinned."""
     monkeypatch.setattr(states, "_is_elsewhere", lambda tensor: request.param == "elsewhere")
 
 
@@ -78,6 +78,11 @@ def test_a_frozen_copy_is_saved_as_the_state_would_have_been():
 def test_on_the_host_a_frozen_copy_is_the_same_to_the_byte():
     state = {"model": Tied().state_dict(), "epoch": 3, "names": ["a", ("b", 1.5)]}
     assert file_of(frozen_copy(state)) == file_of(state)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")
+def test_where_no_memory_can_be_pinned_other_memory_is_taken():
+    assert states._pinned(torch.ones(2)) is None
 
 
 @pytest.mark.gpu

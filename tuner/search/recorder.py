@@ -81,6 +81,7 @@ class Recorder(Callback):
         self._is_over = is_over
         self._retries = Retries()
         self._failures: dict[str, Failure] = {}
+        self._came_to: dict[str, int] = {}  # of trials that run: the last epoch of this process
         self._call_of = call_of
         self._report_timeout_s = report_timeout_s
 
@@ -132,6 +133,7 @@ class Recorder(Callback):
             return
         epoch, metrics = result["training_iteration"], report["metrics"]
         again = epoch <= self._last_epoch(trial_id)
+        self._came_to[trial_id] = epoch
         if not again:
             self.emit(RESULT, trial_id=trial_id, epoch=epoch, metrics=metrics)
         # Weights that were trained again may have other metrics than the report before the kill
@@ -153,6 +155,8 @@ class Recorder(Callback):
             return
         if failure := said.get("failure"):
             self._failures[trial_id] = Failure(**failure)
+            if failure["kind"] == STORAGE:  # the search's, which may end before the trial does
+                self._fail(trial, self._failures[trial_id])
         self._checkpoints(trial_id, said.get("checkpoints", ()))
 
     def _checkpoints(
@@ -172,8 +176,9 @@ class Recorder(Callback):
         trial_id = _id(trial)
         ray_compat.forget_metrics(trial)  # the journal has them
         if trial_id in self._failures:
-            self._fail(trial_id, self._failures.pop(trial_id))
+            self._fail(trial, self._failures.pop(trial_id))
         else:
+            self._came_to.pop(trial_id, None)
             self.end(trial_id, STOPPED if self.is_stopped(trial_id) else COMPLETED)
 
     def on_trial_error(
@@ -191,13 +196,16 @@ class Recorder(Callback):
         failure = death_of(error)
         if failure.kind == "crash" and call is not None:
             failure = _silence_of(call, self._report_timeout_s) or failure
-        self._fail(trial_id, failure)
+        self._fail(trial, failure)
 
-    def _fail(self, trial_id: str, failure: Failure) -> None:
+    def _fail(self, trial: Trial, failure: Failure) -> None:
+        trial_id = _id(trial)
         if failure.kind == STORAGE:
             self.error = self.error or self._why_lost() or StorageError(failure.message)
             return
-        again = self._retries.grants(trial_id, self._last_epoch(trial_id), failure)
+        # Epochs that are run again count: what matters is where it died
+        came_to = self._came_to.pop(trial_id, trial.config.get("epoch", 0))
+        again = self._retries.grants(trial_id, came_to, failure)
         if not again:
             self.end(trial_id, FAILED, failure)
         self._settle(trial_id, failure.kind, again)
@@ -238,7 +246,7 @@ class Retries:
         self._poisoned: set[str] = set()
 
     def grants(self, trial_id: str, epoch: int, failure: Failure) -> bool:
-        """Whether the trial, which had reported `epoch` epochs, goes on after `failure`."""
+        """Whether the trial, which had just ended epoch `epoch`, goes on after `failure`."""
         if failure.kind == "node_lost":
             return True
         if failure.poisoned:

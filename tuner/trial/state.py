@@ -65,14 +65,9 @@ class _Transfer:
         self._devices: set[torch.device] = set()
 
     def copy(self, tensor: Tensor) -> Tensor:
-        import torch
-
         source = tensor.detach()
-        if not _is_elsewhere(source):
-            return source.clone()
-        try:
-            target = torch.empty_like(source, device="cpu", pin_memory=True)
-        except RuntimeError:  # no more memory can be pinned, or this is no CUDA
+        target = _pinned(source) if source.is_cuda else None
+        if target is None:
             return source.to("cpu", copy=True)
         self._devices.add(source.device)
         return target.copy_(source, non_blocking=True)
@@ -85,9 +80,19 @@ class _Transfer:
             torch.cuda.current_stream(device).synchronize()
 
 
+def _pinned(like: Tensor) -> Tensor | None:
+    """A tensor on the host in memory that a GPU can write to; None where no more can be had."""
+    import torch
+
+    try:
+        return torch.empty_like(like, device="cpu", pin_memory=True)
+    except RuntimeError:
+        return None
+
+
 def _is_elsewhere(tensor: Tensor) -> bool:
-    """Whether it is on a GPU, and a copy of it goes through the bus."""
-    return tensor.is_cuda
+    """Whether a copy of it goes through the bus."""
+    return tensor.device.type != "cpu"
 
 
 def weights_of(state: Mapping[str, Any]) -> list[tuple[str, Tensor]]:

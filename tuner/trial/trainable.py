@@ -40,7 +40,7 @@ from tuner.trial.worker_death import death_of
 from tuner.trial.working_directory import hint_of
 
 REPORT = "tuner"  # the key of a result under which the driver finds what to journal
-SAVE_NOW = "save_now"  # the method that the driver calls where a trial ends that `is_saved` not
+SAVE_NOW = "save_now"  # the method that the driver calls when a trial ends that is not saved
 
 SaveEpoch = Callable[[int, float, bool], Iterable[CheckpointRecord]]
 
@@ -84,13 +84,6 @@ class Trial(Trainable):
                 except BaseException as error:  # whichever it is, it is this trial's
                     self._fail(error)
         return self._failed()
-
-    def save_now(self) -> dict[str, Any]:
-        """What to journal before the trial ends with what it has just reported.
-
-        Like a report it has `checkpoints`, or a `failure`.
-        """
-        return {"checkpoints": []}
 
     @contextmanager
     def _in_time(self) -> Iterator[None]:
@@ -229,6 +222,10 @@ class LearnerTrial(Trial):
         return self._recorded(report, self._save, memory)
 
     def save_now(self) -> dict[str, Any]:
+        """Write what was reported last, and the best epoch: the trial ends, says the driver.
+
+        Returns what there is to journal: like a report it has `checkpoints`, or a `failure`.
+        """
         assert self._workers is not None
         with self._in_time():
             try:
