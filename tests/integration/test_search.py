@@ -18,6 +18,7 @@ from tuner.record.reading import read
 from tuner.results.results import Results
 from tuner.search.run import resume_experiment, run_experiment
 from tuner.spec.experiment import build_spec
+from tuner.trial.checkpoint_store import load_state
 
 BUDGET_S = 20  # enough for a trial to start on a machine with other work
 FEWER = {"training.width": 4, "scheduler.max_t": 4, "scheduler.reduction_factor": 2}
@@ -266,6 +267,26 @@ def test_a_time_budget_ends_the_search_and_interrupts_what_runs(searched):
     assert results.get_best_trial().last_epoch > 0
     assert results.history.duration_s >= BUDGET_S
     assert (results.ended_by, results.history.never_started) == ("time_budget", None)
+
+
+@pytest.mark.parametrize(("stop", "last"), [({"patience_epochs": 3}, 7), ({"target": 0.5}, 4)])
+def test_what_ends_a_trial_between_two_checkpoints_leaves_that_of_its_best(searched, stop, last):
+    results = searched(
+        trainable="saving:Passing",
+        search={"space": {"x": "uniform(0, 1)"}},
+        objective={"metric": "loss", "mode": "min"},
+        scheduler="none",
+        training={"epochs": 50},
+        checkpoints={"every_s": 1000},
+        stop=stop,
+        num_samples=1,
+    )
+    trial = results.get_best_trial()
+    assert trial.last_epoch in (last, last + 1)  # the search may end an epoch after its report
+    assert {record.epoch for record in trial.checkpoints} >= {1, 4}
+    checkpoint = results.best_checkpoint()
+    assert (results.best_epoch(trial), checkpoint.epoch) == (4, 4)
+    assert load_state(checkpoint.path, checkpoint.sha256)["epochs"].unique().tolist() == [4]
 
 
 @pytest.mark.parametrize(
