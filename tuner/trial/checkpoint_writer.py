@@ -17,9 +17,10 @@ State = dict[str, Any]
 class CheckpointWriter:
     """The checkpoints of the trial whose `store` it is; at most one is being written.
 
-    It holds at most two copies of a state in memory: one that is being written, and one of the
-    trial's best epoch, which is written before the next one that is. What its thread raises is
-    raised by whatever is called next. copy: a copy of a state that no later epoch changes.
+    One of the trial's best epoch is held in memory, and written before the next one that is. So
+    there are at most three copies: two that are being written, and one that is held. What its
+    thread raises is raised by whatever is called next. copy: makes a copy of a state that no later
+    epoch changes.
     """
 
     def __init__(
