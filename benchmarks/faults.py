@@ -18,8 +18,9 @@ moment comes, the round is repeated with other moments. A round is clean if
 
 - every trial is there once, with the reference's config, status, stop epoch and values, to the bit;
 - so is the best trial;
-- the trials' own notes show that each trial began its epochs in order: no trial went back further
-  than the epoch it was in, and no trial began an epoch again more often than it was killed;
+- the trials' own notes show that each trial began its epochs in order: a trial went back to the
+  epoch after its newest checkpoint of the journal and no further, and no more often than something
+  was killed;
 - the driver was gone within 15 s if a kill ended it, and every process of the search 15 s after it.
 
 A trial whose process died three times would fail, as it should. So of one driver's workers and
@@ -83,12 +84,13 @@ PATIENCE_S = 10  # of the driver with a worker, where some are silent
 LIMIT_S = 300  # a search that is not done by then is stuck
 GONE_S = 15
 LOST_S = 10  # of what was begun before a power cut
-EPOCHS = 4
+EPOCHS = 8
 TRIALS = 8
 SPEC = {
     "trainable": "benchmarks.counted:Counted",
     "search": {"space": {"lr": "loguniform(1e-2, 1)", "momentum": "choice([0.8, 0.9])"}},
     "scheduler": {"max_t": EPOCHS, "grace_period": 1, "reduction_factor": 2},
+    "checkpoints": {"every_s": 0.5},
     "num_samples": TRIALS,
     "max_concurrent": 1,
 }
@@ -297,18 +299,35 @@ class Search:
         begun: dict[str, list[tuple[int, float]]] = {}  # epochs, and when
         for line in self._marks.read_text().splitlines():
             config, epoch, at = json.loads(line)
-            begun.setdefault(json.dumps(config), []).append((epoch, at))
+            begun.setdefault(json.dumps(config, sort_keys=True), []).append((epoch, at))
+        saved = self._saved()
         faults = []
         for config, marks in begun.items():
             steps = [
-                (before[0], after[0])
+                (before, after)
                 for before, after in pairwise([(0, 0.0), *marks])
-                if not self._was_lost(marks, before, after)
+                if after[0] != before[0] + 1 and not self._was_lost(marks, before, after)
             ]
-            jumped = any(after not in (before, before + 1) for before, after in steps)
-            if jumped or sum(before == after for before, after in steps) > kills:
+            needless = any(
+                epoch != 1 + max((e for e, when in saved.get(config, []) if when < at), default=0)
+                for _, (epoch, at) in steps
+            )
+            if needless or len(steps) > kills:
                 faults.append(f"{config} began the epochs {[epoch for epoch, _ in marks]}")
         return faults
+
+    def _saved(self) -> dict[str, list[tuple[int, float]]]:
+        """By config the epochs whose checkpoints are journaled, and when they were."""
+        saved: dict[str, list[tuple[int, float]]] = {}
+        configs: dict[str, str] = {}
+        for line in (self.folder / "journal.jsonl").read_text().splitlines():
+            event = json.loads(line)
+            if event["event"] == "trial_started":
+                configs[event["trial_id"]] = json.dumps(event["config"], sort_keys=True)
+            elif event["event"] == "checkpoint":
+                at = (event["epoch"], event["time"])
+                saved.setdefault(configs[event["trial_id"]], []).append(at)
+        return saved
 
     def _was_lost(
         self, marks: list[tuple[int, float]], before: tuple[int, float], after: tuple[int, float]

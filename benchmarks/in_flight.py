@@ -61,7 +61,11 @@ def played():
 
         def step(self):
             metrics = {"loss": self.config["config"]["x"]}
-            return {**metrics, "done": True, REPORT: {"metrics": metrics, "checkpoint": None}}
+            return {
+                **metrics,
+                "done": True,
+                REPORT: {"metrics": metrics, "checkpoints": [], "is_saved": True},
+            }
 
     return Played
 

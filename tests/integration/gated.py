@@ -60,7 +60,7 @@ def assert_sound(folder, trials):
         epochs = [e["epoch"] for e in mine if e["event"] == RESULT]
         assert epochs == list(range(1, len(epochs) + 1))
         saved = {e["epoch"] for e in mine if e["event"] == CHECKPOINT}
-        assert saved == set(epochs)
+        assert {1, epochs[-1]} <= saved <= set(epochs)  # the best is seen to below
         starts = [e["config"] for e in mine if e["event"] == TRIAL_STARTED]
         assert all(config == starts[0] for config in starts)
     for trial in Results(folder).trials.values():

@@ -32,6 +32,25 @@ class Slow:
         self.counted = int(state["counted"])
 
 
+class Passing:
+    """Is best in its 4th epoch; its state is what trains, and no copy."""
+
+    metrics = ("loss",)
+
+    def __init__(self, config, constants, *, device, rank, world_size):
+        self.state = {"epochs": torch.zeros(1000)}
+
+    def step(self):
+        self.state["epochs"] += 1
+        return {"loss": abs(float(self.state["epochs"][0]) - 4)}
+
+    def state_dict(self):
+        return self.state
+
+    def load_state_dict(self, state):
+        self.state["epochs"].copy_(state["epochs"])
+
+
 def files(config):
     """The same as a function: its checkpoint is a folder with a folder in it."""
     counted, trained = 0, 0

@@ -82,4 +82,5 @@ def test_every_key_says_what_it_means_or_what_there_is_to_choose_from() -> None:
         if not found["description"] and "enum" not in json.dumps(found)
     }
     sections = {"training", "search", "objective", "scheduler", "resources", "timeouts", "stop"}
+    sections.add("checkpoints")
     assert silent - {f"ExperimentSpec.{name}" for name in sections} == set()

@@ -75,6 +75,15 @@ def test_limit_cleanup(another_ray):
     assert len(another_ray()) == 1
 
 
+def test_worker_of():
+    trial = Trial("played", stub=True)
+    assert ray_compat.worker_of(trial) is None
+    trial.temporary_state.ray_actor = "actor"
+    assert ray_compat.worker_of(trial) == "actor"
+    source = inspect.getsource(tune_controller.TuneController)
+    assert "trial.set_ray_actor(" in source
+
+
 def test_forget_metrics():
     trial = Trial("x", stub=True)
     trial.update_last_result({"training_iteration": 1, "loss": 0.5})

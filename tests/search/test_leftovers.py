@@ -52,7 +52,7 @@ def killed(request, tmp_path, monkeypatch):
 
 def test_only_what_no_line_names_goes(killed):
     before = killed.files_below("trials")
-    sweep(killed, fold(killed.events()))
+    sweep(killed, fold(killed.events()).trials.values())
     left = {f"trials/{name}" for name in LEFT}
     assert killed.files_below("trials") == [name for name in before if name not in left]
     assert not (killed.path / "trials" / "00000" / "checkpoints" / "3").exists()
@@ -64,7 +64,7 @@ def test_it_goes_from_the_store_too(killed):
     name = f"trials/{LEFT[0]}"
     objects.write(name, b"x")
     (killed.path / name).unlink()
-    sweep(killed, fold(killed.events()))
+    sweep(killed, fold(killed.events()).trials.values())
     assert not objects.has(name)
 
 
@@ -73,5 +73,5 @@ def test_what_cannot_be_removed_is_told_and_no_more(killed, monkeypatch, caplog)
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(ExperimentFolder, "remove_file", refuse)
-    sweep(killed, fold(killed.events()))
+    sweep(killed, fold(killed.events()).trials.values())
     assert caplog.messages == ["cannot remove what a kill has left: Permission denied"]

@@ -5,7 +5,8 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from ray.exceptions import OutOfMemoryError
+import ray
+from ray.exceptions import OutOfMemoryError, RayActorError
 from ray.tune.trainable.metadata import _TrainingRunMetadata
 from synthetic import Clock, make_folder
 
@@ -29,6 +30,7 @@ class Trials:
         self.stopped = set()
         self.forecasts = {}
         self.settled = []
+        self.is_over = False
         self.journal = Journal.open(folder, clock=Clock())
         self.history = fold(read(folder))
         self.recorder = Recorder(
@@ -41,20 +43,21 @@ class Trials:
             report_timeout_s=60,
             forecasts=lambda trial_id: self.forecasts.get(trial_id, {}),
             epochs=3,
+            is_over=lambda: self.is_over,
         )
 
     def start(self, number):
         self.recorder.on_trial_start(0, [], trial(number))
 
-    def result(self, number, epoch, checkpoint=None, val_loss=None, **more):
+    def result(self, number, epoch, *saved, val_loss=None, done=False, worker=None, **more):
         metrics = {"val_loss": val_loss or 1 / epoch}
-        report = {"metrics": metrics, "checkpoint": checkpoint, **more}
-        result = {"training_iteration": epoch, REPORT: report}
-        self.recorder.on_trial_result(0, [], trial(number), result)
+        report = {"metrics": metrics, "checkpoints": saved, "is_saved": worker is None, **more}
+        result = {"training_iteration": epoch, REPORT: report, "done": done}
+        self.recorder.on_trial_result(0, [], trial(number, worker=worker), result)
 
-    def fail(self, number, kind="nan"):
-        failure = {"kind": kind, "message": "m"}
-        self.recorder.on_trial_result(0, [], trial(number), {REPORT: {"failure": failure}})
+    def fail(self, number, kind="nan", checkpoints=()):
+        report = {"failure": {"kind": kind, "message": "m"}, "checkpoints": checkpoints}
+        self.recorder.on_trial_result(0, [], trial(number), {REPORT: report})
 
     def complete(self, number):
         self.recorder.on_trial_complete(0, [], trial(number))
@@ -65,11 +68,34 @@ class Trials:
         return [tuple(e[n] for n in names if n in e) for e in read(self.folder)]
 
 
-def trial(number, error_file=None):
+def saved(epoch):
+    return {"epoch": epoch, "path": f"trials/00000/checkpoints/{epoch}/s", "sha256": "0" * 64}
+
+
+def trial(number, error_file=None, worker=None):
     config = {"trial_id": f"{number:05}", "config": {"lr": 0.1}}
     kept = _TrainingRunMetadata()
     kept.update_metric("loss", 0.5)
-    return SimpleNamespace(config=config, pickled_error_file=error_file, run_metadata=kept)
+    state = SimpleNamespace(ray_actor=worker)
+    return SimpleNamespace(
+        config=config, pickled_error_file=error_file, run_metadata=kept, temporary_state=state
+    )
+
+
+class Worker:
+    """An actor that answers `save_now`."""
+
+    def __init__(self, answer, monkeypatch):
+        self.answer, self.asked = answer, 0
+        self.save_now = SimpleNamespace(remote=lambda: self)
+        monkeypatch.setattr(ray, "get", self.get)
+
+    def get(self, asked, timeout):
+        assert (asked, timeout) == (self, 60)
+        self.asked += 1
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
 
 
 @pytest.fixture
@@ -190,6 +216,59 @@ def test_an_epoch_that_is_run_again_is_not_journaled_again_but_its_checkpoint_is
     assert "metrics" not in first
 
 
+def test_a_checkpoint_may_come_with_a_later_report(trials):
+    trials.start(0)
+    trials.result(0, 1)
+    trials.result(0, 2, saved(1))
+    trials.result(0, 3, saved(2), saved(3))
+    assert [e[:3:2] for e in trials.events()[1:]] == [
+        ("result", 1),
+        ("result", 2),
+        ("checkpoint", 1),
+        ("result", 3),
+        ("checkpoint", 2),
+        ("checkpoint", 3),
+    ]
+
+
+@pytest.mark.parametrize("ends", ["stopped", "over"])
+def test_a_trial_that_ends_with_its_report_saves_what_it_has_not(trials, monkeypatch, ends):
+    worker = Worker({"checkpoints": [saved(1), saved(2)]}, monkeypatch)
+    trials.start(0)
+    trials.result(0, 1, worker=worker)
+    assert worker.asked == 0  # it goes on
+    trials.is_over = ends == "over"
+    trials.result(0, 2, done=ends == "stopped", worker=worker)
+    trials.complete(0)
+    assert worker.asked == 1
+    kinds = ["trial_started", "result", "result", "checkpoint", "checkpoint", "trial_ended"]
+    assert [e[0] for e in trials.events()] == kinds
+
+
+def test_a_worker_that_dies_as_its_trial_ends_does_not_fail_it(trials, monkeypatch, caplog):
+    trials.start(0)
+    trials.result(0, 1, done=True, worker=Worker(RayActorError(), monkeypatch))
+    trials.complete(0)
+    assert trials.events()[-1] == ("trial_ended", "00000", "completed")
+    assert "trial 00000: its last checkpoint is not written" in caplog.text
+
+
+def test_what_cannot_be_saved_at_a_trials_end_ends_as_any_failure_does(trials, monkeypatch):
+    failure = {"kind": STORAGE, "message": "cannot write it"}
+    trials.start(0)
+    trials.result(0, 1, done=True, worker=Worker({"failure": failure}, monkeypatch))
+    trials.complete(0)
+    assert isinstance(trials.recorder.error, StorageError)
+
+
+def test_what_was_saved_before_a_failure_is_journaled(trials):
+    trials.start(0)
+    trials.result(0, 1)
+    trials.fail(0, checkpoints=[saved(1)])
+    trials.complete(0)
+    assert [e[0] for e in trials.events()[2:]] == ["checkpoint", "trial_ended"]
+
+
 def test_a_trial_that_dies_before_it_starts_is_started_tried_again_and_failed(trials):
     for _ in range(2):
         trials.recorder.on_trial_error(0, [], trial(2))
@@ -199,6 +278,17 @@ def test_a_trial_that_dies_before_it_starts_is_started_tried_again_and_failed(tr
     ]
     assert trials.events()[1][3]["kind"] == "crash"
     assert trials.settled == [("00002", "crash", True), ("00002", "crash", False)]
+
+
+def test_dying_in_an_epoch_that_is_run_again_is_not_dying_twice_in_the_same(trials):
+    trials.start(0)
+    for epoch in (1, 2, 3):
+        trials.result(0, epoch)
+    trials.recorder.on_trial_error(0, [], trial(0))  # in its 4th epoch
+    again = trial(0)
+    again.config["epoch"] = 1  # from there it goes on
+    trials.recorder.on_trial_error(0, [], again)  # in its 2nd
+    assert trials.settled == [("00000", "crash", True)] * 2
 
 
 def test_a_trial_that_goes_on_after_a_crash_is_one_trial_in_the_journal(trials):

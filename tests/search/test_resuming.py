@@ -87,6 +87,7 @@ def test_a_trial_goes_on_from_its_newest_checkpoint(writer):
     assignment, warnings = assignment_of(ExperimentFolder(writer.folder), trial)
     assert warnings == []
     assert (assignment.trial_id, assignment.config, assignment.epoch) == ("00000", {"lr": 0.5}, 2)
+    assert assignment.reported == trial.last_epoch == 3
     assert assignment.checkpoint["path"] == path.relative_to(writer.folder).as_posix()
 
 

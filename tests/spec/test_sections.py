@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tuner.settings_base import Settings, parse
-from tuner.spec.sections import Objective, Resources, Timeouts
+from tuner.spec.sections import Checkpoints, Objective, Resources, Timeouts
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,7 @@ from tuner.spec.sections import Objective, Resources, Timeouts
         (Resources, {"split": 0}, "split: must be greater than or equal to 1, got 0"),
         (Resources, {"cpus": float("inf")}, "cpus: must be a finite number, got inf"),
         (Timeouts, {"report_s": 0}, "report_s: must be greater than 0, got 0"),
+        (Checkpoints, {"every_s": -1}, "every_s: must be greater than or equal to 0, got -1"),
     ],
 )
 def test_what_cannot_work_is_refused(

@@ -95,8 +95,8 @@ def test_an_epoch_is_a_step_and_a_checkpoint(make, tmp_path):
     for epoch, result in enumerate(results, start=1):
         report = json.loads(json.dumps(result[REPORT]))
         assert report["metrics"] == {"steps": epoch, "own": epoch - 1, "here": 1}
-        assert report["checkpoint"]["path"] == f"trials/00000/checkpoints/{epoch}"
-        assert (tmp_path / report["checkpoint"]["path"] / "counted.json").is_file()
+        assert report["checkpoints"][0]["path"] == f"trials/00000/checkpoints/{epoch}"
+        assert (tmp_path / report["checkpoints"][0]["path"] / "counted.json").is_file()
     trial.stop()
     assert log(tmp_path) == "cleaned up at 3\n"
 
@@ -110,7 +110,7 @@ def test_it_may_end_by_itself(make):
 def test_it_goes_on_from_its_checkpoint(make, keeps):
     trial = make({"keeps": keeps})
     trial.train()
-    checkpoint = trial.train()[REPORT]["checkpoint"]
+    [checkpoint] = trial.train()[REPORT]["checkpoints"]
     trial.stop()
     epoch = checkpoint.pop("epoch")
     resumed = make({"keeps": keeps}, epoch=epoch, checkpoint=checkpoint)
@@ -127,7 +127,7 @@ def test_the_next_trial_in_the_process_begins_anew_whatever_reset_config_keeps(m
 
 
 def test_a_class_without_checkpoints_has_none(make):
-    assert make(name="KeepsNone").train()[REPORT]["checkpoint"] is None
+    assert make(name="KeepsNone").train()[REPORT]["checkpoints"] == []
 
 
 def test_what_step_raises_is_the_failure_as_it_was_raised(make, tmp_path):

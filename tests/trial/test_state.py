@@ -1,9 +1,19 @@
 """A Learner's state: copied to the host, its weights by name, and its limits."""
 
+from collections import OrderedDict
+from io import BytesIO
+
 import pytest
 import torch
 
-from tuner.trial.state import fault_of_state, host_copy, weights_of, with_weights
+from tuner.trial import state as states
+from tuner.trial.state import (
+    fault_of_state,
+    frozen_copy,
+    host_copy,
+    weights_of,
+    with_weights,
+)
 
 STATE = {
     "net": {"w": torch.ones(2), "name": "x"},
@@ -22,6 +32,72 @@ def test_nothing_is_shared_with_the_original():
     assert torch.equal(copy["a"][0], torch.ones(2))
     assert not copy["a"][0].requires_grad
     assert (copy["a"][1], copy["b"]) == ([1, "x"], {"c": None})
+
+
+class Tied(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = torch.nn.Linear(99, 99), torch.nn.Linear(99, 99)
+        self.other.weight = self.one.weight
+
+
+def file_of(state):
+    file = BytesIO()
+    torch.save(state, file)
+    return file.getvalue()
+
+
+@pytest.fixture(params=["on the host", "elsewhere"])
+def place(request, monkeypatch):
+    """A GPU is played by the host, into whose memory its tensors are copied, but not pinned."""
+    monkeypatch.setattr(states, "_is_elsewhere", lambda tensor: request.param == "elsewhere")
+
+
+@pytest.mark.usefixtures("place")
+def test_a_frozen_copy_is_saved_as_the_state_would_have_been():
+    model = Tied()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    model.one(torch.ones(2, 99)).sum().backward()
+    optimizer.step()
+    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}
+    before = file_of(state)
+    copy = frozen_copy(state)
+    with torch.no_grad():
+        model.one.weight += 1
+    optimizer.step()
+    state["optimizer"]["param_groups"][0]["lr"] = 5.0
+    assert isinstance(copy["model"], OrderedDict)
+    assert len(file_of(copy)) == pytest.approx(len(before), abs=999)  # a weight has 39,204 bytes
+    now, then = (torch.load(BytesIO(file)) for file in (file_of(copy), before))
+    assert torch.equal(now["model"]["one.weight"], then["model"]["one.weight"])
+    assert now["optimizer"]["param_groups"] == then["optimizer"]["param_groups"]
+    moments = [s["optimizer"]["state"][0]["momentum_buffer"] for s in (now, then)]
+    assert torch.equal(*moments)
+
+
+def test_on_the_host_a_frozen_copy_is_the_same_to_the_byte():
+    state = {"model": Tied().state_dict(), "epoch": 3, "names": ["a", ("b", 1.5)]}
+    assert file_of(frozen_copy(state)) == file_of(state)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")
+def test_where_no_memory_can_be_pinned_other_memory_is_taken():
+    assert states._pinned(torch.ones(2)) is None
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: none here")
+def test_what_trains_on_the_gpu_does_not_change_its_copies():
+    weight = torch.ones(1 << 22, device="cuda")
+    state = {"model": {"a": weight, "tied": weight.view(2, -1).T}, "rest": [weight[:2]]}
+    frozen, copied = frozen_copy(state), host_copy(state)
+    for _ in range(100):
+        weight += 1
+    for copy in (frozen, copied):
+        assert copy["model"]["a"].is_pinned()
+        assert bool((copy["model"]["a"] == 1).all())
+        assert bool((copy["model"]["tied"] == 1).all())
+    assert frozen["model"]["tied"].shape == (1 << 21, 2)
 
 
 def test_every_tensor_has_its_dotted_name():

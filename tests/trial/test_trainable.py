@@ -11,8 +11,10 @@ import pytest
 from test_worker import Counter, context
 
 from tuner.trial import trainable, trial_log
+from tuner.trial.checkpoint_store import load_state
 from tuner.trial.failures import STORAGE, Failure, WorkerSpentError
 from tuner.trial.recycling import Leftovers, WorkerReplacedError, is_recycled
+from tuner.trial.save_policy import SavePolicy, SaveRules
 from tuner.trial.trainable import REPORT, LearnerTrial
 from tuner.trial.worker_death import death_of
 
@@ -57,7 +59,7 @@ class Moody(Counter):
         report = super().step()
         does = self.built_with[0].get("does")
         print("step", self.steps)
-        if self.steps < 2 or does is None:
+        if self.steps < 2 or does is None or (does == "nan later" and self.steps < 3):
             return report
         if does == "exits":
             sys.exit(3)
@@ -69,7 +71,7 @@ class Moody(Counter):
             raise RuntimeError("CUDA error: device-side assert triggered")
         if does == "has enough":
             return {**report, "done": True}
-        return {"nan": {"steps": float("nan")}, "none": None}[does]
+        return None if does == "none" else {"steps": float("nan")}
 
 
 @pytest.fixture
@@ -101,7 +103,7 @@ def log(folder, trial_id="00000"):
 
 
 def test_an_epoch_is_a_step_and_a_checkpoint(make, tmp_path):
-    trial = make()
+    trial = make(saves=SaveRules(rungs=frozenset({1, 2, 3})))
     results = [trial.train() for _ in range(3)]
     assert [r["training_iteration"] for r in results] == [1, 2, 3]
     assert [r["done"] for r in results] == [False, False, True]
@@ -110,10 +112,79 @@ def test_an_epoch_is_a_step_and_a_checkpoint(make, tmp_path):
         metrics = report["metrics"]
         assert metrics.keys() == {"steps", "threads", "memory_mib", "peak_memory_mib"}
         assert (metrics["steps"], metrics["threads"]) == (epoch, 1)
-        assert report["checkpoint"]["path"] == f"trials/00000/checkpoints/{epoch}/state.pt"
-        assert (tmp_path / report["checkpoint"]["path"]).is_file()
+        [saved] = report["checkpoints"]
+        assert saved["path"] == f"trials/00000/checkpoints/{epoch}/state.pt"
+        assert (tmp_path / saved["path"]).is_file()
         assert result["steps"] == epoch  # where the scheduler looks for it
     assert log(tmp_path) == "step 1\nstep 2\nstep 3\n"
+
+
+HOLD_ALL = SaveRules(every_s=1000, mode="max")  # the best is the last
+SAVE_ALL = SaveRules(every_s=0, mode="max")
+
+
+@pytest.fixture
+def slow_disk(monkeypatch):
+    """Nothing is written in less than 2 % of an epoch."""
+    monkeypatch.setattr(SavePolicy, "waited", lambda self, seconds: setattr(self, "_write_s", 1e9))
+
+
+def checkpoints(result):
+    return [saved["epoch"] for saved in result[REPORT]["checkpoints"]]
+
+
+@pytest.mark.usefixtures("slow_disk")
+def test_a_checkpoint_that_is_written_beside_training_comes_with_a_later_report(make, tmp_path):
+    trial = make(epochs=4, saves=SAVE_ALL)
+    first, second = trial.train(), trial.train()
+    assert (checkpoints(first), first[REPORT]["is_saved"]) == ([1], True)
+    assert (checkpoints(second), second[REPORT]["is_saved"]) == ([], False)
+    trial._workers._writer._writing.result(60)
+    assert checkpoints(trial.train()) == [2]
+    last = trial.train()
+    assert (checkpoints(last), last["done"], last[REPORT]["is_saved"]) == ([3, 4], True, True)
+    for saved in last[REPORT]["checkpoints"]:
+        state = load_state(tmp_path / saved["path"], saved["sha256"])
+        assert state == {"steps": saved["epoch"]}
+
+
+@pytest.mark.usefixtures("slow_disk")
+def test_the_driver_can_have_everything_saved_that_was_reported(make, tmp_path):
+    trial = make(epochs=9, saves=HOLD_ALL)
+    results = [trial.train() for _ in range(3)]
+    assert [checkpoints(result) for result in results] == [[1], [], []]
+    assert not results[-1][REPORT]["is_saved"]
+    trial._policy.is_best(99)  # so that the third is held, and a fourth is no better
+    trial.train()
+    saved = trial.save_now()["checkpoints"]
+    assert [one["epoch"] for one in saved] == [3, 4]
+    assert [load_state(tmp_path / one["path"], one["sha256"])["steps"] for one in saved] == [3, 4]
+
+
+@pytest.mark.usefixtures("slow_disk")
+def test_what_cannot_be_saved_when_the_driver_asks_is_a_failure(make, tmp_path):
+    trial = make(epochs=9, saves=HOLD_ALL)
+    trial.train()
+    trial.train()
+    (tmp_path / "trials/00000/checkpoints/2").write_text("in the way")
+    assert trial.save_now()["failure"]["kind"] == STORAGE
+
+
+@pytest.mark.usefixtures("slow_disk")
+def test_what_was_written_beside_an_epoch_that_fails_is_told_with_the_failure(make):
+    trial = make({"does": "nan later"}, saves=SAVE_ALL)
+    trial.train()
+    trial.train()
+    failed = trial.train()
+    assert failed[REPORT]["failure"]["kind"] == "nan"
+    assert checkpoints(failed) == [2]
+
+
+@pytest.mark.usefixtures("slow_disk")
+def test_epochs_that_are_run_again_are_saved_each(make):
+    trial = make(epochs=9, saves=HOLD_ALL)
+    trial.reset(assignment(reported=3))
+    assert [checkpoints(trial.train()) for _ in range(4)] == [[1], [2], [3], []]
 
 
 @pytest.mark.parametrize(
@@ -222,9 +293,9 @@ def test_the_next_trial_in_the_same_process_knows_nothing_of_the_one_before(make
 
 
 def test_it_goes_on_from_a_checkpoint_at_the_next_epoch(make):
-    trial = make()
+    trial = make(saves=SaveRules(rungs=frozenset({2})))
     trial.train()
-    checkpoint = trial.train()[REPORT]["checkpoint"]
+    [checkpoint] = trial.train()[REPORT]["checkpoints"]
     trial.reset(assignment(epoch=checkpoint.pop("epoch"), checkpoint=checkpoint))
     result = trial.train()
     assert (result["training_iteration"], result["steps"], result["done"]) == (3, 3, True)

@@ -8,6 +8,7 @@ from torch import distributed as dist
 
 from tuner.errors import CheckpointError
 from tuner.trial.context import Assignment, TrialContext
+from tuner.trial.save_policy import Save
 from tuner.trial.worker import Worker
 
 
@@ -150,7 +151,8 @@ def test_another_worker_goes_on_from_what_it_saved(tmp_path):
     first.begin(Assignment("00000", {}))
     first.step()
     first.step()
-    saved = first.save(2).as_dict()
+    [record] = first.save(2, Save.NOW, is_best=True)
+    saved = record.as_dict()
     assert saved.pop("epoch") == 2
     second = Worker(context(tmp_path))
     second.begin(Assignment("00000", {}, epoch=2, checkpoint=saved))
@@ -160,7 +162,8 @@ def test_another_worker_goes_on_from_what_it_saved(tmp_path):
 def test_a_damaged_checkpoint_is_not_trained_on(tmp_path):
     worker = Worker(context(tmp_path))
     worker.begin(Assignment("00000", {}))
-    saved = worker.save(1).as_dict()
+    [record] = worker.save(1, Save.NOW, is_best=True)
+    saved = record.as_dict()
     (tmp_path / saved["path"]).write_bytes(b"torn")
     with pytest.raises(CheckpointError, match="damaged"):
         worker.begin(Assignment("00000", {}, epoch=1, checkpoint=saved))
@@ -171,6 +174,6 @@ def test_a_used_worker_begins_anew(tmp_path):
     for trial_id in ("00000", "00001"):
         worker.begin(Assignment(trial_id, {}))
         assert worker.step()[0]["steps"] == 1
-        worker.save(1)
+        worker.save(1, Save.NOW, is_best=True)
         worker.end()
     assert sorted(p.name for p in (tmp_path / "trials").iterdir()) == ["00000", "00001"]

@@ -166,6 +166,8 @@ class ImageClassifier:
         """The loss, the accuracy (0 to 1) and the chosen metrics on the held-out test split."""
         return {f"test_{name}": value for name, value in self._averaged("test").items()}
 
+    copies_state = True
+
     def state_dict(self) -> dict[str, Any]:
         """Copies, on the CPU, of the model, the optimizer, the schedule and the epoch.
 

@@ -98,6 +98,6 @@ def check_store(url: str, *, slow_ms: float = _SLOW_STORE_MS) -> Iterator[Findin
         return
     yield Finding("storage", "writable", url)
     latency = statistics.median(took)
-    advice = "a bucket in the region of the machines: every epoch ends with a checkpoint there"
+    advice = "a bucket in the region of the machines: checkpoints are written there, and read"
     slow = ("warning", advice) if latency > slow_ms else ()
     yield Finding("storage", "latency", f"{latency:.0f} ms to write and read 4 KiB", *slow)

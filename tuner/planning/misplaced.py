@@ -11,7 +11,7 @@ from tuner.errors import Fault, nearest
 from tuner.settings_base import Settings
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.schedulers import SCHEDULERS
-from tuner.spec.sections import Objective, Resources, Stop, Timeouts
+from tuner.spec.sections import Checkpoints, Objective, Resources, Stop, Timeouts
 from tuner.spec.strategies import SEARCHERS
 
 # What the same thing is called elsewhere
@@ -59,6 +59,7 @@ def _paths() -> Iterator[str]:
         ("objective", Objective),
         ("resources", Resources),
         ("timeouts", Timeouts),
+        ("checkpoints", Checkpoints),
         ("stop", Stop),
     ]
     sections += [("search", SEARCHERS.settings(name)) for name in SEARCHERS.names()]

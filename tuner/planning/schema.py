@@ -12,7 +12,7 @@ from tuner.classifier.settings import ClassifierSettings
 from tuner.settings_base import Settings, meaning, purpose
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.schedulers import NONE, SCHEDULERS
-from tuner.spec.sections import Confirms, Objective, Resources, Stop, Timeouts
+from tuner.spec.sections import Checkpoints, Confirms, Objective, Resources, Stop, Timeouts
 from tuner.spec.strategies import SEARCHERS
 
 Schema = dict[str, Any]
@@ -21,6 +21,7 @@ SECTIONS: dict[str, type[Settings]] = {
     "objective": Objective,
     "resources": Resources,
     "timeouts": Timeouts,
+    "checkpoints": Checkpoints,
     "stop": Stop,
     "confirms": Confirms,
 }
@@ -34,7 +35,7 @@ def spec_schema() -> Schema:
     schema["$defs"] = {model.__name__: schema_of(model) for model in models}
     schema["$defs"]["JsonValue"] = {}
     properties: dict[str, Schema] = schema["properties"]
-    for name in ("objective", "resources", "timeouts", "stop"):
+    for name in ("objective", "resources", "timeouts", "checkpoints", "stop"):
         properties[name] = _reference(SECTIONS[name])
     properties["confirms"] = {"anyOf": [_reference(Confirms), {"type": "null"}]}
     own = {"type": "object", "properties": {"strategy": _DOTTED}, "required": ["strategy"]}

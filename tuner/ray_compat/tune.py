@@ -118,6 +118,15 @@ def forget_metrics(trial: Any) -> None:
     metadata.invalidate_cache()
 
 
+@piece(lost="of a trial that is stopped between two rungs the checkpoint may be seconds older")
+def worker_of(trial: Any) -> Any:
+    """Return the actor that runs Tune's `trial`; it waits to be asked after each report.
+
+    Until: a callback may call a method of the trainable.
+    """
+    return trial.temporary_state.ray_actor
+
+
 @piece(lost="MLflow shows a resumed trial as two runs, an interrupted one as ended", otherwise={})
 def mlflow_runs(callback: Any) -> dict[Any, str]:
     """Return the run ids of Ray's MLflow callback by trial, to read and to extend.

@@ -8,7 +8,9 @@ An event is a dict with `event`, `time` (seconds since the epoch) and, if it is 
                          trial's own, and client: who runs it elsewhere, by its own word
     result               epoch: int, metrics: {name: finite number}; if the trial says with it
                          that it has come to its end also done: true
-    checkpoint           epoch: int, path: POSIX, relative to the experiment's folder, sha256
+    checkpoint           epoch: int, path: POSIX, relative to the experiment's folder, sha256;
+                         it may follow later results, and if its epoch was run again it has the
+                         metrics that belong to it
     trial_ended          status; if that is "failed" also error: {kind, message}; if the
                          scheduler tells also forecasts: {epoch: {name: number}}; if a control
                          has ended it also control: that one's id; if it does not go on where

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterable
 
+from tuner.errors import UsageError
 from tuner.record.events import COMPLETED, STOPPED
 from tuner.record.folder import ExperimentFolder
-from tuner.record.history import History, TrialRecord
+from tuner.record.history import TrialRecord
 from tuner.trial.checkpoint_store import PARTIAL_FILE
 
 _log = logging.getLogger(__name__)
@@ -19,20 +21,21 @@ _log = logging.getLogger(__name__)
 _OF_TUNER = re.compile(r"trials/\d+/checkpoints/\d+(\.partial)?(?=/)")
 
 
-def sweep(folder: ExperimentFolder, history: History) -> None:
-    """Remove what trials that have not ended well have saved without a line.
+def sweep(folder: ExperimentFolder, trials: Iterable[TrialRecord]) -> None:
+    """Remove what those of `trials` that have not ended well have saved without a line.
 
     Only before any of them goes on: an epoch that is run again has the same name. What a line
     names stays, also where it was to be removed; so does whatever is no checkpoint of ours.
     """
-    trials = [t for t in history.trials.values() if t.status not in (COMPLETED, STOPPED)]
+    trials = [trial for trial in trials if trial.status not in (COMPLETED, STOPPED)]
     named = {record.path for trial in trials for record in trial.checkpoints}
     try:
         for trial in trials:
             for name in sorted(_leftovers(folder, trial, named)):
                 folder.remove_file(name)
-    except OSError as error:  # they cost nothing but their room
-        _log.warning("cannot remove what a kill has left: %s", error.strerror)
+    except (OSError, UsageError) as error:  # they cost nothing but their room
+        reason = error.strerror if isinstance(error, OSError) else error
+        _log.warning("cannot remove what a kill has left: %s", reason)
 
 
 def _leftovers(folder: ExperimentFolder, trial: TrialRecord, named: set[str]) -> set[str]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+import ray
 from ray import cloudpickle
+from ray.exceptions import RayError
 from ray.tune import Callback
 from ray.tune.experiment import Trial
 
@@ -31,10 +35,12 @@ from tuner.record.history import History
 from tuner.record.journal import Journal
 from tuner.trial.failures import STORAGE, Failure
 from tuner.trial.recycling import is_recycled
-from tuner.trial.trainable import REPORT
+from tuner.trial.trainable import REPORT, SAVE_NOW
 from tuner.trial.worker_death import death_of
 
 Observer = Callable[[Event], object]
+
+_log = logging.getLogger(__name__)
 
 _MOST_CRASHES = 2  # of a trial that is tried again after each
 
@@ -51,7 +57,7 @@ class Recorder(Callback):
     had been asked whose death that is; one that had not answered for `report_timeout_s` seconds has
     hung. leaving(trial_id): of a trial that ends because somebody asked for it, the status that it
     gets, and which control asked; INTERRUPTED for one that goes on later. epochs: of a whole trial,
-    if known.
+    if known. is_over: whether the search ends now, and every trial with what it has reported.
     """
 
     def __init__(
@@ -67,6 +73,7 @@ class Recorder(Callback):
         forecasts: Callable[[str], dict[str, dict[str, float]]] = lambda trial_id: {},
         leaving: Callable[[str], tuple[str, str] | None] = lambda trial_id: None,
         epochs: int | None = None,
+        is_over: Callable[[], bool] = lambda: False,
     ) -> None:
         self.is_stopped = is_stopped
         self.error: ExperimentError | None = None
@@ -75,8 +82,10 @@ class Recorder(Callback):
         self._observers = observers
         self._settle = settle
         self._forecasts = forecasts
+        self._is_over = is_over
         self._retries = Retries()
         self._failures: dict[str, Failure] = {}
+        self._came_to: dict[str, int] = {}  # of trials that run: the last epoch of this process
         self._call_of = call_of
         self._report_timeout_s = report_timeout_s
         self._leaving = leaving
@@ -147,16 +156,47 @@ class Recorder(Callback):
         report = result[REPORT]
         if report.get("failure"):
             self._failures[trial_id] = Failure(**report["failure"])
+            self._checkpoints(trial_id, report.get("checkpoints", ()))
             return
-        epoch = result["training_iteration"]
-        metrics, again = {"metrics": report["metrics"]}, epoch <= self._last_epoch(trial_id)
+        epoch, metrics = result["training_iteration"], report["metrics"]
+        again = epoch <= self._last_epoch(trial_id)
+        self._came_to[trial_id] = epoch
         if not again:
             done = {"done": True} if report.get("done") else {}
-            self.emit(RESULT, trial_id=trial_id, epoch=epoch, **metrics, **done)
-        if report["checkpoint"]:
-            # Weights that were trained again may have other metrics than the report before the kill
-            own = metrics if again else {}
-            self.emit(CHECKPOINT, trial_id=trial_id, **report["checkpoint"], **own)
+            self.emit(RESULT, trial_id=trial_id, epoch=epoch, metrics=metrics, **done)
+        # Weights that were trained again may have other metrics than the report before the kill
+        self._checkpoints(trial_id, report["checkpoints"], {epoch: metrics} if again else {})
+        if not report["is_saved"] and (result.get("done") or self._is_over()):
+            self._save_now(trial)
+
+    def _save_now(self, trial: Trial) -> None:
+        """Let a trial that ends with what it has reported write what it has not, and journal it."""
+        trial_id, timeout_s = _id(trial), self._report_timeout_s
+        worker = ray_compat.worker_of(trial)
+        if worker is None:
+            return
+        asked = getattr(worker, SAVE_NOW).remote()
+        try:
+            said = ray.get(asked, timeout=None if math.isinf(timeout_s) else timeout_s)
+        except RayError as error:  # the trial has ended well; what it had not saved is lost
+            _log.warning("trial %s: its last checkpoint is not written: %s", trial_id, error)
+            return
+        if failure := said.get("failure"):
+            self._failures[trial_id] = Failure(**failure)
+            if failure["kind"] == STORAGE:  # the search's, which may end before the trial does
+                self._fail(trial, self._failures[trial_id])
+        self._checkpoints(trial_id, said.get("checkpoints", ()))
+
+    def _checkpoints(
+        self,
+        trial_id: str,
+        saved: Iterable[dict[str, Any]],
+        again: Mapping[int, dict[str, float]] = MappingProxyType({}),
+    ) -> None:
+        """Journal checkpoints; again: by epoch the metrics of what was trained once more."""
+        for one in saved:
+            own = {"metrics": again[one["epoch"]]} if one["epoch"] in again else {}
+            self.emit(CHECKPOINT, trial_id=trial_id, **one, **own)
 
     def on_trial_complete(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
@@ -165,8 +205,10 @@ class Recorder(Callback):
         ray_compat.forget_metrics(trial)  # the journal has them
         leaving = self._leaving(trial_id)
         if trial_id in self._failures:
-            self._fail(trial_id, self._failures.pop(trial_id))
-        elif leaving is not None:
+            self._fail(trial, self._failures.pop(trial_id))
+            return
+        self._came_to.pop(trial_id, None)
+        if leaving is not None:
             status, control = leaving
             self.end(trial_id, status, control=control)
             if status == INTERRUPTED:
@@ -196,13 +238,16 @@ class Recorder(Callback):
         failure = death_of(error)
         if failure.kind == "crash" and call is not None:
             failure = _silence_of(call, self._report_timeout_s) or failure
-        self._fail(trial_id, failure)
+        self._fail(trial, failure)
 
-    def _fail(self, trial_id: str, failure: Failure) -> None:
+    def _fail(self, trial: Trial, failure: Failure) -> None:
+        trial_id = _id(trial)
         if failure.kind == STORAGE:
             self.error = self.error or self._why_lost() or StorageError(failure.message)
             return
-        again = self._retries.grants(trial_id, self._last_epoch(trial_id), failure)
+        # Epochs that are run again count: what matters is where it died
+        came_to = self._came_to.pop(trial_id, trial.config.get("epoch", 0))
+        again = self._retries.grants(trial_id, came_to, failure)
         if not again:
             self.end(trial_id, FAILED, failure)
         self._settle(trial_id, failure.kind, again)
@@ -239,7 +284,7 @@ class Retries:
         self._poisoned: set[str] = set()
 
     def grants(self, trial_id: str, epoch: int, failure: Failure) -> bool:
-        """Whether the trial, which had reported `epoch` epochs, goes on after `failure`."""
+        """Whether the trial, which had just ended epoch `epoch`, goes on after `failure`."""
         if failure.kind == "node_lost":
             return True
         if failure.poisoned:

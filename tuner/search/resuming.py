@@ -230,11 +230,11 @@ def newest_checkpoint(
 def assignment_of(folder: ExperimentFolder, trial: TrialRecord) -> tuple[Assignment, list[str]]:
     """Where `trial` goes on, and warnings to show."""
     checkpoint, faults = newest_checkpoint(folder, trial)
+    begun = Assignment(trial.trial_id, trial.config, reported=trial.last_epoch, seed=trial.seed)
     if checkpoint is None:
-        return Assignment(trial.trial_id, trial.config, seed=trial.seed), faults
+        return begun, faults
     place = {
         "path": checkpoint.path.relative_to(folder.path).as_posix(),
         "sha256": checkpoint.sha256,
     }
-    assignment = Assignment(trial.trial_id, trial.config, checkpoint.epoch, place, seed=trial.seed)
-    return assignment, faults
+    return replace(begun, epoch=checkpoint.epoch, checkpoint=place), faults

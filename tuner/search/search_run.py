@@ -182,7 +182,7 @@ class SearchRun:
         searcher = self._searcher(scheduler)
         in_order = scheduler or InOrder()
         if self._resumed:
-            leftovers.sweep(self._folder, self.history)
+            leftovers.sweep(self._folder, self.history.trials.values())
         watch = ray_compat.WorkerWatch(_PATIENCE * spec.timeouts.report_s)
         self._recorder = recorder = Recorder(
             self._journal,
@@ -195,6 +195,7 @@ class SearchRun:
             report_timeout_s=spec.timeouts.report_s,
             leaving=lambda trial_id: steering.leaving(trial_id),
             epochs=spec.epochs,
+            is_over=self._is_over,
         )
         recorder.emit(EXPERIMENT_STARTED, resumed=self._resumed, owner=this_owner())
         steering = Steering(
@@ -301,6 +302,7 @@ class SearchRun:
 
     def _settle(self, trial_id: str, kind: str, again: bool) -> None:
         """Try a failed trial again, or let the searcher know that its config fails."""
+        leftovers.sweep(self._folder, [self.history.trials[trial_id]])
         if again:
             self._source.retry(self._continued(self.history.trials[trial_id]))
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import sys
@@ -24,6 +25,7 @@ from tuner.trial.class_trial import ClassTrial
 from tuner.trial.context import TrialContext
 from tuner.trial.function_trial import FunctionTrial
 from tuner.trial.loading import is_learner, is_rays_class, load_trainable
+from tuner.trial.save_policy import SaveRules
 from tuner.trial.trainable import LearnerTrial, Trial
 
 _RAY_FILES = ".tune-"  # the prefix of the folder that Ray Tune insists on
@@ -45,9 +47,20 @@ def tune_trainable(spec: ValidatedSpec) -> Any:
         ranks_timeout_s=spec.timeouts.ranks_s,
         sys_path=tuple(map(os.path.abspath, sys.path)),  # a trial works elsewhere
         directory=os.getcwd(),
+        saves=_save_rules(spec),
     )
     trial = tune.with_parameters(_trial_of(spec), context=context)
     return tune.with_resources(trial, placement(spec.resources))
+
+
+def _save_rules(spec: ValidatedSpec) -> SaveRules:
+    """When checkpoints are written: at the rungs, each the first epoch that has come to it."""
+    rungs = spec.scheduler.rungs() if spec.scheduler else ()
+    return SaveRules(
+        every_s=spec.checkpoints.every_s,
+        rungs=frozenset(map(math.ceil, rungs)),
+        mode=spec.objective.mode,
+    )
 
 
 def _constants(spec: ValidatedSpec) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from tuner.spec.notify import hidden, read_targets
 from tuner.spec.schedulers import Scheduler
 from tuner.spec.sections import (
     LOGS,
+    Checkpoints,
     Confirms,
     Objective,
     Resources,
@@ -124,6 +125,7 @@ class ExperimentSpec(Settings):
     scheduler: Scheduler = Field({}, validate_default=True)  # its name follows from `search`
     resources: Resources = Resources()
     timeouts: Timeouts = Timeouts()
+    checkpoints: Checkpoints = Checkpoints()
     stop: Stop = Stop()
     num_samples: int | None = Field(None, ge=1, le=MAX_COUNT)
     max_concurrent: int | None = Field(None, ge=1, le=MAX_COUNT)

@@ -100,6 +100,17 @@ class Timeouts(Settings):
     ranks_s: float = Field(600, gt=0, le=MAX_COUNT)
 
 
+class Checkpoints(Settings):
+    """When the checkpoints of a Learner are written.
+
+    every_s: seconds, at the least, between two that are written while the trial trains on; a kill
+    costs what was trained since. A trial waits for its checkpoint at a rung, at its end, and where
+    writing takes less than 2 % of an epoch.
+    """
+
+    every_s: float = Field(5, ge=0, le=MAX_COUNT)
+
+
 class Stop(Settings):
     """What ends a search, or a trial, before its number of trials, its time or its epochs does.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pickle
 import shutil
@@ -9,7 +10,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tuner.errors import CheckpointError, StorageError
 from tuner.places import shown
@@ -50,11 +51,12 @@ class CheckpointStore:
         with _storing(path):
             self._experiment.make_folder(path.parent)
             with partial.open("wb") as file:
-                save(state, file)
+                hashed = _Hashed(file)
+                save(state, hashed)
             if not self._has_loaded:
                 _check_loadable(partial, state)
                 self._has_loaded = True
-            return self._publish(epoch, partial, path)
+            return self._publish(epoch, partial, path, hashed.hexdigest())
 
     def adopt(self, epoch: int, directory: Path) -> CheckpointRecord:
         """Copy the files of a `directory` that a plain function saved; raises as `save` does."""
@@ -69,7 +71,7 @@ class CheckpointStore:
         with _storing(path):
             self._experiment.make_folder(path.parent)
             write(partial)
-            return self._publish(epoch, partial, path)
+            return self._publish(epoch, partial, path, sha256_of(partial))
 
     def fetch(self, path: str) -> Path:
         """Where a checkpoint's `path` of the journal is here, until `release`; it may be missing.
@@ -88,12 +90,29 @@ class CheckpointStore:
         while self._fetched:
             self._experiment.drop_copy(self._fetched.pop())
 
-    def _publish(self, epoch: int, partial: Path, path: Path) -> CheckpointRecord:
-        digest = sha256_of(partial)
+    def _publish(self, epoch: int, partial: Path, path: Path, digest: str) -> CheckpointRecord:
         os.replace(partial, path)
         self._experiment.upload(path)
         self._experiment.drop_copy(path)
         return CheckpointRecord(epoch, path.relative_to(self._experiment.path).as_posix(), digest)
+
+
+class _Hashed:
+    """A file that is written from its beginning to its end, and the digest of what was written."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._digest = hashlib.sha256()
+
+    def write(self, data: bytes) -> int:
+        self._digest.update(data)
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def hexdigest(self) -> str:
+        return self._digest.hexdigest()
 
 
 def _check_loadable(path: Path, state: dict[str, Any]) -> None:

@@ -49,15 +49,17 @@ class ClassTrial(Trial):
             metrics, partial(self._save, self._trained), {}, is_last=bool(raw["done"])
         )
 
-    def _save(self, trained: Trainable, epoch: int) -> CheckpointRecord | None:
+    def _save(
+        self, trained: Trainable, epoch: int, value: float, is_last: bool
+    ) -> list[CheckpointRecord]:
         if type(trained).save_checkpoint is Trainable.save_checkpoint:
-            return None  # the class keeps none
+            return []  # the class keeps none
 
         def save(folder: Path) -> None:
             folder.mkdir()
             trained.save(str(folder))
 
-        return self._store.fill(epoch, save)
+        return [self._store.fill(epoch, save)]
 
     def _release(self) -> str | None:
         trained, self._trained = self._trained, None

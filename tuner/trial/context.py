@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tuner.places import local_experiment
+from tuner.trial.save_policy import SaveRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class TrialContext:
     that a trial trains in. split: how many stages of one model they are, or 1. report_timeout_s:
     the longest that an epoch may take. ranks_timeout_s: the longest that one rank waits for
     another. sys_path: where modules are searched. directory: the driver's working directory.
+    saves: when the checkpoints of a Learner are written.
     """
 
     place: str
@@ -37,6 +39,7 @@ class TrialContext:
     ranks_timeout_s: float
     sys_path: tuple[str, ...]
     directory: str
+    saves: SaveRules = field(default_factory=SaveRules)
 
     @property
     def folder(self) -> Path:
@@ -59,15 +62,16 @@ class Assignment:
     """One trial, as it travels in Ray's config: its id, its config, and where it continues.
 
     epoch: the last epoch that is done. checkpoint: {path, sha256} of that epoch's, None at the
-    start. origin: why the config was chosen: grid, random, initial, model, warm (a model of an
-    earlier experiment) or asked (by a user, while the search ran); None after a resume. seed: the
-    trial's own seed; None for the experiment's.
+    start. reported: the last epoch whose report is journaled. origin: why the config was chosen:
+    grid, random, initial, model, warm (a model of an earlier experiment) or asked (by a user, while
+    the search ran); None after a resume. seed: the trial's own seed; None for the experiment's.
     """
 
     trial_id: str
     config: dict[str, Any]
     epoch: int = 0
     checkpoint: dict[str, Any] | None = None
+    reported: int = 0
     origin: str | None = None
     seed: int | None = None
 

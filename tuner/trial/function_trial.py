@@ -59,13 +59,15 @@ class FunctionTrial(Trial):
         is_last = bool(report.metrics.get("done", False))  # as Tune takes it
         return self._recorded(report.metrics, save, {}, is_last=is_last)
 
-    def _save(self, folder: Path | None, epoch: int) -> CheckpointRecord | None:
+    def _save(
+        self, folder: Path | None, epoch: int, value: float, is_last: bool
+    ) -> list[CheckpointRecord]:
         if folder is None:
-            return None
+            return []
         saved = self._store.adopt(epoch, folder)
         if ExperimentFolder(self._context.folder).is_remote:
             shutil.rmtree(folder, ignore_errors=True)  # Ray's copy, of this machine alone
-        return saved
+        return [saved]
 
     def _release(self) -> str | None:
         ended = ray_compat.end_thread(_THREAD_S)

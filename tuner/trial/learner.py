@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Learner(Protocol):
-    """What a trial trains with: three methods, and two optional members.
+    """What a trial trains with: three methods, and a few optional members.
 
     `metrics: tuple[str, ...]` on the class names what `step` reports, so that a spec whose
     objective is none of them is refused before anything starts. A function that builds Learners
@@ -38,6 +38,9 @@ class Learner(Protocol):
     A trial works in a folder of its own, which its ranks share: see `tuner.trial_dir` and
     `tuner.start_dir`. With `stays_in_start_dir = True` on the class it works where the search was
     started.
+
+    `copies_state = True` on the class says that `state_dict` returns copies, as it should; else the
+    trial copies them once more before a checkpoint is written beside training.
 
     With several ranks every rank holds its own Learner, the caller has initialised
     `torch.distributed`, and every method is called on all of them in the same order.

@@ -19,6 +19,7 @@ from tuner.trial.context import Assignment, TrialContext
 from tuner.trial.failures import is_of_connection, message_of, waited_too_long
 from tuner.trial.interfaces import use_interface_of
 from tuner.trial.origin import keep_origin
+from tuner.trial.save_policy import Save
 from tuner.trial.trial_log import TrialLog
 from tuner.trial.worker import Worker
 
@@ -84,8 +85,12 @@ class _Rank:
         return report if self._rank == 0 else None
 
     @_survives()
-    def save(self, epoch: int) -> CheckpointRecord | None:
-        return self._worker.save(epoch)
+    def save(self, epoch: int, how: Save, is_best: bool) -> list[CheckpointRecord]:
+        return self._worker.save(epoch, how, is_best=is_best)
+
+    @_survives()
+    def written(self, wait: bool) -> list[CheckpointRecord]:
+        return self._worker.written(wait=wait)
 
     def end(self) -> str | None:
         reason = self._worker.end()
@@ -123,10 +128,16 @@ class RankGroup:
         report = self._all("step", timeout_s=self._context.report_timeout_s)[0]
         return report
 
-    def save(self, epoch: int) -> CheckpointRecord:
-        """Let rank 0 write the checkpoint; what is in it may come from all of them."""
-        saved: CheckpointRecord = self._all("save", epoch)[0]
-        return saved
+    def save(self, epoch: int, how: Save, *, is_best: bool) -> list[CheckpointRecord]:
+        """Let rank 0 write or keep the state; what is in it may come from all of them."""
+        written: list[CheckpointRecord] = self._all("save", epoch, how, is_best)[0]
+        return written
+
+    def written(self, *, wait: bool = False) -> list[CheckpointRecord]:
+        """What rank 0 has written beside training since it was last asked; wait: until it has."""
+        written: list[CheckpointRecord]
+        written = self._all("written", wait, only=0)[0] if self._ranks else []
+        return written
 
     def end(self) -> str | None:
         """Drop the Learners; the ranks stay for the next trial, where they may.

@@ -1,12 +1,14 @@
-"""A Learner's state as plain data: a copy on the host, its weights by name, and its limits."""
+"""A Learner's state as plain data: copies on the host, its weights by name, and its limits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 _MOST_VALUES = 1_000_000
@@ -16,15 +18,81 @@ _MOST_TIMES = 10  # how often tensors may use each byte of a file: weights can b
 
 def host_copy(value: Any) -> Any:
     """`value`, plain or nested, with a copy on the CPU of every tensor in it."""
+    transfer = _Transfer()
+    copied = _copied(value, transfer)
+    transfer.wait()
+    return copied
+
+
+def frozen_copy(state: dict[str, Any]) -> dict[str, Any]:
+    """A copy of a whole `state` that no later epoch changes, with all of its tensors on the CPU.
+
+    What `state_dict()` returns may be what trains. Tensors of one memory share one in the copy, so
+    that it takes as much room in a file. Raises whatever a value raises that cannot be copied, and
+    RuntimeError or MemoryError where there is no room.
+    """
+    transfer, memo, copies = _Transfer(), {}, {}
+    for _, tensor in _tensors(state):
+        if _is_elsewhere(tensor):
+            memory = tensor.untyped_storage().data_ptr(), tensor.dtype, tensor.storage_offset()
+            key = *memory, tensor.shape, tensor.stride()
+            if key not in copies:
+                copies[key] = transfer.copy(tensor)
+            memo[id(tensor)] = copies[key]
+    transfer.wait()
+    return deepcopy(state, memo)
+
+
+def _copied(value: Any, transfer: _Transfer) -> Any:
     from torch import Tensor
 
     if isinstance(value, Tensor):
-        return value.detach().to("cpu", copy=True)
+        return transfer.copy(value)
     if isinstance(value, dict):
-        return {key: host_copy(item) for key, item in value.items()}
+        return {key: _copied(item, transfer) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [host_copy(item) for item in value]
+        return [_copied(item, transfer) for item in value]
     return value
+
+
+class _Transfer:
+    """Copies tensors to the host: from a GPU into pinned memory, all at once, until `wait`.
+
+    Into other memory each copy waits for the GPU, and goes through a buffer of the driver's.
+    """
+
+    def __init__(self) -> None:
+        self._devices: set[torch.device] = set()
+
+    def copy(self, tensor: Tensor) -> Tensor:
+        source = tensor.detach()
+        target = _pinned(source) if source.is_cuda else None
+        if target is None:
+            return source.to("cpu", copy=True)
+        self._devices.add(source.device)
+        return target.copy_(source, non_blocking=True)
+
+    def wait(self) -> None:
+        """Return when the copies are whole."""
+        import torch
+
+        for device in self._devices:
+            torch.cuda.current_stream(device).synchronize()
+
+
+def _pinned(like: Tensor) -> Tensor | None:
+    """A tensor on the host in memory that a GPU can write to; None where no more can be had."""
+    import torch
+
+    try:
+        return torch.empty_like(like, device="cpu", pin_memory=True)
+    except RuntimeError:
+        return None
+
+
+def _is_elsewhere(tensor: Tensor) -> bool:
+    """Whether a copy of it goes through the bus."""
+    return tensor.device.type != "cpu"
 
 
 def weights_of(state: Mapping[str, Any]) -> list[tuple[str, Tensor]]:

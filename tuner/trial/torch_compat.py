@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from typing import IO, Any, cast
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor, nn
@@ -236,14 +236,21 @@ def forget_compiled() -> None:
         _limits.clear()
 
 
-def save(state: object, file: IO[bytes]) -> None:
+class Written(Protocol):
+    """A file as `torch.save` needs it: nothing is read, and nothing is written before the end."""
+
+    def write(self, data: bytes, /) -> int: ...
+    def flush(self) -> None: ...
+
+
+def save(state: object, file: Written) -> None:
     """`torch.save`, but what the disk refuses is raised as the OSError that it is.
 
     torch raises a RuntimeError about its archive instead, from which nobody learns that the disk
     is full.
     """
     try:
-        torch.save(state, file)
+        torch.save(state, cast(Any, file))
     except RuntimeError as error:
         if isinstance(error.__context__, OSError):
             raise error.__context__ from None

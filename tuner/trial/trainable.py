@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import faulthandler
 import logging
+import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, astuple, replace
 from typing import Any
@@ -23,21 +24,33 @@ from tuner.errors import StorageError
 from tuner.places import start_dir
 from tuner.record.history import CheckpointRecord
 from tuner.trial.context import Assignment, TrialContext
-from tuner.trial.failures import Failure, WorkerSpentError, check_report, failure_of, says_done
+from tuner.trial.failures import (
+    Failure,
+    WorkerSpentError,
+    check_report,
+    failure_of,
+    message_of,
+    says_done,
+)
 from tuner.trial.rank_actors import RankGroup, RankTimeoutError
 from tuner.trial.recycling import WorkerReplacedError, must_move, why_not_again
+from tuner.trial.save_policy import Save, SavePolicy
 from tuner.trial.trial_log import TrialLog
 from tuner.trial.worker import Worker
 from tuner.trial.worker_death import death_of
 from tuner.trial.working_directory import hint_of
 
 REPORT = "tuner"  # the key of a result under which the driver finds what to journal
+SAVE_NOW = "save_now"  # the method that the driver calls when a trial ends that is not saved
+
+SaveEpoch = Callable[[int, float, bool], Iterable[CheckpointRecord]]
 
 
 class Trial(Trainable):
     """What all trials have in common: those of Learners, functions, and classes of Ray's."""
 
     _live = False  # whether a trial has begun here and not ended
+    _is_saved = True  # whether what was reported last can be gone on from, and the best epoch, too
 
     def setup(self, config: dict[str, Any], context: TrialContext | None = None) -> None:
         assert context is not None
@@ -127,7 +140,7 @@ class Trial(Trainable):
             return None
         self._live = False
         try:
-            reason = self._release()
+            reason = self._release() or self._why_spent()
             if reason:
                 print(f"this process is not used again: {reason}")
             return reason
@@ -149,21 +162,27 @@ class Trial(Trainable):
         """The failure as the last result; raised where the process ends with the trial."""
         assert self._failure is not None
         self._log.catch_up()  # so that the log is complete when the failure is read
-        if self._context.ranks == 1 and why_not_again(failure=self._failure):
+        if self._why_spent():
             raise WorkerSpentError(*astuple(self._failure))
         return {"done": True, REPORT: {"failure": asdict(self._failure)}}
+
+    def _why_spent(self) -> str | None:
+        """Why this process is not to be used again after the trial's failure, if it is not."""
+        trains_here = self._context.ranks == 1
+        return why_not_again(failure=self._failure) if trains_here else None
 
     def _recorded(
         self,
         report: object,
-        save: Callable[[int], CheckpointRecord | None],
+        save: SaveEpoch,
         memory: Mapping[str, float],
         *,
         is_last: bool = False,
     ) -> dict[str, Any]:
-        """The result for Ray of an epoch's report, with the checkpoint that `save` writes.
+        """The result for Ray of an epoch's report, with the checkpoints that `save` returns.
 
-        is_last: whether the trial ends with it by itself.
+        is_last: whether the trial ends with it by itself. save(epoch, value, is_last): called with
+        the objective's value, and with whether the trial ends with it for either reason.
         """
         metrics, left_out, self._failure = check_report(report, self._context.metric)
         if left_out:
@@ -173,33 +192,88 @@ class Trial(Trainable):
             return self._failed()
         self._epoch += 1
         metrics = {**memory, **metrics}
-        saved = save(self._epoch)
         done = is_last or (self._context.epochs is not None and self._epoch >= self._context.epochs)
-        checkpoint = saved.as_dict() if saved else None
-        journaled: dict[str, Any] = {"metrics": metrics, "checkpoint": checkpoint}
+        saved = _plain(save(self._epoch, metrics[self._context.metric], done))
+        journaled = {"metrics": metrics, "checkpoints": saved, "is_saved": self._is_saved}
         if is_last:
             journaled["done"] = True
         return {**metrics, "training_iteration": self._epoch, "done": done, REPORT: journaled}
 
 
 class LearnerTrial(Trial):
-    """A trial of a Learner: an epoch is one `step()`, and a checkpoint follows each.
+    """A trial of a Learner: an epoch is one `step()`; see `SavePolicy` for its checkpoints.
 
     With one worker it trains in this process; with several this process only supervises them.
     """
 
     _workers: Worker | RankGroup | None = None
+    _writing: int | None = None  # the epoch whose checkpoint is being written beside training
 
     def _prepare(self, assignment: Assignment) -> None:
         if self._workers is None:
             several = self._context.ranks > 1
             self._workers = RankGroup(self._context) if several else Worker(self._context)
+        self._policy = SavePolicy(self._context.saves, reported=assignment.reported)
+        self._writing = None
         self._workers.begin(assignment)
 
     def _report(self) -> dict[str, Any]:
         assert self._workers is not None
+        began = time.monotonic()
         report, memory = self._workers.step()
-        return self._recorded(report, self._workers.save, memory, is_last=says_done(report))
+        self._epoch_s = time.monotonic() - began
+        return self._recorded(report, self._save, memory, is_last=says_done(report))
+
+    def save_now(self) -> dict[str, Any]:
+        """Write what was reported last, and the best epoch: the trial ends, says the driver.
+
+        Returns what there is to journal: like a report it has `checkpoints`, or a `failure`.
+        """
+        assert self._workers is not None
+        with self._in_time():
+            try:
+                saved = self._workers.save(self._epoch, Save.NOW, is_best=False)
+            except BaseException as error:  # whichever it is, it is this trial's
+                self._fail(error)
+            else:
+                return {"checkpoints": _plain(saved)}
+        assert self._failure is not None
+        return {"failure": asdict(self._failure)}
+
+    def _failed(self) -> dict[str, Any]:
+        """As of any trial, with what was written beside the epoch that failed."""
+        try:
+            saved = self._workers.written(wait=True) if self._workers else []
+        except Exception as error:  # the trial has failed already, for another reason
+            print(f"its last checkpoint is not written: {message_of(error)}")
+            saved = []
+        result = super()._failed()
+        result[REPORT]["checkpoints"] = _plain(saved)
+        return result
+
+    def _save(self, epoch: int, value: float, is_last: bool) -> list[CheckpointRecord]:
+        assert self._workers is not None
+        done = [] if self._writing is None else self._workers.written()
+        now, is_best = time.monotonic(), self._policy.is_best(value)
+        how = self._policy.choose(
+            epoch,
+            is_best=is_best,
+            is_last=is_last,
+            epoch_s=self._epoch_s,
+            is_writing=self._writing is not None and not done,
+            now=now,
+        )
+        if how is not None:
+            done += self._workers.save(epoch, how, is_best=is_best)
+        if how is Save.NOW:
+            self._policy.waited(time.monotonic() - now)
+        newest = max((record.epoch for record in done), default=0)
+        self._is_saved = newest == epoch
+        if how is Save.BESIDE and not self._is_saved:
+            self._writing = epoch
+        elif self._writing is not None and newest >= self._writing:
+            self._writing = None
+        return done
 
     def _release(self) -> str | None:
         return self._workers.end() if self._workers is not None else None
@@ -210,3 +284,7 @@ class LearnerTrial(Trial):
         finally:
             if isinstance(self._workers, RankGroup):
                 self._workers.close()
+
+
+def _plain(records: Iterable[CheckpointRecord]) -> list[dict[str, Any]]:
+    return [record.as_dict() for record in records]

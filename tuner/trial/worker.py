@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.record.history import CheckpointRecord
 from tuner.trial.checkpoint_store import CheckpointStore, load_state
+from tuner.trial.checkpoint_writer import CheckpointWriter
 from tuner.trial.context import Assignment, TrialContext, with_trial_seed
 from tuner.trial.learner import Learner
 from tuner.trial.memory import MemoryWatch
 from tuner.trial.reserved_gpu import claim
+from tuner.trial.save_policy import Save
+from tuner.trial.state import frozen_copy
 from tuner.trial.trial_process import TrialProcess
 
 if TYPE_CHECKING:
@@ -31,6 +34,7 @@ class Worker:
         self._context = context
         self._rank = rank
         self._learner: Learner | None = None
+        self._writer: CheckpointWriter | None = None
         self._rendezvous: Any = None
         self._process = TrialProcess(context)
         torch.set_num_threads(max(1, int(context.cpus)))
@@ -43,7 +47,7 @@ class Worker:
         context = self._context
         build = self._process.begin(assignment)
         self._watch = MemoryWatch(self._device())
-        self._store = CheckpointStore(context.folder, assignment.trial_id)
+        store = CheckpointStore(context.folder, assignment.trial_id)
         self._learner = build(
             assignment.config,
             with_trial_seed(context.constants, assignment.seed),
@@ -52,10 +56,12 @@ class Worker:
             world_size=context.ranks,
             **({"split": context.split} if context.split > 1 else {}),
         )
+        is_copied = getattr(self._learner, "copies_state", False)
+        self._writer = CheckpointWriter(store, dict if is_copied else frozen_copy)
         if assignment.checkpoint is not None:
             path, sha256 = assignment.checkpoint["path"], assignment.checkpoint["sha256"]
-            self._learner.load_state_dict(load_state(self._store.fetch(path), sha256))
-            self._store.release()
+            self._learner.load_state_dict(load_state(store.fetch(path), sha256))
+            store.release()
 
     def step(self) -> tuple[object, dict[str, float]]:
         """Train one epoch; what the Learner reports, and the metrics of its memory."""
@@ -64,15 +70,25 @@ class Worker:
         report = self._learner.step()
         return report, self._watch.end()
 
-    def save(self, epoch: int) -> CheckpointRecord | None:
-        """Write the Learner's state as the checkpoint of `epoch`, on rank 0; None on the others."""
+    def save(self, epoch: int, how: Save, *, is_best: bool) -> list[CheckpointRecord]:
+        """Do as `how` says with the Learner's state after `epoch`; see `CheckpointWriter.save`.
+
+        What is in it may come from all ranks; rank 0 writes it.
+        """
         assert self._learner is not None
+        assert self._writer is not None
         state = self._learner.state_dict()
-        return self._store.save(epoch, state) if self._rank == 0 else None
+        return self._writer.save(epoch, state, how, is_best=is_best) if self._rank == 0 else []
+
+    def written(self, *, wait: bool = False) -> list[CheckpointRecord]:
+        """What was written beside training since this was last asked; wait: until it is."""
+        return self._writer.written(wait=wait) if self._writer else []
 
     def end(self) -> str | None:
         """Drop the Learner; why this process should not train another trial."""
-        self._learner = None
+        if self._writer is not None:
+            self._writer.close()
+        self._learner = self._writer = None
         return self._process.end()
 
     def open_rendezvous(self, host: str) -> int:
