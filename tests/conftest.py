@@ -8,6 +8,7 @@ fixtures, and so do all that start Ray.
 import os
 import signal
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 import pytest
@@ -24,6 +25,9 @@ settings.load_profile("no deadline")
 
 
 def pytest_configure(config):
+    cache = TemporaryDirectory(prefix="tuner-tests-")  # no test fills the user's
+    os.environ["XDG_CACHE_HOME"] = cache.name
+    config.add_cleanup(cache.cleanup)
     # Whoever starts pytest in the background of a script has these ignored, and what it starts, too
     for number, usual in DEFAULTS.items():
         if signal.getsignal(number) is signal.SIG_IGN:

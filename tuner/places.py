@@ -58,6 +58,11 @@ def start_dir() -> Path:
     return Path(os.environ.get(START_DIR) or Path.cwd())
 
 
+def cache_folder() -> Path:
+    """Where this user's programs keep what they can make again: tuner's part of it."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "tuner"
+
+
 def default_storage() -> str:
     """The storage unless another is named: $TUNER_STORAGE, else `./results`."""
     return os.environ.get("TUNER_STORAGE") or "./results"

@@ -59,7 +59,8 @@ def test_an_export_holds_weights_and_what_rebuilds_the_model(tmp_path):
             "experiment": "digits",
             "strategy": "random",
             "space": {"lr": "loguniform(0.0001, 1)"},
-            "scheduler": results.document["spec"]["scheduler"] | {"brackets": None},
+            "scheduler": results.document["spec"]["scheduler"]
+            | {"brackets": None, "dealt_at": None},
             "seed": 1,
             "counts": results.counts,
         },

@@ -15,7 +15,6 @@ from tuner.errors import UsageError
 from tuner.record.checkpoints import sha256_of
 from tuner.record.events import CHECKPOINT, RESULT, TRIAL_ENDED, TRIAL_STARTED
 from tuner.record.reading import read
-from tuner.results.outcome import Outcome, written_outcome
 from tuner.results.results import Results
 from tuner.search.run import resume_experiment, run_experiment
 from tuner.spec.experiment import build_spec
@@ -101,10 +100,6 @@ def test_experiment_json_says_what_ran_where(results):
     assert build_spec(document["spec"]).model_dump(mode="json") == document["spec"]
     assert document["versions"]["python"] == platform.python_version()
     assert document["versions"]["torch"] == version("torch")
-
-
-def test_what_ls_shows_of_it_is_written_at_its_end(results):
-    assert written_outcome(results.files) == Outcome.of(results)
 
 
 def test_the_experiment_frames_the_journal(events):

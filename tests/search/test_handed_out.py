@@ -117,7 +117,7 @@ class Tune:
             done = self.scheduler.on_trial_result(None, trial, result) == "STOP"
         if not done:
             self.source.on_trial_result(ray_id, result)
-        journaled = {REPORT: {"metrics": metrics, "checkpoint": None}}
+        journaled = {REPORT: {"metrics": metrics, "checkpoints": [], "is_saved": True}}
         self.recorder.on_trial_result(0, [], trial, {**result, **journaled})
         if done:
             self.source.on_trial_complete(ray_id, result)

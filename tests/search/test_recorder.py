@@ -49,9 +49,10 @@ class Trials:
     def start(self, number):
         self.recorder.on_trial_start(0, [], trial(number))
 
-    def result(self, number, epoch, *saved, val_loss=None, done=False, worker=None, **more):
+    def result(self, number, epoch, *saved, val_loss=None, done=False, worker=None, own_end=False):
         metrics = {"val_loss": val_loss or 1 / epoch}
-        report = {"metrics": metrics, "checkpoints": saved, "is_saved": worker is None, **more}
+        report = {"metrics": metrics, "checkpoints": saved, "is_saved": worker is None}
+        report |= {"done": True} if own_end else {}
         result = {"training_iteration": epoch, REPORT: report, "done": done}
         self.recorder.on_trial_result(0, [], trial(number, worker=worker), result)
 
@@ -146,7 +147,7 @@ def test_a_trial_that_came_to_its_own_end_is_journaled_as_done(trials):
     for number, epochs in enumerate((3, 3, 2, 2)):
         trials.start(number)
         for epoch in range(1, epochs + 1):
-            trials.result(number, epoch, **({"done": True} if (number, epoch) == (1, 3) else {}))
+            trials.result(number, epoch, own_end=(number, epoch) == (1, 3))
     trials.stopped.add("00003")
     for number in range(4):
         trials.complete(number)

@@ -308,7 +308,7 @@ def test_a_learner_ends_its_trial_with_a_report_that_says_so(make, tmp_path):
     assert "done" not in first[REPORT]
     assert last[REPORT]["done"] is True
     assert "done" not in last[REPORT]["metrics"]
-    assert last[REPORT]["checkpoint"]["epoch"] == 2
+    assert last[REPORT]["checkpoints"][-1]["epoch"] == 2
     assert log(tmp_path) == "step 1\nstep 2\n"  # nothing of a metric that is no number
 
 

@@ -25,7 +25,6 @@ CONFIRMED = "confirmed.json"  # the experiments that confirm this one
 WARM_START = "warm_start.json"  # the earlier trials that the searcher learned from
 LABELS = "labels.json"  # what its user calls it: tags, and a note
 DOCUMENTS = (EXPERIMENT, CONFIRMED, WARM_START, LABELS)
-OUTCOME = "outcome.json"  # what the journal of the digest that it names comes to
 
 LARGEST = 64 << 20  # bytes of a document
 

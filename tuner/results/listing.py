@@ -14,7 +14,7 @@ from tuner.record.events import standing_of
 from tuner.record.folder import ExperimentFolder
 from tuner.record.storage import experiment_folders
 from tuner.results.described import Described
-from tuner.results.outcome import Outcome, strategy_of, written_outcome
+from tuner.results.outcome import Outcome, outcome_of, strategy_of
 from tuner.results.results import COUNTED, Results
 from tuner.results.rows import arranged
 
@@ -100,12 +100,12 @@ def oldest_first(listed: Iterable[Listed]) -> list[Listed]:
 def listed(folder: Path, read: Callable[[Path], Results] | None = None) -> Listed:
     """One experiment; whatever its folder holds, it is listed.
 
-    read: gives its results. None: what was written at its end does, where that is of its journal.
+    read: gives its results; None: a journal that was read before is not read again.
     """
     try:
-        if read is None and (outcome := written_outcome(ExperimentFolder(folder))):
-            return _listed(Described(folder), outcome)
-        results = (read or Results)(folder)
+        if read is None:
+            return _listed(*outcome_of(ExperimentFolder(folder)))
+        results = read(folder)
         return _listed(results, Outcome.of(results))
     except Exception as error:  # the others are listed all the same
         problem = str(error) if isinstance(error, TunerError) else repr(error)

@@ -1,8 +1,4 @@
-"""What an experiment came to, in a few numbers, which `tuner ls` need not read the journal for.
-
-The driver writes them when its search ends, with the journal's digest: where that is another one,
-the journal is read.
-"""
+"""What an experiment came to, in a few numbers, for which `tuner ls` reads each journal once."""
 
 from __future__ import annotations
 
@@ -13,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import CheckpointError, SpecError
+from tuner.places import cache_folder
 from tuner.record.checkpoints import sha256_of
-from tuner.record.events import EXPERIMENT_STATUSES
-from tuner.record.files import JOURNAL, OUTCOME
+from tuner.record.events import EXPERIMENT_STATUSES, RUNNING
+from tuner.record.files import EXPERIMENT, JOURNAL, encode, read_json, replace_file
 from tuner.record.folder import ExperimentFolder
 from tuner.results.described import Described
 from tuner.results.results import COUNTED, Results
@@ -52,41 +49,50 @@ class Outcome:
             total=_total(results),
         )
 
-    def write(self, files: ExperimentFolder) -> None:
-        """Write it beside the journal that it was read from. Raises OSError.
 
-        Of an experiment in an object store nothing is written: to fetch it would take as long as to
-        ask whether the journal is the same.
-        """
-        if not files.is_remote:
-            files.write(OUTCOME, {"journal": _digest(files.path), **asdict(self)})
+def outcome_of(files: ExperimentFolder) -> tuple[Described, Outcome]:
+    """What an experiment's folder says, and what its journal comes to.
 
-
-def keep_outcome(results: Results) -> None:
-    """Write the outcome of a search that has ended; where that fails, `ls` reads the journal."""
-    with suppress(OSError):
-        Outcome.of(results).write(results.files)
-
-
-def written_outcome(files: ExperimentFolder) -> Outcome | None:
-    """The outcome in an experiment's folder; None where it is missing, damaged, or another's.
-
-    It is another's where the journal is not the one that it was written for, or has a driver.
+    The journal is not read where this user has read it before: a file of the cache, named after the
+    digests of spec and journal, knows what it comes to. Not so while it has a driver, or lies in an
+    object store, where to ask whether it is the same takes as long. Raises as `Results` does.
     """
-    if files.is_remote or files.is_driven:
-        return None
+    known = None if files.is_remote or files.is_driven else _cached(files.path)
+    if known and (outcome := _kept(known)):
+        return Described(files.path), outcome
+    results, outcome = _read(files.path)
+    if known and outcome.status != RUNNING:
+        with suppress(OSError):  # the next reads the journal, too
+            known.parent.mkdir(parents=True, exist_ok=True)
+            data = encode(asdict(outcome))
+            replace_file(known, lambda partial: partial.write_bytes(data))
+    return results, outcome
+
+
+def _cached(folder: Path) -> Path | None:
+    """The file of the cache for what lies in `folder` now; None where that cannot be read."""
+    with suppress(CheckpointError):
+        digests = (sha256_of(folder / name)[:32] for name in (EXPERIMENT, JOURNAL))
+        return cache_folder() / "outcomes" / "-".join(digests)
+    return None
+
+
+def _read(folder: Path) -> tuple[Results, Outcome]:
+    results = Results(folder)
+    return results, Outcome.of(results)
+
+
+def _kept(path: Path) -> Outcome | None:
+    """The outcome in a file of the cache; None where there is none, or another version's."""
     try:
-        document = files.read(OUTCOME)
-        if document.pop("journal") != _digest(files.path):
-            return None
-        outcome = Outcome(**document)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, CheckpointError):
+        outcome = Outcome(**read_json(path))
+    except (OSError, ValueError, TypeError):
         return None
     return outcome if _is_plausible(outcome) else None
 
 
 def _is_plausible(outcome: Outcome) -> bool:
-    """Whether every field has the type that it should: the folder may be someone else's."""
+    """Whether every field has the type that it should."""
     counts = outcome.counts
     return (
         outcome.status in EXPERIMENT_STATUSES
@@ -119,7 +125,3 @@ def strategy_of(described: Described) -> str:
     """The strategy of an experiment whose spec this version may not be able to read."""
     search = described.document["spec"].get("search")
     return str(search.get("strategy", "random")) if isinstance(search, Mapping) else ""
-
-
-def _digest(folder: Path) -> str:
-    return sha256_of(folder / JOURNAL)

@@ -45,8 +45,6 @@ from tuner.record.history import History, TrialRecord
 from tuner.record.journal import Journal
 from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.trackers import Tracker
-from tuner.results.outcome import keep_outcome
-from tuner.results.results import Results
 from tuner.search.elsewhere import create, document_of, recorded, validated
 from tuner.search.handed_out import Client, HandedOut, noting
 from tuner.search.policy import scheduler_of, searcher_of
@@ -249,8 +247,6 @@ class AskTell:
         early = why_early(self.spec, self.history, self.stop) if status == COMPLETED else {}
         self._recorder.emit(EXPERIMENT_ENDED, status=status, **early)
         self.error = self.error or self._recorder.error
-        if status == COMPLETED and self.error is None:
-            keep_outcome(Results(self._folder.path))
         try:
             self._held.close()
         except TunerError as error:

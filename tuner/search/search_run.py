@@ -39,7 +39,6 @@ from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.terminal import Progress
 from tuner.reporting.time_left import TimeLeft
 from tuner.reporting.trackers import Tracker
-from tuner.results.outcome import keep_outcome
 from tuner.results.results import Results
 from tuner.search import leftovers
 from tuner.search.changing import Lengths
@@ -115,9 +114,7 @@ class SearchRun:
             name = signal.Signals(self.stop.signal).name
             message = f"{name} ended the search; {self._how_to_resume()}"
             raise InterruptedSearchError(message, self.stop.signal)
-        results = Results(self.spec.folder)
-        keep_outcome(results)
-        return results
+        return Results(self.spec.folder)
 
     def _with_advice(self, error: TunerError) -> TunerError:
         """`error`, and how to go on once its cause is mended."""
