@@ -243,13 +243,7 @@ class HandedOut:
     def _going_on(self) -> Iterator[TrialRecord]:
         """The trials that had not ended; ends those that only a kill has kept from it."""
         for trial in unfinished(self._history):
-            if self.spec.epochs is not None and trial.last_epoch >= self.spec.epochs:
-                self._recorder.end(trial.trial_id, COMPLETED)
-            elif stop := self._history.steered.stops.get(trial.trial_id):
-                self._recorder.end(trial.trial_id, STOPPED, control=stop.id)
-            elif self._recorder.is_stopped(trial.trial_id):
-                self._recorder.end(trial.trial_id, STOPPED)
-            else:
+            if not self._recorder.end_if_over(trial, epochs=self.spec.epochs):
                 yield trial
 
     def _start(self, trial: Assignment, client: Client) -> None:

@@ -31,7 +31,7 @@ from tuner.record.events import (
     TRIAL_STARTED,
     Event,
 )
-from tuner.record.history import History
+from tuner.record.history import History, TrialRecord
 from tuner.record.journal import Journal
 from tuner.trial.failures import STORAGE, Failure
 from tuner.trial.recycling import is_recycled
@@ -126,6 +126,21 @@ class Recorder(Callback):
         if status in (STOPPED, COMPLETED) and (forecasts := self._forecasts(trial_id)):
             fields["forecasts"] = forecasts
         self.emit(TRIAL_ENDED, trial_id=trial_id, status=status, **fields)
+
+    def end_if_over(self, trial: TrialRecord, *, epochs: int | None) -> bool:
+        """Journal the end of a trial that had come to it when its driver was killed.
+
+        epochs: of a whole trial, if known. Returns False for a trial that goes on.
+        """
+        if trial.done or (epochs is not None and trial.last_epoch >= epochs):
+            self.end(trial.trial_id, COMPLETED, done=trial.done)
+        elif stop := self._history.steered.stops.get(trial.trial_id):
+            self.end(trial.trial_id, STOPPED, control=stop.id)
+        elif self.is_stopped(trial.trial_id):
+            self.end(trial.trial_id, STOPPED)
+        else:
+            return False
+        return True
 
     def interrupt_running(self) -> None:
         """End the trials that still run as interrupted."""

@@ -26,7 +26,6 @@ from tuner.record.events import (
     EXPERIMENT_STARTED,
     FAILED,
     INTERRUPTED,
-    STOPPED,
 )
 from tuner.record.folder import ExperimentFolder, Sync
 from tuner.record.history import History, TrialRecord
@@ -280,21 +279,15 @@ class SearchRun:
         assignments = []
         trials = unfinished(self.history, retry_failed=self._retry_failed)
         for trial in in_turn(trials, self._lengths, self.spec.objective):
-            is_whole = self.spec.epochs is not None and trial.last_epoch >= self.spec.epochs
-            if trial.done or is_whole:
-                self._recorder.end(trial.trial_id, COMPLETED, done=trial.done)
-            elif stop := self.history.steered.stops.get(trial.trial_id):
-                self._recorder.end(trial.trial_id, STOPPED, control=stop.id)
-            elif self._recorder.is_stopped(trial.trial_id):
-                self._recorder.end(trial.trial_id, STOPPED)
+            if self._recorder.end_if_over(trial, epochs=self.spec.epochs):
+                continue
+            assignment = self._continued(trial)
+            if assignment.checkpoint is None and trial.last_epoch in self._lengths.before:
+                told = "trial %s stays as it was: it has no checkpoint to go on from"
+                _log.warning(told, trial.trial_id)
+                self._recorder.end(trial.trial_id, COMPLETED, done=True)
             else:
-                assignment = self._continued(trial)
-                if assignment.checkpoint is None and trial.last_epoch in self._lengths.before:
-                    told = "trial %s stays as it was: it has no checkpoint to go on from"
-                    _log.warning(told, trial.trial_id)
-                    self._recorder.end(trial.trial_id, COMPLETED, done=True)
-                else:
-                    assignments.append(assignment)
+                assignments.append(assignment)
         return assignments
 
     def _settle(self, trial_id: str, kind: str, again: bool) -> None:
