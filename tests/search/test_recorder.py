@@ -10,13 +10,13 @@ from ray.exceptions import OutOfMemoryError, RayActorError
 from ray.tune.trainable.metadata import _TrainingRunMetadata
 from synthetic import Clock, make_folder
 
-from tuner.errors import FAILURE_KINDS, JournalError, StorageError
+from tuner.errors import JournalError, StorageError
 from tuner.ray_compat import Call
 from tuner.record.history import fold
 from tuner.record.journal import Journal
 from tuner.record.reading import read
-from tuner.search.recorder import Recorder, Retries
-from tuner.trial.failures import STORAGE, Failure
+from tuner.search.recorder import Recorder
+from tuner.trial.failures import STORAGE
 from tuner.trial.recycling import WorkerReplacedError
 from tuner.trial.trainable import REPORT
 
@@ -403,37 +403,6 @@ def test_the_history_is_as_new_as_the_event_that_an_observer_sees(trials):
     trials.start(0)
     trials.complete(0)
     assert seen == [("trial_started", "running"), ("trial_ended", "completed")]
-
-
-CRASH = Failure("crash", "gone")
-
-
-def test_a_crash_is_tried_again_twice() -> None:
-    retries = Retries()
-    assert [retries.grants("0", epoch, CRASH) for epoch in (1, 2, 3)] == [True, True, False]
-    assert retries.grants("1", 1, CRASH)
-
-
-def test_a_crash_that_repeats_in_its_epoch_is_not_tried_a_third_time() -> None:
-    retries = Retries()
-    assert [retries.grants("0", 4, CRASH) for _ in range(2)] == [True, False]
-
-
-def test_a_lost_node_is_not_the_trials_fault() -> None:
-    retries = Retries()
-    assert all(retries.grants("0", 1, Failure("node_lost", "gone")) for _ in range(9))
-    assert retries.grants("0", 1, CRASH)
-
-
-@pytest.mark.parametrize("kind", sorted(set(FAILURE_KINDS) - {"crash", "node_lost"}))
-def test_what_would_end_the_same_is_not_tried_again(kind: str) -> None:
-    assert not Retries().grants("0", 1, Failure(kind, "why"))
-
-
-def test_a_device_that_is_no_longer_usable_is_tried_once_more() -> None:
-    retries = Retries()
-    poisoned = Failure("exception", "device-side assert", poisoned=True)
-    assert [retries.grants("0", epoch, poisoned) for epoch in (1, 5)] == [True, False]
 
 
 def test_a_trial_that_leaves_as_asked_ends_as_it_says(trials):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -33,6 +32,7 @@ from tuner.record.events import (
 )
 from tuner.record.history import History, TrialRecord
 from tuner.record.journal import Journal
+from tuner.search.retries import Retries
 from tuner.trial.failures import STORAGE, Failure
 from tuner.trial.recycling import is_recycled
 from tuner.trial.trainable import REPORT, SAVE_NOW
@@ -41,8 +41,6 @@ from tuner.trial.worker_death import death_of
 Observer = Callable[[Event], object]
 
 _log = logging.getLogger(__name__)
-
-_MOST_CRASHES = 2  # of a trial that is tried again after each
 
 
 class Recorder(Callback):
@@ -282,35 +280,6 @@ class Recorder(Callback):
     def _last_epoch(self, trial_id: str) -> int:
         trial = self._history.trials.get(trial_id)
         return trial.last_epoch if trial else 0
-
-
-class Retries:
-    """Decides which failed trials are tried again, from their newest checkpoint.
-
-    A lost node is never the trial's fault and is not counted. A process that dies gets two more
-    tries, unless it has died twice in the same epoch, as it would do so a third time. One whose
-    device is no longer usable gets one more try, in a new process. Any other failure comes from the
-    trial's code or config, and trying again would end the same.
-    """
-
-    def __init__(self) -> None:
-        self._crashes: Counter[str] = Counter()
-        self._epochs: set[tuple[str, int]] = set()
-        self._poisoned: set[str] = set()
-
-    def grants(self, trial_id: str, epoch: int, failure: Failure) -> bool:
-        """Whether the trial, which had just ended epoch `epoch`, goes on after `failure`."""
-        if failure.kind == "node_lost":
-            return True
-        if failure.poisoned:
-            first = trial_id not in self._poisoned
-            self._poisoned.add(trial_id)
-            return first
-        if failure.kind != "crash" or (trial_id, epoch) in self._epochs:
-            return False
-        self._epochs.add((trial_id, epoch))
-        self._crashes[trial_id] += 1
-        return self._crashes[trial_id] <= _MOST_CRASHES
 
 
 def _silence_of(call: ray_compat.Call, limit_s: float) -> Failure | None:
