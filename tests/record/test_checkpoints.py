@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tuner.errors import CheckpointError
 from tuner.record.checkpoints import inside, sha256_of, verified
-from tuner.record.history import CheckpointRecord
+from tuner.record.trials import CheckpointRecord
 
 
 def test_a_checkpoint_is_what_was_written(tmp_path):

@@ -11,9 +11,9 @@ from tuner.places import ROOT, local
 from tuner.record.checkpoints import sha256_of
 from tuner.record.files import EXPERIMENT, JOURNAL
 from tuner.record.folder import ExperimentFolder
-from tuner.record.history import CheckpointRecord
 from tuner.record.journal import Journal
 from tuner.record.remote.sync import LocalSync
+from tuner.record.trials import CheckpointRecord
 
 
 def test_a_name_is_taken_once(tmp_path):

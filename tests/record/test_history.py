@@ -3,15 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import OWNER, START, Clock, Writer
 
-from tuner.record.history import (
-    Best,
-    CheckpointRecord,
-    History,
-    Pace,
-    Report,
-    TrialError,
-    fold,
-)
+from tuner.record.history import History, Pace, fold
+from tuner.record.trials import Best, CheckpointRecord, Report, TrialError
 from tuner.spec.sections import Objective
 
 ACC, LOSS = Objective(metric="acc", mode="max"), Objective(metric="loss", mode="min")
@@ -279,17 +272,6 @@ def test_a_removed_checkpoint_is_forgotten():
     history = applied(*(("checkpoint", 1, {"epoch": epoch} | made) for epoch in (1, 2, 3)))
     history.drop_checkpoint("00001", 2)
     assert [record.epoch for record in history.trials["00001"].checkpoints] == [1, 3]
-
-
-def test_a_trial_trained_with_its_own_seed_or_that_of_the_experiment():
-    history = fold(
-        events(
-            start(1), ("trial_started", 2, {"config": {}, "seed": 5}), start(3, seed=7), start(4)
-        )
-    )
-    seeds = [trial.trained_with(3) for trial in history.trials.values()]
-    assert seeds == [3, 5, 7, 3]
-    assert history.trials["00004"].trained_with(None) is None
 
 
 STORIES = st.lists(

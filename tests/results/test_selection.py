@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tuner.errors import UsageError
-from tuner.record.history import Report, TrialRecord
+from tuner.record.trials import Report, TrialRecord
 from tuner.results.selection import (
     MODES,
     SCOPES,

@@ -9,7 +9,7 @@ from stories import odd, search
 from synthetic import Writer, make_folder
 
 from tuner.errors import UsageError
-from tuner.record.history import Report, TrialError, TrialRecord
+from tuner.record.trials import Report, TrialError, TrialRecord
 from tuner.results.results import Results
 from tuner.results.tables import reports_frame, summary_html, trials_frame, write_table
 from tuner.spec.sections import Objective

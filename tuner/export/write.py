@@ -38,7 +38,7 @@ from tuner.export.read import (
     ImageInput,
 )
 from tuner.record.checkpoints import Checkpoint, sha256_of
-from tuner.record.history import TrialRecord
+from tuner.record.trials import TrialRecord
 from tuner.results.best import best_model
 from tuner.results.results import Results
 from tuner.results.test_record import recorded_test

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from tuner.errors import CheckpointError, translate_error
-from tuner.record.history import CheckpointRecord
 from tuner.record.remote import mirror
+from tuner.record.trials import CheckpointRecord
 
 
 @dataclass(frozen=True, slots=True)

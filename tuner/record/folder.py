@@ -22,12 +22,12 @@ from tuner.plain_values import parse_json
 from tuner.record import files
 from tuner.record.checkpoints import Checkpoint, verified
 from tuner.record.events import Event
-from tuner.record.history import CheckpointRecord
 from tuner.record.journal import is_locked, locked
 from tuner.record.local_sync import LocalSync
 from tuner.record.reading import read, read_naming
 from tuner.record.remote import mirror
 from tuner.record.remote.sync import RemoteSync, held
+from tuner.record.trials import CheckpointRecord
 from tuner.wording import program
 
 FORMAT = 1  # of experiment.json

@@ -11,8 +11,8 @@ from typing import Any
 from tuner.errors import NoUsableTrialError
 from tuner.places import shown
 from tuner.record.events import COMPLETED, FINISH, INTERRUPTED, PATIENCE, TARGET, TIME_BUDGET
-from tuner.record.history import TrialRecord
 from tuner.record.storage import storage_folder
+from tuner.record.trials import TrialRecord
 from tuner.reporting.control_text import control_lines
 from tuner.results.labels import Labels
 from tuner.results.results import Results

@@ -12,7 +12,7 @@ from typing import Any
 from tuner.errors import NoUsableTrialError
 from tuner.record.checkpoints import sha256_of
 from tuner.record.files import JOURNAL
-from tuner.record.history import TrialRecord
+from tuner.record.trials import TrialRecord
 from tuner.reporting.optuna_study import frozen_trials
 from tuner.reporting.ranked_trials import importances, ranked_trials
 from tuner.results.best import best_json

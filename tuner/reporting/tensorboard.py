@@ -20,7 +20,8 @@ from typing import Any
 
 from tuner.record.events import EXPERIMENT_STARTED, RESULT, TRIAL_ENDED, TRIAL_STARTED, Event
 from tuner.record.files import make_folder
-from tuner.record.history import History, TrialRecord
+from tuner.record.history import History
+from tuner.record.trials import TrialRecord
 from tuner.reporting import event_file
 from tuner.reporting.hparams import PLUGIN, Summaries, columns_of
 from tuner.space.domains import Choice

@@ -24,7 +24,8 @@ from tuner.record.events import (
     TRIAL_ENDED,
     Event,
 )
-from tuner.record.history import Best, History
+from tuner.record.history import History
+from tuner.record.trials import Best
 from tuner.reporting.control_text import answer_text
 from tuner.reporting.time_left import TimeLeft, done, elapsed_s
 from tuner.wording import config_line, duration, number, printable, shorten

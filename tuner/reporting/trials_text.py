@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tuner.plain_values import flat
-from tuner.record.history import TrialRecord
+from tuner.record.trials import TrialRecord
 from tuner.results.results import Results
 from tuner.wording import aligned, duration, number, printable, shorten
 

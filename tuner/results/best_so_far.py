@@ -9,7 +9,8 @@ from math import fsum
 from operator import itemgetter
 
 from tuner.record.events import FAILED
-from tuner.record.history import History, TrialRecord
+from tuner.record.history import History
+from tuner.record.trials import TrialRecord
 from tuner.results.selection import score_of
 from tuner.spec.sections import Objective
 

@@ -21,7 +21,7 @@ from typing import Any
 from tuner.errors import NoUsableTrialError, TunerError
 from tuner.record.events import COMPLETED
 from tuner.record.files import CONFIRMED
-from tuner.record.history import TrialRecord
+from tuner.record.trials import TrialRecord
 from tuner.results.described import Described
 from tuner.results.results import Results
 from tuner.results.selection import ranked, score_of

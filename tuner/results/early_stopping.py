@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tuner.record.events import STOPPED
-from tuner.record.history import TrialRecord
+from tuner.record.trials import TrialRecord
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Resources
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from math import fsum
 from typing import NamedTuple
 
-from tuner.record.history import History, Run
+from tuner.record.history import History
+from tuner.record.trials import Run
 
 
 class Stay(NamedTuple):

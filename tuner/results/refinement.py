@@ -12,7 +12,7 @@ import yaml
 from tuner.errors import UsageError
 from tuner.places import default_storage, local
 from tuner.plain_values import flat
-from tuner.record.history import TrialRecord
+from tuner.record.trials import TrialRecord
 from tuner.results.results import Results
 from tuner.results.selection import score_of
 from tuner.settings_base import FaultsError

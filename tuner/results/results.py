@@ -16,9 +16,10 @@ from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
 from tuner.record.checkpoints import Checkpoint, inside
 from tuner.record.events import FAILED, RUNNING, TRIAL_STATUSES, standing_of
 from tuner.record.folder import ExperimentFolder
-from tuner.record.history import TrialRecord, collector_paused, fold
+from tuner.record.history import collector_paused, fold
 from tuner.record.steered import present
 from tuner.record.storage import find_experiment
+from tuner.record.trials import TrialRecord
 from tuner.results.described import Described
 from tuner.results.selection import (
     MODES,

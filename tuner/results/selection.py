@@ -20,7 +20,7 @@ from typing import Literal
 
 from tuner.errors import UsageError, unknown
 from tuner.record.events import FAILED
-from tuner.record.history import CheckpointRecord, TrialRecord
+from tuner.record.trials import CheckpointRecord, TrialRecord
 from tuner.spec.sections import Objective
 
 SCOPES = ("best", "all", "last", "avg", "last-5-avg", "last-10-avg")

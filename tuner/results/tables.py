@@ -14,7 +14,7 @@ import pandas as pd
 from tuner.errors import UsageError
 from tuner.plain_values import flat, is_number
 from tuner.record.files import write_file
-from tuner.record.history import TrialRecord
+from tuner.record.trials import TrialRecord
 from tuner.results.selection import best_epoch
 from tuner.spec.sections import Objective
 from tuner.wording import number

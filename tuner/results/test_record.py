@@ -7,7 +7,7 @@ from typing import Any
 
 from tuner.record.checkpoints import Checkpoint
 from tuner.record.folder import ExperimentFolder
-from tuner.record.history import CheckpointRecord
+from tuner.record.trials import CheckpointRecord
 from tuner.results.results import Results
 from tuner.results.selection import best_record
 

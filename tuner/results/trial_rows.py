@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.record.history import TrialRecord
+from tuner.record.trials import TrialRecord
 from tuner.results.results import Results
 from tuner.results.selection import best_epoch
 

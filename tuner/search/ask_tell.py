@@ -41,8 +41,9 @@ from tuner.record.events import (
 )
 from tuner.record.files import EXPERIMENT
 from tuner.record.folder import ExperimentFolder
-from tuner.record.history import History, TrialRecord
+from tuner.record.history import History
 from tuner.record.journal import Journal
+from tuner.record.trials import TrialRecord
 from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.trackers import Tracker
 from tuner.search.elsewhere import create, document_of, recorded, validated

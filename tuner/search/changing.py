@@ -14,7 +14,7 @@ from typing import Any
 
 from tuner.errors import Fault, SpecError, UsageError
 from tuner.record.events import COMPLETED
-from tuner.record.history import TrialRecord
+from tuner.record.trials import TrialRecord
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.text import with_values
 from tuner.wording import program

@@ -21,8 +21,9 @@ from tuner.record.events import (
     Event,
 )
 from tuner.record.folder import ExperimentFolder
-from tuner.record.history import History, TrialRecord
+from tuner.record.history import History
 from tuner.record.steered import ASKED
+from tuner.record.trials import TrialRecord
 from tuner.search.recorder import Recorder
 from tuner.search.resuming import unfinished
 from tuner.search.schedulers._stopping import InOrder

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from tuner.errors import UsageError
 from tuner.record.events import COMPLETED, STOPPED
 from tuner.record.folder import ExperimentFolder
-from tuner.record.history import TrialRecord
+from tuner.record.trials import TrialRecord
 from tuner.trial.checkpoint_store import PARTIAL_FILE
 
 _log = logging.getLogger(__name__)

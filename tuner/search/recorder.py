@@ -30,8 +30,9 @@ from tuner.record.events import (
     TRIAL_STARTED,
     Event,
 )
-from tuner.record.history import History, TrialRecord
+from tuner.record.history import History
 from tuner.record.journal import Journal
+from tuner.record.trials import TrialRecord
 from tuner.search.retries import Retries
 from tuner.trial.failures import STORAGE, Failure
 from tuner.trial.recycling import is_recycled

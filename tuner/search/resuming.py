@@ -22,8 +22,9 @@ from tuner.record.events import (
     Event,
 )
 from tuner.record.folder import ExperimentFolder
-from tuner.record.history import History, TrialRecord
+from tuner.record.history import History
 from tuner.record.reading import last_event
+from tuner.record.trials import TrialRecord
 from tuner.results.results import Results
 from tuner.search.changing import CHANGES, Lengths, changed, lengths_of
 from tuner.spec.by_value import bare_name, given_again, is_by_value

@@ -28,9 +28,10 @@ from tuner.record.events import (
     INTERRUPTED,
 )
 from tuner.record.folder import ExperimentFolder, Sync
-from tuner.record.history import History, TrialRecord
+from tuner.record.history import History
 from tuner.record.journal import Journal
 from tuner.record.steered import ASKED
+from tuner.record.trials import TrialRecord
 from tuner.reporting.experiment_text import resume_with
 from tuner.reporting.notifier import Notifier
 from tuner.reporting.plan_text import reserves

@@ -10,7 +10,8 @@ from typing import Any, Self
 from tuner import signals
 from tuner.errors import TunerError
 from tuner.record.events import CONTROL, FINISH, PATIENCE, TARGET, TIME_BUDGET, TRIAL_ENDED, Event
-from tuner.record.history import Best, History
+from tuner.record.history import History
+from tuner.record.trials import Best
 from tuner.search.resuming import unfinished
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Objective, Stop

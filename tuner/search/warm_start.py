@@ -23,8 +23,8 @@ from tuner.plain_values import flat
 from tuner.record.events import COMPLETED, FAILED, STOPPED
 from tuner.record.files import WARM_START, read_json
 from tuner.record.folder import ExperimentFolder
-from tuner.record.history import TrialRecord
 from tuner.record.storage import find_experiment
+from tuner.record.trials import TrialRecord
 from tuner.results.results import Results
 from tuner.settings_base import FaultsError
 from tuner.space.domains import Domain, Value

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tuner.record.events import FAILED, RUNNING
-from tuner.record.history import TrialRecord
+from tuner.record.trials import TrialRecord
 from tuner.results.selection import check
 from tuner.serve.followed import Followed
 

@@ -8,7 +8,7 @@ import re
 from tuner.errors import CheckpointError
 from tuner.record.checkpoints import inside
 from tuner.record.files import open_plain
-from tuner.record.history import TrialRecord
+from tuner.record.trials import TrialRecord
 from tuner.results.results import Results
 from tuner.wording import printable_lines
 

@@ -16,7 +16,7 @@ from tuner.errors import CheckpointError, StorageError
 from tuner.places import shown
 from tuner.record.checkpoints import sha256_of
 from tuner.record.folder import ExperimentFolder
-from tuner.record.history import CheckpointRecord
+from tuner.record.trials import CheckpointRecord
 from tuner.trial.state import fault_of_state, foreign_value
 
 STATE_FILE = "state.pt"

@@ -9,7 +9,7 @@ from typing import Any
 
 from tuner import ray_compat
 from tuner.record.folder import ExperimentFolder
-from tuner.record.history import CheckpointRecord
+from tuner.record.trials import CheckpointRecord
 from tuner.trial.checkpoint_store import CheckpointStore
 from tuner.trial.context import Assignment, with_trial_seed
 from tuner.trial.failures import Failure

@@ -22,7 +22,7 @@ from ray.tune import Trainable
 from tuner import ray_compat
 from tuner.errors import StorageError
 from tuner.places import start_dir
-from tuner.record.history import CheckpointRecord
+from tuner.record.trials import CheckpointRecord
 from tuner.trial.context import Assignment, TrialContext
 from tuner.trial.failures import (
     Failure,
