@@ -329,7 +329,8 @@ def test_a_folder_that_was_moved_and_has_lost_files_goes_on_at_an_earlier_time(
 ):
     """It is as a kill after the second epochs would have left it; the first are the best."""
     fields = spec("Learner", [GOOD], number="grid_search([0, 1, 2])")
-    before = searched(**fields, objective={"metric": "val_loss", "mode": "max"})
+    saved = {"checkpoints": {"every_s": 0}}  # after each epoch
+    before = searched(**fields, **saved, objective={"metric": "val_loss", "mode": "max"})
     events = [json.dumps(e) for e in read(before.folder) if e.get("epoch", 0) <= 2]
     lines = [line for line in events if "_ended" not in line]
     (before.folder / "journal.jsonl").write_text("".join(f"{line}\n" for line in lines))
