@@ -87,12 +87,13 @@ def test_a_node_that_is_cut_off_for_a_while_costs_no_trial_and_no_report(cluster
 
 
 def test_a_node_that_gives_notice_is_told_and_its_trial_goes_on_elsewhere(cluster, searching):
-    """From what it has reported; it trains on until the node is gone."""
+    """From its newest checkpoint; it trains on until the node is gone."""
     working, search = searching(2)
     cluster.nodes[2].shut_down()
     cluster.nodes[2].process.wait(timeout=PATIENCE_S)
     cluster.start(3)
-    until(lambda: ("restored", cluster.address_of(3), 2) in notes(working), search)
+    restored = ("restored", cluster.address_of(3))
+    until(lambda: restored in {(what, address) for what, address, _ in notes(working)}, search)
     (working / "open").touch()
     completed(working, search, 2)
     assert said(working).count(f"warning: node {cluster.address_of(2)} leaves in ") == 1
