@@ -5,6 +5,7 @@ import sys
 import pytest
 from commands import call
 
+import tuner.serve
 from tuner.errors import UsageError
 from tuner.serve import server
 
@@ -33,6 +34,7 @@ def test_a_host_for_others_is_refused_before_anything_is_served(here):
 
 @pytest.mark.parametrize("package", ["starlette", "uvicorn"])
 def test_without_its_packages_it_says_how_to_get_them(here, monkeypatch, package):
+    monkeypatch.setattr(tuner, "serve", tuner.serve)  # put back after what is imported below
     for name in [name for name in sys.modules if name.startswith(("tuner.serve", package))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
