@@ -40,6 +40,7 @@ def test_the_export_of_the_best_holds_its_own_weights(side_by_side, tmp_path):
     assert json.loads(exported.read_text()) == 1.0
 
 
+@pytest.mark.slow
 def test_no_trial_loads_what_another_wrote(side_by_side):
     results = side_by_side("LoadsItsBest", scheduler={"max_t": 2, "grace_period": 2})
     for trial in results.trials.values():
@@ -76,6 +77,7 @@ def test_what_lies_where_the_search_was_started(searched, tmp_path, monkeypatch)
     assert again.counts == results.counts
 
 
+@pytest.mark.slow
 def test_the_ranks_of_a_trial_share_its_folder_also_where_they_were_given_by_value(searched):
     class Shares:
         def __init__(self, config, constants, *, device, rank, world_size):
