@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Container, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 from uuid import uuid4
 
 from pydantic import Field, JsonValue, TypeAdapter
@@ -84,22 +84,10 @@ class Finish(Settings):
     verb: Literal["finish"] = "finish"
 
 
-Control = Annotated[
-    StopTrial | Pause | GoOn | MaxConcurrent | TimeBudget | NumSamples | TryConfig | Finish,
-    Field(discriminator="verb"),
-]
+_Any = StopTrial | Pause | GoOn | MaxConcurrent | TimeBudget | NumSamples | TryConfig | Finish
+Control = Annotated[_Any, Field(discriminator="verb")]
 CONTROLS: dict[str, Any] = {  # verb -> its model
-    model.model_fields["verb"].default: model
-    for model in (
-        StopTrial,
-        Pause,
-        GoOn,
-        MaxConcurrent,
-        TimeBudget,
-        NumSamples,
-        TryConfig,
-        Finish,
-    )
+    model.model_fields["verb"].default: model for model in get_args(_Any)
 }
 _CONTROL: TypeAdapter[Control] = TypeAdapter(Control)
 
