@@ -12,7 +12,8 @@ from commands import call
 from tuner.errors import SpecError, UsageError
 from tuner.planning.validation import validate
 from tuner.record.folder import ExperimentFolder
-from tuner.search.elsewhere import create, recorded, validated
+from tuner.search.elsewhere import recorded, validated
+from tuner.search.provenance import create
 from tuner.search.resuming import Extension
 from tuner.search.run import resume_experiment, run_experiment
 from tuner.spec.code import code_named

@@ -71,12 +71,12 @@ def resolve(
         admit=partial(admit_file, yes=yes),
     )
     if spec.warm_start:
-        from tuner.search.warm_start import warm_start_of
+        from tuner.search.warm_start import leave_out_tried, warm_start_of
 
         warm = warm_start_of(spec)  # raises if it cannot work, before anything starts
         for note in warm.notes if warm else ():
             click.echo(printable(f"warm start: {note}"), err=True)
-        spec.leave_out(warm.left_out(spec.search) if warm else 0)
+        leave_out_tried(spec, warm)
     return spec, source
 
 

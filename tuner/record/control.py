@@ -118,7 +118,7 @@ def request(folder: ExperimentFolder, control: Control, *, by: str = "") -> str:
             f"{folder.name}"
         )
     folder.refresh()
-    control = admitted(control, build_spec(present(folder.document(), answers(folder))["spec"]))
+    control = admitted(control, build_spec(present_document(folder)["spec"]))
     if isinstance(control, StopTrial):
         _check_runs(folder, control.trial_id)
     request_id = f"{time.time_ns():019}-{uuid4().hex[:8]}"
@@ -153,6 +153,11 @@ def _read(folder: ExperimentFolder, request_id: str) -> Request | None:
 def answers(folder: ExperimentFolder) -> list[Answer]:
     """The controls in the journal of the experiment, as it lies here."""
     return answers_of(event for event in folder.events_naming(CONTROL) if fault_of(event) is None)
+
+
+def present_document(folder: ExperimentFolder) -> dict[str, Any]:
+    """Its experiment.json, with what the journaled controls have made of its spec."""
+    return present(folder.document(), answers(folder))
 
 
 def admitted(control: Control, spec: ExperimentSpec) -> Control:

@@ -32,6 +32,7 @@ from tuner.errors import (
 )
 from tuner.owner import this_owner
 from tuner.planning.validation import ValidatedSpec
+from tuner.record.control import present_document
 from tuner.record.events import (
     COMPLETED,
     EXPERIMENT_ENDED,
@@ -46,9 +47,10 @@ from tuner.record.journal import Journal
 from tuner.record.trials import TrialRecord
 from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.trackers import Tracker
-from tuner.search.elsewhere import create, document_of, recorded, validated
+from tuner.search.elsewhere import recorded, validated
 from tuner.search.handed_out import Client, HandedOut, noting
 from tuner.search.policy import scheduler_of, searcher_of
+from tuner.search.provenance import create
 from tuner.search.recorder import Recorder
 from tuner.search.resuming import Extension, finished, restored
 from tuner.search.schedulers._stopping import InOrder, StoppingScheduler
@@ -317,7 +319,7 @@ class AskTell:
         self.spec = spec
 
     def _write_changes(self) -> None:
-        document = document_of(self._folder)
+        document = present_document(self._folder)
         extended = self._more.applied_to(document, name=self._folder.name)
         if extended != document:
             self._folder.write(EXPERIMENT, {**extended, "spec": self.spec.model_dump(mode="json")})

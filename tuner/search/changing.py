@@ -15,6 +15,7 @@ from typing import Any
 from tuner.errors import Fault, SpecError, UsageError
 from tuner.record.events import COMPLETED
 from tuner.record.trials import TrialRecord
+from tuner.results.rows import value_at
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.text import with_values
 from tuner.wording import program
@@ -92,7 +93,9 @@ def changed(
     """
     before = build_spec(document["spec"], name)
     after = with_values(document["spec"], changes.items())
-    new = {path: value for path, value in changes.items() if _at(document["spec"], path) != value}
+    new = {
+        path: value for path, value in changes.items() if value_at(document["spec"], path) != value
+    }
     faults = [fault for path, value in new.items() for fault in _faults(before, path, value, name)]
     longest = {path: value for path, value in new.items() if path in _LONGER}
     if not faults and longest:
@@ -104,7 +107,7 @@ def changed(
     if before.scheduler and "scheduler.max_t" in new:
         scheduler = before.scheduler.lengthened(new["scheduler.max_t"])
         after["scheduler"] = scheduler.model_dump(mode="json")
-    was = {path: _at(document["spec"], path) for path in new}
+    was = {path: value_at(document["spec"], path) for path in new}
     record = {"was": was, "is": new, "epochs": before.epochs}
     return {**document, "spec": after, CHANGES: [*document.get(CHANGES, ()), record]}
 
@@ -126,7 +129,7 @@ def _faults(spec: ExperimentSpec, path: str, value: object, name: str) -> Iterat
 
 
 def _not_longer(spec: ExperimentSpec, path: str, value: object) -> Iterator[Fault]:
-    now = _at(spec.plain(), path)
+    now = value_at(spec.plain(), path)
     if not isinstance(now, int):
         yield Fault(path, "cannot be set on a resume: trials had no such bound")
     elif not isinstance(value, int) or isinstance(value, bool) or value < now:
@@ -137,17 +140,10 @@ def _bounded(
     before: ExperimentSpec, after: Mapping[str, Any], longest: Mapping[str, Any]
 ) -> Iterator[Fault]:
     """That trials do not become longer, as the other bound stays."""
-    bounds = {path: _at(after, path) for path in _LONGER}
+    bounds = {path: value_at(after, path) for path in _LONGER}
     known = {path: value for path, value in bounds.items() if isinstance(value, int)}
     if min(known.values()) == before.epochs:
         path, wanted = next(iter(longest.items()))
         other = next(path for path, value in known.items() if value == before.epochs)
         rule = f"makes no trial longer, as {other} is {before.epochs}: give {other}={wanted}, too"
         yield Fault(path, rule, wanted)
-
-
-def _at(values: object, path: str) -> Any:
-    """The value at a dotted path; None where there is none."""
-    for part in path.split("."):
-        values = values.get(part) if isinstance(values, Mapping) else None
-    return values

@@ -27,12 +27,10 @@ from tuner.record.trials import TrialRecord
 from tuner.search.recorder import Recorder
 from tuner.search.resuming import unfinished
 from tuner.search.schedulers._stopping import InOrder
-from tuner.search.steering import Steering
+from tuner.search.steering import UNBOUNDED, Steering
 from tuner.search.trial_source import TrialSource
 from tuner.trial.context import Assignment
 from tuner.trial.failures import Failure
-
-UNBOUNDED = 1_000_000  # trials at a time
 
 
 @dataclass(slots=True)

@@ -9,13 +9,33 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from tuner.record.folder import FORMAT
+from tuner.planning.validation import ValidatedSpec
+from tuner.record.files import JOURNAL
+from tuner.record.folder import FORMAT, ExperimentFolder
+from tuner.search.warm_start import leave_out_tried, warm_start_of
 from tuner.spec.experiment import ExperimentSpec
+
+DATA = "data_content"  # in experiment.json: a digest of images of the user's own
 
 _PACKAGES = (
     *("tuner", "torch", "ray", "hyperopt", "bayesian-optimization", "pandas", "numpy"),
     *("scikit-learn", "torchvision", "timm"),
 )
+
+
+def create(spec: ValidatedSpec) -> ExperimentFolder:
+    """Make the folder of a new experiment, with its warm start.
+
+    Raises as `ExperimentFolder.create` and `warm_start_of` do.
+    """
+    warm_start = warm_start_of(spec)  # refuses what does not match before there is a folder
+    leave_out_tried(spec, warm_start)
+    folder = ExperimentFolder(spec.folder)
+    own_data = {DATA: spec.data_content} if spec.data_content else {}
+    folder.create({**describe(spec), **own_data}, empty=[JOURNAL])
+    if warm_start:
+        warm_start.save(spec.folder)
+    return folder
 
 
 def describe(spec: ExperimentSpec) -> dict[str, Any]:

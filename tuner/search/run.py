@@ -13,15 +13,14 @@ from tuner.cluster import connect as cluster
 from tuner.errors import UsageError
 from tuner.planning.plan import warnings_of
 from tuner.planning.validation import Machine, ValidatedSpec, validate
-from tuner.record.control import answers
-from tuner.record.files import EXPERIMENT, JOURNAL
+from tuner.record.control import present_document
+from tuner.record.files import EXPERIMENT
 from tuner.record.folder import ExperimentFolder
 from tuner.record.journal import Journal
-from tuner.record.steered import present
 from tuner.reporting.notifier import deliveries
 from tuner.results.results import Results
 from tuner.search.changing import lengths_of
-from tuner.search.provenance import describe
+from tuner.search.provenance import DATA, create
 from tuner.search.resuming import (
     Extension,
     admit_longer,
@@ -30,13 +29,11 @@ from tuner.search.resuming import (
     trainable_of,
 )
 from tuner.search.search_run import SearchRun
-from tuner.search.warm_start import load_warm_start, warm_start_of
+from tuner.search.warm_start import leave_out_tried, load_warm_start
 from tuner.spec.code import IMAGE_CLASSIFIER, refuse_elsewhere
 from tuner.spec.experiment import ExperimentSpec
 
 _log = logging.getLogger(__name__)
-
-DATA = "data_content"  # in experiment.json: a digest of images of the user's own
 
 
 def run_experiment(spec: ExperimentSpec) -> Results:
@@ -56,16 +53,8 @@ def run_experiment(spec: ExperimentSpec) -> Results:
     _pin_data(spec)
     if cluster.is_connected():
         cluster.admit(spec)  # refuses what the cluster cannot run before there is a folder
-    warm_start = warm_start_of(spec)  # refuses what does not match before there is a folder
-    if warm_start:
-        spec.leave_out(warm_start.left_out(spec.search))
     deliveries(spec.notify)  # refuses whom it cannot notify before there is a folder
-    folder = ExperimentFolder(spec.folder)
-    own_data = {DATA: spec.data_content} if spec.data_content else {}
-    folder.create({**describe(spec), **own_data}, empty=[JOURNAL])
-    if warm_start:
-        warm_start.save(spec.folder)
-    with _opened(spec, folder) as run:
+    with _opened(spec, create(spec)) as run:
         return run.search()
 
 
@@ -91,7 +80,7 @@ def resume_experiment(
     if changes:
         more = replace(more, changes={**more.changes, **changes})
     files = ExperimentFolder(folder)
-    document = present(files.document(), answers(files))
+    document = present_document(files)
     if results := finished(folder, more):
         return results
     recorded = str(document["spec"].get("trainable", IMAGE_CLASSIFIER))
@@ -116,8 +105,7 @@ def resume_experiment(
         cluster.admit(spec)
     how = {"resumed": True, "retry_failed": more.retry_failed, "lengths": lengths}
     with _opened(spec, files, **how) as run:
-        if warm_start := load_warm_start(spec):
-            spec.leave_out(warm_start.left_out(spec.search))
+        leave_out_tried(spec, load_warm_start(spec))
         if extended != document or (trainable is not None and spec.trainable != recorded):
             files.write(EXPERIMENT, {**extended, "spec": spec.model_dump(mode="json")})
         return run.search()

@@ -37,7 +37,7 @@ from tuner.record.steered import CHANGES
 
 _EVERY_S = 1.0
 _IDLE_S = 0.1  # a turn of Tune's loop while nothing runs
-_UNBOUNDED = 1_000_000
+UNBOUNDED = 1_000_000  # trials at a time
 _MAX_PENDING = "TUNE_MAX_PENDING_TRIALS_PG"
 
 
@@ -81,7 +81,7 @@ class Steering(Callback):
         self._leaving: dict[str, tuple[str, str]] = {}  # trial_id -> its status, and the control
         self.source: Any = None  # of trials, once there is one
         scheduler.leaves = self.leaves
-        self._most_pending = _UNBOUNDED if comes_and_goes else fits()
+        self._most_pending = UNBOUNDED if comes_and_goes else fits()
         # No more than can run: Tune would reserve a place for more, and start new workers there
         os.environ[_MAX_PENDING] = str(self._at_most(self._most_pending))
 

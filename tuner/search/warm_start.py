@@ -20,6 +20,7 @@ from typing import Any
 
 from tuner.errors import Fault, SpecError, UsageError
 from tuner.plain_values import flat
+from tuner.planning.validation import ValidatedSpec
 from tuner.record.events import COMPLETED, FAILED, STOPPED
 from tuner.record.files import WARM_START, read_json
 from tuner.record.folder import ExperimentFolder
@@ -144,6 +145,12 @@ def _refuse_tried(spec: ExperimentSpec, warm_start: WarmStart) -> None:
     if whole is not None and whole <= warm_start.left_out(spec.search):
         rule = f"all {whole} configs were tried in {warm_start.name}; warm_start=null tries again"
         raise SpecError([Fault("warm_start", rule)], "the spec")
+
+
+def leave_out_tried(spec: ValidatedSpec, warm_start: WarmStart | None) -> None:
+    """Let the trials of `spec` be fewer by the configs that its warm start has tried."""
+    if warm_start:
+        spec.leave_out(warm_start.left_out(spec.search))
 
 
 def load_warm_start(spec: ExperimentSpec) -> WarmStart | None:
