@@ -51,13 +51,17 @@ def test_optimizers_are_what_they_were_afterwards(kind):
     assert attributes_of_methods() == before
 
 
-def test_a_later_trial_of_the_process_may_compile():
+def test_a_trial_and_its_end_leave_the_compiler_out_and_a_later_one_may_compile():
     code = """
 import sys
 import torch
 from tuner.classifier.image_classifier import ImageClassifier
+from tuner.trial.recycling import Leftovers
 values = {"dataset": "digits", "width": 2, "epochs": 1}
+leftovers = Leftovers()
+leftovers.begin()
 ImageClassifier({}, values).step()
+assert leftovers.clear() is None
 print("torch._dynamo" in sys.modules)
 before = ImageClassifier({}, values)
 before.step()

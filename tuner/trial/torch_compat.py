@@ -103,8 +103,7 @@ def remember_numerics() -> Callable[[], None]:
     determinism. Without it a trial whose code sets one of them sets it for the next trial too.
     Since torch 2.9 a precision has two names; a process that used both can read the newer alone.
     """
-    dtype, deterministic = torch.get_default_dtype(), torch.are_deterministic_algorithms_enabled()
-    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    dtype, determinism = torch.get_default_dtype(), _determinism()
     cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
     owners = (torch.backends, matmul, cudnn, torch.backends.mkldnn)
     parts = (getattr(o, name, None) for o in owners for name in ("matmul", "conv", "rnn"))
@@ -117,7 +116,8 @@ def remember_numerics() -> Callable[[], None]:
 
     def put_back() -> None:
         torch.set_default_dtype(dtype)
-        torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
+        if _determinism() != determinism:  # to set it imports torch's compiler, over a second
+            torch.use_deterministic_algorithms(determinism[0], warn_only=determinism[1])
         if older is not None:  # first, since they set what has a newer name as well
             matmul.allow_tf32, cudnn.allow_tf32, products = older
             torch.set_float32_matmul_precision(products)
@@ -125,6 +125,12 @@ def remember_numerics() -> Callable[[], None]:
             setattr(owner, name, value)
 
     return put_back
+
+
+def _determinism() -> tuple[bool, bool]:
+    """Whether torch refuses nondeterministic algorithms, and whether it only warns of them."""
+    warns = torch.is_deterministic_algorithms_warn_only_enabled()
+    return torch.are_deterministic_algorithms_enabled(), warns
 
 
 def copy_all(targets: list[Tensor], sources: list[Tensor]) -> None:
