@@ -21,7 +21,7 @@ from tuner.places import LOCAL
 from tuner.queue import runner as module
 from tuner.queue.entries import Ended, Entry, Queue
 from tuner.queue.held import Held
-from tuner.queue.runner import Runner, Terms, capacity_of
+from tuner.queue.runner import Runner, Terms
 from tuner.queue.shares import Amounts
 from tuner.record.control import requested
 from tuner.record.events import TRIAL_STARTED
@@ -57,9 +57,16 @@ class Played:
         partial.write_text(how)
         partial.rename(self.storage / f"{name}.ends")
 
-    def runner(self, at_once: int = 2, cpus: float = 4) -> Runner:
-        terms = Terms(at_once, {}, command=PLAYED)
-        return Runner(self.queue, terms, capacity=lambda: Amounts(cpus), tell=self.told.append)
+    def runner(self, at_once: int = 2, cpus: float = 4, terms: Terms | None = None) -> Runner:
+        terms = terms or Terms(at_once, {}, command=PLAYED)
+        return Runner(self.queue, terms, capacity=lambda gpus: Amounts(cpus), tell=self.told.append)
+
+    def running(self, name: str) -> Runner:
+        """A runner that has started a search of this name."""
+        self.add(name)
+        runner = self.runner()
+        self.until(lambda: self.starts, runner)
+        return runner
 
     @property
     def starts(self) -> list[str]:
@@ -142,9 +149,7 @@ def test_one_whose_driver_is_killed_goes_on_and_not_for_ever(play: Played) -> No
 
 @pytest.mark.slow
 def test_whoever_ends_one_by_hand_means_it(play: Played) -> None:
-    play.add("a")
-    runner = play.runner()
-    play.until(lambda: play.starts, runner)
+    runner = play.running("a")
     [search] = runner._held.searches
     assert search.process is not None
     search.process.terminate()
@@ -230,7 +235,7 @@ def test_one_that_cannot_be_started_fails_with_the_reason(play: Played) -> None:
     play.add("b")
     play.ends("b", "completed")
     terms = Terms(1, {}, command=("/no/such/tuner",))
-    runner = Runner(play.queue, terms, capacity=lambda: Amounts(4), tell=play.told.append)
+    runner = play.runner(terms=terms)
     play.until(lambda: play.queue.ended("b"), runner)
     assert "num_samples: must be" in play.ended("a").why
     assert "No such file" in play.ended("b").why
@@ -324,18 +329,48 @@ def test_a_storage_that_fails_is_waited_for_a_minute(
         runner.run()
 
 
-def test_of_this_machine_the_cpus_count() -> None:
-    cpus, gpus = capacity_of(LOCAL)
-    assert cpus >= 1
-    assert gpus == float("inf")
+def test_what_is_no_entry_holds_up_no_end(play: Played) -> None:
+    play.add("a")
+    (play.storage / ".queue/a/entry.json").write_text("{")
+    assert not play.runner().turn()
+
+
+@pytest.mark.parametrize(
+    ("address", "gpus", "found"), [(LOCAL, 0.5, "gpus:3,5"), (LOCAL, 0, ""), ("auto", 0.5, "")]
+)
+def test_searches_of_this_machine_share_its_gpus(
+    play: Played, monkeypatch: pytest.MonkeyPatch, address: str, gpus: float, found: str
+) -> None:
+    monkeypatch.setattr(module, "gpus_here", lambda: ("3", "5"))
+    play.add("a", resources={"gpus": gpus})
+    show = "import os; print(os.environ.get('TUNER_SHARED_GPUS', ''))"
+    terms = Terms(1, {}, address=address, command=(sys.executable, "-c", show))
+    runner = play.runner(terms=terms)
+    play.until(lambda: play.queue.ended("a"), runner)
+    assert play.queue.log("a").read_text().strip().rpartition("/")[2] == found
+
+
+def test_gpus_are_counted_only_where_some_are_asked_for(play: Played) -> None:
+    asked: list[bool] = []
+
+    def capacity(gpus: bool) -> Amounts:
+        asked.append(gpus)
+        return Amounts(4, 2)
+
+    runner = Runner(
+        play.queue, Terms(1, {}, command=PLAYED), capacity=capacity, tell=play.told.append
+    )
+    play.add("a")
+    runner.turn()
+    play.add("b", resources={"gpus": 1})
+    runner.turn()
+    assert asked == [False, True]
 
 
 @pytest.mark.slow
 def test_a_limit_is_kept_through_what_runs(play: Played) -> None:
     """Trials that run count, whatever the limit is by now."""
-    play.add("a")
-    runner = play.runner()
-    play.until(lambda: play.starts, runner)
+    runner = play.running("a")
     [search] = runner._held.searches
     for trial in range(3):
         event = {"event": TRIAL_STARTED, "trial_id": f"{trial:05}"}

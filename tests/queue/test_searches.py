@@ -148,6 +148,15 @@ def test_what_one_trial_reserves() -> None:
     assert waiting(entry(num_samples=0)).each == (1, 0)  # it fails when it is started
 
 
+@pytest.mark.parametrize(("share", "counts"), [(0.25, 0.25), (0.6, 1), (0.4, 0.5), (0.3, 1 / 3)])
+def test_a_share_of_a_gpu_counts_with_what_it_leaves_to_none_of_its_size(
+    share: float, counts: float
+) -> None:
+    """As Ray places them: two trials of 0.6 on two GPUs, though three would be 1.8."""
+    each = amounts_of(spec_of(entry(resources={"cpus": 0.1, "gpus": share})))
+    assert each.gpus == pytest.approx(counts)
+
+
 def test_why_a_search_has_failed_is_its_error_or_the_last_lines(tmp_path: Path) -> None:
     log = tmp_path / "log.txt"
     assert why_of(log) == ""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tuner.errors import JournalError, TunerError, UsageError
 from tuner.queue.entries import COMPLETED, ERROR, FAILED, INTERRUPTED, Entry, Queue
-from tuner.queue.shares import Amounts, Demand, Waiting
+from tuner.queue.shares import Amounts, Demand, Waiting, least, wanted
 from tuner.record.control import MaxConcurrent, request
 from tuner.record.events import COMPLETED as EXPERIMENT_COMPLETED
 from tuner.record.events import (
@@ -34,7 +34,6 @@ _BY = "queue"  # who asks for another limit
 _DONE = (0, 3)  # exit codes of a search that is done; with 3 some of its trials failed
 _ASKED_TO_END = tuple(128 + n for n in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM))
 _TRIES = 3  # of a search whose driver is killed
-_UNBOUNDED = 1_000_000  # trials
 _TOLD_LINES, _TOLD_BYTES = 5, 32 << 10  # of the log, where a search has failed
 
 
@@ -44,18 +43,21 @@ def spec_of(entry: Entry) -> ExperimentSpec:
 
 
 def amounts_of(spec: ExperimentSpec) -> Amounts:
-    """What one trial reserves."""
-    resources = spec.resources
-    return Amounts(resources.ranks * resources.cpus, resources.ranks * resources.gpus)
+    """What one trial reserves; of a share of a GPU, what nobody with the same share can use."""
+    resources, gpus = spec.resources, spec.resources.gpus
+    if 0 < gpus < 1:
+        gpus = 1 / int(1 / gpus + 1e-9)
+    return Amounts(resources.ranks * resources.cpus, resources.ranks * gpus)
 
 
 def waiting(entry: Entry) -> Waiting:
     """An entry that waits, as it is given its turn; one without a sound spec fails as it starts."""
     try:
-        each = amounts_of(spec_of(entry))
+        spec = spec_of(entry)
     except TunerError:
-        each = Amounts(1)
-    return Waiting(entry.name, entry.user, entry.added, each)
+        return Waiting(entry.name, entry.user, entry.added, Amounts(1), most=1)
+    most = least(spec.max_concurrent, spec.trials)
+    return Waiting(entry.name, entry.user, entry.added, amounts_of(spec), most=most)
 
 
 class Journaled:
@@ -122,6 +124,11 @@ class Search:
         self._begun_with, self._asked = limit, limit
 
     @property
+    def each(self) -> Amounts:
+        """What one of its trials reserves."""
+        return amounts_of(self._spec)
+
+    @property
     def has_ended(self) -> bool:
         """Whether its driver has."""
         if self.process is not None:
@@ -138,13 +145,12 @@ class Search:
 
     def demand(self, capacity: Amounts) -> Demand:
         """What it wants, and may hold, of a machine or cluster of this `capacity`."""
-        journaled, each, total = self._journaled, amounts_of(self._spec), self._spec.trials
-        left = _UNBOUNDED if total is None else max(1, total - journaled.over)
-        fits = max(1, capacity.fits(each))
-        in_force = journaled.limit or self._begun_with or fits
-        holds = max(journaled.live, in_force, self._asked or 0, 1)
-        wants = min(left, self._spec.max_concurrent or _UNBOUNDED, fits)
-        return Demand(self.entry.name, self.entry.user, each, wants, min(holds, left))
+        journaled, each, total = self._journaled, self.each, self._spec.trials
+        left = None if total is None else max(1, total - journaled.over)
+        in_force = journaled.limit or self._begun_with or wanted(each, capacity)
+        holds = max(journaled.live, in_force, self._asked or 0)
+        wants = wanted(each, capacity, most=least(left, self._spec.max_concurrent))
+        return Demand(self.entry.name, self.entry.user, each, wants, least(holds, left) or holds)
 
     def limit(self, most: int) -> None:
         """Ask it to run at most so many trials at a time; once more later where it cannot hear."""
