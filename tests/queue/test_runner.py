@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from socket import gethostname
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from synthetic import Writer, make_folder
 
 from tuner.errors import ExperimentError, StorageError
-from tuner.places import LOCAL
+from tuner.places import LOCAL, ROOT
 from tuner.queue import runner as module
 from tuner.queue.entries import Ended, Entry, Queue
 from tuner.queue.held import Held
@@ -25,11 +26,13 @@ from tuner.queue.runner import Runner, Terms
 from tuner.queue.shares import Amounts
 from tuner.record.control import requested
 from tuner.record.events import TRIAL_STARTED
+from tuner.record.files import JOURNAL
 from tuner.record.folder import ExperimentFolder
 
 HERE = Path(__file__).parent
 PLAYED = (sys.executable, str(HERE / "played.py"))
 PATIENCE_S = 60
+SPEC = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 8}
 
 
 @pytest.fixture(autouse=True)
@@ -46,11 +49,9 @@ class Played:
         self.told: list[str] = []
 
     def add(self, name: str, user: str = "ann", **fields: Any) -> None:
-        spec = {"name": name, "search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 8}
-        directory = str(self.storage)
-        added = time.time()
-        entry = Entry(name=name, user=user, added=added, directory=directory, spec=spec | fields)
-        self.queue.add(entry)
+        spec = SPEC | {"name": name} | fields
+        directory, added = str(self.storage), time.time()
+        self.queue.add(Entry(name=name, user=user, added=added, directory=directory, spec=spec))
 
     def ends(self, name: str, how: str) -> None:
         partial = self.storage / f".{name}.ends"
@@ -312,6 +313,28 @@ def test_a_runner_that_is_killed_is_followed_and_nothing_is_lost_or_run_twice(
     assert [line for line in play.starts if line.startswith("resume ")] == [f"resume {one} 4"]
     for name in runs:
         assert play.ended(name).status == "completed"
+
+
+def test_a_search_in_a_bucket_is_taken_over_though_its_driver_is_on_another_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, told = f"memory://{uuid4().hex}/results", list[str]()
+    monkeypatch.setenv(ROOT, str(tmp_path / "there"))
+    queue = Queue(storage)
+    queue.add(Entry(name="a", user="ann", added=1.0, directory="/", spec=SPEC | {"name": "a"}))
+    assert not queue.has_begun("a")
+    folder = queue.experiment("a")
+    made = ExperimentFolder(make_folder(tmp_path / "a", max_concurrent=3))
+    folder.create(made.document(), empty=[JOURNAL])
+    with folder.held(told.append):
+        monkeypatch.setenv(ROOT, str(tmp_path / "here"))
+        runner = Runner(
+            Queue(storage), Terms(1, {}), capacity=lambda gpus: Amounts(4), tell=told.append
+        )
+        runner.turn()
+        assert told == ["a runs already"]
+        [asked] = requested(runner._queue.experiment("a"))
+        assert asked.control.model_dump() == {"verb": "max-concurrent", "max_concurrent": 4}
 
 
 def test_a_storage_that_fails_is_waited_for_a_minute(

@@ -190,9 +190,11 @@ class Runner:
 
     def _adopt(self, name: str) -> None:
         """Take over an entry whose search runs though its runner has gone."""
+        folder = self._queue.experiment(name)
+        folder.refresh()  # its driver may be on another machine
+        begun_with = folder.document()["spec"].get("max_concurrent")
         if claimed := self._claim(name):
             lease, entry = claimed
-            begun_with = self._queue.experiment(name).document()["spec"].get("max_concurrent")
             search = Search(self._queue, entry, spec_of(entry), lease, None, limit=begun_with)
             self._held.keep(search)
             self._tell(f"{name} runs already")
