@@ -13,7 +13,7 @@ from tuner.cluster import access
 from tuner.cluster.joined import head
 from tuner.errors import UsageError
 from tuner.record.control import GoOn, NumSamples, Pause, StopTrial, request
-from tuner.record.events import CONTROL, EXPERIMENT_STARTED
+from tuner.record.events import CONTROL
 from tuner.record.folder import ExperimentFolder
 from tuner.record.reading import read
 from tuner.results.results import Results
@@ -147,7 +147,7 @@ def test_a_search_is_sent_as_a_job_stopped_and_gone_on_with(cluster, working):
     assert "1 trial: 1 completed" in ended(job("logs", resumed.strip()))[1]
 
 
-def test_a_search_is_steered_and_a_resume_does_what_was_asked(cluster, working):
+def test_a_search_is_steered_and_a_resume_goes_on_as_was_asked(cluster, working):
     shutil.copy(HERE / "unhurried.py", working)
     files, asked = ExperimentFolder(working / "results" / "far"), []
     what = ("trainable=unhurried:Unhurried", "training.epoch_s=1", "resources.workers=1")
@@ -157,22 +157,17 @@ def test_a_search_is_steered_and_a_resume_does_what_was_asked(cluster, working):
     def ask(*controls):
         asked.extend(request(files, control, by="test") for control in controls)
 
-    def steered():
-        return Results(files.path).history.steered
-
-    def starts():
-        return [event for event in read(files.path) if event["event"] == EXPERIMENT_STARTED]
+    def running():
+        return Results(files.path).counts["running"]
 
     until(lambda: {("00000", 1), ("00001", 1)} <= set(reported(files.path)), search)
-    ask(StopTrial(trial_id="00000"), NumSamples(num_samples=4), Pause())
-    until(lambda: steered().paused and not Results(files.path).counts["running"], search)
+    ask(StopTrial(trial_id="00000"), Pause())
+    until(lambda: Results(files.path).history.steered.paused and not running(), search)
+    ask(GoOn(), NumSamples(num_samples=4))
+    until(lambda: running() == 2, search)
     search.kill()
     search.communicate()
-    resumed = tuner(cluster, working, "resume", "far", at=cluster.enter(1))
-    until(lambda: files.is_driven and len(starts()) == 2, resumed)
-    assert steered().paused
-    ask(GoOn())
-    code, out, said = ended(resumed)
+    code, out, said = ended(tuner(cluster, working, "resume", "far", at=cluster.enter(1)))
     assert code == 0, said
     assert "4 trials: 3 completed, 1 stopped" in out
     answers = [event for event in read(files.path) if event["event"] == CONTROL]
