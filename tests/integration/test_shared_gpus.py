@@ -24,7 +24,7 @@ SPEC = {
     "objective": {"metric": "loss"},
     "scheduler": "none",
     "resources": {"cpus": 0.25, "gpus": 1},
-    "num_samples": 12,
+    "num_samples": 4,
 }
 
 
