@@ -61,13 +61,16 @@ def waiting(entry: Entry) -> Waiting:
 
 
 class Journaled:
-    """What a journal says of a search that runs: how many trials run, and are over; its limit.
+    """What a journal says of a search that runs: which trials run, and are over, and its limit.
 
     limit: that which was last journaled as asked for of its present driver; None: none was.
     """
 
     def __init__(self) -> None:
         self.limit: int | None = None
+        self._samples: int | None = None  # as last asked for
+        self._tries = 0  # configs that were asked for
+        self._is_finishing = False
         self._live: set[str] = set()
         self._over: set[str] = set()
 
@@ -76,10 +79,15 @@ class Journaled:
         """How many trials run."""
         return len(self._live)
 
-    @property
-    def over(self) -> int:
-        """How many trials have ended for good."""
-        return len(self._over)
+    def left(self, spec: ExperimentSpec) -> int | None:
+        """How many trials have yet to end; None where only the time budget ends the search.
+
+        One at least: at its end a search evaluates its best.
+        """
+        total = spec.search.trials(self._samples or spec.num_samples)
+        if self._is_finishing:
+            return max(1, self.live)
+        return None if total is None else max(1, total + self._tries - len(self._over))
 
     def apply(self, event: Event) -> None:
         """Take one event into account, oldest first."""
@@ -94,9 +102,20 @@ class Journaled:
                 self._live.discard(trial)
                 if event["status"] != TRIAL_INTERRUPTED:
                     self._over.add(trial)
-            case {"event": str(kind), "control": {"verb": "max-concurrent", **control}}:
-                if kind == CONTROL and event.get("refused") is None:
-                    self.limit = control.get("max_concurrent")  # type: ignore[assignment]
+            case {"event": str(kind), "control": control} if kind == CONTROL:
+                if event.get("refused") is None:
+                    self._steer(control)
+
+    def _steer(self, control: object) -> None:
+        match control:
+            case {"verb": "max-concurrent", "max_concurrent": int() | None as limit}:
+                self.limit = limit
+            case {"verb": "num-samples", "num_samples": int(samples)}:
+                self._samples = samples
+            case {"verb": "try"}:
+                self._tries += 1
+            case {"verb": "finish"}:
+                self._is_finishing = True
 
 
 class Search:
@@ -145,16 +164,24 @@ class Search:
 
     def demand(self, capacity: Amounts) -> Demand:
         """What it wants, and may hold, of a machine or cluster of this `capacity`."""
-        journaled, each, total = self._journaled, self.each, self._spec.trials
-        left = None if total is None else max(1, total - journaled.over)
+        journaled, each, left = self._journaled, self.each, self._left
         in_force = journaled.limit or self._begun_with or wanted(each, capacity)
-        holds = max(journaled.live, in_force, self._asked or 0)
+        may_run = max(in_force, self._asked or 0)
+        holds = max(journaled.live, may_run if left is None else min(may_run, left))
         wants = wanted(each, capacity, most=least(left, self._spec.max_concurrent))
-        return Demand(self.entry.name, self.entry.user, each, wants, least(holds, left) or holds)
+        return Demand(self.entry.name, self.entry.user, each, wants, holds)
+
+    @property
+    def _left(self) -> int | None:
+        return self._journaled.left(self._spec)
 
     def limit(self, most: int) -> None:
-        """Ask it to run at most so many trials at a time; once more later where it cannot hear."""
-        if most == self._asked:
+        """Ask it to run at most so many trials at a time; once more later where it cannot hear.
+
+        It is not asked for less where it has no more left in any case.
+        """
+        asked, left = self._asked or 0, self._left
+        if most == asked or (left is not None and left <= most < asked):
             return
         with suppress(TunerError):
             request(self._folder, MaxConcurrent(max_concurrent=most), by=_BY)
