@@ -1,6 +1,7 @@
 """The test split, measured once, with a Learner that is as good as its state says."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
 from tuner.export.evaluate import can_evaluate, evaluate, evaluate_export
 from tuner.export.read import read_export
 from tuner.results.results import Results
+from tuner.trial import shared_gpus
 
 measured = []  # what each Learner was built with, and the state that it was given
 
@@ -105,6 +107,21 @@ def test_it_is_measured_once(folder):
     assert evaluate(Results(folder)) == first
     assert len(measured) == 1
     assert json.loads((folder / "trials" / "00002" / "test.json").read_text()) == first
+
+
+def test_where_searches_share_gpus_it_takes_one_as_a_trial_does(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(shared_gpus, "_held", [])
+    monkeypatch.setenv(shared_gpus.VISIBLE, "0,GPU-5")
+    for name, value in shared_gpus.sharing(tmp_path / "gpus", ["GPU-5"]).items():
+        monkeypatch.setenv(name, value)
+    path = folder / "experiment.json"
+    document = json.loads(path.read_text())
+    document["spec"]["resources"] = {"gpus": 1}
+    path.write_text(json.dumps(document))
+    evaluate(Results(folder))
+    assert os.environ[shared_gpus.VISIBLE] == "GPU-5"
+    [file] = shared_gpus._held
+    file.close()
 
 
 def test_another_trial_is_measured_by_itself(folder):

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 import real_nodes
@@ -12,6 +13,8 @@ from gated import LIMIT_S, wait_for
 from stores import needs_s3
 
 from tuner.queue.entries import Queue
+from tuner.quotas import usable_cpus
+from tuner.record.control import Finish, request
 from tuner.record.events import EXPERIMENT_STARTED, RESULT, TRIAL_ENDED, TRIAL_STARTED
 from tuner.record.reading import read
 from tuner.record.storage import find_experiment
@@ -73,9 +76,9 @@ class Searches:
         self.processes.append(process)
         return process
 
-    def add(self, name, user, samples, **constants):
+    def add(self, name, user, samples, *, cpus=1, **constants):
         training = {"epochs": EPOCHS, **constants}
-        spec = {**SPEC, "num_samples": samples, "training": training}
+        spec = {**SPEC, "num_samples": samples, "training": training, "resources": {"cpus": cpus}}
         (self.folder / f"{name}.json").write_text(json.dumps(spec))
         process = self.start("add", f"{name}.json", "--user", user, "--address", "auto", "--yes")
         assert process.wait(LIMIT_S) == 0, process.stderr.read()
@@ -100,9 +103,12 @@ class Searches:
                 os.kill(self.driver(name), signal.SIGKILL)
 
 
-def assert_whole(searches, name, samples):
-    """Each epoch of each trial was journaled once, and the search has ended by itself."""
+def assert_whole(searches, name, samples=None):
+    """Each epoch of each trial was journaled once, and the search has ended: of itself, with so
+    many trials, or as it was asked to.
+    """
     results = Results(searches.storage / name)
+    samples = samples or len(results.trials)
     assert (results.status, len(results.trials)) == ("completed", samples), searches.log(name)
     epochs = [(e["trial_id"], e["epoch"]) for e in searches.events(name, RESULT)]
     assert len(epochs) == len(set(epochs)) == samples * EPOCHS
@@ -155,21 +161,58 @@ def test_a_queue_in_a_bucket_is_run_from_anywhere(tmp_path, s3, monkeypatch):
     assert (results.status, len(results.trials)) == ("completed", 2)
 
 
-def most_at_once(searches, names, since):
-    """The most trials of each that ran at a time, from `since` until one of them has ended."""
+def live_at_each_event(searches, names):
+    """(time, {name: how many trials run}) after each event of a trial, by the journals."""
     events = sorted(
         (e["time"], name, e) for name in names for e in searches.events(name) if "trial_id" in e
     )
-    until = min(searches.events(name)[-1]["time"] for name in names)
-    live, most = {name: set() for name in names}, dict.fromkeys(names, 0)
-    for time, name, event in events:
+    live = {name: set() for name in names}
+    for at, name, event in events:
         if event["event"] == TRIAL_STARTED:
             live[name].add(event["trial_id"])
         elif event["event"] == TRIAL_ENDED:
             live[name].discard(event["trial_id"])
-        if since <= time <= until:
-            most[name] = max(most[name], len(live[name]))
+        yield at, {name: len(trials) for name, trials in live.items()}
+
+
+def most_at_once(searches, names, since, until):
+    """The most trials of each that ran at a time, from `since` to `until`."""
+    most = dict.fromkeys(names, 0)
+    for at, live in live_at_each_event(searches, names):
+        if since <= at <= until:
+            most = {name: max(most[name], live[name]) for name in names}
     return most
+
+
+def test_two_with_a_ray_each_get_their_share_and_one_that_ends_makes_room_at_once(tmp_path):
+    """And both end, though the driver of one is killed."""
+    searches, names = Searches(tmp_path), ("first", "second")
+
+    def live():
+        *_, (_, counts) = [(0, {}), *live_at_each_event(searches, names)]
+        return counts
+
+    try:
+        for name, user, samples in (("first", "ann", 400), ("second", "bob", 12)):
+            searches.add(name, user, samples, cpus=usable_cpus() / 4)
+        runner = searches.start("run", "--at-once", "2", "--share", "bob=3")
+        wait_for(lambda: live() == {"first": 1, "second": 3}, runner)
+        since, results = time.time(), len(searches.events("second", RESULT))
+        wait_for(lambda: len(searches.events("second", RESULT)) >= results + 6, runner)
+        until = time.time()
+        os.kill(searches.driver("first"), signal.SIGKILL)
+        wait_for(lambda: searches.queue.ended("second"), runner)
+        wait_for(lambda: live()["first"] == 4, runner)
+        request(searches.queue.experiment("first"), Finish())
+        _, told = runner.communicate(timeout=LIMIT_S)
+        assert runner.returncode == 0, told
+        assert "the driver of first was killed" in told
+        assert_whole(searches, "first")
+        assert_whole(searches, "second", 12)
+        assert [len(searches.events(name, EXPERIMENT_STARTED)) for name in names] == [2, 1]
+        assert most_at_once(searches, names, since, until) == {"first": 1, "second": 3}, told
+    finally:
+        searches.close()
 
 
 @pytest.mark.nodes
@@ -192,7 +235,9 @@ def test_two_that_share_one_ray_get_their_share_and_both_end_though_a_driver_is_
             assert_whole(searches, "first", 16)
             assert_whole(searches, "second", 12)
             assert len(searches.events("second", EXPERIMENT_STARTED)) == 2
-            most = most_at_once(searches, ("first", "second"), since)
+            names = ("first", "second")
+            until = min(searches.events(name)[-1]["time"] for name in names)
+            most = most_at_once(searches, names, since, until)
             assert most == {"first": 2, "second": 2}, told
         finally:
             searches.close()

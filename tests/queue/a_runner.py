@@ -13,4 +13,4 @@ PLAYED = (sys.executable, str(Path(__file__).with_name("played.py")))
 if __name__ == "__main__":
     runner._EVERY_S = 0.02
     terms = Terms(int(sys.argv[2]), {}, command=PLAYED)
-    Runner(Queue(sys.argv[1]), terms, capacity=lambda: Amounts(4), tell=print).run()
+    Runner(Queue(sys.argv[1]), terms, capacity=lambda gpus: Amounts(4), tell=print).run()

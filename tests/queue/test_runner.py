@@ -12,24 +12,27 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from socket import gethostname
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from synthetic import Writer, make_folder
 
 from tuner.errors import ExperimentError, StorageError
-from tuner.places import LOCAL
+from tuner.places import LOCAL, ROOT
 from tuner.queue import runner as module
 from tuner.queue.entries import Ended, Entry, Queue
 from tuner.queue.held import Held
-from tuner.queue.runner import Runner, Terms, capacity_of
+from tuner.queue.runner import Runner, Terms
 from tuner.queue.shares import Amounts
 from tuner.record.control import requested
 from tuner.record.events import TRIAL_STARTED
+from tuner.record.files import JOURNAL
 from tuner.record.folder import ExperimentFolder
 
 HERE = Path(__file__).parent
 PLAYED = (sys.executable, str(HERE / "played.py"))
 PATIENCE_S = 60
+SPEC = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 8}
 
 
 @pytest.fixture(autouse=True)
@@ -46,20 +49,25 @@ class Played:
         self.told: list[str] = []
 
     def add(self, name: str, user: str = "ann", **fields: Any) -> None:
-        spec = {"name": name, "search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 8}
-        directory = str(self.storage)
-        added = time.time()
-        entry = Entry(name=name, user=user, added=added, directory=directory, spec=spec | fields)
-        self.queue.add(entry)
+        spec = SPEC | {"name": name} | fields
+        directory, added = str(self.storage), time.time()
+        self.queue.add(Entry(name=name, user=user, added=added, directory=directory, spec=spec))
 
     def ends(self, name: str, how: str) -> None:
         partial = self.storage / f".{name}.ends"
         partial.write_text(how)
         partial.rename(self.storage / f"{name}.ends")
 
-    def runner(self, at_once: int = 2, cpus: float = 4) -> Runner:
-        terms = Terms(at_once, {}, command=PLAYED)
-        return Runner(self.queue, terms, capacity=lambda: Amounts(cpus), tell=self.told.append)
+    def runner(self, at_once: int = 2, cpus: float = 4, terms: Terms | None = None) -> Runner:
+        terms = terms or Terms(at_once, {}, command=PLAYED)
+        return Runner(self.queue, terms, capacity=lambda gpus: Amounts(cpus), tell=self.told.append)
+
+    def running(self, name: str) -> Runner:
+        """A runner that has started a search of this name."""
+        self.add(name)
+        runner = self.runner()
+        self.until(lambda: self.starts, runner)
+        return runner
 
     @property
     def starts(self) -> list[str]:
@@ -142,9 +150,7 @@ def test_one_whose_driver_is_killed_goes_on_and_not_for_ever(play: Played) -> No
 
 @pytest.mark.slow
 def test_whoever_ends_one_by_hand_means_it(play: Played) -> None:
-    play.add("a")
-    runner = play.runner()
-    play.until(lambda: play.starts, runner)
+    runner = play.running("a")
     [search] = runner._held.searches
     assert search.process is not None
     search.process.terminate()
@@ -230,7 +236,7 @@ def test_one_that_cannot_be_started_fails_with_the_reason(play: Played) -> None:
     play.add("b")
     play.ends("b", "completed")
     terms = Terms(1, {}, command=("/no/such/tuner",))
-    runner = Runner(play.queue, terms, capacity=lambda: Amounts(4), tell=play.told.append)
+    runner = play.runner(terms=terms)
     play.until(lambda: play.queue.ended("b"), runner)
     assert "num_samples: must be" in play.ended("a").why
     assert "No such file" in play.ended("b").why
@@ -309,6 +315,28 @@ def test_a_runner_that_is_killed_is_followed_and_nothing_is_lost_or_run_twice(
         assert play.ended(name).status == "completed"
 
 
+def test_a_search_in_a_bucket_is_taken_over_though_its_driver_is_on_another_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, told = f"memory://{uuid4().hex}/results", list[str]()
+    monkeypatch.setenv(ROOT, str(tmp_path / "there"))
+    queue = Queue(storage)
+    queue.add(Entry(name="a", user="ann", added=1.0, directory="/", spec=SPEC | {"name": "a"}))
+    assert not queue.has_begun("a")
+    folder = queue.experiment("a")
+    made = ExperimentFolder(make_folder(tmp_path / "a", max_concurrent=3))
+    folder.create(made.document(), empty=[JOURNAL])
+    with folder.held(told.append):
+        monkeypatch.setenv(ROOT, str(tmp_path / "here"))
+        runner = Runner(
+            Queue(storage), Terms(1, {}), capacity=lambda gpus: Amounts(4), tell=told.append
+        )
+        runner.turn()
+        assert told == ["a runs already"]
+        [asked] = requested(runner._queue.experiment("a"))
+        assert asked.control.model_dump() == {"verb": "max-concurrent", "max_concurrent": 4}
+
+
 def test_a_storage_that_fails_is_waited_for_a_minute(
     play: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -324,18 +352,48 @@ def test_a_storage_that_fails_is_waited_for_a_minute(
         runner.run()
 
 
-def test_of_this_machine_the_cpus_count() -> None:
-    cpus, gpus = capacity_of(LOCAL)
-    assert cpus >= 1
-    assert gpus == float("inf")
+def test_what_is_no_entry_holds_up_no_end(play: Played) -> None:
+    play.add("a")
+    (play.storage / ".queue/a/entry.json").write_text("{")
+    assert not play.runner().turn()
+
+
+@pytest.mark.parametrize(
+    ("address", "gpus", "found"), [(LOCAL, 0.5, "gpus:3,5"), (LOCAL, 0, ""), ("auto", 0.5, "")]
+)
+def test_searches_of_this_machine_share_its_gpus(
+    play: Played, monkeypatch: pytest.MonkeyPatch, address: str, gpus: float, found: str
+) -> None:
+    monkeypatch.setattr(module, "gpus_here", lambda: ("3", "5"))
+    play.add("a", resources={"gpus": gpus})
+    show = "import os; print(os.environ.get('TUNER_SHARED_GPUS', ''))"
+    terms = Terms(1, {}, address=address, command=(sys.executable, "-c", show))
+    runner = play.runner(terms=terms)
+    play.until(lambda: play.queue.ended("a"), runner)
+    assert play.queue.log("a").read_text().strip().rpartition("/")[2] == found
+
+
+def test_gpus_are_counted_only_where_some_are_asked_for(play: Played) -> None:
+    asked: list[bool] = []
+
+    def capacity(gpus: bool) -> Amounts:
+        asked.append(gpus)
+        return Amounts(4, 2)
+
+    runner = Runner(
+        play.queue, Terms(1, {}, command=PLAYED), capacity=capacity, tell=play.told.append
+    )
+    play.add("a")
+    runner.turn()
+    play.add("b", resources={"gpus": 1})
+    runner.turn()
+    assert asked == [False, True]
 
 
 @pytest.mark.slow
 def test_a_limit_is_kept_through_what_runs(play: Played) -> None:
     """Trials that run count, whatever the limit is by now."""
-    play.add("a")
-    runner = play.runner()
-    play.until(lambda: play.starts, runner)
+    runner = play.running("a")
     [search] = runner._held.searches
     for trial in range(3):
         event = {"event": TRIAL_STARTED, "trial_id": f"{trial:05}"}

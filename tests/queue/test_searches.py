@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from synthetic import OWNER
 
+from tuner.queue import searches
 from tuner.queue.entries import COMPLETED, FAILED, INTERRUPTED, Ended, Entry, Queue
 from tuner.queue.searches import (
     AGAIN,
@@ -60,12 +61,34 @@ def journaled(*events: dict[str, Any]) -> Journaled:
 
 
 def test_what_runs_and_what_is_over() -> None:
+    spec = spec_of(entry())
     told = journaled(started(), trial(0), trial(1), trial(2), trial(0, "completed"))
-    assert (told.live, told.over) == (2, 1)
+    assert (told.live, told.left(spec)) == (2, 5)
     told = journaled(trial(0), trial(1), trial(0, "interrupted"), started(), trial(1))
-    assert (told.live, told.over) == (1, 0)  # those of a driver that is gone do not run
+    assert (told.live, told.left(spec)) == (1, 6)  # those of a driver that is gone do not run
     told = journaled(trial(0), trial(0, "failed"), trial(0))
-    assert (told.live, told.over) == (1, 0)  # tried again
+    assert (told.live, told.left(spec)) == (1, 6)  # tried again
+    endless = spec_of(entry(num_samples=None, time_budget_s=60))
+    assert told.left(endless) is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "left"),
+    [
+        ({"verb": "num-samples", "num_samples": 9}, 8),
+        ({"verb": "num-samples", "num_samples": 1}, 1),
+        ({"verb": "try", "config": {"lr": 0.5}}, 6),
+        ({"verb": "finish"}, 2),
+    ],
+)
+def test_what_is_asked_for_changes_how_many_trials_are_left(
+    asked: dict[str, Any], left: int
+) -> None:
+    told = journaled(started(), trial(0), trial(0, "completed"), trial(1), trial(2))
+    told.apply(event("control", id="1", control=asked, refused="why"))
+    assert told.left(spec_of(entry())) == 5
+    told.apply(event("control", id="2", control=asked))
+    assert told.left(spec_of(entry())) == left
 
 
 def test_the_limit_is_the_last_one_that_the_driver_has_taken() -> None:
@@ -100,6 +123,20 @@ def test_what_it_holds_is_what_it_may_run_at_this_moment(tmp_path: Path) -> None
     assert one.demand(capacity).wants == 1  # of six
     one._journaled.apply(trial(5, "completed"))
     assert one.demand(capacity).holds == 1  # it evaluates its best
+
+
+def test_one_at_its_end_is_not_asked_for_less_than_it_has_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(searches, "request", lambda *how, by: asked.append(how[1].max_concurrent))
+    one = search(tmp_path, limit=3)
+    for each in (started(), *map(trial, range(6)), *(trial(n, "completed") for n in range(4))):
+        one._journaled.apply(each)
+    one.limit(2)
+    assert (asked, one.demand(Amounts(8)).holds) == ([], 2)
+    one.limit(1)
+    assert asked == [1]
 
 
 def test_of_one_that_another_runner_started_the_most_is_taken(tmp_path: Path) -> None:
@@ -146,6 +183,15 @@ def test_what_one_trial_reserves() -> None:
     assert amounts_of(spec_of(entry(resources=resources))) == (6, 3)
     assert waiting(entry(resources=resources)).each == (6, 3)
     assert waiting(entry(num_samples=0)).each == (1, 0)  # it fails when it is started
+
+
+@pytest.mark.parametrize(("share", "counts"), [(0.25, 0.25), (0.6, 1), (0.4, 0.5), (0.3, 1 / 3)])
+def test_a_share_of_a_gpu_counts_with_what_it_leaves_to_none_of_its_size(
+    share: float, counts: float
+) -> None:
+    """As Ray places them: two trials of 0.6 on two GPUs, though three would be 1.8."""
+    each = amounts_of(spec_of(entry(resources={"cpus": 0.1, "gpus": share})))
+    assert each.gpus == pytest.approx(counts)
 
 
 def test_why_a_search_has_failed_is_its_error_or_the_last_lines(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -153,11 +152,7 @@ def test_one_that_has_no_room_is_not_overtaken_and_starts_where_it_is_alone() ->
     assert turn(waiting("too large", each=Amounts(9))) == "too large"  # it says so by itself
 
 
-@pytest.mark.parametrize(("share", "expected"), [(True, "a"), (False, None)])
-def test_searches_of_one_machine_that_each_have_a_ray_do_not_share_its_gpus(
-    share: bool, expected: str | None
-) -> None:
-    gpu = Amounts(1, 0.5)
-    running = (demand("x", each=gpu),)
-    assert turn(waiting("a", each=gpu), running=running, share_gpus=share) == expected
-    assert turn(waiting("b"), running=running, share_gpus=share) == "b"
+def test_what_one_that_is_to_start_wants_is_what_fits_and_no_more_than_it_may() -> None:
+    assert waiting("a", each=Amounts(2)).to_start(Amounts(5)).wants == 2
+    assert waiting("a", each=Amounts(9)).to_start(Amounts(5)).wants == 1
+    assert Waiting("a", "ann", 0, ONE, most=3).to_start(Amounts(5)).wants == 3

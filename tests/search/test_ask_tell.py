@@ -37,6 +37,7 @@ from tuner.record.journal import Journal
 from tuner.record.reading import read
 from tuner.record.storage import find_experiment
 from tuner.results.results import Results
+from tuner.search import warm_start
 from tuner.search.ask_tell import LONGEST_CLIENT, AskTell, Suggestion
 from tuner.spec.experiment import ExperimentSpec, build_spec
 
@@ -517,6 +518,34 @@ def test_another_time_budget_is_that_of_all_drivers(steered: Steered) -> None:
     steered.ask(TimeBudget(time_budget_s=1e-6))
     assert steered.search.suggest() is None
     assert steered.search.is_over
+
+
+def test_a_resume_reads_its_warm_start_once_and_tries_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = {"strategy": "grid", "space": {"lr": "grid_search([0.1, 0.2, 0.3])"}}
+    fields: dict[str, Any] = {"search": search, "num_samples": None}
+    with AskTell(spec_of(tmp_path, **{**fields, "num_samples": 1}, name="first")) as first:
+        trial = first.suggest()
+        assert trial is not None
+        train(first, trial, [0.5, 0.4, 0.3, 0.2])
+    second = spec_of(tmp_path, **fields, warm_start="first")
+    with AskTell(second):
+        pass
+    read_here = []
+    reading = warm_start.read_json
+
+    def counted(path: Path, **how: Any) -> Any:
+        read_here.append(path.name)
+        return reading(path, **how)
+
+    monkeypatch.setattr(warm_start, "read_json", counted)
+    with AskTell(second.folder) as again:
+        assert again.spec.trials == 2
+        others = [again.suggest() for _ in range(2)]
+        assert trial.config not in [other.config for other in others if other]
+        assert again.ended
+    assert read_here == [warm_start.WARM_START]
 
 
 def test_another_machine_goes_on_from_a_bucket(

@@ -121,12 +121,15 @@ def run(at_once: int, share: tuple[str, ...], stay: bool, address: str, storage:
     """
     from tuner.cluster import connect as cluster
     from tuner.places import default_storage
+    from tuner.queue.capacity import capacity_of
     from tuner.queue.entries import Queue
-    from tuner.queue.runner import Runner, Terms, capacity_of
+    from tuner.queue.runner import Runner, Terms
 
     terms = Terms(at_once, dict(map(_weight, share)), address)
     waiting = Queue(storage or default_storage())
-    runner = Runner(waiting, terms, capacity=lambda: capacity_of(address), tell=_told)
+    runner = Runner(
+        waiting, terms, capacity=lambda gpus: capacity_of(address, gpus=gpus), tell=_told
+    )
     with nullcontext() if address == LOCAL else cluster.connect(address):
         runner.run(stay=stay)
     return SOME_FAILED if runner.failed else 0

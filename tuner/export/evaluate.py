@@ -20,6 +20,7 @@ from tuner.trial.checkpoint_store import load_state
 from tuner.trial.context import with_trial_seed
 from tuner.trial.learner import Learner
 from tuner.trial.loading import is_learner, load_trainable
+from tuner.trial.shared_gpus import take
 
 
 def evaluate(
@@ -45,6 +46,7 @@ def evaluate(
         return known
     spec = results.spec
     constants = with_trial_seed(spec.constants, trial.seed)
+    take(spec.resources.gpus)
     learner = _learner(_named(spec.trainable, trainable), trial.config, constants, data_dir)
     state = load_state(checkpoint.path, None)  # `best_checkpoint` has compared its digest
     with _translated(CheckpointError, f"{checkpoint.path} does not fit {spec.trainable}"):

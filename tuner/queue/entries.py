@@ -7,7 +7,8 @@
     spec.json    the spec alone, and
     log.txt      what its search said, both on the machine that ran it
 
-`.queue/.runners/PLACE/lock/` is the lease of the one runner of a machine or cluster.
+`.queue/.runners/PLACE/lock/` is the lease of the one runner of a machine or cluster, and `gpus/`
+beside it has the locks of a machine's GPUs.
 
 An entry's name is its experiment's, so that no name is taken twice. Whoever acts on an entry holds
 its lease.
@@ -223,6 +224,10 @@ class Queue:
     def log(self, name: str) -> Path:
         """Where this machine keeps what the search of an entry says."""
         return local(self.storage) / FOLDER / name / _LOG
+
+    def gpus(self, machine: str) -> Path:
+        """Where the searches of this `machine` that share its GPUs lock them."""
+        return local(self.storage) / FOLDER / _RUNNERS / quote(machine, safe="") / "gpus"
 
     def spec_file(self, entry: Entry) -> str:
         """A file of this machine with the spec of an entry, for `tuner run`; raises OSError."""

@@ -9,25 +9,18 @@ runner be held up so long that it loses that, the lock of its experiment.
 from __future__ import annotations
 
 import logging
-import math
 import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from socket import gethostname
 
-from tuner.errors import (
-    ExperimentError,
-    SpecError,
-    StorageError,
-    TunerError,
-    UsageError,
-)
+from tuner.errors import ExperimentError, SpecError, StorageError, UsageError
 from tuner.places import LOCAL, is_url
-from tuner.planning.validation import Machine
+from tuner.queue.capacity import gpus_here
 from tuner.queue.entries import COMPLETED, FAILED, Entry, Queue
 from tuner.queue.held import Held
 from tuner.queue.searches import (
@@ -40,8 +33,10 @@ from tuner.queue.searches import (
     waiting,
     why_of,
 )
-from tuner.queue.shares import Amounts, Demand, limits, next_to_start
+from tuner.queue.shares import Amounts, Waiting, limits, next_to_start
 from tuner.record.remote.lease import Lease, Watch
+from tuner.spec.experiment import ExperimentSpec
+from tuner.trial.shared_gpus import sharing
 from tuner.wording import amount_of
 
 _log = logging.getLogger(__name__)
@@ -63,22 +58,10 @@ class Terms:
     command: tuple[str, ...] = (sys.executable, "-m", "tuner")
 
 
-def capacity_of(address: str) -> Amounts:
-    """The CPUs and GPUs of this machine, or of the cluster that this process is connected to.
-
-    Nothing is said of this machine's GPUs: only one search at a time reserves some.
-    """
-    if address == LOCAL:
-        return Amounts(Machine.here().cpus, math.inf)
-    from tuner.cluster.joined.nodes import list_nodes
-
-    nodes = list_nodes()
-    return Amounts(sum(node.cpus for node in nodes), sum(node.gpus for node in nodes))
-
-
 class Runner:
-    """One runner of a queue. capacity: the CPUs and GPUs of the machine or cluster, now.
+    """One runner of a queue.
 
+    capacity(gpus): the CPUs of the machine or cluster, now, and its GPUs, if they are asked for.
     tell: called with a line about each search that starts or ends.
     """
 
@@ -87,13 +70,13 @@ class Runner:
         queue: Queue,
         terms: Terms,
         *,
-        capacity: Callable[[], Amounts],
+        capacity: Callable[[bool], Amounts],
         tell: Callable[[str], object],
     ) -> None:
         self._queue, self._terms, self._capacity, self._tell = queue, terms, capacity, tell
         self._held = Held()
         self._watches: dict[str, Watch] = {}
-        self._entries: dict[str, Entry] = {}  # that wait; each is read again before it starts
+        self._waiting: dict[str, Waiting] = {}  # entries; each is read again before it starts
         self._tries: Counter[str] = Counter()
         self._failing_since: float | None = None
         self.failed = 0
@@ -146,8 +129,9 @@ class Runner:
         for name in free:
             if entries[name].begun and self._queue.experiment(name).is_driven:
                 self._adopt(name)
-        self._share([name for name in free if name not in self._held])
-        return bool(entries)
+        waits = {name: self._waits(name) for name in free if name not in self._held}
+        self._share([one for one in waits.values() if one])
+        return any(waits.get(name, True) for name in entries)  # what cannot be read, is left
 
     def _is_free(self, name: str) -> bool:
         """Whether no other runner has an entry."""
@@ -160,24 +144,24 @@ class Runner:
 
     def _forget(self, entries: Collection[str]) -> None:
         """Forget what is known of all but these."""
-        for known in (self._watches, self._entries):
+        for known in (self._watches, self._waiting):
             for name in known.keys() - {*entries}:
                 del known[name]
 
-    def _share(self, names: list[str]) -> None:
+    def _share(self, waits: Sequence[Waiting]) -> None:
         """Start what is due, and let each search know how many trials it may run at a time."""
-        capacity, terms = self._capacity(), self._terms
-        demands = [search.demand(capacity) for search in self._held.searches]
+        terms, searches = self._terms, self._held.searches
+        capacity = self._capacity(any(one.each.gpus for one in (*waits, *searches)))
+        demands = [search.demand(capacity) for search in searches]
         first = next_to_start(
-            [waiting(entry) for name in names if (entry := self._entry(name))],
+            waits,
             demands,
             at_once=terms.at_once,
             capacity=capacity,
             weights=terms.weights,
-            share_gpus=terms.address != LOCAL,  # a Ray of its own knows of no other's
         )
         found = limits(
-            [*demands, *([self._to_start(first.name, capacity)] if first else [])],
+            [*demands, *([first.to_start(capacity)] if first else [])],
             capacity=capacity,
             weights=terms.weights,
         )
@@ -188,20 +172,11 @@ class Runner:
         if first and (most := max(found[first.name], 0 if demands else 1)):
             self._begin(first.name, most)
 
-    def _entry(self, name: str) -> Entry | None:
-        if name not in self._entries and (entry := self._queue.entry(name)):
-            self._entries[name] = entry
-        return self._entries.get(name)
-
-    def _to_start(self, name: str, capacity: Amounts) -> Demand:
-        entry = self._entries[name]
-        one = waiting(entry)
-        try:
-            spec = spec_of(entry)
-        except TunerError:
-            return Demand(name, entry.user, one.each, 1)
-        wants = [max(1, capacity.fits(one.each)), spec.max_concurrent, spec.trials]
-        return Demand(name, entry.user, one.each, min(n for n in wants if n))
+    def _waits(self, name: str) -> Waiting | None:
+        """An entry that waits; None where it cannot be read."""
+        if name not in self._waiting and (entry := self._queue.entry(name)):
+            self._waiting[name] = waiting(entry)
+        return self._waiting.get(name)
 
     def _claim(self, name: str) -> tuple[Lease, Entry] | None:
         """The lease of an entry, and the entry as it is now; None where another runner has it."""
@@ -215,9 +190,11 @@ class Runner:
 
     def _adopt(self, name: str) -> None:
         """Take over an entry whose search runs though its runner has gone."""
+        folder = self._queue.experiment(name)
+        folder.refresh()  # its driver may be on another machine
+        begun_with = folder.document()["spec"].get("max_concurrent")
         if claimed := self._claim(name):
             lease, entry = claimed
-            begun_with = self._queue.experiment(name).document()["spec"].get("max_concurrent")
             search = Search(self._queue, entry, spec_of(entry), lease, None, limit=begun_with)
             self._held.keep(search)
             self._tell(f"{name} runs already")
@@ -247,7 +224,8 @@ class Runner:
         try:
             spec = spec_of(entry)
             command = self._command(entry, most, resume=resume)
-            process = started(command, entry, self._queue.log(name), dict(os.environ))
+            environment = {**os.environ, **self._gpus(spec)}
+            process = started(command, entry, self._queue.log(name), environment)
         except (OSError, SpecError) as error:
             self._end(name, FAILED, why=str(error))
             lease.release()
@@ -255,6 +233,12 @@ class Runner:
         self._held.keep(Search(self._queue, entry, spec, lease, process, limit=most))
         how = "goes on" if resume else "starts"
         self._tell(f"{name} {how}, {amount_of(most, 'trial')} at a time")
+
+    def _gpus(self, spec: ExperimentSpec) -> dict[str, str]:
+        """What lets the Ray of a search share this machine's GPUs with those of others."""
+        if self._terms.address != LOCAL or not spec.resources.gpus:
+            return {}
+        return sharing(self._queue.gpus(gethostname()), gpus_here())
 
     def _command(self, entry: Entry, most: int, *, resume: bool) -> list[str]:
         """What runs the search of an entry, or goes on with it."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tuner.errors import JournalError, TunerError, UsageError
 from tuner.queue.entries import COMPLETED, ERROR, FAILED, INTERRUPTED, Entry, Queue
-from tuner.queue.shares import Amounts, Demand, Waiting
+from tuner.queue.shares import Amounts, Demand, Waiting, least, wanted
 from tuner.record.control import MaxConcurrent, request
 from tuner.record.events import COMPLETED as EXPERIMENT_COMPLETED
 from tuner.record.events import (
@@ -34,7 +34,6 @@ _BY = "queue"  # who asks for another limit
 _DONE = (0, 3)  # exit codes of a search that is done; with 3 some of its trials failed
 _ASKED_TO_END = tuple(128 + n for n in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM))
 _TRIES = 3  # of a search whose driver is killed
-_UNBOUNDED = 1_000_000  # trials
 _TOLD_LINES, _TOLD_BYTES = 5, 32 << 10  # of the log, where a search has failed
 
 
@@ -44,28 +43,34 @@ def spec_of(entry: Entry) -> ExperimentSpec:
 
 
 def amounts_of(spec: ExperimentSpec) -> Amounts:
-    """What one trial reserves."""
-    resources = spec.resources
-    return Amounts(resources.ranks * resources.cpus, resources.ranks * resources.gpus)
+    """What one trial reserves; of a share of a GPU, what nobody with the same share can use."""
+    resources, gpus = spec.resources, spec.resources.gpus
+    if 0 < gpus < 1:
+        gpus = 1 / int(1 / gpus + 1e-9)
+    return Amounts(resources.ranks * resources.cpus, resources.ranks * gpus)
 
 
 def waiting(entry: Entry) -> Waiting:
     """An entry that waits, as it is given its turn; one without a sound spec fails as it starts."""
     try:
-        each = amounts_of(spec_of(entry))
+        spec = spec_of(entry)
     except TunerError:
-        each = Amounts(1)
-    return Waiting(entry.name, entry.user, entry.added, each)
+        return Waiting(entry.name, entry.user, entry.added, Amounts(1), most=1)
+    most = least(spec.max_concurrent, spec.trials)
+    return Waiting(entry.name, entry.user, entry.added, amounts_of(spec), most=most)
 
 
 class Journaled:
-    """What a journal says of a search that runs: how many trials run, and are over; its limit.
+    """What a journal says of a search that runs: which trials run, and are over, and its limit.
 
     limit: that which was last journaled as asked for of its present driver; None: none was.
     """
 
     def __init__(self) -> None:
         self.limit: int | None = None
+        self._samples: int | None = None  # as last asked for
+        self._tries = 0  # configs that were asked for
+        self._is_finishing = False
         self._live: set[str] = set()
         self._over: set[str] = set()
 
@@ -74,10 +79,15 @@ class Journaled:
         """How many trials run."""
         return len(self._live)
 
-    @property
-    def over(self) -> int:
-        """How many trials have ended for good."""
-        return len(self._over)
+    def left(self, spec: ExperimentSpec) -> int | None:
+        """How many trials have yet to end; None where only the time budget ends the search.
+
+        One at least: at its end a search evaluates its best.
+        """
+        total = spec.search.trials(self._samples or spec.num_samples)
+        if self._is_finishing:
+            return max(1, self.live)
+        return None if total is None else max(1, total + self._tries - len(self._over))
 
     def apply(self, event: Event) -> None:
         """Take one event into account, oldest first."""
@@ -92,9 +102,20 @@ class Journaled:
                 self._live.discard(trial)
                 if event["status"] != TRIAL_INTERRUPTED:
                     self._over.add(trial)
-            case {"event": str(kind), "control": {"verb": "max-concurrent", **control}}:
-                if kind == CONTROL and event.get("refused") is None:
-                    self.limit = control.get("max_concurrent")  # type: ignore[assignment]
+            case {"event": str(kind), "control": control} if kind == CONTROL:
+                if event.get("refused") is None:
+                    self._steer(control)
+
+    def _steer(self, control: object) -> None:
+        match control:
+            case {"verb": "max-concurrent", "max_concurrent": int() | None as limit}:
+                self.limit = limit
+            case {"verb": "num-samples", "num_samples": int(samples)}:
+                self._samples = samples
+            case {"verb": "try"}:
+                self._tries += 1
+            case {"verb": "finish"}:
+                self._is_finishing = True
 
 
 class Search:
@@ -122,6 +143,11 @@ class Search:
         self._begun_with, self._asked = limit, limit
 
     @property
+    def each(self) -> Amounts:
+        """What one of its trials reserves."""
+        return amounts_of(self._spec)
+
+    @property
     def has_ended(self) -> bool:
         """Whether its driver has."""
         if self.process is not None:
@@ -138,17 +164,24 @@ class Search:
 
     def demand(self, capacity: Amounts) -> Demand:
         """What it wants, and may hold, of a machine or cluster of this `capacity`."""
-        journaled, each, total = self._journaled, amounts_of(self._spec), self._spec.trials
-        left = _UNBOUNDED if total is None else max(1, total - journaled.over)
-        fits = max(1, capacity.fits(each))
-        in_force = journaled.limit or self._begun_with or fits
-        holds = max(journaled.live, in_force, self._asked or 0, 1)
-        wants = min(left, self._spec.max_concurrent or _UNBOUNDED, fits)
-        return Demand(self.entry.name, self.entry.user, each, wants, min(holds, left))
+        journaled, each, left = self._journaled, self.each, self._left
+        in_force = journaled.limit or self._begun_with or wanted(each, capacity)
+        may_run = max(in_force, self._asked or 0)
+        holds = max(journaled.live, may_run if left is None else min(may_run, left))
+        wants = wanted(each, capacity, most=least(left, self._spec.max_concurrent))
+        return Demand(self.entry.name, self.entry.user, each, wants, holds)
+
+    @property
+    def _left(self) -> int | None:
+        return self._journaled.left(self._spec)
 
     def limit(self, most: int) -> None:
-        """Ask it to run at most so many trials at a time; once more later where it cannot hear."""
-        if most == self._asked:
+        """Ask it to run at most so many trials at a time; once more later where it cannot hear.
+
+        It is not asked for less where it has no more left in any case.
+        """
+        asked, left = self._asked or 0, self._left
+        if most == asked or (left is not None and left <= most < asked):
             return
         with suppress(TunerError):
             request(self._folder, MaxConcurrent(max_concurrent=most), by=_BY)

@@ -52,6 +52,17 @@ class Demand:
     holds: int = 0
 
 
+def least(*counts: int | None) -> int | None:
+    """The least of what is known; None where nothing is."""
+    return min((count for count in counts if count is not None), default=None)
+
+
+def wanted(each: Amounts, capacity: Amounts, *, most: int | None = None) -> int:
+    """How many trials at a time a search wants: as many as fit, and no more than `most`."""
+    fits = max(1, capacity.fits(each))
+    return min(fits, most or fits)
+
+
 def divide(
     demands: Sequence[Demand], *, capacity: Amounts, weights: Mapping[str, float]
 ) -> dict[str, int]:
@@ -101,12 +112,20 @@ def limits(
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """An entry that waits. each: what one of its trials reserves."""
+    """An entry that waits.
+
+    each: what one of its trials reserves. most: how many trials at a time it may run; None: any.
+    """
 
     name: str
     user: str
     added: float
     each: Amounts
+    most: int | None = None
+
+    def to_start(self, capacity: Amounts) -> Demand:
+        """What it wants as it is to start."""
+        return Demand(self.name, self.user, self.each, wanted(self.each, capacity, most=self.most))
 
 
 def next_to_start(
@@ -116,13 +135,11 @@ def next_to_start(
     at_once: int,
     capacity: Amounts,
     weights: Mapping[str, float],
-    share_gpus: bool = True,
 ) -> Waiting | None:
     """The entry whose turn it is; None where there is none, or it has to wait for room.
 
     The user comes first who has the fewest searches running for their weight; of one user's
-    entries, and of equals, the oldest. Nobody overtakes one that waits for room. share_gpus:
-    whether searches that reserve GPUs may run side by side.
+    entries, and of equals, the oldest. Nobody overtakes one that waits for room.
     """
     if not waiting or len(running) >= at_once:
         return None
@@ -134,7 +151,5 @@ def next_to_start(
     for demand in running:
         left = left.less(demand.each)
     if running and not left.fits(first.each):
-        return None
-    if not share_gpus and first.each.gpus and any(demand.each.gpus for demand in running):
         return None
     return first

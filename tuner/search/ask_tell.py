@@ -56,6 +56,7 @@ from tuner.search.resuming import Extension, finished, restored
 from tuner.search.schedulers._stopping import InOrder, StoppingScheduler
 from tuner.search.searchers._background import BackgroundSearch
 from tuner.search.stopping import EarlyEnd, StopRequest, why_early
+from tuner.search.warm_start import leave_out_tried, load_warm_start
 from tuner.spec.experiment import ExperimentSpec
 from tuner.trial.failures import Failure, check_report, cut
 
@@ -285,7 +286,11 @@ class AskTell:
         scheduler, clients = scheduler_of(spec), dict[str, Client]()
         events = noting(self._journal.earlier(), clients)
         earlier = restored(events, history, scheduler, spec.objective.metric)
-        self._searcher = searcher_of(spec, slots=spec.max_concurrent or 1, earlier=earlier)
+        warm_start = load_warm_start(spec)
+        leave_out_tried(spec, warm_start)
+        self._searcher = searcher_of(
+            spec, slots=spec.max_concurrent or 1, earlier=earlier, warm_start=warm_start
+        )
         self._searched_s = history.duration_s
         self.stop = StopRequest(None)
         self._early_end = EarlyEnd(spec.stop, spec.objective, history)

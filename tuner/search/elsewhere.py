@@ -8,7 +8,6 @@ from tuner.record.control import present_document
 from tuner.record.files import EXPERIMENT
 from tuner.record.folder import ExperimentFolder
 from tuner.search.resuming import Extension, as_begun
-from tuner.search.warm_start import leave_out_tried, load_warm_start
 from tuner.spec.code import ELSEWHERE
 from tuner.spec.experiment import ExperimentSpec
 
@@ -36,6 +35,4 @@ def recorded(folder: ExperimentFolder, more: Extension) -> ValidatedSpec:
         )
     raw = more.applied_to(present_document(folder), name=folder.name)["spec"]
     moved = {"name": folder.name, "storage": folder.storage}
-    spec = validate({**as_begun(raw), **moved}, source=folder.locate(EXPERIMENT))
-    leave_out_tried(spec, load_warm_start(spec))
-    return spec
+    return validate({**as_begun(raw), **moved}, source=folder.locate(EXPERIMENT))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.record.events import Event
 from tuner.record.history import collector_paused
-from tuner.search.warm_start import load_warm_start
+from tuner.search.warm_start import WarmStart
 from tuner.spec.experiment import ExperimentSpec
 
 if TYPE_CHECKING:
@@ -28,8 +28,14 @@ def scheduler_of(spec: ExperimentSpec) -> StoppingScheduler | None:
     return scheduler
 
 
-def searcher_of(spec: ExperimentSpec, *, slots: int, earlier: Iterator[Event]) -> Any:
-    """What suggests the configs of `spec`; it has seen its warm start and the `earlier` events.
+def searcher_of(
+    spec: ExperimentSpec,
+    *,
+    slots: int,
+    earlier: Iterator[Event],
+    warm_start: WarmStart | None = None,
+) -> Any:
+    """What suggests the configs of `spec`; it has seen the warm start and the `earlier` events.
 
     slots: trials that may run at a time. All of `earlier` is read, also for a searcher that does
     not learn.
@@ -39,7 +45,7 @@ def searcher_of(spec: ExperimentSpec, *, slots: int, earlier: Iterator[Event]) -
     searcher = spec.search.build(
         spec.seed, objective=spec.objective, max_t=spec.epochs, slots=slots
     )
-    if warm_start := load_warm_start(spec):
+    if warm_start:
         warm_start.add_to(searcher)
     with collector_paused():
         replay(searcher, earlier)

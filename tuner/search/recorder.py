@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import ray
-from ray import cloudpickle
 from ray.exceptions import RayError
 from ray.tune import Callback
 from ray.tune.experiment import Trial
@@ -33,11 +30,10 @@ from tuner.record.events import (
 from tuner.record.history import History
 from tuner.record.journal import Journal
 from tuner.record.trials import TrialRecord
+from tuner.search.deaths import error_of, failure_of
 from tuner.search.retries import Retries
 from tuner.trial.failures import STORAGE, Failure
-from tuner.trial.recycling import is_recycled
 from tuner.trial.trainable import REPORT, SAVE_NOW
-from tuner.trial.worker_death import death_of
 
 Observer = Callable[[Event], object]
 
@@ -243,16 +239,12 @@ class Recorder(Callback):
         trial_id = _id(trial)
         ray_compat.forget_metrics(trial)  # the journal has them
         self._start(trial)  # it may have died before that
-        error = _error_of(trial)
-        call = self._call_of(error)
-        hung_between = call is not None and call.ended and call.method == ray_compat.RESET
-        if is_recycled(error) or hung_between:  # which is no fault of the trial to come
+        error = error_of(trial)
+        failure = failure_of(error, self._call_of(error), report_timeout_s=self._report_timeout_s)
+        if failure is None:
             self._settle(trial_id, "crash", True)
-            return
-        failure = death_of(error)
-        if failure.kind == "crash" and call is not None:
-            failure = _silence_of(call, self._report_timeout_s) or failure
-        self._fail(trial, failure)
+        else:
+            self._fail(trial, failure)
 
     def _fail(self, trial: Trial, failure: Failure) -> None:
         trial_id = _id(trial)
@@ -281,26 +273,6 @@ class Recorder(Callback):
     def _last_epoch(self, trial_id: str) -> int:
         trial = self._history.trials.get(trial_id)
         return trial.last_epoch if trial else 0
-
-
-def _silence_of(call: ray_compat.Call, limit_s: float) -> Failure | None:
-    """The failure of a worker that died after `limit_s` without an answer; None: it was sooner."""
-    starting = call.method in (ray_compat.START, ray_compat.RESET)
-    what = f"{'did not start' if starting else 'no report'} in {limit_s:g} s"
-    if call.ended:
-        return Failure("timeout", f"{what}, and its process did not end itself: the driver did")
-    if time.monotonic() - call.asked >= limit_s:  # a worker that hangs ends itself
-        return Failure("timeout", f"{what}; its log shows where it hung")
-    return None
-
-
-def _error_of(trial: Trial) -> BaseException | None:
-    """What Ray says of the trial's death: this process has just written it."""
-    try:
-        error = cloudpickle.loads(Path(trial.pickled_error_file or "").read_bytes())
-    except Exception:  # not written, or not to be read
-        return None
-    return error if isinstance(error, BaseException) else None
 
 
 def _id(trial: Trial) -> str:

@@ -105,7 +105,6 @@ def resume_experiment(
         cluster.admit(spec)
     how = {"resumed": True, "retry_failed": more.retry_failed, "lengths": lengths}
     with _opened(spec, files, **how) as run:
-        leave_out_tried(spec, load_warm_start(spec))
         if extended != document or (trainable is not None and spec.trainable != recorded):
             files.write(EXPERIMENT, {**extended, "spec": spec.model_dump(mode="json")})
         return run.search()
@@ -125,4 +124,6 @@ def _machine() -> Machine | None:
 def _opened(spec: ValidatedSpec, folder: ExperimentFolder, **how: Any) -> Iterator[SearchRun]:
     """A run of an experiment that no other driver has."""
     with folder.held(_log.warning) as sync, Journal.open(folder.path) as journal:
-        yield SearchRun(spec, folder, journal, sync, **how)
+        warm_start = load_warm_start(spec)
+        leave_out_tried(spec, warm_start)
+        yield SearchRun(spec, folder, journal, sync, warm_start=warm_start, **how)

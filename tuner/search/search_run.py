@@ -51,6 +51,7 @@ from tuner.search.resuming import (
 )
 from tuner.search.retention import Retention
 from tuner.search.stopping import EarlyEnd, StopRequest, why_early
+from tuner.search.warm_start import WarmStart
 from tuner.trial.context import Assignment
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class SearchRun:
         resumed: bool = False,
         retry_failed: bool = False,
         lengths: Lengths | None = None,
+        warm_start: WarmStart | None = None,
     ) -> None:
         self.spec = spec
         self.history = History(spec.objective, metrics=[spec.objective.metric])
@@ -91,6 +93,7 @@ class SearchRun:
         self._resumed = resumed
         self._retry_failed = retry_failed
         self._lengths = lengths or Lengths(spec.epochs)
+        self._warm_start = warm_start
 
     def search(self) -> Results:
         """Run the search to its end. Raises as `run.run_experiment` does."""
@@ -232,7 +235,9 @@ class SearchRun:
         """What suggests configs; it and `scheduler` have seen the runs before this one."""
         events, metric = self._journal.earlier(), self.spec.objective.metric
         earlier = restored(events, self.history, scheduler, metric, self._lengths)
-        return searcher_of(self.spec, slots=self._slots, earlier=earlier)
+        return searcher_of(
+            self.spec, slots=self._slots, earlier=earlier, warm_start=self._warm_start
+        )
 
     def _fits(self) -> Callable[[], int]:
         """How many trials fit at the moment, whatever max_concurrent says."""

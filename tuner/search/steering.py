@@ -105,7 +105,12 @@ class Steering(Callback):
         return 0 if self._history.steered.paused else self._at_most(self._fits())
 
     def spare(self) -> int | None:
-        """How many workers may wait for a trial; None: any, since nobody has asked for fewer."""
+        """How many workers may wait for a trial; None: any, since nobody has asked for fewer.
+
+        None waits once no trial is left to be handed out: other searches may use what it holds.
+        """
+        if self.source is not None and self.source.is_whole:
+            return 0
         steered = self._history.steered
         if not steered.paused and "max_concurrent" not in steered.changes:
             return None

@@ -9,6 +9,7 @@ from tuner.trial.context import Assignment, TrialContext
 from tuner.trial.loading import is_learner, load_trainable
 from tuner.trial.recycling import Leftovers
 from tuner.trial.reserved_gpu import claim
+from tuner.trial.shared_gpus import take
 from tuner.trial.working_directory import STAYS, WorkingDirectory
 
 _COMPILE_THREADS = "TORCHINDUCTOR_COMPILE_THREADS"
@@ -20,6 +21,7 @@ class TrialProcess:
     def __init__(self, context: TrialContext) -> None:
         # Whatever is compiled here: torch would start a process for each CPU of the machine
         os.environ.setdefault(_COMPILE_THREADS, str(max(1, int(context.cpus))))
+        take(context.gpus)  # before a user's module looks for them as it is imported
         self._context = context
         self._directory = WorkingDirectory(context.folder)
         self._leftovers = Leftovers()

@@ -155,25 +155,31 @@ class Watch:
     def is_free(self) -> bool:
         """Whether its holder has ended, or been silent for PATIENCE_S while it was looked at."""
         holder = newest(self._objects)
-        return holder is None or self._has_ended(holder)
+        return holder is None or self.has_ended(holder)
 
     def followed(self) -> Lease | None:
         """The lease, taken over where it is free; None where another one is faster, too."""
         holder = newest(self._objects)
-        if holder is not None and not self._has_ended(holder):
+        if holder is not None and not self.has_ended(holder):
             return None
         try:
             return follow(self._objects, holder)
         except UsageError:
             return None
 
-    def _has_ended(self, holder: Holder) -> bool:
+    def has_ended(self, holder: Holder) -> bool:
+        """Whether this holder has ended, or been silent for PATIENCE_S while it was looked at."""
         beat = _last_beat(self._objects, holder.generation)
         if holder.is_gone or beat == _RELEASED:
             return True
         if self._seen != (holder.generation, beat):
             self._seen, self._since = (holder.generation, beat), self._clock()
-        return self._clock() - self._since >= PATIENCE_S
+        return self.silent_s >= PATIENCE_S
+
+    @property
+    def silent_s(self) -> float:
+        """How long the beat that was seen last has stood still."""
+        return self._clock() - self._since
 
 
 def _await_end(
@@ -182,21 +188,21 @@ def _await_end(
     warn: Callable[[str], object],
     sleep: Callable[[float], object],
 ) -> None:
-    """Return when the holder has let go, or has been silent for PATIENCE_S."""
-    first = _last_beat(objects, holder.generation)
-    if first == _RELEASED or holder.is_gone:
+    """Return when the holder has let go, or has been silent for PATIENCE_S.
+
+    Raises UsageError once it beats.
+    """
+    waited = 0.0
+    watch = Watch(objects, clock=lambda: waited)
+    if watch.has_ended(holder):
         return
     who = owner_in_words(holder.owner)
     warn(f"{objects.url} is held by {who}; waiting {PATIENCE_S:g} s to see whether it is alive")
-    waited = 0.0
-    while waited < PATIENCE_S:
+    while not watch.has_ended(holder):
+        if watch.silent_s < waited:
+            raise UsageError(f"{objects.url} is held by {who}; let it end or stop it first")
         sleep(BEAT_S / 2)
         waited += BEAT_S / 2
-        beat = _last_beat(objects, holder.generation)
-        if beat == _RELEASED:
-            return
-        if beat != first:
-            raise UsageError(f"{objects.url} is held by {who}; let it end or stop it first")
 
 
 def _document(data: bytes) -> dict[str, Any]:

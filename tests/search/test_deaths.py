@@ -1,0 +1,73 @@
+"""Why a worker died, as Ray and the driver's watch tell it."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ray.exceptions import OutOfMemoryError
+
+from tuner.ray_compat import Call
+from tuner.search.deaths import error_of, failure_of
+from tuner.trial.failures import Failure
+from tuner.trial.recycling import WorkerReplacedError
+
+IN_LOG = "; its log shows where it hung"
+BY_DRIVER = ", and its process did not end itself: the driver did"
+
+
+def asked(method: str, ago_s: float, **more: Any) -> Call:
+    return Call(method, time.monotonic() - ago_s, **more)
+
+
+def failure(error: BaseException | None = None, call: Call | None = None) -> Failure | None:
+    return failure_of(error, call, report_timeout_s=60)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (asked("train", 61), f"no report in 60 s{IN_LOG}"),
+        (asked("start", 61), f"did not start in 60 s{IN_LOG}"),
+        (asked("reset", 61), f"did not start in 60 s{IN_LOG}"),
+        (asked("train", 91, ended=True), f"no report in 60 s{BY_DRIVER}"),
+        (asked("start", 91, ended=True), f"did not start in 60 s{BY_DRIVER}"),
+    ],
+)
+def test_a_process_that_dies_after_long_silence_has_hung(call: Call, message: str) -> None:
+    assert failure(call=call) == Failure("timeout", message)
+
+
+@pytest.mark.parametrize("call", [None, asked("train", 5)])
+def test_a_process_that_dies_sooner_has_crashed(call: Call | None) -> None:
+    found = failure(call=call)
+    assert found is not None
+    assert found.kind == "crash"
+
+
+def test_a_known_cause_of_a_death_counts_more_than_the_silence() -> None:
+    assert failure(OutOfMemoryError("1 GB used"), asked("train", 61)) == Failure("oom", "1 GB used")
+
+
+def test_a_worker_that_ends_between_two_trials_is_no_fault_of_the_second() -> None:
+    assert failure(WorkerReplacedError("it has kept 600 MiB")) is None
+    assert failure(call=asked("reset", 91, ended=True)) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [(pickle.dumps(ValueError("x")), "ValueError('x')"), (b"torn", "None"), (b"N.", "None")],
+)
+def test_what_ray_wrote_of_a_death_is_read_if_it_can_be(
+    tmp_path: Path, content: bytes, found: str
+) -> None:
+    file = tmp_path / "error.pkl"
+    file.write_bytes(content)
+    of: Any = SimpleNamespace(pickled_error_file=str(file))
+    assert repr(error_of(of)) == found
+    nothing: Any = SimpleNamespace(pickled_error_file=None)
+    assert error_of(nothing) is None
