@@ -21,6 +21,9 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--cert", type=_FILE, metavar="FILE", help="The certificate, for TLS.")
 @click.option("--key", type=_FILE, metavar="FILE", help="Its private key.")
 @click.option("--insecure", is_flag=True, help="Another --host without TLS all the same.")
+@click.option(
+    "--keep-token", is_flag=True, help="The same token at each start.  [or $TUNER_SERVE_TOKEN]"
+)
 @options.storage
 def serve(
     host: str,
@@ -28,6 +31,7 @@ def serve(
     cert: Path | None,
     key: Path | None,
     insecure: bool,
+    keep_token: bool,
     storage: str | None,
 ) -> int:
     """Watch and steer the experiments of a storage from a browser.
@@ -52,6 +56,7 @@ def serve(
         cert=cert,
         key=key,
         is_insecure=insecure,
+        is_token_kept=keep_token,
         tell=tell,
     )
     return 0
