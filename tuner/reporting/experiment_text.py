@@ -13,7 +13,7 @@ from tuner.places import shown
 from tuner.record.events import COMPLETED, FINISH, INTERRUPTED, PATIENCE, TARGET, TIME_BUDGET
 from tuner.record.storage import storage_folder
 from tuner.record.trials import TrialRecord
-from tuner.reporting.control_text import control_lines
+from tuner.reporting.control_text import change_lines, control_lines
 from tuner.results.labels import Labels
 from tuner.results.results import Results
 from tuner.spec.by_value import given_again, is_by_value
@@ -43,8 +43,8 @@ def summary(
 
     How many trials ended how; the best trial with its validation metrics, the test_* of `test`
     (held-out split), and its config; `confirmed`, in the shape that `show_json` gives it; failures
-    by kind, each with its first message, whole, and its log; memory that kept growing; what was
-    asked of it as it ran; where the results are and how to look at them.
+    by kind, each with its first message, whole, and its log; memory that kept growing; what resumes
+    changed of it; what was asked of it as it ran; where the results are and how to look at them.
     """
     sections = [
         _head(results),
@@ -52,6 +52,7 @@ def summary(
         _confirmed(results.metric, confirmed) if confirmed else [],
         failure_lines(results),
         _leaks(results),
+        change_lines(results.changes),
         control_lines(results.history.steered.answers),
         _next_steps(results),
     ]

@@ -179,6 +179,16 @@ _SCHEMAS: dict[str, Schema] = {
             _object({"id": _TEXT, "time": _NUMBER, "control": _ANY}, by=_TEXT, refused=_TEXT)
         ),
         paused={"type": "boolean"},
+        changes=_array(
+            _object(
+                {
+                    "time": _or_null(_NUMBER),
+                    "after_epochs": _or_null(_WHOLE),
+                    "was": _ANY,
+                    "is": _ANY,
+                }
+            )
+        ),
     ),
     "Row": _object(_ROW),
     "Trial": _object(

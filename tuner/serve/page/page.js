@@ -516,6 +516,7 @@ class Open {
     this.steer = h("section", { class: "card steer", hidden: true });
     this.asked = h("ul", { class: "asked" });
     this.steer.append(h("h2", {}, "Steer"), ...VERBS.map((verb) => button(verb, this)), this.asked);
+    this.changes = h("section", { class: "card steer", hidden: true });
     this.table = h("table");
     this.count = h("span", { class: "count" });
     this.wrong = h("span", { class: "wrong", hidden: true });
@@ -528,7 +529,7 @@ class Open {
     const trials = h("section", { class: "card trials" },
       h("div", { class: "section" }, h("h2", {}, "Trials"), this.condition, this.count, this.wrong),
       h("div", { class: "scroll" }, this.table), this.more);
-    this.body = h("div", {}, this.steer, this.tiles, h("div", { class: "plots" }, this.byTrial.root, this.curves.root), trials);
+    this.body = h("div", {}, this.steer, this.changes, this.tiles, h("div", { class: "plots" }, this.byTrial.root, this.curves.root), trials);
     this.frame = h("div", { hidden: true });
     this.root = h("div", {}, h("a", { class: "back", href: "#/" }, "← Experiments"), this.head, this.problem, this.body, this.frame);
   }
@@ -595,6 +596,14 @@ class Open {
     this.steer.querySelector('[data-verb="go-on"]').hidden = !isPaused;
   }
 
+  // What resumes changed of the spec, the last first
+  drawChanges() {
+    const changes = this.shown?.changes ?? [];
+    this.changes.hidden = !changes.length;
+    const lines = changes.map((change) => h("li", {}, changeOf(change))).reverse();
+    this.changes.replaceChildren(h("h2", {}, "Changed by a resume"), h("ul", { class: "asked" }, lines));
+  }
+
   tell(error) {
     this.error = error.message;
     soon();
@@ -623,6 +632,7 @@ class Open {
     this.steer.firstChild.textContent = isOver ? "Asked while it ran" : "Steer";
     for (const verb of this.steer.querySelectorAll("button")) verb.classList.toggle("over", isOver);
     this.drawControls();
+    this.drawChanges();
     this.drawTiles(one);
     this.body.hidden = report;
     this.frame.hidden = !report;
@@ -861,11 +871,18 @@ async function steer(open, control) {
   }
 }
 
+const setting = (value) => (value === null ? "none" : number(value));
+
 function wordsOf({ verb, ...fields }) {
   const [value] = Object.values(fields);
   if (value === undefined) return verb;
   if (verb === "time-budget" && value !== null) return `${verb} ${duration(value)}`;
-  return `${verb} ${value === null ? "none" : number(value)}`;
+  return `${verb} ${setting(value)}`;
+}
+
+function changeOf({ time, after_epochs, was, is }) {
+  const made = Object.keys(is).map((key) => `${key} ${setting(was[key])} → ${setting(is[key])}`).join(", ");
+  return time === null ? made : `${moment(time)}, after ${amount(after_epochs, "epoch")}: ${made}`;
 }
 
 function told({ control, by }, answer) {
