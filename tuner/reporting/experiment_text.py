@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from math import ceil
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -214,23 +215,28 @@ def _growth(trial: TrialRecord) -> float | None:
     return next((growth for each in samples if (growth := first_growth(each)) is not None), None)
 
 
-def resume_with(folder: Path, trainable: str) -> str:
-    """The command that goes on with the experiment in `folder`; the call where only Python can."""
+def resume_with(folder: Path, trainable: str, *, searched_s: float = 0, more_s: float = 0) -> str:
+    """The command that goes on with the experiment in `folder`; the call where only Python can.
+
+    more_s: for how long, where its time was over after `searched_s`; 0: it was not.
+    """
     if is_by_value(trainable):
         again = printable(given_again(trainable))
         return f"tuner.resume_experiment({printable(repr(str(folder)))}, {again})"
-    if trainable == ELSEWHERE:
-        return f"tuner.AskTell({printable(repr(str(folder)))})"
-    return f"{program()} resume {folder_name(folder)}"
+    if trainable == ELSEWHERE:  # whose budget is that of all its drivers together
+        budget = f", time_budget_s={ceil(searched_s + more_s)}" if more_s else ""
+        return f"tuner.AskTell({printable(repr(str(folder)))}{budget})"
+    budget = f" --time-budget {more_s:g}s" if more_s else ""
+    return f"{program()} resume {folder_name(folder)}{budget}"
 
 
 def _how_to_resume(results: Results) -> str:
     trainable = str(results.document["spec"].get("trainable", ""))
     budget = results.document["spec"].get("time_budget_s")
-    late = results.ended_by == TIME_BUDGET and isinstance(budget, int | float)
-    only_python = is_by_value(trainable) or trainable == ELSEWHERE
-    again = f" --time-budget {budget:g}s" if late and not only_python else ""
-    return f"{resume_with(results.folder, trainable)}{again}"
+    is_late = results.ended_by == TIME_BUDGET and isinstance(budget, int | float)
+    searched_s = results.history.duration_s
+    more_s = budget if is_late else 0.0
+    return resume_with(results.folder, trainable, searched_s=searched_s, more_s=more_s)
 
 
 def _next_steps(results: Results) -> list[str]:
