@@ -27,7 +27,7 @@ from tuner.cli.printing import json_text
 def refine(name: str, points: int, to: str | None, storage: str | None, as_json: bool) -> int:
     """Write a grid around the leading trials of NAME.
 
-    The file is an experiment; look at it, change it, and run it as is said.
+    The file is an experiment for `tuner run`; look at it, change it, run it.
     """
     from tuner.reporting.plan_text import refinement_json, refinement_text
     from tuner.results import refinement

@@ -21,18 +21,20 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--cert", type=_FILE, metavar="FILE", help="The certificate, for TLS.")
 @click.option("--key", type=_FILE, metavar="FILE", help="Its private key.")
 @click.option("--insecure", is_flag=True, help="Another --host without TLS all the same.")
-@click.option(
-    "--keep-token", is_flag=True, help="The same token at each start.  [or $TUNER_SERVE_TOKEN]"
-)
 @options.storage
+@click.option(
+    "--keep-token",
+    is_flag=True,
+    help="Use the same token at each start.  [or set $TUNER_SERVE_TOKEN]",
+)
 def serve(
     host: str,
     port: int,
     cert: Path | None,
     key: Path | None,
     insecure: bool,
-    keep_token: bool,
     storage: str | None,
+    keep_token: bool,
 ) -> int:
     """Watch and steer the experiments of a storage from a browser.
 

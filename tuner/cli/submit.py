@@ -15,7 +15,7 @@ from tuner.errors import UsageError
 
 
 @click.command(cls=options.Command, section="Cluster", place=1)
-@options.spec_there
+@options.optional_spec
 @click.option("--resume", metavar="NAME", help="Go on with this experiment instead.")
 @click.option("--no-wait", is_flag=True, help="Print the job's id and leave it.")
 @options.yes
@@ -35,8 +35,7 @@ def submit(
     """Run EXPERIMENT as a job on a cluster.
 
     The files of this folder are sent along. Prints the job's id, follows its log until the search
-    has ended, and exits with the search's code; with Ctrl-C the job goes on. What NAME of --like or
-    --resume is, the cluster looks up in the storage.
+    has ended, and exits with the search's code; with Ctrl-C the job goes on.
     """
     from tuner.cluster.jobs import connected, entry, refuse_relative
     from tuner.places import default_storage, is_url, local

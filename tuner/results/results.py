@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
+from tuner.record.changes import CHANGES
 from tuner.record.checkpoints import Checkpoint, inside
 from tuner.record.events import FAILED, RUNNING, TRIAL_STATUSES, standing_of
 from tuner.record.folder import ExperimentFolder
@@ -107,7 +108,8 @@ class Results(Described):
     @property
     def changes(self) -> list[dict[str, Any]]:
         """What resumes have changed of its spec, as `changes.changes_json` gives it."""
-        return changes_json(self.document, self.trials.values(), self.name)
+        trials = self.trials.values() if self.document.get(CHANGES) else ()
+        return changes_json(self.document, trials, self.name)
 
     @property
     def metrics(self) -> list[str]:
