@@ -233,10 +233,10 @@ def resume_with(folder: Path, trainable: str, *, searched_s: float = 0, more_s: 
 def _how_to_resume(results: Results) -> str:
     trainable = str(results.document["spec"].get("trainable", ""))
     budget = results.document["spec"].get("time_budget_s")
-    is_late = results.ended_by == TIME_BUDGET and isinstance(budget, int | float)
+    if results.ended_by != TIME_BUDGET or not isinstance(budget, int | float):
+        return resume_with(results.folder, trainable)
     searched_s = results.history.duration_s
-    more_s = budget if is_late else 0.0
-    return resume_with(results.folder, trainable, searched_s=searched_s, more_s=more_s)
+    return resume_with(results.folder, trainable, searched_s=searched_s, more_s=budget)
 
 
 def _next_steps(results: Results) -> list[str]:
