@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import Any
 
 from tuner.record.steered import Answer
-from tuner.wording import amount_of, config_line, duration, number, printable
+from tuner.wording import amount_of, config_line, duration, moment, number, printable
 
 _WIDTH = 60  # of a config
 _COLUMNS = 80
@@ -52,7 +52,7 @@ def change_lines(changes: Sequence[Mapping[str, Any]]) -> list[str]:
         when = ""
         if change["time"] is not None:
             reported = amount_of(change["after_epochs"], "epoch")
-            when = f"{datetime.fromtimestamp(change['time']):%Y-%m-%d %H:%M}, after {reported}: "
+            when = f"{moment(change['time'])}, after {reported}: "
         text = f"  {when}{change_text(change)}"
         lines += wrap(text, _COLUMNS, subsequent_indent=" " * 4)
     return lines
