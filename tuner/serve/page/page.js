@@ -655,11 +655,22 @@ class Open {
     const tile = (label, big, note) => h("div", { class: "card tile" }, h("span", {}, label), h("b", {}, big), h("span", {}, note));
     this.tiles.replaceChildren(
       tile(metric, measured(value) || "–", best
-        ? h("a", { href: hashOf(this.name, best.trial_id) }, `trial ${best.trial_id}, epoch ${best.epoch}`) : "no usable trial yet"),
+        ? [h("a", { href: hashOf(this.name, best.trial_id) }, `trial ${best.trial_id}, epoch ${best.epoch}`), ...this.measuredAlso()]
+        : "no usable trial yet"),
       tile("trials", counts ? shareOf({ counts, total: one?.total }) : "–", also || "all have ended"),
       tile("time", duration(one?.searched_s) || "–", "of searching"),
       tile("failed", String(failed), `of ${amount(counts ? trialsOf(counts) : 0, "trial")}`),
     );
+  }
+
+  // What retraining the leaders and the test split have shown of the best
+  measuredAlso() {
+    const { confirmed, test } = this.shown;
+    const mean = confirmed && `trial ${confirmed.trial_id} confirmed: ${measured(confirmed.mean)}, mean of ${amount(confirmed.seeds, "seed")}`;
+    const tests = Object.entries(test ?? {}).filter(([name]) => name.startsWith("test_"));
+    return [mean, ...tests.map(([name, value]) => `${name} ${measured(value)}`)]
+      .filter(Boolean)
+      .map((text) => h("div", {}, text));
   }
 
   drawPlots() {
