@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import socket
 import ssl
@@ -101,7 +102,8 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End."""
+        """End; what is cut short by that, as a report that is being made, is no error to tell."""
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         await self._app.live.close()
         await super().shutdown(sockets)
 
