@@ -105,8 +105,8 @@ def changed(
         scheduler = before.scheduler.lengthened(new["scheduler.max_t"])
         after["scheduler"] = scheduler.model_dump(mode="json")
     was = {path: value_at(document["spec"], path) for path in new}
-    changes = [*changes_of(document, name), Change(was, new, before.epochs, time.time())]
-    return {**document, "spec": after, CHANGES: [one.as_dict() for one in changes]}
+    made = [*changes_of(document, name), Change(was, new, before.epochs, time.time())]
+    return {**document, "spec": after, CHANGES: [change.as_dict() for change in made]}
 
 
 def _faults(spec: ExperimentSpec, path: str, value: object, name: str) -> Iterator[Fault]:

@@ -519,7 +519,7 @@ class Open {
     this.steer = h("section", { class: "card steer", hidden: true });
     this.asked = h("ul", { class: "asked" });
     this.steer.append(h("h2", {}, "Steer"), ...VERBS.map((verb) => button(verb, this)), this.asked);
-    this.changes = h("section", { class: "card steer", hidden: true });
+    this.changes = h("section", { class: "card steer changes", hidden: true });
     this.table = h("table");
     this.count = h("span", { class: "count" });
     this.wrong = h("span", { class: "wrong", hidden: true });
