@@ -31,8 +31,8 @@ def test_its_options_and_times_are_the_codes():
     defaults = {option.name: option.default for option in serve.params}
     assert f"`--port {defaults['port']}`" in TEXT
     assert f"`--host {defaults['host']}`" in TEXT
-    options = {f"--{name}" for name in defaults}
-    assert options <= set(re.findall(r"--\w+", TEXT))
+    options = {f"--{name.replace('_', '-')}" for name in defaults}
+    assert options <= set(re.findall(r"--[\w-]+", TEXT))
     assert (HERE.running, STORE.running) == (1, 3)
     assert "about every second (3 s in a bucket)" in WORDS
     assert (HERE.new, STORE.new) == (5, 30)

@@ -1,7 +1,9 @@
+from datetime import datetime
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.wording import config_line, duration, number, printable, shorten, with_error
+from tuner.wording import config_line, duration, moment, number, printable, shorten, with_error
 
 CONFIG = {"lr": 0.03125, "width": 32, "optimizer": "sgd"}
 
@@ -15,6 +17,10 @@ def test_numbers_are_short():
         "None",
         "a b",
     ]
+
+
+def test_a_moment_is_told_to_the_minute():
+    assert moment(datetime(2026, 11, 22, 7, 5, 59).timestamp()) == "2026-11-22 07:05"
 
 
 def test_a_mean_has_its_error_where_there_is_one():

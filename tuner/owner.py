@@ -1,7 +1,8 @@
-"""Which process drives an experiment: the journal's `owner`, {host, pid, started}."""
+"""Which process drives an experiment: the journal's `owner`, {host, pid, started}. And its user."""
 
 from __future__ import annotations
 
+import getpass
 import os
 import socket
 import time
@@ -17,6 +18,14 @@ from tuner.wording import printable
 def this_owner() -> dict[str, Any]:
     """The `owner` of an experiment_started event: this process, as of now."""
     return {"host": socket.gethostname(), "pid": os.getpid(), "started": round(time.time(), 6)}
+
+
+def this_user() -> str | None:
+    """The name of this process's user; None in a container whose system does not know it."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return None
 
 
 def processes_here() -> str:

@@ -63,6 +63,11 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "tuner"
 
 
+def state_folder() -> Path:
+    """Where this user's programs keep what must outlive them: tuner's part of it."""
+    return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "tuner"
+
+
 def default_storage() -> str:
     """The storage unless another is named: $TUNER_STORAGE, else `./results`."""
     return os.environ.get("TUNER_STORAGE") or "./results"

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,11 @@ def duration(seconds: float) -> str:
     if hours:
         return f"{hours}h {m:02}m"
     return f"{m}m {s:02}s" if m else f"{s}s"
+
+
+def moment(seconds: float) -> str:
+    """Seconds since the epoch as a date and a time of day, here, to the minute."""
+    return datetime.fromtimestamp(seconds).isoformat(" ", "minutes")
 
 
 def config_line(config: Mapping[str, Any], width: int) -> str:

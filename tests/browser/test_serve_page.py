@@ -3,6 +3,7 @@
 Screenshots go to build/screenshots.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from stories import search
 from synthetic import Writer, make_folder
 
 from tuner.record import control
+from tuner.record.changes import CHANGES, Change
 from tuner.record.folder import ExperimentFolder
 from tuner.results.labels import Labels
 
@@ -43,6 +45,9 @@ def storage(tmp_path_factory):
 def hostile(storage):
     """A search that a driver holds, in which every name and text is someone's who means ill."""
     writer = Writer(make_folder(storage / NAME.replace("/", "\\"), metric=METRIC, search=SPACE))
+    changed = Change({EVIL: None}, {EVIL: {EVIL: 1}}, 10, writer.journal.clock())
+    path = writer.folder / "experiment.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {CHANGES: [changed.as_dict()]}))
     config = {"lr": 0.1, EVIL: EVIL, "nested": {EVIL: [EVIL]}}
     reports = [{METRIC: v, f"{EVIL}2": v} for v in (0.5, 0.7)]
     writer.trial(0, reports, config=config)
@@ -167,6 +172,8 @@ def test_hostile_names_stay_text_wherever_they_are_shown(page, name):
     page.wait(lambda: METRIC in page.texts(".tile span"))
     page.wait(lambda: page.texts("path.curve") and page.texts("circle.dot"))
     assert EVIL in page.text()
+    [changed] = page.texts(".changes li")
+    assert changed.endswith(f', after 0 epochs: {EVIL} none → {{"{EVIL}":1}}')
     page.browser.screenshot("serve-hostile.png")
     page.go(name, "trials", "00001")
     page.wait(lambda: "title" in "".join(page.texts("#drawer pre")))
@@ -175,6 +182,13 @@ def test_hostile_names_stay_text_wherever_they_are_shown(page, name):
     assert "\u202e" not in page.text()
     assert page.is_harmless()
     page.browser.screenshot("serve-trial.png")
+
+
+def test_of_what_cannot_be_read_it_shows_why_and_nothing_else(page):
+    page.go("nope")
+    page.wait(lambda: "no experiment 'nope'" in page.texts(".problem")[0])
+    page.wait(lambda: page.ask("return document.querySelector('.tiles').offsetParent") is None)
+    assert "Report" not in page.texts(".head a")
 
 
 def test_the_verbs_are_asked_for_and_the_hard_ones_confirmed(page, steered):
@@ -237,7 +251,8 @@ def test_trials_are_chosen_and_the_report_is_shown_apart(page):
     page.type("#where", "val_accuracy >")
     page.wait(lambda: page.texts(".trials .wrong")[0].startswith("--where"))
     page.go("digits", "report")
-    page.click("iframe.report")
+    assert page.texts(".frame .empty") == ["Making the report …"]
+    page.wait(lambda: page.texts(".frame .empty") == [] and not page.texts(".report.making"))
     frame = page.driver.find_element("css selector", "iframe.report")
     page.driver.switch_to.frame(frame)
     page.wait(lambda: page.ask("return document.querySelectorAll('[data-figure]').length") > 5)

@@ -9,14 +9,18 @@ from tuner.cluster import jobs
 from tuner.errors import UsageError
 
 URL = "http://head:8265"
+ONE_OF = "give one of EXPERIMENT, --like NAME and --resume NAME"
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (["digits"], "--storage /shared/results, got 'results'"),
-        (["--storage", "/s"], "give either EXPERIMENT or --resume NAME"),
-        (["digits", "--resume", "x", "--storage", "/s"], "give either EXPERIMENT or --resume NAME"),
+        (["--storage", "/s"], ONE_OF),
+        (["digits", "--resume", "x", "--storage", "/s"], ONE_OF),
+        (["digits", "--like", "x", "--storage", "/s"], ONE_OF),
+        (["--like", "x", "--resume", "x", "seed=3", "--storage", "/s"], ONE_OF),
+        (["--like", "x"], "--storage /shared/results, got 'results'"),
         (["digits", "--storage", "/s", "--cpus", "0"], "resources.cpus"),
     ],
 )
@@ -27,39 +31,50 @@ def test_what_cannot_be_sent_is_refused_here(monkeypatch, arguments, told):
     assert told in str(done.exception)
 
 
-def test_what_was_asked_for_is_what_the_job_runs(monkeypatch, tmp_path):
+@pytest.fixture
+def sent(monkeypatch, tmp_path):
+    """What a cluster runs for a `tuner submit`, and what the command has returned and printed."""
     client = FakeClient()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(jobs, "_reach", lambda *place: None)
     monkeypatch.setattr("ray.job_submission.JobSubmissionClient", lambda address: client)
-    options = ["--storage", "/s", "--search", "grid", "--cpus", "2", "--wait-for-resources", "5m"]
-    asked = ["submit", "digits", "seed=3", *options, "--address", URL]
-    done = CliRunner().invoke(cli, asked, standalone_mode=False)
-    assert (done.exception, done.return_value, done.stdout) == (None, 0, "new\n")
-    assert done.stderr == "a\nb\n"
-    assert client.asked[0]["metadata"]["tuner_search"] == (
-        'run digits resources.cpus=2.0 storage="/s" seed=3 --search=grid --wait-for-resources=300s'
-    )
-    resumed = ["submit", "--resume", "x", "--no-wait", "--storage", "/s", "--address", URL]
-    done = CliRunner().invoke(cli, resumed, standalone_mode=False)
-    assert (done.exception, done.stdout, done.stderr) == (None, "new\n", "")
-    assert client.asked[1]["metadata"]["tuner_search"] == "resume x --storage /s"
-    CliRunner().invoke(cli, [*resumed, "scheduler.max_t=9", "log=[]"], standalone_mode=False)
-    told = "resume x scheduler.max_t=9 log=[] --storage /s"
-    assert client.asked[-1]["metadata"]["tuner_search"] == told
 
-
-def test_a_url_is_a_storage_that_only_the_cluster_need_reach(monkeypatch, tmp_path):
-    client = FakeClient()
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(jobs, "_reach", lambda *place: None)
-    monkeypatch.setattr("ray.job_submission.JobSubmissionClient", lambda address: client)
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    for asked in (["digits"], ["--resume", "x"]):
-        call = ["submit", *asked, "--storage", "s3://b/runs", "--no-wait", "--address", URL]
+    def submitted(*arguments):
+        call = ["submit", *arguments, "--address", URL]
         done = CliRunner().invoke(cli, call, standalone_mode=False)
         assert (done.exception, done.stdout) == (None, "new\n")
-    assert [job["metadata"]["tuner_search"] for job in client.asked] == [
-        'run digits storage="s3://b/runs"',
-        "resume x --storage s3://b/runs",
-    ]
+        return client.asked[-1]["metadata"]["tuner_search"], done
+
+    return submitted
+
+
+def test_what_was_asked_for_is_what_the_job_runs(sent):
+    options = ["--storage", "/s", "--search", "grid", "--cpus", "2", "--wait-for-resources", "5m"]
+    command, done = sent("digits", "seed=3", *options)
+    assert (done.return_value, done.stderr) == (0, "a\nb\n")
+    asked = '--search=grid resources.cpus=2.0 storage="/s" seed=3 --wait-for-resources=300s'
+    assert command == f"run digits {asked}"
+
+
+def test_what_the_cluster_knows_is_named_to_it(sent):
+    command, done = sent("--resume", "x", "--no-wait", "--storage", "/s")
+    assert (command, done.stderr) == ("resume x --storage /s", "")
+    command, _ = sent("--resume", "x", "scheduler.max_t=9", "log=[]", "--storage", "/s")
+    assert command == "resume x scheduler.max_t=9 log=[] --storage /s"
+    command, _ = sent("--like", "x", "--search", "bohb", "--seed", "2", "lr=1", "--storage", "/s")
+    assert command == "run --like x --search=bohb seed=2 lr=1 --storage /s"
+
+
+def test_a_flag_beside_resume_is_sent_too_to_be_done_or_refused_there(sent):
+    flags = ["--time-budget", "5m", "--notify", "exec:x", "--search", "grid", "--num-samples", "8"]
+    command, _ = sent("--resume", "x", *flags, "--storage", "/s")
+    changes = "num_samples=8 time_budget_s=300.0 search.strategy=grid --notify=exec:x"
+    assert command == f"resume x {changes} --storage /s"
+
+
+def test_a_url_is_a_storage_that_only_the_cluster_need_reach(sent, monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    there = ["--storage", "s3://b/runs", "--no-wait"]
+    assert sent("digits", *there)[0] == 'run digits storage="s3://b/runs"'
+    assert sent("--resume", "x", *there)[0] == "resume x --storage s3://b/runs"
+    assert sent("--like", "x", *there)[0] == "run --like x --storage s3://b/runs"

@@ -25,8 +25,10 @@ from tuner.results.results import Results
 from tuner.search.ask_tell import AskTell
 from tuner.search.policy import scheduler_of
 from tuner.search.resuming import restored
+from tuner.serve.token import VARIABLE
 
 pytestmark = pytest.mark.slow
+TOKEN = "0123456789abcdef" * 2
 
 
 def journal_of(folder: Path) -> list[dict[str, Any]]:
@@ -55,7 +57,7 @@ def test_the_journal_is_that_of_tunes_trials(searched: Any, tmp_path: Path, stra
 
 
 class Server:
-    """A process that is killed and started again on the same port."""
+    """`tuner serve`, which is killed and started again on the same port with the same token."""
 
     def __init__(self, storage: Path) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
@@ -65,9 +67,13 @@ class Server:
         self.start()
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "serving", str(self.storage), str(self.port)]
-        path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-        self.process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})
+        command = [sys.executable, "-m", "tuner", "serve", "--storage", str(self.storage)]
+        self.process = subprocess.Popen(
+            [*command, "--port", str(self.port)],
+            env={**os.environ, VARIABLE: TOKEN},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         self.wait_until(self.answers)
 
     def answers(self) -> bool:
@@ -108,8 +114,10 @@ def test_clients_go_on_after_their_server_is_killed(tmp_path: Path) -> None:
         "num_samples": 40,
         "max_concurrent": 4,
     }
-    urlopen(Request(f"{server.url}/", json.dumps(spec).encode())).close()
-    command, environment = [sys.executable, "client.py"], {**os.environ, "SERVER": server.url}
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    urlopen(Request(f"{server.url}/", json.dumps(spec).encode(), bearer)).close()
+    command = [sys.executable, "client.py"]
+    environment = {**os.environ, "SERVER": server.url, "TOKEN": TOKEN}
     clients = [subprocess.Popen(command, cwd=tmp_path, env=environment) for _ in range(4)]
     try:
         for size in (4_000, 8_000):

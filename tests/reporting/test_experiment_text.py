@@ -2,6 +2,7 @@ import pytest
 from confirmed import retrained, searched
 from synthetic import Clock, Writer, make_folder
 
+import tuner
 from tuner.reporting.experiment_text import best_text, folder_name, nothing_left, summary
 from tuner.reporting.tables import experiments_table
 from tuner.results.best import best_json
@@ -98,6 +99,20 @@ def test_a_search_that_is_out_of_time_says_what_is_left_and_how_to_go_on(storage
     assert lines[-1] == "Go on        tuner resume digits --time-budget 90s"
     assert (results.show()["status"], results.show()["ended_by"]) == ("completed", "time_budget")
     assert "out of time" in experiments_table(list_experiments(storage))
+
+
+def test_a_search_elsewhere_that_was_out_of_time_goes_on_with_more_than_it_had(storage):
+    spec = {"trainable": "elsewhere", "training": {}, "time_budget_s": 90}
+    make_folder(storage / "far", **spec)
+    writer = Writer("results/far")
+    writer.trial(1, [metrics(0.5)])
+    writer.add("experiment_ended", status="completed", reason="time_budget", never_started=3)
+    writer.kill()
+    [go_on] = [line for line in summary(Results(writer.folder)).splitlines() if "Go on" in line]
+    command = go_on.removeprefix("Go on        ")
+    assert command == "tuner.AskTell('results/far', time_budget_s=94)"
+    with eval(command, {"tuner": tuner}, {}) as search:
+        assert search.suggest() is not None
 
 
 def test_what_a_resume_has_nothing_to_do_for_is_one_line(storage):

@@ -1,8 +1,10 @@
 import io
+import json
 
 import pytest
 from synthetic import Writer, make_folder
 
+from tuner.record.changes import CHANGES, Change
 from tuner.reporting.follow import follow, standing
 from tuner.results.results import Results
 
@@ -34,6 +36,21 @@ def test_how_a_running_search_stands(story):
         "  00001  epoch 1    val_accuracy 0.25           lr=0.5",
     ]
     assert all(len(line) <= 80 for line in lines)
+
+
+def test_what_a_resume_changed_of_a_search_that_runs_is_told(story):
+    path = story.folder / "experiment.json"
+    change = Change({"num_samples": 2}, {"num_samples": 4}, 10)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {CHANGES: [change.as_dict()]}))
+    lines = standing(Results(story.folder), now=story.events[-1]["time"] + 1).splitlines()
+    assert lines[-2:] == ["Changed by a resume", "  num_samples 2 -> 4"]
+
+
+def test_trials_elsewhere_reserve_nothing_here(tmp_path):
+    story = Writer(make_folder(tmp_path / "far", trainable="elsewhere", training={}))
+    story.trial(0, [0.5], end=None)
+    assert "running\n" in standing(Results(story.folder), now=story.events[-1]["time"] + 1)
+    story.kill()
 
 
 def test_what_has_failed_while_a_search_runs_is_told_whole(story):

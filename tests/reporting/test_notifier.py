@@ -1,19 +1,15 @@
-"""What a search sends to a real HTTP server, a real command and apprise; no Ray."""
+"""What a search sends to a real HTTP server; no Ray."""
 
 from __future__ import annotations
 
-import json
 import threading
-import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from queue import Queue
 from typing import Any
 
 import pytest
+from webhook import Server
 
-from tuner.errors import UsageError
 from tuner.record.events import (
     EXPERIMENT_ENDED,
     EXPERIMENT_STARTED,
@@ -22,52 +18,10 @@ from tuner.record.events import (
     TRIAL_STARTED,
 )
 from tuner.record.history import History
-from tuner.reporting import notifier as module
-from tuner.reporting.notifier import BEST, END, FAILURE, Notifier, Outbox, RefusedError, deliveries
+from tuner.reporting import outbox
+from tuner.reporting.notifier import Notifier
+from tuner.reporting.outbox import BEST, END, FAILURE
 from tuner.spec.experiment import ExperimentSpec, build_spec
-
-PATIENCE_S = 20
-
-
-class Server:
-    """Takes what is posted, with answers that a test decides: 200 unless there are others."""
-
-    def __init__(self) -> None:
-        self.got: Queue[Any] = Queue()
-        self.answers: list[int] = []
-        self.held = threading.Event()
-        self.held.set()
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                outer.held.wait(PATIENCE_S)
-                code = outer.answers.pop(0) if outer.answers else 200
-                self.send_response(code)
-                if code == 302:
-                    self.send_header("Location", "/elsewhere")
-                self.end_headers()
-                outer.got.put((self.headers["Content-Type"], json.loads(body)))
-
-            do_GET = do_POST
-
-            def log_message(self, *arguments: object) -> None:
-                """Says nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/hook/s3cret"
-        threading.Thread(target=self._server.serve_forever, args=[0.01], daemon=True).start()
-
-    def message(self) -> Any:
-        kind, message = self.got.get(timeout=PATIENCE_S)
-        assert kind == "application/json"
-        return message
-
-    def close(self) -> None:
-        self.held.set()
-        self._server.shutdown()
-        self._server.server_close()
 
 
 @pytest.fixture
@@ -202,7 +156,7 @@ def test_what_runs_before_have_shown_is_no_news(server: Server, tmp_path: Path) 
 def test_a_target_that_fails_is_tried_again_and_never_waited_for(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_PAUSES_S", (0.0, 0.0))
+    monkeypatch.setattr(outbox, "_PAUSES_S", (0.0, 0.0))
     server.answers = [500, 429, 200]
     server.held.clear()
     search = Searched(tmp_path, server.url)
@@ -233,7 +187,7 @@ def test_what_cannot_be_delivered_is_one_warning_without_the_secret(
 def test_nobody_there_is_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_PAUSES_S", ())
+    monkeypatch.setattr(outbox, "_PAUSES_S", ())
     search = Searched(tmp_path, "http://127.0.0.1:9/s3cret")
     search.event(EXPERIMENT_ENDED, status="completed")
     search.notifier.close()
@@ -248,7 +202,7 @@ def test_the_end_waits_a_little_and_no_longer(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "FLUSH_S", 0.05)
+    monkeypatch.setattr(outbox, "FLUSH_S", 0.05)
     server.held.clear()
     search = Searched(tmp_path, server.url)
     search.event(EXPERIMENT_ENDED, status="interrupted")
@@ -267,74 +221,12 @@ def test_an_end_that_the_journal_could_not_take_is_told_as_a_failure(
     assert (end["event"], end["status"]) == (END, "failed")
 
 
-def test_a_command_gets_the_message_on_its_stdin(tmp_path: Path) -> None:
-    told = tmp_path / "told.json"
-    search = Searched(tmp_path, f"exec:cat > {told}; echo not-for-stdout")
-    search.event(EXPERIMENT_ENDED, status="completed")
-    search.notifier.close()
-    assert json.loads(told.read_text())["status"] == "completed"
-
-
-def test_a_command_that_fails_or_hangs_is_told(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_ANSWER_S", 0.1)
-    search = Searched(tmp_path, "exec:echo why >&2; exit 7", "exec:sleep 60 & wait")
-    search.event(EXPERIMENT_ENDED, status="completed")
-    search.notifier.close()
-    assert sorted(caplog.messages) == [
-        "cannot notify exec:echo why >&2; exit 7: exit code 7: why",
-        "cannot notify exec:sleep 60 & wait: no end in 0.1 s",
-    ]
-
-
-def test_other_urls_are_apprises(tmp_path: Path, server: Server) -> None:
-    pytest.importorskip("apprise", reason="no test of apprise: pip install 'tuner[notify]'")
-    search = Searched(tmp_path, server.url.replace("http://", "json://"))
-    search.event(EXPERIMENT_ENDED, status="completed")
-    search.notifier.close()
-    message = server.message()
-    assert (message["title"], message["message"]) == (
-        "tuner digits",
-        "digits: completed after 1s; no trials; no trial has reported a value",
-    )
-    with pytest.raises(UsageError, match=r"^notify: apprise does not know nonsense://\*\*\*; see"):
-        deliveries(("nonsense://x",))
-
-
 def test_the_hidden_form_of_a_target_is_passed_over_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     Searched(tmp_path, "https://hooks.slack.com/***").notifier.close()
     [warning] = caplog.messages
     assert warning.startswith("https://hooks.slack.com/*** is not notified")
-
-
-def test_one_slow_target_holds_up_no_other() -> None:
-    release, got = threading.Event(), Queue[Any]()
-    slow = Outbox("slow", lambda message: release.wait(PATIENCE_S))
-    fast = Outbox("fast", got.put)
-    for box in (slow, fast):
-        box.put(END, {"event": END})
-    assert got.get(timeout=PATIENCE_S) == {"event": END}
-    release.set()
-    for box in (slow, fast):
-        box.end()
-        box.join(time.monotonic() + PATIENCE_S)
-
-
-def test_what_is_refused_is_not_sent_again(caplog: pytest.LogCaptureFixture) -> None:
-    tries = []
-
-    def refuse(message: Any) -> None:
-        tries.append(message)
-        raise RefusedError("no")
-
-    box = Outbox("x", refuse)
-    box.put(END, {"event": END})
-    box.end()
-    box.join(time.monotonic() + PATIENCE_S)
-    assert (len(tries), caplog.messages) == (1, ["cannot notify x: no"])
 
 
 def test_nothing_is_made_for_nobody(tmp_path: Path) -> None:

@@ -6,9 +6,10 @@ import pytest
 from synthetic import Writer, make_folder
 
 from tuner.errors import SpecError, UsageError
+from tuner.record.changes import CHANGES, Change, changes_of
 from tuner.record.history import fold
 from tuner.record.reading import read
-from tuner.search.changing import CHANGES, Lengths, changed, lengths_of
+from tuner.search.changing import Lengths, changed, lengths_of
 from tuner.spec.experiment import build_spec
 from tuner.spec.sections import Objective
 
@@ -29,11 +30,12 @@ def faults_of(document, changes):
     return list(map(str, refused.value.faults))
 
 
-def test_a_change_is_made_and_what_was_is_kept(document):
+def test_a_change_is_made_and_what_was_is_kept(document, monkeypatch):
+    monkeypatch.setattr("time.time", lambda: 1.0)
     longer = made(document, scheduler__max_t=20)
     assert longer["spec"]["scheduler"]["max_t"] == 20
     was, now = {"scheduler.max_t": 10}, {"scheduler.max_t": 20}
-    assert longer[CHANGES] == [{"was": was, "is": now, "epochs": 10}]
+    assert changes_of(longer, "x") == [Change(was, now, 10, 1.0)]
     assert document["spec"]["scheduler"]["max_t"] == 10
     more = made(longer, num_samples=9, stop__target=0.1)
     assert (more["spec"]["num_samples"], more["spec"]["stop"]) == (9, {"target": 0.1})

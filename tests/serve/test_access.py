@@ -8,7 +8,8 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from tuner.serve.access import LARGEST, Access, Guard, is_loopback, names_of
+from tuner.serve.access import Access, Guard, is_loopback, names_of
+from tuner.serve.answers import LARGEST
 
 TOKEN = "the-token"
 ACCESS = Access(TOKEN, names_of("127.0.0.1"), 8642)

@@ -1,13 +1,9 @@
 """The application as a whole."""
 
 import re
-import sys
-from types import ModuleType
 
 import pytest
 from served import HOST, Served
-from starlette.responses import PlainTextResponse
-from starlette.routing import Route
 
 
 def test_the_page_is_of_its_files_alone(tmp_path):
@@ -30,18 +26,12 @@ def test_no_other_file_is_served(tmp_path, path):
     assert Served(tmp_path).ask("GET", f"{HOST}{path}").status_code == 404
 
 
-def test_the_verbs_of_ask_tell_are_mounted_where_there_are_any(tmp_path, monkeypatch):
-    async def suggest(request):
-        """A config to try."""
-        return PlainTextResponse("suggested")
-
-    module = ModuleType("tuner.serve.ask_tell")
-    module.routes = lambda storage: [Route("/{name}/suggest", suggest, methods=["POST"])]
-    module.__spec__ = type(sys.__spec__)("tuner.serve.ask_tell", None)
-    monkeypatch.setitem(sys.modules, "tuner.serve.ask_tell", module)
+def test_the_verbs_of_ask_tell_are_asked_for_with_the_token(tmp_path):
     served = Served(tmp_path)
-    assert served.ask("POST", "/api/ask-tell/x/suggest", json={}).text == "suggested"
+    asked = served.ask("POST", "/api/ask-tell/x/suggest", json={})
+    assert asked.status_code == 404
+    assert "no experiment 'x' in" in asked.json()["error"]
     described = served.ask("GET", "/api/openapi.json").json()["paths"]
-    assert described["/api/ask-tell/{name}/suggest"]["post"]["summary"] == "A config to try"
+    assert described["/api/ask-tell/{name}/suggest"]["post"]["summary"] == "Ask for a trial to run"
     bare = {"Authorization": ""}
     assert served.ask("POST", "/api/ask-tell/x/suggest", headers=bare).status_code == 401

@@ -11,12 +11,17 @@ from typing import Any
 
 import httpx
 import pytest
+from jsonschema import Draft202012Validator
 from starlette.applications import Starlette
+from starlette.routing import Mount
 from synthetic import make_folder
 
 from tuner.record.reading import read
 from tuner.results.results import Results
-from tuner.serve.ask_tell import LARGEST, PATHS, Searches, routes
+from tuner.search.ask_tell import LONGEST_CLIENT
+from tuner.serve.answers import LARGEST
+from tuner.serve.ask_tell import PLACE, Searches, routes
+from tuner.serve.openapi import description
 
 SPEC = {
     "name": "far",
@@ -200,12 +205,40 @@ def test_what_is_open_is_let_go_of_at_exit(tmp_path: Path) -> None:
 
 
 def test_what_each_takes_is_described(far: Server) -> None:
-    assert [route.path for route in routes(str(far.storage))] == list(PATHS)
+    mounted = Mount(PLACE, routes=routes(str(far.storage)))
+    paths = description([mounted])["paths"]
     far.post("/far/suggest")
-    bodies = {path: verbs["post"]["requestBody"]["content"] for path, verbs in PATHS.items()}
-    for path, content in bodies.items():
-        known = content["application/json"]["schema"]["properties"]
-        if path.endswith(("/suggest", "/report", "/complete")):
-            place = path.format(name="far", trial_id="00000")
-            told = f"unknown: x; available: {', '.join(known)}"
-            assert far.refused(place, {"x": 1}) == (400, told)
+    for verb in ("suggest", "trials/{trial_id}/report", "trials/{trial_id}/complete"):
+        body = paths[f"{PLACE}/{{name}}/{verb}"]["post"]["requestBody"]
+        known = body["content"]["application/json"]["schema"]["properties"]
+        told = f"unknown: x; available: {', '.join(known)}"
+        place = f"/far/{verb}".format(trial_id="00000")
+        assert far.refused(place, {"x": 1}) == (400, told)
+        assert body["required"] is (verb == "trials/{trial_id}/report")
+        if verb == "suggest":
+            assert known["client"]["maxLength"] == LONGEST_CLIENT
+    asked = paths[f"{PLACE}/{{name}}/trials/{{trial_id}}/should-stop"]
+    assert ("requestBody" in asked["get"], "requestBody" in asked["post"]) == (False, True)
+    assert set(paths[f"{PLACE}/"]["post"]["responses"]) == {"200", "201", "default"}
+
+
+def test_what_each_answers_is_described(far: Server) -> None:
+    document = description([Mount(PLACE, routes=routes(str(far.storage)))])
+    report = {"epoch": 1, "metrics": {"val_loss": 0.5}}
+    for path, body in [
+        ("/", SPEC),
+        ("/far/suggest", {}),
+        ("/far/trials/00000/report", report),
+        ("/far/trials/00000/should-stop", {}),
+        ("/far/trials/00000/complete", {}),
+        ("/far/close", {}),
+    ]:
+        shown = path.replace("far", "{name}").replace("00000", "{trial_id}")
+        answers = document["paths"][f"{PLACE}{shown}"]["post"]["responses"]
+        schema = answers["200"]["content"]["application/json"]["schema"]
+        Draft202012Validator(schema).validate(far.post(path, body))
+
+
+def test_what_is_no_text_is_answered_as_it_was_asked(far: Server) -> None:
+    status, message = far.refused("/far/suggest", content=b'{"\\ud800": 1}')
+    assert (status, message) == (400, "unknown: \ud800; available: client")

@@ -7,6 +7,8 @@ import pytest
 from starlette.requests import Request
 from synthetic import Writer, make_folder
 
+from tuner.record.checkpoints import sha256_of
+from tuner.results.test_record import record_test
 from tuner.serve import live as live_module
 from tuner.serve.live import Live
 from tuner.serve.watch import Experiments
@@ -67,6 +69,21 @@ def test_a_listener_is_told_of_all_and_then_of_what_changes(tmp_path, experiment
 
     play(story, experiments)
     writer.end()
+
+
+def test_what_is_told_of_one_is_what_show_tells(tmp_path, experiments):
+    writer = Writer(make_folder(tmp_path / "a"))
+    path = writer.checkpoint(writer.trial(0, [0.5]), 1)
+    writer.end()
+    test = {"trial_id": "00000", "test_accuracy": 0.25, "checkpoint_sha256": sha256_of(path)}
+    record_test(writer.folder, "00000", test)
+
+    async def story(live):
+        events = stream(live, "experiment=a")
+        await anext(events)
+        assert (await anext(events))[1]["test"] == test
+
+    play(story, experiments)
 
 
 def test_one_that_cannot_be_read_says_why(tmp_path, experiments):

@@ -1,5 +1,6 @@
 """The server's process: what it refuses, prints, and how it ends."""
 
+import asyncio
 import os
 import re
 import signal
@@ -11,12 +12,16 @@ import urllib.error
 import urllib.request
 
 import pytest
+import uvicorn
 from sockets import listening, outside
+from starlette.applications import Starlette
+from starlette.routing import Route
 from synthetic import Writer, make_folder
 
 from tuner.errors import UsageError
-from tuner.serve import server
-from tuner.serve.server import check_host, check_pair
+from tuner.serve.app import Application
+from tuner.serve.live import Live
+from tuner.serve.server import _listening, _Server, check_host, check_pair
 
 
 def test_others_reach_it_over_tls_or_by_an_explicit_word_alone():
@@ -42,7 +47,7 @@ def test_a_port_that_is_taken_is_told():
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(UsageError, match=f"cannot listen on 127.0.0.1, port {port}: "):
-            server._listening("127.0.0.1", port)
+            _listening("127.0.0.1", port)
 
 
 def started(tmp_path, *arguments):
@@ -83,6 +88,21 @@ def test_it_serves_this_machine_until_a_signal_comes_with_a_stream_open(tmp_path
     assert process.returncode == 0
     tunnel = rf"ssh -L {port}:127\.0\.0\.1:{port} \S+"
     assert re.fullmatch(rf"from another machine: {tunnel}, then open the same address\n", told)
+
+
+def test_what_an_end_cuts_short_is_no_error_to_tell(capfd):
+    async def report(request):
+        server.handle_exit(signal.SIGTERM, None)
+        await asyncio.sleep(60)
+
+    app = Application(Starlette(routes=[Route("/", report)]), Live(None))
+    config = uvicorn.Config(app.asgi, log_level="warning", timeout_graceful_shutdown=0.05)
+    server = _Server(config, app)
+    listening = socket.create_server(("127.0.0.1", 0))
+    with socket.create_connection(listening.getsockname()) as client:
+        client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        server.run(sockets=[listening])
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.slow

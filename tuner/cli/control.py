@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import getpass
 import socket
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +13,7 @@ import click
 from tuner.cli import options
 from tuner.cli.printing import json_text
 from tuner.errors import UsageError
+from tuner.owner import this_user
 
 if TYPE_CHECKING:
     from tuner.record.control import Control
@@ -150,7 +149,4 @@ def _told(files: ExperimentFolder, asked: Control, answer: Answer | None) -> str
 
 def _who() -> str:
     """Who asks, to be shown: USER@HOST, as far as it is known."""
-    user = ""
-    with suppress(KeyError, OSError):  # a container may run as a user that has no name
-        user = getpass.getuser()
-    return f"{user}@{socket.gethostname()}"
+    return f"{this_user() or ''}@{socket.gethostname()}"

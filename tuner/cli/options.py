@@ -116,7 +116,7 @@ _like = click.option(
     "--like", metavar="NAME", help="The spec of this experiment, learning from it (--from)."
 )
 spec = _all_of(click.argument("experiment", required=False), _like, _search, address)
-optional_spec = _all_of(click.argument("experiment", required=False), _search)
+optional_spec = _all_of(click.argument("experiment", required=False), _like, _search)
 sort = _all_of(
     click.option("--sort", metavar="COLUMN", help="By this column, ascending."),
     click.option("--reverse", is_flag=True, help="The other way round."),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import shlex
 import socket
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.errors import NoUsableTrialError
+from tuner.owner import this_user
 
 if TYPE_CHECKING:
     from tuner.results.confirmation import Confirmation
@@ -29,11 +29,8 @@ def print_tunnel(port: int, *, host: str = "127.0.0.1") -> None:
     """Print how the browser of another machine reaches what listens here on `port`, on stderr."""
     if host not in ("127.0.0.1", "localhost"):
         return
-    try:
-        user = f"{getpass.getuser()}@"
-    except (OSError, KeyError):  # a container's user may have no name
-        user = ""
-    place = shlex.quote(f"{user}{socket.gethostname()}")
+    user, machine = this_user(), socket.gethostname()
+    place = shlex.quote(f"{user}@{machine}" if user else machine)
     click.echo(
         f"from another machine: ssh -L {port}:127.0.0.1:{port} {place}, then open the same address",
         err=True,

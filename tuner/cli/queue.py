@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import sys
-import time
 from contextlib import nullcontext
 from typing import Any
 
@@ -14,8 +12,9 @@ import click
 from tuner.cli import options
 from tuner.cli.printing import SOME_FAILED, json_text
 from tuner.errors import UsageError
+from tuner.owner import this_user
 from tuner.places import LOCAL
-from tuner.wording import aligned, printable
+from tuner.wording import aligned, moment, printable
 
 
 @click.group(cls=options.Group, section="Search", place=4)
@@ -32,7 +31,7 @@ def queue() -> None:
 @click.option("--user", metavar="NAME", help="Whose search it is.  [default: you]")
 @options.yes
 def add(
-    experiment: str,
+    experiment: str | None,
     assignments: tuple[str, ...],
     user: str | None,
     yes: bool,
@@ -55,7 +54,7 @@ def add(
     is_named = flags["name"] or any(each.startswith("name=") for each in assignments)
     entry = entry_of(
         spec,
-        user=user or _this_user(),
+        user=user or this_user() or str(os.getuid()),
         directory=os.getcwd(),
         paths=[path for path in sys.path if path not in (*paths, os.getcwd())],
     )
@@ -78,7 +77,7 @@ def ls(storage: str | None, as_json: bool) -> int:
         return 0
     rows = [("NAME", "USER", "STATUS", "ADDED", "")]
     for one in standings:
-        added = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.entry.added))
+        added = moment(one.entry.added)
         reason = one.ended.reason if one.ended else ""
         rows.append((one.entry.name, one.entry.user, one.status, added, reason))
     cells = [[printable(cell) for cell in row] for row in rows]
@@ -133,13 +132,6 @@ def run(at_once: int, share: tuple[str, ...], stay: bool, address: str, storage:
     with nullcontext() if address == LOCAL else cluster.connect(address):
         runner.run(stay=stay)
     return SOME_FAILED if runner.failed else 0
-
-
-def _this_user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container may run as a user that its system does not know
-        return str(os.getuid())
 
 
 def _told(text: str) -> None:

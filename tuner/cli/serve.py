@@ -22,6 +22,11 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--key", type=_FILE, metavar="FILE", help="Its private key.")
 @click.option("--insecure", is_flag=True, help="Another --host without TLS all the same.")
 @options.storage
+@click.option(
+    "--keep-token",
+    is_flag=True,
+    help="Use the same token at each start.  [or set $TUNER_SERVE_TOKEN]",
+)
 def serve(
     host: str,
     port: int,
@@ -29,6 +34,7 @@ def serve(
     key: Path | None,
     insecure: bool,
     storage: str | None,
+    keep_token: bool,
 ) -> int:
     """Watch and steer the experiments of a storage from a browser.
 
@@ -52,6 +58,7 @@ def serve(
         cert=cert,
         key=key,
         is_insecure=insecure,
+        is_token_kept=keep_token,
         tell=tell,
     )
     return 0

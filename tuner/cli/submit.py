@@ -24,6 +24,7 @@ from tuner.errors import UsageError
 def submit(
     experiment: str | None,
     assignments: tuple[str, ...],
+    like: str | None,
     resume: str | None,
     no_wait: bool,
     yes: bool,
@@ -39,27 +40,47 @@ def submit(
     from tuner.cluster.jobs import connected, entry, refuse_relative
     from tuner.places import default_storage, is_url, local
 
+    known_there = [name for name in (like, resume) if name is not None]
+    is_named = experiment is not None and not (known_there and "=" in experiment)
+    if len(known_there) + is_named != 1:
+        raise UsageError("give one of EXPERIMENT, --like NAME and --resume NAME")
     directory = Path.cwd()
     changes = [] if experiment is None else [experiment, *assignments]
-    if (resume is None and experiment is None) or (resume and any("=" not in c for c in changes)):
-        raise UsageError("give either EXPERIMENT or --resume NAME")
-    wait = [] if wait_for_resources is None else [f"--wait-for-resources={wait_for_resources:g}s"]
     storage = flags["storage"] or default_storage()
     storage = storage if is_url(storage) else str(Path(storage).expanduser())
     refuse_relative(storage)
     if resume is not None:
-        arguments = ["resume", resume, *changes, "--storage", storage]
+        arguments = ["resume", resume, *_set_on_resume(flags), *changes, "--storage", storage]
+    elif like is not None:
+        set_by_flags = _set_by({**flags, "storage": None})
+        arguments = ["run", "--like", like, *set_by_flags, *changes, "--storage", storage]
     else:
         assert experiment is not None
         _check(experiment, assignments, flags, yes=yes)
-        set_by_flags = options.assignments_of({**flags, "storage": storage})
-        named = {"--search": flags["strategy"], "--scheduler": flags["scheduler"]}
-        chosen = [f"{option}={name}" for option, name in named.items() if name]
-        arguments = ["run", entry(experiment, directory), *set_by_flags, *assignments, *chosen]
+        set_by_flags = _set_by({**flags, "storage": storage})
+        arguments = ["run", entry(experiment, directory), *set_by_flags, *assignments]
+    if wait_for_resources is not None:
+        arguments.append(f"--wait-for-resources={wait_for_resources:g}s")
     with connected(address) as cluster:
-        job_id = cluster.submit([*arguments, *wait], directory=directory, storage=local(storage))
+        job_id = cluster.submit(arguments, directory=directory, storage=local(storage))
         click.echo(job_id)
         return 0 if no_wait else follow_job(cluster, job_id, address)
+
+
+def _set_by(flags: dict[str, Any]) -> list[str]:
+    """What has `tuner run` do there what the flags ask for."""
+    named = {"--search": flags["strategy"], "--scheduler": flags["scheduler"]}
+    chosen = [f"{option}={name}" for option, name in named.items() if name]
+    return [*chosen, *options.assignments_of(flags)]
+
+
+def _set_on_resume(flags: dict[str, Any]) -> list[str]:
+    """The same for `tuner resume`, which says of each setting that it cannot change why."""
+    named = {"search.strategy": flags["strategy"], "scheduler.name": flags["scheduler"]}
+    chosen = [f"{path}={name}" for path, name in named.items() if name]
+    notified = [f"--notify={target}" for target in flags["notify"]]
+    others = options.assignments_of({**flags, "storage": None, "notify": None})
+    return [*others, *chosen, *notified]
 
 
 def _check(

@@ -130,7 +130,7 @@ def _is_number(value: object) -> bool:
     return type(value) is int and abs(value) <= _LARGEST
 
 
-def _is_time(value: object) -> bool:
+def is_time(value: object) -> bool:
     return _is_number(value) and 0 <= value < _LATEST  # type: ignore[operator]
 
 
@@ -200,14 +200,14 @@ def is_owner(value: object) -> bool:
         isinstance(value, dict)
         and isinstance(value.get("host"), str)
         and type(value.get("pid")) is int
-        and _is_time(value.get("started"))
+        and is_time(value.get("started"))
     )
 
 
 _ERROR = "{kind, message}"
 _HEX_64 = re.compile(r"[0-9a-f]{64}")
 _FieldRule = tuple[str, Callable[[object], bool], str]
-_TIME: _FieldRule = ("time", _is_time, "in seconds since the epoch")
+_TIME: _FieldRule = ("time", is_time, "in seconds since the epoch")
 _TRIAL: _FieldRule = (
     "trial_id",
     _is_trial_id,

@@ -174,11 +174,15 @@ def replace_file(path: Path, write: Callable[[Path], object], *, lasting: bool =
         partial.unlink(missing_ok=True)
 
 
-def create_file(path: Path, data: bytes) -> None:
-    """Write a new file that lasts, whole or not at all. Raises FileExistsError, and OSError."""
+def create_file(path: Path, data: bytes, *, mode: int = 0o666) -> None:
+    """Write a new file that lasts, whole or not at all. Raises FileExistsError, and OSError.
+
+    mode: who may do what with it, of which the process's umask takes away.
+    """
     partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")
     try:
-        partial.write_bytes(data)
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(data)
         sync(partial)
         os.link(partial, path)  # unlike a rename, never in place of another
         sync(path.parent)

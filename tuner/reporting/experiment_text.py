@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from math import ceil
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -13,7 +14,7 @@ from tuner.places import shown
 from tuner.record.events import COMPLETED, FINISH, INTERRUPTED, PATIENCE, TARGET, TIME_BUDGET
 from tuner.record.storage import storage_folder
 from tuner.record.trials import TrialRecord
-from tuner.reporting.control_text import control_lines
+from tuner.reporting.control_text import change_lines, control_lines
 from tuner.results.labels import Labels
 from tuner.results.results import Results
 from tuner.spec.by_value import given_again, is_by_value
@@ -43,8 +44,8 @@ def summary(
 
     How many trials ended how; the best trial with its validation metrics, the test_* of `test`
     (held-out split), and its config; `confirmed`, in the shape that `show_json` gives it; failures
-    by kind, each with its first message, whole, and its log; memory that kept growing; what was
-    asked of it as it ran; where the results are and how to look at them.
+    by kind, each with its first message, whole, and its log; memory that kept growing; what resumes
+    changed of it; what was asked of it as it ran; where the results are and how to look at them.
     """
     sections = [
         _head(results),
@@ -52,6 +53,7 @@ def summary(
         _confirmed(results.metric, confirmed) if confirmed else [],
         failure_lines(results),
         _leaks(results),
+        change_lines(results.changes),
         control_lines(results.history.steered.answers),
         _next_steps(results),
     ]
@@ -213,23 +215,28 @@ def _growth(trial: TrialRecord) -> float | None:
     return next((growth for each in samples if (growth := first_growth(each)) is not None), None)
 
 
-def resume_with(folder: Path, trainable: str) -> str:
-    """The command that goes on with the experiment in `folder`; the call where only Python can."""
+def resume_with(folder: Path, trainable: str, *, searched_s: float = 0, more_s: float = 0) -> str:
+    """The command that goes on with the experiment in `folder`; the call where only Python can.
+
+    more_s: for how long, where its time was over after `searched_s`; 0: it was not.
+    """
     if is_by_value(trainable):
         again = printable(given_again(trainable))
         return f"tuner.resume_experiment({printable(repr(str(folder)))}, {again})"
-    if trainable == ELSEWHERE:
-        return f"tuner.AskTell({printable(repr(str(folder)))})"
-    return f"{program()} resume {folder_name(folder)}"
+    if trainable == ELSEWHERE:  # whose budget is that of all its drivers together
+        budget = f", time_budget_s={ceil(searched_s + more_s)}" if more_s else ""
+        return f"tuner.AskTell({printable(repr(str(folder)))}{budget})"
+    budget = f" --time-budget {more_s:g}s" if more_s else ""
+    return f"{program()} resume {folder_name(folder)}{budget}"
 
 
 def _how_to_resume(results: Results) -> str:
     trainable = str(results.document["spec"].get("trainable", ""))
     budget = results.document["spec"].get("time_budget_s")
-    late = results.ended_by == TIME_BUDGET and isinstance(budget, int | float)
-    only_python = is_by_value(trainable) or trainable == ELSEWHERE
-    again = f" --time-budget {budget:g}s" if late and not only_python else ""
-    return f"{resume_with(results.folder, trainable)}{again}"
+    if results.ended_by != TIME_BUDGET or not isinstance(budget, int | float):
+        return resume_with(results.folder, trainable)
+    searched_s = results.history.duration_s
+    return resume_with(results.folder, trainable, searched_s=searched_s, more_s=budget)
 
 
 def _next_steps(results: Results) -> list[str]:

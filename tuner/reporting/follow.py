@@ -11,7 +11,7 @@ from tuner import streams
 from tuner.record.events import CONTROL
 from tuner.record.history import History
 from tuner.record.reading import Tail
-from tuner.reporting.control_text import control_lines
+from tuner.reporting.control_text import change_lines, control_lines
 from tuner.reporting.experiment_text import failure_lines
 from tuner.reporting.plan_text import reserves
 from tuner.reporting.terminal import Progress, Standing, live_view
@@ -23,11 +23,10 @@ _WIDTH = 80
 
 
 def standing(results: Results, *, now: float) -> str:
-    """How a running search stands, in the lines of the live view, and what has failed: 80 columns,
-    no colour.
+    """How a running search stands, in the lines of the live view, and what has failed or was asked
+    for: 80 columns, no colour.
     """
-    spec = results.spec
-    each = reserves(spec.resources)
+    each = _each(results)
     time_left = _time_left(results, results.history)
     view = Standing(results.history, time_left, results.metric, each)
     console = streams.console(sys.stdout, width=_WIDTH, color_system=None, force_terminal=False)
@@ -35,7 +34,11 @@ def standing(results: Results, *, now: float) -> str:
         console.print(f"{results.name}: {results.standing}")
         console.print(live_view(view, now=now, width=_WIDTH))
     lines = [line.rstrip() for line in captured.get().splitlines()]
-    for more in (failure_lines(results), control_lines(results.history.steered.answers)):
+    for more in (
+        failure_lines(results),
+        change_lines(results.changes),
+        control_lines(results.history.steered.answers),
+    ):
         lines += ["", *more] if more else []
     return "\n".join(lines)
 
@@ -47,12 +50,12 @@ def follow(
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
     """Show on `stream` (None: stderr) how a search goes until its driver has ended."""
-    spec, files = results.spec, results.files
+    files = results.files
     history = History(results.objective)
     tail = Tail(results.folder)
     for event in tail.read():
         history.apply(event)
-    each = reserves(spec.resources)
+    each = _each(results)
     time_left = _time_left(results, history)
     progress = Progress(history, time_left, metric=results.metric, each=each, stream=stream)
 
@@ -71,6 +74,11 @@ def follow(
         show_news()
     finally:
         progress.close()
+
+
+def _each(results: Results) -> str:
+    """What a trial reserves; nothing of those that run elsewhere."""
+    return "" if results.spec.is_elsewhere else reserves(results.spec.resources)
 
 
 def _time_left(results: Results, history: History) -> TimeLeft:

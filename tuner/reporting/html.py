@@ -27,7 +27,7 @@ from tuner.reporting.comparison_text import (
     spent_table,
     verdict,
 )
-from tuner.reporting.control_text import control_text
+from tuner.reporting.control_text import change_text, control_text
 from tuner.reporting.experiment_text import label_lines
 from tuner.reporting.figures._figure import draw_section
 from tuner.reporting.report import Report, utc
@@ -46,6 +46,7 @@ def report_page(report: Report) -> str:
         spec=report.spec,
         tiles=list(tiles(report)),
         labels=label_lines(report.results.labels),
+        changes=list(_changes(report)),
         controls=[(one, control_text(one.control)) for one in steered.answers],
         best=best_table(report),
         provenance=list(_provenance(report)),
@@ -150,6 +151,13 @@ def _searched(report: Report, best: Mapping[str, Any]) -> dict[str, Any]:
 def _mean(best: Mapping[str, Any]) -> str:
     confirmed = best.get("confirmed")
     return with_error(confirmed["mean"], confirmed["standard_error"]) if confirmed else ""
+
+
+def _changes(report: Report) -> Iterator[tuple[str, str, str]]:
+    """(time, epochs reported by then, what was changed) of each resume that changed the spec."""
+    for change in report.results.changes:
+        epochs = "" if change["after_epochs"] is None else str(change["after_epochs"])
+        yield utc(change["time"]) or "not kept", epochs, change_text(change)
 
 
 def _provenance(report: Report) -> Iterator[tuple[str, str]]:

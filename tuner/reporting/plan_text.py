@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.places import shown
 from tuner.plain_values import flat
 from tuner.space.spaces import space_text
+from tuner.spec.by_value import given_again, is_by_value
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Resources
 from tuner.wording import aligned, amount_of, config_line, duration, printable, program, shorten
@@ -115,7 +116,7 @@ def refinement_text(refinement: Refinement, path: Path, before: Mapping[str, Any
             *refinement.note.splitlines(),
             *aligned(rows),
             f"Written to {path}",
-            f"Run it with: {_run(path)}",
+            f"Run it with: {_run(refinement.spec, path)}",
         ]
     )
 
@@ -124,14 +125,20 @@ def refinement_json(refinement: Refinement, path: Path) -> dict[str, Any]:
     """{path, command, trials, leading, space}; leading: the ids of the trials it goes by."""
     return {
         "path": str(path),
-        "command": _run(path),
+        "command": _run(refinement.spec, path),
         "trials": refinement.spec.trials,
         "leading": [trial.trial_id for trial in refinement.leading],
         "space": space_text(refinement.spec.search.space),
     }
 
 
-def _run(path: Path) -> str:
+def _run(spec: ExperimentSpec, path: Path) -> str:
+    """The command that runs the spec in the file at `path`; the call where only Python can."""
+    read = f"tuner.ExperimentSpec.from_text(open({printable(repr(str(path)))}).read())"
+    if spec.is_elsewhere:
+        return f"tuner.AskTell({read})"
+    if is_by_value(spec.trainable):
+        return f"tuner.run_experiment({read}.replace({printable(given_again(spec.trainable))}))"
     return f"{program()} run {shlex.quote(str(path))}"
 
 

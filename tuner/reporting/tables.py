@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tuner.results.rows import value_at
-from tuner.wording import aligned, amount_of, duration, number, printable, shorten
+from tuner.wording import aligned, amount_of, duration, moment, number, printable, shorten
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -63,7 +62,7 @@ def jobs_table(jobs: Sequence[Job], *, now: float) -> str:
         (
             job.job_id,
             job.status.lower(),
-            _moment(job.started),
+            "" if job.started is None else moment(job.started),
             "" if job.started is None else duration((job.ended or now) - job.started),
             job.command,
         )
@@ -116,7 +115,3 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 def _problem(one: Listed) -> str:
     """What is wrong with a damaged experiment, without its folder, which the row names."""
     return shorten((one.problem or "").replace(f"{one.folder}/", ""), _LONGEST_PROBLEM)
-
-
-def _moment(seconds: float | None) -> str:
-    return "" if seconds is None else datetime.fromtimestamp(seconds).isoformat(" ", "minutes")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
-from datetime import datetime
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from tuner.results.described import Described
 from tuner.results.outcome import Outcome, outcome_of, strategy_of
 from tuner.results.results import COUNTED, Results
 from tuner.results.rows import arranged
+from tuner.wording import moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,6 @@ class Listed:
 
     def row(self) -> dict[str, Any]:
         """What `ls --where` and `--sort` know of it: its best under its metric's name, too."""
-        started = self.started and datetime.fromtimestamp(self.started).isoformat(" ", "minutes")
         return {
             **({self.metric: self.best} if self.metric else {}),
             "name": self.name,
@@ -59,7 +58,7 @@ class Listed:
             **self.counts,
             "metric": self.metric,
             "best": self.best,
-            "started": started,
+            "started": None if self.started is None else moment(self.started),
             "time": self.searched_s,
             "strategy": self.strategy,
             "seed": self.seed,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
+from tuner.record.changes import CHANGES
 from tuner.record.checkpoints import Checkpoint, inside
 from tuner.record.events import FAILED, RUNNING, TRIAL_STATUSES, standing_of
 from tuner.record.folder import ExperimentFolder
@@ -20,6 +21,7 @@ from tuner.record.history import collector_paused, fold
 from tuner.record.steered import present
 from tuner.record.storage import find_experiment
 from tuner.record.trials import TrialRecord
+from tuner.results.changes import changes_json
 from tuner.results.described import Described
 from tuner.results.selection import (
     MODES,
@@ -102,6 +104,12 @@ class Results(Described):
     def counts(self) -> dict[str, int]:
         """How many trials are completed, stopped, failed, running and interrupted."""
         return {status: self.history.counts[status] for status in COUNTED}
+
+    @property
+    def changes(self) -> list[dict[str, Any]]:
+        """What resumes have changed of its spec, as `changes.changes_json` gives it."""
+        trials = self.trials.values() if self.document.get(CHANGES) else ()
+        return changes_json(self.document, trials, self.name)
 
     @property
     def metrics(self) -> list[str]:
@@ -255,7 +263,7 @@ class Results(Described):
         """What `show --json` shows: name, status, counts, and the best trial or None.
 
         Where the search ended before its trials did, also `ended_by`; where it was steered, also
-        `controls`, and `paused` while it is.
+        `controls`, and `paused` while it is; where resumes changed its spec, also `changes`.
         """
         best = self.best_json(self.ranked[0][1]) if self.ranked else None
         early = {"ended_by": self.ended_by} if self.ended_by else {}
@@ -263,7 +271,8 @@ class Results(Described):
         steered = self.history.steered
         controls = {"controls": [a.as_dict() for a in steered.answers]} if steered.answers else {}
         paused = {"paused": True} if steered.paused and self.status == RUNNING else {}
-        return {**shown, "best": best, **controls, **paused}
+        changes = {"changes": made} if (made := self.changes) else {}
+        return {**shown, "best": best, **controls, **paused, **changes}
 
     def dataframe(self, *, reports: bool = False) -> pd.DataFrame:
         """One row a trial; with `reports` one row a report, as `reports()` gives them.

@@ -8,19 +8,19 @@ the length of before is trained further.
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tuner.errors import Fault, SpecError, UsageError
+from tuner.errors import Fault, SpecError
+from tuner.record.changes import CHANGES, Change, changes_of
 from tuner.record.events import COMPLETED
 from tuner.record.trials import TrialRecord
 from tuner.results.rows import value_at
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.text import with_values
 from tuner.wording import program
-
-CHANGES = "changes"  # in experiment.json: [{was: {key: value}, is: {key: value}, epochs: before}]
 
 _LONGER = ("scheduler.max_t", "training.epochs")
 _FREE = (
@@ -76,11 +76,8 @@ def lengths_of(document: Mapping[str, Any], spec: ExperimentSpec) -> Lengths:
     Raises UsageError if that is damaged.
     """
     now = spec.epochs
-    try:
-        before = [change["epochs"] for change in document.get(CHANGES, ())]
-        return Lengths(now, frozenset(n for n in before if n is not None and now and n < now))
-    except (TypeError, KeyError):
-        raise UsageError(f"experiment.json of {spec.name} is damaged: `{CHANGES}`") from None
+    before = [change.epochs for change in changes_of(document, spec.name)]
+    return Lengths(now, frozenset(n for n in before if n is not None and now and n < now))
 
 
 def changed(
@@ -108,8 +105,8 @@ def changed(
         scheduler = before.scheduler.lengthened(new["scheduler.max_t"])
         after["scheduler"] = scheduler.model_dump(mode="json")
     was = {path: value_at(document["spec"], path) for path in new}
-    record = {"was": was, "is": new, "epochs": before.epochs}
-    return {**document, "spec": after, CHANGES: [*document.get(CHANGES, ()), record]}
+    made = [*changes_of(document, name), Change(was, new, before.epochs, time.time())]
+    return {**document, "spec": after, CHANGES: [change.as_dict() for change in made]}
 
 
 def _faults(spec: ExperimentSpec, path: str, value: object, name: str) -> Iterator[Fault]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, JournalError, UsageError
+from tuner.record.changes import CHANGES
 from tuner.record.checkpoints import Checkpoint
 from tuner.record.events import (
     COMPLETED,
@@ -26,7 +27,7 @@ from tuner.record.history import History
 from tuner.record.reading import last_event
 from tuner.record.trials import TrialRecord
 from tuner.results.results import Results
-from tuner.search.changing import CHANGES, Lengths, changed, lengths_of
+from tuner.search.changing import Lengths, changed, lengths_of
 from tuner.spec.by_value import bare_name, given_again, is_by_value
 from tuner.spec.code import refuse_elsewhere
 from tuner.spec.experiment import trainable_text

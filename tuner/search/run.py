@@ -17,7 +17,7 @@ from tuner.record.control import present_document
 from tuner.record.files import EXPERIMENT
 from tuner.record.folder import ExperimentFolder
 from tuner.record.journal import Journal
-from tuner.reporting.notifier import deliveries
+from tuner.reporting.deliveries import deliveries
 from tuner.results.results import Results
 from tuner.search.changing import lengths_of
 from tuner.search.provenance import DATA, create

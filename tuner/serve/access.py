@@ -16,10 +16,11 @@ from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-LARGEST = 1 << 20  # bytes of what is posted
+from tuner.serve.answers import LARGEST, refusal
+
 _READING = ("GET", "HEAD")
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
@@ -158,11 +159,6 @@ class Guard:
         if path.startswith("/api") and (no := self._access.refusal(scope["method"], headers)):
             return no
         return _refusal_of_size(scope["method"], headers)
-
-
-def refusal(status: int, reason: str) -> Response:
-    """An answer that says why there is none."""
-    return JSONResponse({"error": reason}, status_code=status)
 
 
 def _refusal_of_size(method: str, headers: Mapping[str, str]) -> Response | None:

@@ -6,7 +6,6 @@ description (`tuner.serve.openapi`) are made.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -24,6 +23,7 @@ from tuner.results.rows import arranged
 from tuner.results.test_record import known_test
 from tuner.results.trial_rows import trial_json
 from tuner.serve.access import REPORT_POLICY
+from tuner.serve.answers import Json, refusal
 from tuner.serve.curves import curves_json
 from tuner.serve.followed import Followed
 from tuner.serve.logs import log_of
@@ -46,16 +46,6 @@ class Endpoint(NamedTuple):
     query: Mapping[str, str] = {}
     method: str = "GET"
     body: str = ""
-
-
-class Json(Response):
-    """A JSON answer in ASCII: names of files may hold what UTF-8 cannot."""
-
-    media_type = "application/json"
-
-    def render(self, content: Any) -> bytes:
-        """The body."""
-        return json.dumps(content, separators=(",", ":")).encode("ascii")
 
 
 def experiments(request: Request) -> Response:
@@ -212,7 +202,7 @@ def error_answer(request: Request, error: Exception) -> Response:
     """What a TunerError is answered with: its message."""
     kinds = {UnknownNameError: 404, ValueError: 400, NoUsableTrialError: 409}
     status = next((code for kind, code in kinds.items() if isinstance(error, kind)), 500)
-    return Json({"error": str(error)}, status_code=status)
+    return refusal(status, str(error))
 
 
 ERRORS = {TunerError: error_answer}

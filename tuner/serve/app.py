@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from importlib import import_module
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -17,8 +15,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from tuner.places import default_storage
-from tuner.serve import api
+from tuner.serve import api, ask_tell
 from tuner.serve.access import Access, Guard
+from tuner.serve.answers import Json
 from tuner.serve.live import Live
 from tuner.serve.openapi import description
 from tuner.serve.reports import Reports
@@ -46,7 +45,7 @@ def application(storage: str | None, access: Access) -> Application:
         *(_file(path, *what) for path, what in _PAGE.items()),
         *api.routes(),
         Route("/api/events", live.stream),
-        *_ask_tell(storage),
+        Mount(ask_tell.PLACE, routes=ask_tell.routes(storage or default_storage())),
     ]
     app = Starlette(
         routes=[*routes, Route("/api/openapi.json", _described(routes))],
@@ -84,14 +83,6 @@ def _file(path: str, name: str, media_type: str) -> Route:
 def _described(routes: Sequence[BaseRoute]) -> Callable[[Request], Awaitable[Response]]:
     async def described(request: Request) -> Response:
         """This description."""
-        return api.Json(description(routes))
+        return Json(description(routes))
 
     return described
-
-
-def _ask_tell(storage: str | None) -> list[BaseRoute]:
-    """Vizier's four verbs, for trials that run elsewhere."""
-    if importlib.util.find_spec("tuner.serve.ask_tell") is None:
-        return []
-    module = import_module("tuner.serve.ask_tell")
-    return [Mount("/api/ask-tell", routes=module.routes(storage or default_storage()))]

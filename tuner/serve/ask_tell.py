@@ -18,24 +18,22 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
-from tuner.errors import FAILURE_KINDS, ExperimentError, NameTakenError, TunerError, UsageError
+from tuner.errors import ExperimentError, NameTakenError, TunerError, UsageError
 from tuner.plain_values import parse_json
 from tuner.record.storage import find_experiment, storage_folder
+from tuner.serve.answers import LARGEST, Json, refusal
+from tuner.serve.watch import UnknownNameError
 
 if TYPE_CHECKING:
     from tuner.search.ask_tell import AskTell
 
-LARGEST = 1 << 20  # bytes of a body
+PLACE = "/api/ask-tell"  # where `tuner serve` has the routes
 
 _Body = Mapping[str, Any]
 _Answer = tuple[int, dict[str, Any]]  # the status, and what is sent as JSON
-
-
-class _UnknownError(UsageError):
-    """An experiment or a trial that is not there."""
 
 
 class _TooLargeError(UsageError):
@@ -43,7 +41,7 @@ class _TooLargeError(UsageError):
 
 
 _STATUSES: tuple[tuple[type[TunerError], int], ...] = (
-    (_UnknownError, 404),
+    (UnknownNameError, 404),
     (_TooLargeError, 413),
     (NameTakenError, 409),
     (ExperimentError, 503),
@@ -51,40 +49,19 @@ _STATUSES: tuple[tuple[type[TunerError], int], ...] = (
 
 
 def routes(storage: str | None) -> list[Route]:
-    """The routes for the experiments in `storage`; what they have opened is closed at exit."""
+    """What is below PLACE, for the experiments in `storage`; those it opens are closed at exit."""
     searches = Searches(storage)
     atexit.register(searches.close_all)
     verbs = Verbs(searches)
+    trial = "/{name}/trials/{trial_id}"
     return [
         Route("/", verbs.create, methods=["POST"]),
         Route("/{name}/suggest", verbs.suggest, methods=["POST"]),
-        Route(f"{_TRIAL}/report", verbs.report, methods=["POST"]),
-        Route(f"{_TRIAL}/should-stop", verbs.should_stop, methods=["GET", "POST"]),
-        Route(f"{_TRIAL}/complete", verbs.complete, methods=["POST"]),
+        Route(f"{trial}/report", verbs.report, methods=["POST"]),
+        Route(f"{trial}/should-stop", verbs.should_stop, methods=["GET", "POST"]),
+        Route(f"{trial}/complete", verbs.complete, methods=["POST"]),
         Route("/{name}/close", verbs.close, methods=["POST"]),
     ]
-
-
-def _taking(*required: str, **properties: Any) -> dict[str, Any]:
-    """A POST whose body has these properties, in OpenAPI's words."""
-    schema = {"type": "object", "properties": properties, "required": list(required)}
-    content = {"application/json": {"schema": schema}}
-    return {"post": {"requestBody": {"required": bool(required), "content": content}}}
-
-
-_TEXT = {"type": "string"}
-_METRICS = {"type": "object", "additionalProperties": {"type": "number"}}
-_TRIAL = "/{name}/trials/{trial_id}"
-PATHS: dict[str, Any] = {  # OpenAPI's `paths`, of what each takes as its body
-    "/": _taking("search", name=_TEXT, search={"type": "object"}),
-    "/{name}/suggest": _taking(client={**_TEXT, "maxLength": 200}),
-    f"{_TRIAL}/report": _taking(
-        "epoch", "metrics", epoch={"type": "integer", "minimum": 1}, metrics=_METRICS
-    ),
-    f"{_TRIAL}/should-stop": _taking(),
-    f"{_TRIAL}/complete": _taking(failure=_TEXT, kind={"enum": list(FAILURE_KINDS)}),
-    "/{name}/close": _taking(),
-}
 
 
 class Searches:
@@ -132,15 +109,15 @@ class Searches:
 
         folder = storage_folder(self._storage) / name
         if name != folder.name or name.startswith((".", "~")):
-            raise _UnknownError(f"no experiment {name[:100]!r}")
+            raise UnknownNameError(f"no experiment {name[:100]!r}")
         with self._opening:
             if (search := self._open.get(name)) is None or search.error:
                 try:
                     found = find_experiment(name, self._storage)
                 except UsageError as error:
-                    raise _UnknownError(str(error)) from error
+                    raise UnknownNameError(str(error)) from error
                 if found != folder:  # one of that name in the working directory
-                    raise _UnknownError(f"no experiment {name!r}")
+                    raise UnknownNameError(f"no experiment {name!r}")
                 search = self._open[name] = AskTell(folder).__enter__()
             return search
 
@@ -160,18 +137,18 @@ class Searches:
 
 def _answering(
     answer: Callable[[Verbs, Request, _Body], _Answer],
-) -> Callable[[Verbs, Request], Awaitable[JSONResponse]]:
+) -> Callable[[Verbs, Request], Awaitable[Response]]:
     """The endpoint that answers in a thread, and says what is wrong as {"error": ...}."""
 
     @wraps(answer)
-    async def endpoint(self: Verbs, request: Request) -> JSONResponse:
+    async def endpoint(self: Verbs, request: Request) -> Response:
         try:
             body = await _body_of(request)
             status, content = await run_in_threadpool(answer, self, request, body)
         except TunerError as error:
             status = next((s for kind, s in _STATUSES if isinstance(error, kind)), 400)
-            content = {"error": str(error)}
-        return JSONResponse(content, status_code=status)
+            return refusal(status, str(error))
+        return Json(content, status_code=status)
 
     return endpoint
 
@@ -238,7 +215,7 @@ class Verbs:
         try:
             search.trial(trial_id)
         except UsageError as error:
-            raise _UnknownError(str(error)) from error
+            raise UnknownNameError(str(error)) from error
         return search, trial_id
 
 

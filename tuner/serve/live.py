@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from tuner.errors import TunerError
-from tuner.results.best import show_json
+from tuner.serve.api import shown
 from tuner.serve.watch import Experiments
 
 _BEAT_S = 15.0  # between two signs of life: what lies between may close what is silent
@@ -69,9 +69,9 @@ class Live:
                     yield _event("experiments", self.experiments.since(seen).as_dict())
                     seen = version
                 if name is not None and seen:
-                    now, shown = await run_in_threadpool(self._shown, name, opened)
+                    now, stands = await run_in_threadpool(self._shown, name, opened)
                     if now != opened:
-                        yield _event("experiment", shown)
+                        yield _event("experiment", stands)
                         opened = now
                 if not await self._wait(seen):
                     yield ": beat\n\n"
@@ -86,7 +86,7 @@ class Live:
             results = self.experiments.opened(name)
             with results.lock:
                 same = results.version == known
-                return results.version, {} if same else show_json(results)
+                return results.version, {} if same else shown(results)
         except TunerError as error:
             return -2, {"name": name, "error": str(error)}
 

@@ -11,9 +11,11 @@ from typing import Any
 from pydantic import TypeAdapter
 from starlette.routing import BaseRoute, Mount, Route
 
+from tuner.errors import FAILURE_KINDS
 from tuner.record.control import Control
 from tuner.results.results import COUNTED
 from tuner.serve.api import ENDPOINTS, Endpoint
+from tuner.serve.ask_tell import PLACE as ASK_TELL
 
 Schema = dict[str, Any]
 _REF = "#/components/schemas/"
@@ -24,12 +26,10 @@ _NUMBERS = ("top", "limit", "offset")
 def description(routes: Sequence[BaseRoute]) -> dict[str, Any]:
     """The OpenAPI document of all `routes` below /api, those mounted there too."""
     paths: dict[str, Any] = {}
-    known = {(one.path, one.method): one for one in ENDPOINTS}
     for path, method, route in _operations(routes):
         if path.startswith("/api"):
             shown = _PARAMETER.sub(r"{\1}", path)
-            found = _operation(route, known.get((path, method)))
-            paths.setdefault(shown, {})[method.lower()] = found
+            paths.setdefault(shown, {})[method.lower()] = _operation(route, path, method)
     return {
         "openapi": "3.1.0",
         "info": {"title": "tuner serve", "version": version("tuner")},
@@ -54,23 +54,34 @@ def _operations(routes: Sequence[BaseRoute], before: str = "") -> Iterator[tuple
                 yield before + route.path, method, route
 
 
-def _operation(route: Route, endpoint: Endpoint | None) -> dict[str, Any]:
+def _operation(route: Route, path: str, method: str) -> dict[str, Any]:
     told = " ".join((inspect.getdoc(route.endpoint) or "").split())
-    query = endpoint.query if endpoint else {}
-    answers = _answers(endpoint) if endpoint else {"200": {"description": "done"}}
-    found = {
+    query, taken, answers = _shapes(path, method)
+    is_needed = "$ref" in taken or bool(taken.get("required"))
+    body = {"required": is_needed, "content": {"application/json": {"schema": taken}}}
+    return {
         "summary": told.partition(". ")[0].rstrip("."),
         "description": told,
         "parameters": [
             *(_parameter(name, "path", "") for name in _PARAMETER.findall(route.path)),
             *(_parameter(name, "query", what) for name, what in query.items()),
         ],
+        **({"requestBody": body} if taken else {}),
         "responses": {**answers, "default": _content("what is wrong", _ref("Error"))},
     }
-    if endpoint and endpoint.body:
-        body = {"application/json": {"schema": _ref(endpoint.body)}}
-        found["requestBody"] = {"required": True, "content": body}
-    return found
+
+
+def _shapes(path: str, method: str) -> tuple[Mapping[str, str], Schema, dict[str, Any]]:
+    """The query of an operation, what it takes as its body, {} for none, and its answers."""
+    if path.startswith(ASK_TELL):
+        taken, given = _VERBS[path.removeprefix(ASK_TELL)]
+        statuses = ("200", "201") if path == f"{ASK_TELL}/" else ("200",)  # 201: it was made
+        answers = {status: _content("done", given) for status in statuses}
+        return {}, {} if method == "GET" else taken, answers
+    endpoint = next((e for e in ENDPOINTS if (e.path, e.method) == (path, method)), None)
+    if endpoint is None:
+        return {}, {}, {"200": {"description": "done"}}
+    return endpoint.query, _ref(endpoint.body) if endpoint.body else {}, _answers(endpoint)
 
 
 def _answers(endpoint: Endpoint) -> dict[str, Any]:
@@ -117,6 +128,7 @@ def _object(required: Mapping[str, Any], **optional: Any) -> Schema:
 _TEXT: Schema = {"type": "string"}
 _WHOLE: Schema = {"type": "integer"}
 _NUMBER: Schema = {"type": "number"}
+_TRUTH: Schema = {"type": "boolean"}
 _ANY: Schema = {"type": "object"}
 _METRICS: Schema = {"type": "object", "additionalProperties": _NUMBER}
 
@@ -178,7 +190,17 @@ _SCHEMAS: dict[str, Schema] = {
         controls=_array(
             _object({"id": _TEXT, "time": _NUMBER, "control": _ANY}, by=_TEXT, refused=_TEXT)
         ),
-        paused={"type": "boolean"},
+        paused=_TRUTH,
+        changes=_array(
+            _object(
+                {
+                    "time": _or_null(_NUMBER),
+                    "after_epochs": _or_null(_WHOLE),
+                    "was": _ANY,
+                    "is": _ANY,
+                }
+            )
+        ),
     ),
     "Row": _object(_ROW),
     "Trial": _object(
@@ -195,4 +217,24 @@ _SCHEMAS: dict[str, Schema] = {
             "curves": _array(_object({"trial_id": _TEXT, "status": _TEXT, "points": _array({})})),
         }
     ),
+}
+_STANDING = _object({"should_stop": _TRUTH, "status": _TEXT})
+_SUGGESTED = _object({"trial_id": _TEXT, "config": _ANY, "seed": _or_null(_WHOLE), "epoch": _WHOLE})
+_TRIAL = "/{name}/trials/{trial_id}"
+_VERBS: dict[str, tuple[Schema, Schema]] = {  # below ASK_TELL: what each takes, and answers
+    "/": (_object({"search": _ANY}, name=_TEXT), _object({"name": _TEXT, "created": _TRUTH})),
+    "/{name}/suggest": (
+        _object({}, client={**_TEXT, "maxLength": 200}),
+        _object({"trial": _or_null(_SUGGESTED), "ended": _TRUTH}),
+    ),
+    f"{_TRIAL}/report": (
+        _object({"epoch": {**_WHOLE, "minimum": 1}, "metrics": _METRICS}),
+        _STANDING,
+    ),
+    f"{_TRIAL}/should-stop": (_ANY, _STANDING),
+    f"{_TRIAL}/complete": (
+        _object({}, failure=_TEXT, kind={"enum": list(FAILURE_KINDS)}),
+        _STANDING,
+    ),
+    "/{name}/close": (_ANY, _ANY),
 }

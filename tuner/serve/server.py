@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import logging
 import signal
 import socket
 import ssl
@@ -16,6 +16,7 @@ from tuner import signals
 from tuner.errors import UsageError
 from tuner.serve.access import Access, is_loopback, names_of
 from tuner.serve.app import Application, application
+from tuner.serve.token import token_of
 
 _GRACE_S = 2  # for answers that are under way
 
@@ -52,18 +53,20 @@ def serve(
     cert: Path | None,
     key: Path | None,
     is_insecure: bool,
+    is_token_kept: bool,
     tell: Callable[[str, int], object],
 ) -> None:
     """Serve the experiments of `storage` until a signal comes.
 
     tell: called with the URL and the port, once the server can be reached. Raises UsageError for a
-    host, a port or a pair of files that cannot be served.
+    host, a port, a pair of files or a token that cannot be served.
     """
     is_tls = check_pair(cert, key)
     check_host(host, is_tls=is_tls, is_insecure=is_insecure)
+    token = token_of(is_kept=is_token_kept)
     listening = _listening(host, port)
     port = listening.getsockname()[1]
-    access = Access(secrets.token_urlsafe(32), names_of(host), port, is_tls)
+    access = Access(token, names_of(host), port, is_tls)
     config = uvicorn.Config(
         (app := application(storage, access)).asgi,
         ssl_certfile=cert,
@@ -99,7 +102,8 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End."""
+        """End; what is cut short by that, as a report that is being made, is no error to tell."""
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         await self._app.live.close()
         await super().shutdown(sockets)
 

@@ -310,7 +310,7 @@ const list = {
       state.sort = { by, reverse: state.sort.by === by ? !state.sort.reverse : Boolean(isNumber) };
       soon();
     };
-    return h("th", { class: isNumber && "number", "aria-sort": state.sort.by === by && order },
+    return h("th", { class: by === "metric" ? "beside" : isNumber && "number", "aria-sort": state.sort.by === by && order },
       h("button", { onclick: sort }, title));
   },
 
@@ -328,6 +328,9 @@ const list = {
 };
 
 // ---------------------------------------------------------------- plots
+
+// A value beside an axis, in few characters
+const onAxis = (value) => (Math.abs(value) >= 1e6 ? value.toExponential() : number(value));
 
 const MARGIN = { left: 56, right: 10, top: 10, bottom: 24 };
 
@@ -412,7 +415,7 @@ class Plot {
     if (!points.length) {
       this.places = [];
       const nothing = { x: width / 2, y: height / 2, "text-anchor": "middle" };
-      this.svg.replaceChildren(svg("text", nothing, "nothing reported yet"));
+      this.svg.replaceChildren(svg("text", nothing, "nothing reported"));
       return;
     }
     const xs = points.map(([x]) => x);
@@ -456,11 +459,11 @@ class Plot {
   *axes({ left, right, ticks, x, y, width, height }) {
     for (const tick of ticks) {
       yield svg("line", { class: "grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: y(tick), y2: y(tick) });
-      yield svg("text", { x: MARGIN.left - 8, y: y(tick) + 4, "text-anchor": "end" }, number(tick));
+      yield svg("text", { x: MARGIN.left - 8, y: y(tick) + 4, "text-anchor": "end" }, onAxis(tick));
     }
     const whole = right > left ? ticksOf(left, right, Math.max(2, width / 90)).filter(Number.isInteger) : [left];
     for (const tick of whole)
-      yield svg("text", { x: x(tick), y: height - 6, "text-anchor": "middle" }, number(tick));
+      yield svg("text", { x: x(tick), y: height - 6, "text-anchor": "middle" }, onAxis(tick));
   }
 
   point(event) {
@@ -516,6 +519,7 @@ class Open {
     this.steer = h("section", { class: "card steer", hidden: true });
     this.asked = h("ul", { class: "asked" });
     this.steer.append(h("h2", {}, "Steer"), ...VERBS.map((verb) => button(verb, this)), this.asked);
+    this.changes = h("section", { class: "card steer changes", hidden: true });
     this.table = h("table");
     this.count = h("span", { class: "count" });
     this.wrong = h("span", { class: "wrong", hidden: true });
@@ -528,8 +532,8 @@ class Open {
     const trials = h("section", { class: "card trials" },
       h("div", { class: "section" }, h("h2", {}, "Trials"), this.condition, this.count, this.wrong),
       h("div", { class: "scroll" }, this.table), this.more);
-    this.body = h("div", {}, this.steer, this.tiles, h("div", { class: "plots" }, this.byTrial.root, this.curves.root), trials);
-    this.frame = h("div", { hidden: true });
+    this.body = h("div", {}, this.steer, this.changes, this.tiles, h("div", { class: "plots" }, this.byTrial.root, this.curves.root), trials);
+    this.frame = h("div", { class: "frame", hidden: true });
     this.root = h("div", {}, h("a", { class: "back", href: "#/" }, "← Experiments"), this.head, this.problem, this.body, this.frame);
   }
 
@@ -595,6 +599,14 @@ class Open {
     this.steer.querySelector('[data-verb="go-on"]').hidden = !isPaused;
   }
 
+  // What resumes changed of the spec, the last first
+  drawChanges() {
+    const changes = this.shown?.changes ?? [];
+    this.changes.hidden = !changes.length;
+    const lines = changes.map((change) => h("li", {}, changeOf(change))).reverse();
+    this.changes.replaceChildren(h("h2", {}, "Changed by a resume"), h("ul", { class: "asked" }, lines));
+  }
+
   tell(error) {
     this.error = error.message;
     soon();
@@ -606,6 +618,7 @@ class Open {
     const one = state.experiments.get(this.name);
     const now = this.shown?.status ?? one?.status;
     const { report } = state.route;
+    const isUnreadable = !this.shown && Boolean(this.error);
     this.problem.hidden = !this.error;
     this.problem.textContent = clean(this.error);
     this.head.replaceChildren(
@@ -613,7 +626,7 @@ class Open {
       now ? status(now, standing(this.shown ?? one)) : "",
       ...(one?.tags ?? []).map((tag) => h("span", { class: "tag" }, tag)),
       h("span", { class: "space" }),
-      h("a", { href: report ? hashOf(this.name) : `${hashOf(this.name)}/report` }, report ? "Back to the trials" : "Report"),
+      isUnreadable ? "" : h("a", { href: report ? hashOf(this.name) : `${hashOf(this.name)}/report` }, report ? "Back to the trials" : "Report"),
     );
     if (one?.note) this.head.append(h("span", { class: "noted" }, one.note));
     const isLower = this.drawn?.mode === "min";
@@ -623,14 +636,20 @@ class Open {
     this.steer.firstChild.textContent = isOver ? "Asked while it ran" : "Steer";
     for (const verb of this.steer.querySelectorAll("button")) verb.classList.toggle("over", isOver);
     this.drawControls();
+    this.drawChanges();
     this.drawTiles(one);
-    this.body.hidden = report;
+    this.body.hidden = report || isUnreadable;
     this.frame.hidden = !report;
-    if (report && !this.frame.children.length) {
-      const attributes = { class: "report", title: "Report", sandbox: "allow-scripts", src: pathOf(this.name, "report") };
-      this.frame.append(h("iframe", attributes));
-    }
+    if (report && !this.frame.children.length) this.drawReport();
     if (!report) this.frame.replaceChildren();
+  }
+
+  // It takes seconds to be made
+  drawReport() {
+    const wait = h("p", { class: "empty" }, "Making the report …");
+    const attributes = { class: "report making", title: "Report", sandbox: "allow-scripts", src: pathOf(this.name, "report") };
+    const show = (event) => { wait.remove(); event.target.classList.remove("making"); };
+    this.frame.append(wait, h("iframe", { ...attributes, onload: show }));
   }
 
   drawTiles(one) {
@@ -640,16 +659,29 @@ class Open {
     const value = best ? best.metrics[metric] : one?.best;
     const counts = shown?.counts;
     const failed = counts?.failed ?? 0;
-    const also = counts && ["running", "stopped", "interrupted"].filter((name) => counts[name])
-      .map((name) => `${counts[name]} ${name}`).join(", ");
+    const isOver = shown?.status !== "running";
+    const others = counts ? { ...counts, "not started": isOver ? (one?.total ?? 0) - trialsOf(counts) : 0 } : {};
+    const also = ["running", "stopped", "interrupted", "not started"].filter((name) => others[name] > 0)
+      .map((name) => `${others[name]} ${name}`).join(", ");
     const tile = (label, big, note) => h("div", { class: "card tile" }, h("span", {}, label), h("b", {}, big), h("span", {}, note));
     this.tiles.replaceChildren(
       tile(metric, measured(value) || "–", best
-        ? h("a", { href: hashOf(this.name, best.trial_id) }, `trial ${best.trial_id}, epoch ${best.epoch}`) : "no usable trial yet"),
+        ? [h("a", { href: hashOf(this.name, best.trial_id) }, `trial ${best.trial_id}, epoch ${best.epoch}`), ...this.measuredAlso()]
+        : `no usable trial${isOver ? "" : " yet"}`),
       tile("trials", counts ? shareOf({ counts, total: one?.total }) : "–", also || "all have ended"),
       tile("time", duration(one?.searched_s) || "–", "of searching"),
       tile("failed", String(failed), `of ${amount(counts ? trialsOf(counts) : 0, "trial")}`),
     );
+  }
+
+  // What retraining the leaders and the test split have shown of the best
+  measuredAlso() {
+    const { confirmed, test } = this.shown;
+    const mean = confirmed && `trial ${confirmed.trial_id} confirmed: ${measured(confirmed.mean)}, mean of ${amount(confirmed.seeds, "seed")}`;
+    const tests = Object.entries(test ?? {}).filter(([name]) => name.startsWith("test_"));
+    return [mean, ...tests.map(([name, value]) => `${name} ${measured(value)}`)]
+      .filter(Boolean)
+      .map((text) => h("div", {}, text));
   }
 
   drawPlots() {
@@ -660,12 +692,14 @@ class Open {
       dots: dots.map(([x, y, kind]) => ({ id: x, kind, x, y })),
       lines: best_so_far.length ? [{ kind: "best", points: best_so_far, steps: true, until: last }] : [],
     });
-    const lines = curves.filter(({ points }) => points.length).map(({ trial_id, status: kind, points }, n) => ({
-      id: trial_id, points, kind: `curve ${n ? "" : "first"} ${kind === "running" ? "running" : ""}`,
-    }));
+    const hasBest = best_so_far.length > 0; // whose curve comes first
+    const lines = curves.map(({ trial_id, status: kind, points }, n) => ({
+      id: trial_id, points, kind: `curve ${n || !hasBest ? "" : "first"} ${kind === "running" ? "running" : ""}`,
+    })).filter(({ points }) => points.length);
     const all = state.experiments.get(this.name)?.counts;
-    const some = all && lines.length < trialsOf(all) ? " of the best, the running, the latest" : "";
-    this.curves.show({ said: `${of}${some}; the best one stands out`, lines: lines.reverse() });
+    const some = all && curves.length < trialsOf(all) ? " of the best, the running, the latest" : "";
+    const stands = hasBest ? "; the best one stands out" : "";
+    this.curves.show({ said: `${of}${some}${stands}`, lines: lines.reverse() });
     this.curves.metrics(metrics, of, (name) => { this.metric = name; this.refresh(); });
   }
 
@@ -683,7 +717,7 @@ class Open {
         this.sort = { by, reverse: this.sort.by === by ? !this.sort.reverse : false };
         this.refresh();
       };
-      return h("th", { class: isNumber && "number", "aria-sort": order }, h("button", { onclick: sort }, title));
+      return h("th", { class: isNumber && "number", "aria-sort": order }, h("button", { onclick: sort, title }, title));
     });
     const rows = this.rows.map((one, n) => h("tr", { class: one.trial_id === state.route.trial && "chosen" },
       h("td", {}, h("a", { href: hashOf(this.name, one.trial_id) }, one.trial_id)),
@@ -861,11 +895,18 @@ async function steer(open, control) {
   }
 }
 
+const setting = (value) => (value === null ? "none" : number(value));
+
 function wordsOf({ verb, ...fields }) {
   const [value] = Object.values(fields);
   if (value === undefined) return verb;
   if (verb === "time-budget" && value !== null) return `${verb} ${duration(value)}`;
-  return `${verb} ${value === null ? "none" : number(value)}`;
+  return `${verb} ${setting(value)}`;
+}
+
+function changeOf({ time, after_epochs, was, is }) {
+  const made = Object.keys(is).map((key) => `${key} ${setting(was[key])} → ${setting(is[key])}`).join(", ");
+  return time === null ? made : `${moment(time)}, after ${amount(after_epochs, "epoch")}: ${made}`;
 }
 
 function told({ control, by }, answer) {

@@ -1,0 +1,51 @@
+"""What delivers a message: a real command, and apprise. Of a POST, test_notifier knows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from webhook import Server
+
+from tuner.errors import UsageError
+from tuner.reporting import deliveries as module
+from tuner.reporting.deliveries import Message, RefusedError, deliveries
+
+MESSAGE: Message = {"experiment": "digits", "text": "digits: completed"}
+
+
+def deliver(target: str) -> None:
+    [delivery] = deliveries((target,)).values()
+    delivery(MESSAGE)
+
+
+def test_a_command_gets_the_message_on_its_stdin(tmp_path: Path) -> None:
+    told = tmp_path / "told.json"
+    deliver(f"exec:cat > {told}; echo not-for-stdout")
+    assert json.loads(told.read_text()) == MESSAGE
+
+
+def test_a_command_that_fails_or_hangs_is_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RefusedError, match=r"^exit code 7: why$"):
+        deliver("exec:echo not this; echo why >&2; exit 7")
+    monkeypatch.setattr(module, "_ANSWER_S", 0.1)
+    with pytest.raises(RefusedError, match=r"^no end in 0\.1 s$"):
+        deliver("exec:sleep 60 & wait")
+
+
+def test_other_urls_are_apprises() -> None:
+    pytest.importorskip("apprise", reason="no test of apprise: pip install 'tuner[notify]'")
+    server = Server()
+    try:
+        deliver(server.url.replace("http://", "json://"))
+        message = server.message()
+    finally:
+        server.close()
+    assert (message["title"], message["message"]) == ("tuner digits", "digits: completed")
+    with pytest.raises(UsageError, match=r"^notify: apprise does not know nonsense://\*\*\*; see"):
+        deliveries(("nonsense://x",))
+
+
+def test_the_hidden_form_of_a_target_is_passed_over() -> None:
+    assert deliveries(("https://hooks.slack.com/***",)) == {}
