@@ -86,6 +86,12 @@ def test_a_better_one_makes_the_held_one_needless(writer, store):
     assert epochs(writer.written(wait=True)) == [2]
 
 
+def test_the_best_is_written_once_where_it_is_the_newest(writer, store):
+    store.go.set()
+    writer.save(3, state(3), Save.HOLD, is_best=True)
+    assert epochs(writer.save(3, state(3), Save.NOW, is_best=False)) == [3]  # the trial ends
+
+
 def test_what_is_decided_on_waits_for_what_is_being_written(writer, store):
     writer.save(1, state(1), Save.BESIDE, is_best=True)
     assert store.begun.wait(PATIENCE_S)

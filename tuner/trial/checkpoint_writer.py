@@ -43,12 +43,12 @@ class CheckpointWriter:
         copy = None if how is Save.NOW else self._copy_of(state)
         if copy is None:
             done = self.written(wait=True)
-            return done + self._write([*self._taken(), (epoch, state)])
+            return done + self._write([*self._taken(epoch), (epoch, state)])
         done = self.written(wait=how is Save.BESIDE)
         if how is Save.HOLD:
             self._held = (epoch, copy)
         else:
-            states = [*self._taken(), (epoch, copy)]
+            states = [*self._taken(epoch), (epoch, copy)]
             self._writing = self._threads.submit(self._write, states)
         return done
 
@@ -64,9 +64,10 @@ class CheckpointWriter:
         self._held = self._writing = None
         self._threads.shutdown()
 
-    def _taken(self) -> list[tuple[int, State]]:
+    def _taken(self, epoch: int) -> list[tuple[int, State]]:
+        """What was held, unless it is of the `epoch` that is written anyway; it no longer is."""
         held, self._held = self._held, None
-        return [held] if held else []
+        return [held] if held and held[0] != epoch else []
 
     def _write(self, states: list[tuple[int, State]]) -> list[CheckpointRecord]:
         return [self._store.save(epoch, state) for epoch, state in states]
