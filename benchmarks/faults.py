@@ -8,6 +8,7 @@
     python -m benchmarks.faults --hits 6        more moments in a round, where time is short
     python -m benchmarks.faults --patience 4    waits so many times as long, on a busy machine
     python -m benchmarks.faults --keep DIR      leaves the experiments there for inspection
+    python -m benchmarks.faults --bucket        in an S3 server on this machine; needs tuner[dev]
 
 Each round runs a small search on digits with `--max-concurrent 1`. At one to three moments, or up
 to `--hits`, it sends SIGKILL to the driver, a worker, a rank (with --workers above 1), the raylet,
@@ -56,6 +57,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count, pairwise
@@ -63,6 +65,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.power_cut import Disk
+from tuner.places import ROOT, local
+from tuner.record.remote.objects import Objects
 
 DEFAULT = ["driver", "worker", "raylet", "gcs", "everything"]
 WORKER = r"ray::(LearnerTrial|ResourceTrainable)"  # between two epochs, and within one
@@ -94,6 +98,7 @@ SPEC = {
     "num_samples": TRIALS,
     "max_concurrent": 1,
 }
+BUCKET = "s3://experiments"
 LEARNS_AFTER = {"hyperopt": 3, "bayesopt": 3, "bohb": 3}  # reports, so that the model is asked
 
 
@@ -108,13 +113,18 @@ def main() -> int:
     parser.add_argument("--patience", type=float, default=1, help="Times the usual.")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path)
+    parser.add_argument("--bucket", action="store_true", help="The storage is an object store.")
     options = parser.parse_args()
+    if options.bucket and (local_only := {"power", "vanished"} & set(options.targets)):
+        parser.error(f"{', '.join(sorted(local_only))}: of a folder alone, not of a bucket")
     if "power" in options.targets and (fault := why_no_disk()):
         say(f"power is left out, as no disk of a file can be mounted here: {fault}")
         options.targets.remove("power")
     unclean = 0
     with contextlib.ExitStack() as stack:
         folder = options.keep or stack.enter_context(tempfile.TemporaryDirectory(prefix="faults-"))
+        if options.bucket:
+            stack.enter_context(store(Path(folder)))
         for search in options.searches:
             unclean += rounds(search, Path(folder).resolve() / search, options)
     return 1 if unclean else 0
@@ -128,6 +138,22 @@ def why_no_disk() -> str | None:
                 return None
         except OSError as error:
             return str(error)
+
+
+@contextlib.contextmanager
+def store(folder: Path) -> Iterator[None]:
+    """Within it there is BUCKET, of which this machine has copies in `folder`."""
+    sys.path[:0] = [str(Path(__file__).resolve().parent.parent / "tests")]
+    import stores
+
+    server = stores.serve()
+    os.environ |= {**stores.environment(server), ROOT: str(folder / "mirrors")}
+    stores.make_bucket()
+    assert stores.BUCKET == BUCKET
+    try:
+        yield
+    finally:
+        server.stop()
 
 
 def names(text: str) -> list[str]:
@@ -197,8 +223,22 @@ class Search:
         return self.disk.mounted() if by_disk else contextlib.nullcontext()
 
     @property
+    def place(self) -> str:
+        """Where the experiment lies: a folder, or a URL."""
+        if self.options.bucket:
+            return f"{BUCKET}/{self.strategy}/{self.storage.name}"
+        return str(self.storage / "results")
+
+    @property
     def folder(self) -> Path:
-        return self.storage / "results" / "x"
+        """The experiment on this machine."""
+        return local(self.place) / "x"
+
+    @property
+    def has_begun(self) -> bool:
+        if self.options.bucket:
+            return Objects(f"{self.place}/x").has("experiment.json")
+        return self.folder.exists()
 
     def start(self) -> None:
         """Run the search, or go on with it where it has begun."""
@@ -215,9 +255,9 @@ class Search:
                 spec["timeouts"] = {"report_s": PATIENCE_S * self.options.patience}
             (self.storage / "spec.json").write_text(json.dumps(spec))
         words = ["run", str(self.storage / "spec.json"), "--name", "x"]
-        if self.folder.exists():
+        if self.has_begun:
             words = ["resume", "x"]
-        words += ["--storage", str(self.folder.parent), "--no-evaluate"]
+        words += ["--storage", self.place, "--no-evaluate"]
         with (self.storage / "log.txt").open("ab") as log:
             command = [sys.executable, "-m", "tuner", *words]
             self.driver = subprocess.Popen(command, stdout=log, stderr=log)
@@ -251,10 +291,10 @@ class Search:
     def outcome(self) -> dict[str, Any]:
         """What the search came to: the same for a killed and for an unkilled one."""
         from tuner.errors import TunerError
-        from tuner.results.results import Results
+        from tuner.results.results import load_results
 
         try:
-            results = Results(self.folder)
+            results = load_results("x", self.place)
         except TunerError as error:
             return {"status": f"unreadable: {error}"}
         trials = {

@@ -11,7 +11,7 @@ from live_bytes import LiveBytes
 from tiny_images import INFO
 from torch import distributed as dist
 
-from tuner.classifier import image_classifier as classifier
+from tuner.classifier import batches
 from tuner.classifier.batches import image_set
 from tuner.classifier.catalog import METRICS
 from tuner.classifier.epochs import plan_epoch
@@ -233,7 +233,7 @@ def test_each_epoch_has_its_own_order_also_after_loading(monkeypatch):
         planned.append(kwargs["epoch"])
         return plan_epoch(*args, **kwargs)
 
-    monkeypatch.setattr(classifier, "plan_epoch", spy)
+    monkeypatch.setattr(batches, "plan_epoch", spy)
     learner = tiny()
     learner.step()
     learner.step()

@@ -1,6 +1,8 @@
 """What a process holds, whether that only grows, and how it is released."""
 
 import json
+import os
+import resource
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -21,6 +23,7 @@ from tuner.trial.memory import (
     first_growth,
     held_bytes,
     held_mib,
+    keep_freed,
     release,
     steady_growth,
 )
@@ -187,6 +190,34 @@ def test_a_process_that_is_gone_holds_nothing():
     gone = subprocess.Popen(["true"])
     gone.wait()
     assert held_bytes(gone.pid) == 0
+
+
+def take_again(*said):
+    os.environ |= dict.fromkeys(said, "1000000")
+
+    def faults():
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        _copies = [bytearray(4 * MIB) for _ in range(8)]
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    anew = [faults() for _ in range(4)][-1]
+    keep_freed()
+    again = [faults() for _ in range(4)][-1]
+    held = held_mib()
+    release()
+    print(json.dumps([anew, again, held - held_mib()]))
+
+
+def test_what_is_kept_is_there_for_what_comes_next_and_is_released():
+    anew, again, released = json.loads(said_by(take_again))
+    assert anew > 1000  # pages; a large one may count for several
+    assert again < 100
+    assert released > 20
+
+
+def test_where_the_environment_says_how_memory_is_kept_that_stays():
+    anew, again, _ = json.loads(said_by(take_again, "MALLOC_TRIM_THRESHOLD_"))
+    assert again > anew / 2
 
 
 def free_small_pieces():

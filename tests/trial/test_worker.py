@@ -1,14 +1,17 @@
 """A worker in a plain Python process: one Learner on its device, and its state."""
 
 import os
+import resource
 
 import pytest
 import torch
+from forked import said_by
 from torch import distributed as dist
 
 from tuner.errors import CheckpointError
 from tuner.trial.context import Assignment, TrialContext
 from tuner.trial.save_policy import Save
+from tuner.trial.state import frozen_copy
 from tuner.trial.worker import Worker
 
 
@@ -69,6 +72,21 @@ def test_a_seed_of_the_trials_own_takes_the_place_of_the_experiments(tmp_path):
     worker = Worker(context(tmp_path, trainable="test_worker:Telling"))
     worker.begin(Assignment("00000", {"lr": 0.1}, seed=7))
     assert worker.step()[0]["built_with"][:2] == ({"lr": 0.1}, {"seed": 7, "epochs": 3})
+
+
+def copy_often(folder):
+    Worker(context(folder))
+    state = {"weights": [torch.ones(1 << 20) for _ in range(8)]}
+    faults = []
+    for _ in range(4):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        frozen_copy(state)
+        faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+    print(faults[-1])
+
+
+def test_copies_of_a_state_have_the_memory_of_those_before(tmp_path):
+    assert int(said_by(copy_often, tmp_path)) < 100  # pages of 8192
 
 
 class Careless(Counter):

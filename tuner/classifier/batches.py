@@ -18,7 +18,7 @@ from torch import Tensor
 from tuner.classifier.augment import Augmentation, crop_and_flip, cut_out
 from tuner.classifier.catalog import DataChoice, dataset_info, pinned
 from tuner.classifier.datasets._dataset import DatasetInfo, data_folder
-from tuner.classifier.epochs import Epoch
+from tuner.classifier.epochs import Epoch, plan_epoch
 from tuner.classifier.mixing import mix
 
 AT_ONCE = 5000  # images that are augmented in one go where a whole epoch is
@@ -119,6 +119,18 @@ class Batcher:
         self._scale_P = scale_P.to(self._device, self._dtype)
         self._shift_P = shift_P.to(self._device, self._dtype)
 
+    def epoch(self, number: int, *, seed: int, count: int) -> Epoch:
+        """Epoch `number` over the training split, with `count` positions; see `plan_epoch`."""
+        return plan_epoch(
+            self._images.splits["train"],
+            seed=seed,
+            epoch=number,
+            image_size=self._images.info.image_size,
+            augmentation=self._augmentation,
+            device=self._device,
+            home=self._images.rows_NP.device,
+        ).of(count)
+
     def training_batch(self, epoch: Epoch, positions: slice) -> tuple[Tensor, Tensor]:
         """(x_NCHW, labels_N) at `positions` of the epoch's order, augmented.
 
@@ -167,6 +179,11 @@ class Batcher:
         """(x_NCHW, labels_N) of the images `rows_N`, as they are."""
         rows_NP, labels_N = self._select(rows_N)
         return self._normalise(rows_NP), labels_N
+
+    def first(self, count: int) -> Tensor:
+        """x_NCHW of the first `count` images of the training split, as they are."""
+        rows_N = self._images.splits["train"][:count].to(self._images.rows_NP.device)
+        return self.batch(rows_N)[0]
 
     def _select(self, rows_N: Tensor) -> tuple[Tensor, Tensor]:
         """(bytes, labels) of the images `rows_N`, on the device that trains."""

@@ -27,10 +27,11 @@ from tuner.classifier.blueprint import blueprint_of
 from tuner.classifier.catalog import METRICS, await_copy
 from tuner.classifier.collectives import Ranks
 from tuner.classifier.ema import WeightAverage
-from tuner.classifier.epochs import plan_epoch, shards, trained_images
+from tuner.classifier.epochs import shards, trained_images
 from tuner.classifier.lookahead import Lookahead
 from tuner.classifier.loss import training_loss
-from tuner.classifier.norms import norm_scales, set_norm_momentum
+from tuner.classifier.new_model import new_model
+from tuner.classifier.norms import norm_scales
 from tuner.classifier.optimizer import (
     build_lr_schedule,
     build_optimizer,
@@ -38,12 +39,12 @@ from tuner.classifier.optimizer import (
     lr_schedule_state,
     next_lr,
 )
-from tuner.classifier.precision import cast_weights, precision_for, trained_in, weights_in
+from tuner.classifier.precision import precision_for, trained_in, weights_in
 from tuner.classifier.randomness import mixed, seeded
 from tuner.classifier.replica import Replica, Setup
 from tuner.classifier.settings import settings_of_trial
 from tuner.classifier.trained_on import DATA, check_same, described
-from tuner.classifier.transfer import for_channels, freeze, load_weights, matching, start_from
+from tuner.classifier.transfer import begin, freeze, matching
 from tuner.trial.state import host_copy
 from tuner.trial.torch_compat import HalfScaler, without_compiler
 
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
     from tuner.classifier.pipeline import Stage
 
 _TRAINING, _EVALUATION = range(2)  # streams of what a model draws by itself
-
-PREPARING = 1000  # training images that a model may learn something from before it trains
 
 
 class ImageClassifier:
@@ -93,23 +92,26 @@ class ImageClassifier:
             device=self._device,
             image_size=settings.image_size,
         )
-        self._augmentation = Augmentation.of(settings)
         self._precision = precision_for(settings, self._device, split=split)
         self._dtype = weights_in(settings, self._precision)
         self._trained_in = self._precision
         self._scaler = HalfScaler(self._device.type, enabled=self._precision.scaled)
+        augmentation = Augmentation.of(settings)
         self._batcher = Batcher(
-            self._data, dtype=self._dtype, augmentation=self._augmentation, device=self._device
+            self._data, dtype=self._dtype, augmentation=augmentation, device=self._device
         )
         self._images = trained_images(len(self._data.splits["train"]), settings)
-        self._plan = blueprint_of(settings, self._data.info)
-        self._info = self._plan.info
-        with seeded(settings.seed):
-            model = cast_weights(self._plan.initial(), self._dtype)
-        set_norm_momentum(model, settings.norm_momentum)
-        if split == 1:
-            model.to(self._device)
-        self._fit_in(model)
+        plan = blueprint_of(settings, self._data.info)
+        self._info = plan.info
+        model = new_model(
+            settings,
+            plan,
+            self._batcher,
+            precision=self._precision,
+            ranks=self._ranks,
+            images=self._images,
+            split=split,
+        )
         self._model = self._ranks.synchronised(model)
         self._frozen = matching(self._model, settings.freeze)
         self._fixed = norm_scales(self._model, train=settings.train_norm_scales)
@@ -141,8 +143,8 @@ class ImageClassifier:
         validation. Steps beyond `epochs` keep the last lr. The setting `metrics` adds others.
         """
         started = time.perf_counter()
-        if self._epoch == 0:
-            self._start()
+        if self._epoch == 0 and begin(self._model, self._settings, self._info):
+            self._average.begin()
         with self._precision.applied(), self._optimizing(), self._randomness(_TRAINING):
             loss_sum, lr = self._train_epoch()
         self._trained_in = self._precision
@@ -236,56 +238,18 @@ class ImageClassifier:
         """For whatever the optimizer does."""
         return nullcontext() if self._settings.compile else without_compiler()
 
-    def _fit_in(self, model: nn.Module) -> None:
-        """Whatever a new model needs, on its device, before it can train on these images."""
-        if self._info.foreign:
-            from tuner.classifier.tryout import check_one_image, fit_in
-
-            fit_in(model, self._plan, context=self._precision.forward)
-            size = self._settings.batch_size
-            last = self._images % size or size
-            if min(size, last) // self._ranks.world_size <= 1:
-                check_one_image(model, self._plan, batch_size=size)
-        else:
-            # torch has the argument, its stubs do not
-            model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        if self._info.prepare is not None:
-            # A model that learns something from the images before it trains
-            rows_N = self._data.splits["train"][:PREPARING].to(self._data.rows_NP.device)
-            self._info.prepare(model, self._batcher.batch(rows_N)[0])
-
     def _randomness(self, purpose: int) -> AbstractContextManager[None]:
         """For an epoch's forward passes: what the model draws follows from seed, epoch and rank."""
         seed = mixed(self._settings.seed, self._epoch, self._ranks.rank, purpose)
         return seeded(seed, self._device)
 
-    def _start(self) -> None:
-        """What comes before the first epoch."""
-        source = self._settings.start_from
-        if self._settings.pretrained and self._info.pretrained is not None:
-            source = str(self._info.pretrained())
-        if source is not None:
-            weights = load_weights(source)
-            if self._settings.pretrained:
-                weights = for_channels(weights, self._model)
-            new = start_from(self._model, weights, source=source)
-            print(f"started from {source}; new: {', '.join(new) or 'nothing'}")
-            self._average.begin()
-
     def _train_epoch(self) -> tuple[float, float]:
         """(sum of the loss over all images and ranks, lr of the last batch)."""
-        epoch = plan_epoch(
-            self._data.splits["train"],
-            seed=self._settings.seed,
-            epoch=self._epoch,
-            image_size=self._data.info.image_size,
-            augmentation=self._augmentation,
-            device=self._device,
-            home=self._data.rows_NP.device,
-        ).of(self._images)
-        if self._settings.augment_at_once:
+        settings = self._settings
+        epoch = self._batcher.epoch(self._epoch, seed=settings.seed, count=self._images)
+        if settings.augment_at_once:
             epoch = self._batcher.at_once(epoch)
-        until = self._settings.unfreeze_epoch
+        until = settings.unfreeze_epoch
         still_frozen = until is None or self._epoch < until
         freeze(self._model, self._fixed | (self._frozen if still_frozen else frozenset()))
         self._part.train(self._optimizer)
@@ -294,7 +258,7 @@ class ImageClassifier:
         loss_sum = torch.zeros((), dtype=torch.float64, device=self._device)
         before = self._epoch * self._batches
         self._lookahead.begin()
-        parts = shards(self._images, **self._part.share(self._settings.batch_size))
+        parts = shards(self._images, **self._part.share(settings.batch_size))
         for done, shard in enumerate(parts, 1):
             loss_sum += self._part.backward(epoch, shard)
             self._clip_gradients()

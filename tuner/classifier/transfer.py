@@ -6,13 +6,17 @@ from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
 from tuner.classifier.norms import BATCH_NORMS
 from tuner.errors import CheckpointError, Fault, SpecError
 from tuner.trial.checkpoint_store import load_state
+
+if TYPE_CHECKING:
+    from tuner.classifier.models._model import ModelInfo
+    from tuner.classifier.settings import ClassifierSettings
 
 EXPORTED = "model.safetensors"
 
@@ -41,6 +45,24 @@ def load_weights(path: Path | str) -> dict[str, Tensor]:
     if not weights:
         raise CheckpointError(f"start_from {path} holds no tensors by name")
     return weights
+
+
+def begin(model: nn.Module, settings: ClassifierSettings, info: ModelInfo) -> bool:
+    """Give `model` the weights that `settings` let it start from; False where there are none.
+
+    Raises CheckpointError where they cannot be read, and SpecError where they do not fit.
+    """
+    source = settings.start_from
+    if settings.pretrained and info.pretrained is not None:
+        source = str(info.pretrained())
+    if source is None:
+        return False
+    weights = load_weights(source)
+    if settings.pretrained:
+        weights = for_channels(weights, model)
+    new = start_from(model, weights, source=source)
+    print(f"started from {source}; new: {', '.join(new) or 'nothing'}")
+    return True
 
 
 def start_from(model: nn.Module, weights: Mapping[str, Tensor], *, source: str) -> list[str]:

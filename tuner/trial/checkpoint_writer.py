@@ -15,12 +15,12 @@ State = dict[str, Any]
 
 
 class CheckpointWriter:
-    """The checkpoints of the trial whose `store` it is; at most one is being written.
+    """The checkpoints of the trial whose `store` it is.
 
-    One of the trial's best epoch is held in memory, and written before the next one that is. So
-    there are at most three copies: two that are being written, and one that is held. What its
-    thread raises is raised by whatever is called next. copy: makes a copy of a state that no later
-    epoch changes.
+    One of the trial's best epoch is held in memory, and written with the next one that is. So there
+    are at most three copies: two that are being written, and one that is held. What its thread
+    raises is raised by whatever is called next. copy: makes a copy of a state that no later epoch
+    changes.
     """
 
     def __init__(
@@ -43,13 +43,14 @@ class CheckpointWriter:
         copy = None if how is Save.NOW else self._copy_of(state)
         if copy is None:
             done = self.written(wait=True)
-            return done + self._write([*self._taken(), (epoch, state)])
+            self._begin(self._taken(epoch))  # two threads take half the time where cores are free
+            newest = self._store.save(epoch, state)
+            return [*done, *self.written(wait=True), newest]
         done = self.written(wait=how is Save.BESIDE)
         if how is Save.HOLD:
             self._held = (epoch, copy)
         else:
-            states = [*self._taken(), (epoch, copy)]
-            self._writing = self._threads.submit(self._write, states)
+            self._begin([*self._taken(epoch), (epoch, copy)])
         return done
 
     def written(self, *, wait: bool = False) -> list[CheckpointRecord]:
@@ -64,9 +65,14 @@ class CheckpointWriter:
         self._held = self._writing = None
         self._threads.shutdown()
 
-    def _taken(self) -> list[tuple[int, State]]:
+    def _taken(self, epoch: int) -> list[tuple[int, State]]:
+        """What was held, unless it is of the `epoch` that is written anyway; it no longer is."""
         held, self._held = self._held, None
-        return [held] if held else []
+        return [held] if held and held[0] != epoch else []
+
+    def _begin(self, states: list[tuple[int, State]]) -> None:
+        if states:
+            self._writing = self._threads.submit(self._write, states)
 
     def _write(self, states: list[tuple[int, State]]) -> list[CheckpointRecord]:
         return [self._store.save(epoch, state) for epoch, state in states]

@@ -15,7 +15,7 @@ from tuner.trial.checkpoint_store import CheckpointStore, load_state
 from tuner.trial.checkpoint_writer import CheckpointWriter
 from tuner.trial.context import Assignment, TrialContext, with_trial_seed
 from tuner.trial.learner import Learner
-from tuner.trial.memory import MemoryWatch
+from tuner.trial.memory import MemoryWatch, keep_freed
 from tuner.trial.reserved_gpu import claim
 from tuner.trial.save_policy import Save
 from tuner.trial.state import frozen_copy
@@ -38,6 +38,7 @@ class Worker:
         self._rendezvous: Any = None
         self._process = TrialProcess(context)
         torch.set_num_threads(max(1, int(context.cpus)))
+        keep_freed()
 
     def begin(self, assignment: Assignment) -> None:
         """Build the Learner and go to where the assignment starts. Raises what the Learner does.

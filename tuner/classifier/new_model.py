@@ -1,0 +1,51 @@
+"""A model as a trial begins with it: drawn by the trial's seed, and ready for its images."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from tuner.classifier.batches import Batcher
+from tuner.classifier.blueprint import Blueprint
+from tuner.classifier.collectives import Ranks
+from tuner.classifier.norms import set_norm_momentum
+from tuner.classifier.precision import Precision, cast_weights, weights_in
+from tuner.classifier.randomness import seeded
+from tuner.classifier.settings import ClassifierSettings
+
+PREPARING = 1000  # training images that a model may learn something from before it trains
+
+
+def new_model(
+    settings: ClassifierSettings,
+    plan: Blueprint,
+    batcher: Batcher,
+    *,
+    precision: Precision,
+    ranks: Ranks,
+    images: int,
+    split: int,
+) -> nn.Module:
+    """The model of `plan` on the device of `ranks`; on the host where it is `split` into stages.
+
+    images: how many an epoch trains on. Raises SpecError for a network from elsewhere that cannot
+    train on them.
+    """
+    with seeded(settings.seed):
+        model = cast_weights(plan.initial(), weights_in(settings, precision))
+    set_norm_momentum(model, settings.norm_momentum)
+    if split == 1:
+        model.to(ranks.device)
+    if plan.info.foreign:
+        from tuner.classifier.tryout import check_one_image, fit_in
+
+        fit_in(model, plan, context=precision.forward)
+        last = images % settings.batch_size or settings.batch_size
+        if min(settings.batch_size, last) // ranks.world_size <= 1:
+            check_one_image(model, plan, batch_size=settings.batch_size)
+    else:
+        # torch has the argument, its stubs do not
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    if plan.info.prepare is not None:
+        plan.info.prepare(model, batcher.first(PREPARING))
+    return model
