@@ -1,7 +1,8 @@
 """The classifier's settings: whole checks, in words."""
 
-import time
+from functools import partial
 
+import calls
 import photos
 import pytest
 from fresh import ran
@@ -170,11 +171,11 @@ def test_half_precision_is_of_float32(precision):
     assert str(fault).startswith("precision: applies to dtype 'float32', and dtype is 'float64'")
 
 
-def test_a_check_takes_under_a_millisecond():
-    start = time.perf_counter()
-    for _ in range(200):
-        check_settings({"lr": 0.1, "batch_size": 64, "width": 8})
-    assert (time.perf_counter() - start) / 200 < 1e-3
+def test_a_check_costs_next_to_nothing():
+    """Each config of a search is checked; what the first of them imports is not counted."""
+    checked = partial(check_settings, {"lr": 0.1, "batch_size": 64, "width": 8})
+    checked()
+    assert calls.made_by(checked) < 500
 
 
 ANYTHING = st.one_of(

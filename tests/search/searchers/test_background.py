@@ -58,15 +58,13 @@ def test_asking_never_waits() -> None:
 
     class Slow(LearningSearch):
         def suggest(self, trial_id: str) -> Any:
-            release.wait(5)
+            release.wait(60)
             return super().suggest(trial_id)
 
     search = ahead(search=Slow)
-    started = time.perf_counter()
-    assert search.suggest("a") is None
+    assert search.suggest("a") is None  # whoever had waited would have one
     search.on_trial_result("unknown", {"loss": 1.0})
     assert search.suggest("a") is None
-    assert time.perf_counter() - started < 1
     release.set()
     assert wait(search, "a")["fixed"] == 3
 
