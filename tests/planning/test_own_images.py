@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from tuner.classifier.datasets.digits import DATASET
+from tuner.classifier.sources._decoded_set import CONSTANT
 from tuner.errors import DataError, SpecError, UsageError
 from tuner.planning.own_images import default_experiment, doubts, outline_of, own_images
 from tuner.planning.plan import plan_of
@@ -115,7 +116,23 @@ def test_copies_across_splits_are_told_once_decoded(place: Path) -> None:
 def test_doubts_and_an_outline_of_what_is_not_counted() -> None:
     assert doubts(DATASET) == []
     assert doubts(replace(DATASET, copies=1))[0].startswith("1 image ")
+    assert doubts(replace(DATASET, unmeasured=("a", "b")))[0].endswith(
+        "no measure on it tells of them: a, b"
+    )
+    assert doubts(replace(DATASET, std=(0.004,)))[0].startswith(
+        "the images are almost of one colour"
+    )
+    assert doubts(replace(DATASET, std=(CONSTANT,)))[0].startswith("the images are almost of one")
     assert outline_of(DATASET)["classes"] == 10
+
+
+def test_files_that_are_left_out_are_told_before_and_after_decoding(place: Path) -> None:
+    (place / "rose" / "a.heic").touch()
+    told = f"1 file in {place} left out: 1 .heic"
+    spec = spec_of(place)
+    assert plan_of(spec, here=False)["notes"] == [told]
+    assert spec.pin_data() == [told]
+    assert plan_of(spec_of(place), here=False)["notes"] == [told]
 
 
 def test_all_trials_get_what_the_search_began_with(place: Path) -> None:

@@ -116,6 +116,18 @@ def describe(settings: DataSettings) -> DatasetInfo | None:
     return None if outline is None else _outlined(outline, settings)
 
 
+def listing_doubts(settings: DataSettings) -> tuple[str, ...]:
+    """What was perhaps not meant in how the files of a user's images lie, in words.
+
+    Raises FaultsError where the data set cannot be had.
+    """
+    scheme, _, place = settings.dataset.partition(":")
+    if scheme not in SOURCES or not SOURCES[scheme].lists:
+        return ()
+    outline = SOURCES[scheme].outline(place)
+    return () if outline is None else outline.doubts
+
+
 def archive_of(dataset: str) -> Archive | DecodedSet | None:
     """What a data set travels as from machine to machine; None where it does not."""
     scheme, _, name = dataset.partition(":")

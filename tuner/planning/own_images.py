@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tuner.classifier.catalog import (
@@ -14,12 +15,16 @@ from tuner.classifier.catalog import (
     short_name,
 )
 from tuner.classifier.datasets._dataset import DatasetInfo
+from tuner.classifier.sources._decoded_set import CONSTANT
 from tuner.errors import SpecError
 from tuner.settings_base import FaultsError
 from tuner.spec.experiment import ExperimentSpec
 from tuner.wording import amount_of
 
 _UNEVEN = 3.0  # times as many images in the largest class as in the smallest
+
+_FLAT = 0.02  # of 1: the standard deviation of pixels in which hardly anything is to be seen
+_SHOWN = 5  # classes that a message lists
 
 _SIZE = 32  # px that are trained on unless set: a first search on a CPU takes minutes
 _SMALL = 16  # px up to which a network of three layers sees a whole image
@@ -53,7 +58,13 @@ def outline_of(info: DatasetInfo) -> dict[str, Any]:
 
 def doubts(info: DatasetInfo) -> list[str]:
     """What makes measures on these images doubtful, in words."""
-    found = []
+    found = [*_of_pixels(info)]
+    if info.unmeasured:
+        more = ", ..." if len(info.unmeasured) > _SHOWN else ""
+        found.append(
+            "the validation or test split has no image of these classes, so no measure on it tells "
+            f"of them: {', '.join(info.unmeasured[:_SHOWN])}{more}"
+        )
     if info.copies:
         count = amount_of(info.copies, "image")
         found.append(
@@ -67,6 +78,15 @@ def doubts(info: DatasetInfo) -> list[str]:
         )
         found.append(f"the classes are uneven: {most} images, {least}")
     return found
+
+
+def _of_pixels(info: DatasetInfo) -> Iterator[str]:
+    stds = [0.0 if std == CONSTANT else std for std in info.std]
+    if stds and max(stds) < _FLAT:
+        yield (
+            f"the images are almost of one colour, their pixels differ by {max(stds):.1g} of 1: "
+            "files of 16 bits may use a part of these alone, and have to be scaled"
+        )
 
 
 def default_experiment(dataset: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from tuner import quotas
-from tuner.classifier.catalog import model_info
+from tuner.classifier.catalog import data_choice, listing_doubts, model_info
 from tuner.classifier.settings import ClassifierSettings
 from tuner.planning.own_images import doubts, outline_of, own_images
 from tuner.planning.validation import Machine
@@ -75,7 +75,7 @@ def plan_of(spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
     images = own_images(spec)
     if images is not None:
         plan["data"] = outline_of(images)
-        plan["notes"] += doubts(images)
+        plan["notes"] += [*listing_doubts(data_choice(spec.constants)), *doubts(images)]
     return plan
 
 

@@ -19,6 +19,7 @@ from tuner.classifier.catalog import (
     METRICS,
     data_choice,
     dataset_info,
+    listing_doubts,
     pinned,
     ships,
 )
@@ -120,7 +121,7 @@ class ValidatedSpec(ExperimentSpec):
             )
         info = dataset_info(chosen)
         self._pinned, self._content = values, info.content
-        return doubts(info)
+        return [*listing_doubts(choice), *doubts(info)]
 
     def __eq__(self, other: object) -> bool:
         # pydantic's own is False wherever the types differ

@@ -43,6 +43,15 @@ def test_copies_count_where_they_are_in_two_splits(decoded, tmp_path):
     assert {decoded.info(tmp_path, split_seed=seed).copies for seed in range(12)} == {0, 1}
 
 
+def test_classes_that_no_measure_tells_of_are_named(decoded, tmp_path):
+    assert decoded.info(tmp_path, split_seed=0).unmeasured == ()
+    place = photos.write(tmp_path / "few", each=12)
+    for number in range(1, 12):
+        (place / "rose" / f"{number:04}.jpg").unlink()
+    few = decoded_set(DataChoice(f"folder:{place}", str(tmp_path), 16))
+    assert few.info(tmp_path, split_seed=0).unmeasured == ("rose",)
+
+
 def test_a_channel_of_one_value_divides_by_no_zero(tmp_path):
     np.save(tmp_path / "x.npy", np.zeros(1))
     place = tmp_path / "black"

@@ -45,6 +45,44 @@ def test_splits_that_are_there_are_taken(tmp_path):
         assert image.size == (48, 40)
 
 
+def test_folders_called_as_others_call_splits_are_these(tmp_path):
+    photos.write(tmp_path / "Training", each=4)
+    photos.write(tmp_path / "Testing", each=2)
+    assert outline(str(tmp_path)).counts == {
+        "train": (4, 4, 4),
+        "validation": (0, 0, 0),
+        "test": (2, 2, 2),
+    }
+
+
+def test_a_class_may_be_called_as_a_split(tmp_path):
+    photos.write(tmp_path, classes=("bus", "test", "train"))
+    assert outline(str(tmp_path)).classes == ("bus", "test", "train")
+
+
+def test_files_that_are_left_out_are_told(folder):
+    assert outline(str(folder)).doubts == ()
+    (folder / "rose" / "a.heic").write_text("x")
+    (folder / "rose" / "b.HEIC").write_text("x")
+    (folder / "rose" / "._b.HEIC").write_text("what a Mac leaves")
+    (folder / "tulip" / "LICENSE").write_text("x")
+    (folder / "rose" / "0000.jpg").rename(folder / "stray.jpg")
+    [told] = outline(str(folder)).doubts
+    assert told.startswith(f"4 files in {folder} left out: 2 .heic, 1 outside of the folders of ")
+    assert told.endswith("classes, 1 without a suffix")
+
+
+def test_classes_that_may_be_a_level_deeper_are_told(tmp_path):
+    photos.write(tmp_path / "training_set", each=4)
+    photos.write(tmp_path / "test_set", each=2)
+    [told] = outline(str(tmp_path)).doubts
+    assert told.endswith("as test_set/daisy/0000.jpg: are the classes the deeper folders?")
+    (tmp_path / "test_set" / "0.jpg").write_bytes(b"no image")
+    assert outline(str(tmp_path)).doubts == ()
+    photos.write(tmp_path / "whole" / "train" / "all", each=4)
+    assert "has one class, all, with folders in it: are these" in refused(tmp_path / "whole")
+
+
 def test_what_changes_the_files_changes_the_fingerprint(folder):
     before = find(str(folder), folder).fingerprint
     assert find(str(folder), folder).fingerprint == before
@@ -82,6 +120,8 @@ def test_mixed_layouts_are_refused(tmp_path):
     (tmp_path / "extra").rename(tmp_path / ".extra")
     (tmp_path / "val" / "rose").rename(tmp_path / "val" / "lily")
     assert "has classes without a training image: lily" in refused(tmp_path)
+    (tmp_path / "train").rename(tmp_path / "test")
+    assert "has no `train` beside test, val" in refused(tmp_path)
 
 
 def test_links_lead_nowhere_else(tmp_path, folder):
@@ -93,6 +133,8 @@ def test_links_lead_nowhere_else(tmp_path, folder):
     (folder / "rose" / "y.jpg").unlink()
     (folder / "lily").symlink_to(folder / "rose")
     assert "has a symbolic link to a folder, which is not followed" in refused(folder)
+    (folder / "lily").rename(folder / "rose" / "deeper")
+    assert "rose/deeper" in refused(folder)
 
 
 def test_a_broken_link_and_a_folder_that_cannot_be_read_are_told(folder, monkeypatch):

@@ -60,6 +60,17 @@ def test_every_mode_has_three_channels_if_asked(mode):
     assert square(image, size=6, channels=1).shape == (6, 6, 1)
 
 
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "P", "L"])
+def test_what_is_transparent_is_white(mode):
+    drawing = Image.new("LA", (4, 4))  # black under what is transparent, as most have it
+    drawing.paste((60, 255), (0, 0, 4, 2))
+    if mode in ("P", "L"):  # with one transparent colour
+        drawing = stored(drawing.convert("L").convert(mode), "PNG", transparency=0)
+    found = square(drawing if mode in ("P", "L") else drawing.convert(mode), size=4, channels=3)
+    assert np.all(found[:2] == 60)
+    assert np.all(found[2:] == 255)
+
+
 def test_sixteen_bits_keep_their_upper_eight():
     image = Image.fromarray(np.full((4, 4), 0x8123, np.uint16))
     assert np.all(square(image, size=4, channels=1) == 0x81)

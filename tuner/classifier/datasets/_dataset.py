@@ -38,7 +38,8 @@ class DatasetInfo:
 
     Of a user's own: mean and std are empty until it has been decoded. class_counts: images of each
     class, of all splits. copies: images of validation and test that are exact copies of images in
-    an earlier split. content: a digest of all that was decoded.
+    an earlier split. unmeasured: the classes that validation or test have no image of. content: a
+    digest of all that was decoded.
     """
 
     load: Callable[..., ImageArrays]
@@ -57,6 +58,7 @@ class DatasetInfo:
     archive: Archive | None = None
     class_counts: tuple[int, ...] = ()
     copies: int = 0
+    unmeasured: tuple[str, ...] = ()
     content: str = ""
 
     @property

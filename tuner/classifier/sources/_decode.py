@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-FORMAT = 1  # part of every key: what another version has decoded is left alone
+FORMAT = 2  # part of every key: what another version has decoded is left alone
 INFO = "info.json"
 FILES = ("images.npy", "labels.npy", "splits.npy", "moments.npy", "copies.npy", INFO)
 

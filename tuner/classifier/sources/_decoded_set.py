@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ORIGIN, LICENCE = "the images of whoever trained it", "not stated"
+CONSTANT = 1.0  # in place of a standard deviation of 0, which nothing can be divided by
 PATIENCE_S = 120.0  # for what is decoded to arrive on a node
 STORE = "decoded"  # the folder of all of them, in the data folder
 _POLL_S = 0.1
@@ -114,6 +115,7 @@ class DecodedSet:
             licence=LICENCE,
             class_counts=contents.class_counts(),
             copies=contents.copies_across(splits),
+            unmeasured=contents.absent_from(splits["validation"], splits["test"]),
             content=contents.info["content"],
         )
 
@@ -146,19 +148,25 @@ class _Contents:
     def mean_and_std(
         self, rows_N: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Of the pixels of some images, scaled to [0, 1]; a channel of one value has a std of 1."""
+        """Of the pixels of some images, scaled to [0, 1]; the std of one value is CONSTANT."""
         import numpy as np
 
         pixels = len(rows_N) * self.images_NHWC.shape[1] * self.images_NHWC.shape[2]
         mean_C, square_C = self.moments[rows_N].sum(0) / pixels
         variance_C = np.maximum(square_C - mean_C**2, 0)
-        return mean_C / 255, np.where(variance_C > 0, np.sqrt(variance_C) / 255, 1.0)
+        return mean_C / 255, np.where(variance_C > 0, np.sqrt(variance_C) / 255, CONSTANT)
 
     def class_counts(self) -> tuple[int, ...]:
         import numpy as np
 
         counts_K = np.bincount(self.labels_N, minlength=len(self.info["classes"]))
         return tuple(counts_K.tolist())
+
+    def absent_from(self, *splits: NDArray[np.int64]) -> tuple[str, ...]:
+        """The classes that one of the splits, or several, have no image of."""
+        there = [{*self.labels_N[rows_N].tolist()} for rows_N in splits]
+        names = enumerate(self.info["classes"])
+        return tuple(name for number, name in names if any(number not in each for each in there))
 
     def copies_across(self, splits: dict[str, NDArray[np.int64]]) -> int:
         """How many images of validation and test are in an earlier split, too."""

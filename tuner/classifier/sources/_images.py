@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 SPLITS = ("train", "validation", "test")
 LARGEST_SIZE = 64  # px of images whose size is not set
 
-_SPELLINGS = {"train": "train", "test": "test"} | dict.fromkeys(
-    ("val", "valid", "validation"), "validation"
-)
+_SPELLINGS = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("val", "valid", "validation"), "validation"),
+    **dict.fromkeys(("test", "testing"), "test"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class Outline:
 
     counts: of each split that is given, how many images of each class, in the classes' order.
     image_size: px of their own, at most LARGEST_SIZE. exact: whether the names and counts of the
-    classes are those of the images, and not just as many.
+    classes are those of the images, and not just as many. doubts: what was perhaps not meant.
     """
 
     classes: tuple[str, ...]
@@ -40,6 +42,7 @@ class Outline:
     image_size: int
     title: str
     exact: bool = True
+    doubts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -57,8 +57,8 @@ def shorter_side(image: Any) -> int:
 def square(image: Any, *, size: int, channels: int) -> NDArray[np.uint8]:
     """(size, size, channels) of the centre of a Pillow image or an array of uint8.
 
-    The largest square in the middle, resized; a JPEG is decoded at a fraction of its size where
-    that is enough. Raises ValueError, and what Pillow does.
+    The largest square in the middle, resized; what is transparent is white. A JPEG is decoded at a
+    fraction of its size where that is enough. Raises ValueError, and what Pillow does.
     """
     import numpy as np
     from PIL import Image, ImageOps
@@ -72,7 +72,7 @@ def square(image: Any, *, size: int, channels: int) -> NDArray[np.uint8]:
     if image.format == "JPEG":
         image.draft(mode, (round(_REDUCING_GAP * size),) * 2)
     ImageOps.exif_transpose(image, in_place=True)
-    image = _eight_bits(image).convert(mode)
+    image = _opaque(_eight_bits(image)).convert(mode)
     width, height = image.size
     side = min(width, height)
     left, top = (width - side) // 2, (height - side) // 2
@@ -98,6 +98,19 @@ def _eight_bits(image: Image.Image) -> Image.Image:
     if image.mode in ("I", "F"):
         raise ValueError(f"it has pixels of 32 bits (mode {image.mode}), must have 8 or 16")
     return image
+
+
+def _opaque(image: Image.Image) -> Image.Image:
+    """On white, as viewers show it: under what is transparent a file may hold any colour.
+
+    Pillow itself would show that: all of a black drawing on nothing is black.
+    """
+    from PIL import Image
+
+    if not image.has_transparency_data:
+        return image
+    image = image.convert("RGBA")
+    return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
 
 
 def _as_array(image: Any) -> NDArray[np.uint8]:

@@ -5,7 +5,8 @@
                                             photos/test/daisy/*.jpg
 
 Files are found by listing; what Pillow cannot read is told when they are decoded. Names that begin
-with a dot are passed over. A link is followed only to a file within the folder.
+with a dot are passed over, and so are other files, with a warning. A link is followed only to a
+file within the folder.
 """
 
 # N images, K classes
@@ -15,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import os
 import statistics
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,13 +34,19 @@ from tuner.classifier.sources._images import (
 from tuner.classifier.sources._pixels import bombs_refused, open_image, shorter_side
 from tuner.classifier.sources._splits import check_sizes
 from tuner.errors import did_you_mean, reason_of
+from tuner.wording import amount_of
 
 if TYPE_CHECKING:
     from PIL import Image
 
-SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+SUFFIXES = (
+    *(".bmp", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".pgm", ".png", ".ppm"),
+    *(".tif", ".tiff", ".webp"),
+)
 CHANNELS = 3  # as networks expect photographs; a grey image has three equal ones
 
+_LOOSE = "outside of the folders of classes"
+_KINDS = 3  # of files that are left out which a message lists
 _SAMPLE = 32  # images whose headers are read for their usual size
 
 
@@ -55,8 +63,15 @@ class _File:
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
+    """others: how many files are left out, of each kind.
+
+    depth: how many folders an image is in that lies in its class's own.
+    """
+
     root: Path
     files: tuple[_File, ...]
+    others: Counter[str]
+    depth: int
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -80,6 +95,20 @@ class _Listing:
             digest.update(repr((file.path, file.size, file.changed_ns)).encode())
         return digest.hexdigest()
 
+    def doubts(self) -> Iterator[str]:
+        """What was perhaps not meant, in words."""
+        if self.others:
+            kinds = [f"{count:,} {kind}" for kind, count in self.others.most_common(_KINDS)]
+            more = ", ..." if len(self.others) > _KINDS else ""
+            count = amount_of(self.others.total(), "file")
+            yield f"{count} in {self.root} left out: {', '.join(kinds)}{more}"
+        if all(file.path.count("/") > self.depth for file in self.files):
+            yield (
+                f"the folders of the classes {', '.join(self.classes[:_KINDS])} hold no image "
+                f"themselves, all lie deeper, as {self.files[0].path}: are the classes the deeper "
+                "folders?"
+            )
+
     def own_size(self) -> int:
         """The median of the shorter sides in px of some images, spread over all."""
         step = max(1, len(self.files) // _SAMPLE)
@@ -98,7 +127,14 @@ def outline(place: str) -> Outline:
     """The classes and counts of the folder at `place`. Raises FaultsError."""
     listing = _list(place)
     size = min(listing.own_size(), LARGEST_SIZE)
-    return Outline(listing.classes, listing.counts(), CHANNELS, size, listing.title)
+    return Outline(
+        listing.classes,
+        listing.counts(),
+        CHANNELS,
+        size,
+        listing.title,
+        doubts=tuple(listing.doubts()),
+    )
 
 
 def find(place: str, folder: Path) -> Images:
@@ -134,15 +170,20 @@ def _list(place: str) -> _Listing:
     root = Path(place).expanduser()
     if not root.is_dir():
         raise fault(_missing(root), place)
+    others: Counter[str] = Counter()
     try:
-        files = tuple(_files(root))
+        splits = _split_folders(root)
+        files = tuple(_files(root, splits, others))
     except OSError as error:
         raise fault(f"cannot be read: {reason_of(error)}", place) from error
-    listing = _Listing(root, files)
+    listing = _Listing(root, files, others, depth=1 if splits[0][1] == root else 2)
     strange = sorted({file.label for file in files} - {*listing.classes})
     if strange:
         rule = f"has classes without a training image: {', '.join(strange)}"
         raise fault(rule, place, listing.classes)
+    if len(listing.classes) == 1 and len(_folders(splits[0][1] / listing.classes[0])) > 1:
+        rule = f"has one class, {listing.classes[0]}, with folders in it: are these the classes?"
+        raise fault(rule, place)
     check_sizes(listing.classes, listing.counts(), place)
     return listing
 
@@ -154,12 +195,17 @@ def _missing(root: Path) -> str:
     return f"no folder {root.absolute()}{did_you_mean(root.name, beside)}"
 
 
-def _files(root: Path) -> Iterator[_File]:
-    for split, folder in _split_folders(root):
+def _files(root: Path, splits: Sequence[tuple[str, Path]], others: Counter[str]) -> Iterator[_File]:
+    """The images of all splits; `others` counts the files that are left out."""
+    for split, folder in splits:
+        if loose := _loose(folder):
+            others[_LOOSE] += loose
         for label in _folders(folder):
-            found = [_image(root, split, label, path) for path in _images(folder / label)]
+            of_class: Counter[str] = Counter()
+            found = [_image(root, split, label, path) for path in _images(folder / label, of_class)]
             if not found:
-                raise fault(_without_images(folder / label), str(root), SUFFIXES)
+                raise fault(_without_images(label, of_class), str(root), SUFFIXES)
+            others.update(of_class)
             yield from found
 
 
@@ -167,12 +213,15 @@ def _split_folders(root: Path) -> list[tuple[str, Path]]:
     """(split, folder): the folders of the splits, or the root where there are none."""
     names = _folders(root)
     splits = [split_of(name) for name in names]
-    if "train" not in splits:
-        return [("train", root)]
     strange = [name for name, split in zip(names, splits, strict=True) if split is None]
+    train = [name for name, split in zip(names, splits, strict=True) if split == "train"]
+    if not names or (strange and not any(_folders(root / name) for name in train)):
+        return [("train", root)]  # a class may be called as a split is
     if strange:
         rule = f"has `train` beside what is no split: {', '.join(strange)}"
         raise fault(rule, str(root), ("train", "val", "test"))
+    if not train:
+        raise fault(f"has no `train` beside {', '.join(names)}", str(root))
     if len(set(splits)) < len(splits):
         raise fault(f"has two folders of one split: {', '.join(names)}", str(root))
     return [(str(split), root / name) for name, split in zip(names, splits, strict=True)]
@@ -182,22 +231,39 @@ def _folders(folder: Path) -> list[str]:
     with os.scandir(folder) as entries:
         found = [entry for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
     for entry in found:
-        if entry.is_symlink():
-            raise fault("has a symbolic link to a folder, which is not followed", entry.path)
+        _refuse_link(entry)
     return sorted(entry.name for entry in found)
 
 
-def _images(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """The image files in `folder` and below, by their names."""
+def _images(folder: Path, others: Counter[str]) -> Iterator[os.DirEntry[str]]:
+    """The image files in `folder` and below, by their names; `others` counts other files."""
     with os.scandir(folder) as entries:
         ordered = sorted(entries, key=lambda entry: entry.name)
     for entry in ordered:
         if entry.name.startswith("."):
             continue
-        if entry.is_dir(follow_symlinks=False):
-            yield from _images(Path(entry.path))
-        elif entry.name.lower().endswith(SUFFIXES):
+        if entry.is_dir():
+            _refuse_link(entry)
+            yield from _images(Path(entry.path), others)
+        elif _is_image(entry):
             yield entry
+        else:
+            others[Path(entry.name).suffix.lower() or "without a suffix"] += 1
+
+
+def _loose(folder: Path) -> int:
+    """How many images lie in `folder` itself, so that they are of no class."""
+    with os.scandir(folder) as entries:
+        return sum(_is_image(entry) and entry.is_file() for entry in entries)
+
+
+def _is_image(entry: os.DirEntry[str]) -> bool:
+    return entry.name.lower().endswith(SUFFIXES) and not entry.name.startswith(".")
+
+
+def _refuse_link(entry: os.DirEntry[str]) -> None:
+    if entry.is_symlink():
+        raise fault("has a symbolic link to a folder, which is not followed", entry.path)
 
 
 def _image(root: Path, split: str, label: str, entry: os.DirEntry[str]) -> _File:
@@ -208,11 +274,6 @@ def _image(root: Path, split: str, label: str, entry: os.DirEntry[str]) -> _File
     return _File(split, label, path, state.st_size, state.st_mtime_ns)
 
 
-def _without_images(folder: Path) -> str:
-    others = {path.suffix.lower() for path in folder.rglob("*") if path.is_file()}
-    has = f", and its files end in {_listed(sorted(others))}" if others else ", it is empty"
-    return f"class {folder.name!r} has no images{has}"
-
-
-def _listed(suffixes: Sequence[str]) -> str:
-    return ", ".join(suffix or "nothing" for suffix in suffixes)
+def _without_images(label: str, others: Counter[str]) -> str:
+    has = f", and its files end in {', '.join(sorted(others))}" if others else ", it is empty"
+    return f"class {label!r} has no images{has}"
