@@ -111,7 +111,7 @@ def _has_reached(results: Results, spec: Mapping[str, Any]) -> bool:
 
 def admit_longer(results: Results, lengths: Lengths, *, total: int | None) -> None:
     """Raise UsageError where longer trials leave nothing to do, as none can be trained further."""
-    trials = results.trials.values()
+    trials, total = results.trials.values(), results.history.total(total)
     is_whole = total is not None and len(trials) >= total
     if not is_whole or unfinished(results.history) or any(map(lengths.reopens, trials)):
         return
