@@ -34,7 +34,7 @@ def recorded(folder: ExperimentFolder, more: Extension) -> ValidatedSpec:
         raise UsageError(
             f"the trials of {folder.name} do not run elsewhere: it trains {raw.get('trainable')}"
         )
-    raw = more.applied_to(present_document(folder), name=folder.name)["spec"]
+    raw = more.applied_to(present_document(folder), folder)["spec"]
     moved = {"name": folder.name, "storage": folder.storage}
     spec = validate({**as_begun(raw), **moved}, source=folder.locate(EXPERIMENT))
     leave_out_tried(spec, load_warm_start(spec))
