@@ -245,7 +245,7 @@ def test_the_spec_says_what_its_rungs_are():
         training = {"epochs": 9, "model": "cnn", "dataset": "digits"}
         search = Search()
         whole = spec | {"scheduler": scheduler, "training": training}
-        search.time_left = TimeLeft.of(build_spec(whole))
+        search.time_left = TimeLeft.of(build_spec(whole), search.history)
         search.start(1)
         search.report(1, 1)
         left = search.left_s(START + 1)

@@ -43,6 +43,18 @@ def test_a_journal_is_read_once_and_ls_shows_the_same(files, monkeypatch):
     assert (read.best, read.counts["failed"], read.total) == (0.9, 1, 4)
 
 
+def test_trials_that_were_asked_for_beside_the_search_s_own_are_counted_as_to_be_run(tmp_path):
+    folder = make_folder(tmp_path / "digits", num_samples=1)
+    with_others = Writer(folder)
+    with_others.trial(1, [0.5])
+    with_others.trial(2, [0.6])  # before the number of samples was made less
+    for number in range(2):
+        asked = {"verb": "try", "config": {"lr": number}}
+        with_others.add("control", id=f"{number}", control=asked)
+    with_others.end()
+    assert outcome_of(ExperimentFolder(folder))[1].total == 4
+
+
 @pytest.mark.parametrize("name", [JOURNAL, "experiment.json"])
 def test_whatever_changes_is_read(files, name):
     assert [reads(files), reads(files)] == [True, False]

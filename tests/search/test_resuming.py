@@ -134,13 +134,14 @@ def test_failed_trials_go_on_when_asked(writer):
 
 
 def test_an_extension_changes_what_it_says_and_nothing_else(writer):
-    document = ExperimentFolder(writer.folder).document()
+    files = ExperimentFolder(writer.folder)
+    document = files.document()
 
     def changed(**more):
-        spec = Extension(**more).applied_to(document, name="digits")["spec"]
+        spec = Extension(**more).applied_to(document, files)["spec"]
         return {key: value for key, value in spec.items() if value != document["spec"].get(key)}
 
-    assert Extension().applied_to(document, name="digits") == document
+    assert Extension().applied_to(document, files) == document
     assert changed(add_samples=3) == {"num_samples": 7}
     assert changed(add_samples=3, changes={"num_samples": 5}) == {"num_samples": 8}
     assert changed(time_budget_s=9.0) == {"time_budget_s": 9.0}
@@ -151,6 +152,18 @@ def test_an_extension_changes_what_it_says_and_nothing_else(writer):
         changed(add_samples=1)
 
 
+def test_more_samples_are_more_than_have_begun(writer):
+    for number in range(6):  # of four that there are to be: more had begun before that was asked
+        writer.trial(number, [0.1])
+    writer.add("trial_started", trial_id="00006", config={}, origin="asked")
+    writer.add("trial_ended", trial_id="00006", status="interrupted")
+    writer.add("trial_started", trial_id="00006", config={})
+    writer.kill()
+    files = ExperimentFolder(writer.folder)
+    extended = Extension(add_samples=3).applied_to(files.document(), files)
+    assert extended["spec"]["num_samples"] == 9
+
+
 LONGER = Extension(changes={"scheduler.max_t": 4})
 
 
@@ -159,7 +172,7 @@ def lengthened(folder, **scheduler):
     path = folder / "experiment.json"
     document = json.loads(path.read_text())
     document["spec"]["scheduler"] |= {"max_t": 2, **scheduler}
-    document = LONGER.applied_to(document, name="digits")
+    document = LONGER.applied_to(document, ExperimentFolder(folder))
     path.write_text(json.dumps(document))
     return document
 

@@ -207,7 +207,7 @@ def test_what_cannot_be_done_is_refused_in_the_journal(search):
     early = request(search.folder, StopTrial(trial_id=one))
     search.end(one, "completed")
     search.hear()
-    for control in (GoOn(), Pause(), Pause(), Finish(), Finish()):
+    for control in (GoOn(), Pause(), Pause(), Finish(), Finish(), TryConfig(config={"lr": 0.5})):
         search.ask(control)
     assert search.controls() == [
         ("stop-trial", "the trial has ended"),
@@ -216,7 +216,9 @@ def test_what_cannot_be_done_is_refused_in_the_journal(search):
         ("pause", "the search is paused already"),
         ("finish", None),
         ("finish", "the search is ending already"),
+        ("try", "the search is ending, and starts no more trials"),
     ]
+    assert search.history.steered.tries == []
     assert search.history.steered.answers[0].id == early
 
 

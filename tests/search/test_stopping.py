@@ -7,10 +7,11 @@ import threading
 import pytest
 
 from tuner.errors import InterruptedSearchError
-from tuner.record.events import PATIENCE, TARGET, TIME_BUDGET
+from tuner.record.events import FINISH, PATIENCE, TARGET, TIME_BUDGET
 from tuner.record.history import History
 from tuner.search import stopping
-from tuner.search.stopping import EarlyEnd, StopRequest
+from tuner.search.stopping import EarlyEnd, StopRequest, why_early
+from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Objective, Stop
 
 
@@ -89,7 +90,7 @@ class Told:
 
     def __init__(self, mode="min", **rules):
         objective = Objective(metric="m", mode=mode)
-        self.history, self.now = History(objective), 0.0
+        self.objective, self.history, self.now = objective, History(objective), 0.0
         self.early_end = EarlyEnd(Stop(**rules), objective, self.history)
         self.after("experiment_started", resumed=False, owner={})
 
@@ -154,3 +155,24 @@ def test_why_a_search_ends_early():
     stop.reason = TARGET
     assert (stop.requested, stop.why_early) == (True, TARGET)
     assert StopRequest(1e-9).why_early == TIME_BUDGET
+
+
+@pytest.mark.parametrize(("begun_after", "never_started"), [(0, 2), (1, 1), (2, None)])
+def test_configs_that_were_asked_for_are_still_to_come_however_few_samples_there_are_to_be(
+    begun_after, never_started
+):
+    told = Told()
+    told.trial(0, 0.5)
+    told.trial(1, 0.4)
+    told.after("control", id="1", control={"verb": "num-samples", "num_samples": 1})
+    for number in (2, 3):
+        told.after("control", id=f"{number}", control={"verb": "try", "config": {"x": number}})
+    told.after("control", id="4", control={"verb": "finish"})
+    for number in range(2, 2 + begun_after):
+        told.after("trial_started", trial_id=f"{number:05}", config={}, origin="asked")
+        told.after("trial_ended", trial_id=f"{number:05}", status="completed")
+    spec = ExperimentSpec(
+        name="s", search={"space": {"x": "uniform(0, 9)"}}, objective=told.objective, num_samples=1
+    )
+    ending = {"reason": FINISH, "never_started": never_started} if never_started else {}
+    assert why_early(spec, told.history, StopRequest(None)) == ending

@@ -28,7 +28,7 @@ from tuner.record.events import (
     TRIAL_STARTED,
     Event,
 )
-from tuner.record.steered import Steered
+from tuner.record.steered import ASKED, Steered
 from tuner.record.trials import Best, CheckpointRecord, Report, Run, TrialError, TrialRecord
 from tuner.spec.sections import Objective
 
@@ -83,6 +83,15 @@ class History:
     def duration_s(self) -> float:
         """Seconds that a driver searched, without the gaps between an end and its resume."""
         return fsum(run.duration_s for run in self.runs)
+
+    def total(self, own: int | None) -> int | None:
+        """How many trials it comes to if it is to try `own` configs of its searcher (None: as many
+        as there is time for), or as many as have begun, and those that users have asked for.
+        """
+        if own is None:
+            return None
+        begun = sum(trial.origin != ASKED for trial in list(self.trials.values()))
+        return max(own, begun) + len(self.steered.tries)
 
     def of_status(self, *statuses: str) -> list[TrialRecord]:
         """The trials of these statuses. Safe to call while another thread applies events."""

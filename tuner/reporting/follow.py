@@ -83,5 +83,4 @@ def _each(results: Results) -> str:
 
 def _time_left(results: Results, history: History) -> TimeLeft:
     """What is known of the search by now."""
-    steered = history.steered
-    return TimeLeft.of(results.spec.model_copy(update=steered.changes), asked=len(steered.tries))
+    return TimeLeft.of(results.spec.model_copy(update=history.steered.changes), history)

@@ -56,15 +56,15 @@ class TimeLeft:
     open_end: bool = False
 
     @classmethod
-    def of(cls, spec: ExperimentSpec, *, asked: int = 0) -> TimeLeft:
-        """What the spec says of it; asked: trials in addition, whose configs were asked for."""
+    def of(cls, spec: ExperimentSpec, history: History) -> TimeLeft:
+        """What the spec says of it, and what was asked of it up to now."""
         scheduler, depth = spec.scheduler, None
         if scheduler and spec.epochs == scheduler.max_t:
             depth = scheduler.expected_epochs(spec.brackets)
         rungs = scheduler.rungs() if scheduler else ()
         open_end = spec.stop != Stop()
-        total = None if spec.trials is None else spec.trials + asked
-        return cls(total, spec.epochs, depth, rungs, spec.time_budget_s, open_end)
+        total, budget_s = history.total(spec.trials), spec.time_budget_s
+        return cls(total, spec.epochs, depth, rungs, budget_s, open_end)
 
     def seconds(self, history: History, now: float) -> Span | None:
         """The seconds left, at least and at most; None if there is nothing to estimate from.

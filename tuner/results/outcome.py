@@ -111,12 +111,12 @@ def _is_number(value: Any) -> bool:
 
 
 def _total(results: Results) -> int | None:
-    """The number of trials asked for, or of the grid's cells."""
+    """The number of trials asked for, or of the grid's cells, and of configs to try beside them."""
     asked = results.document["spec"].get("num_samples")
     if type(asked) is int or strategy_of(results) != "grid":
-        return asked if type(asked) is int else None
+        return results.history.total(asked if type(asked) is int else None)
     try:
-        return results.spec.trials
+        return results.history.total(results.spec.trials)
     except SpecError:  # of another version
         return None
 

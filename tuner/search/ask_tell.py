@@ -325,7 +325,7 @@ class AskTell:
 
     def _write_changes(self) -> None:
         document = present_document(self._folder)
-        extended = self._more.applied_to(document, name=self._folder.name)
+        extended = self._more.applied_to(document, self._folder)
         if extended != document:
             self._folder.write(EXPERIMENT, {**extended, "spec": self.spec.model_dump(mode="json")})
 

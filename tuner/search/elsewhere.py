@@ -33,6 +33,6 @@ def recorded(folder: ExperimentFolder, more: Extension) -> ValidatedSpec:
         raise UsageError(
             f"the trials of {folder.name} do not run elsewhere: it trains {raw.get('trainable')}"
         )
-    raw = more.applied_to(present_document(folder), name=folder.name)["spec"]
+    raw = more.applied_to(present_document(folder), folder)["spec"]
     moved = {"name": folder.name, "storage": folder.storage}
     return validate({**as_begun(raw), **moved}, source=folder.locate(EXPERIMENT))

@@ -20,11 +20,13 @@ from tuner.record.events import (
     STOPPED,
     TARGET,
     TRIAL_ENDED,
+    TRIAL_STARTED,
     Event,
 )
 from tuner.record.folder import ExperimentFolder
 from tuner.record.history import History
 from tuner.record.reading import last_event
+from tuner.record.steered import ASKED
 from tuner.record.trials import TrialRecord
 from tuner.results.results import Results
 from tuner.search.changing import Lengths, changed, lengths_of
@@ -56,8 +58,8 @@ class Extension:
     changes: Mapping[str, Any] = field(default_factory=dict)
     notify: tuple[str, ...] = ()
 
-    def applied_to(self, document: Mapping[str, Any], *, name: str) -> dict[str, Any]:
-        """The experiment.json `document`, extended; equal to it where nothing changes.
+    def applied_to(self, document: Mapping[str, Any], files: ExperimentFolder) -> dict[str, Any]:
+        """The experiment.json `document` of `files`, extended; equal to it where nothing changes.
 
         Raises UsageError if it has no number to add to, and as `changing.changed` does.
         """
@@ -66,13 +68,21 @@ class Extension:
             samples = changes.get("num_samples", document["spec"].get("num_samples"))
             if not isinstance(samples, int):
                 raise UsageError("--add-samples needs an experiment with a number of samples")
-            changes["num_samples"] = samples + self.add_samples
+            # More may have begun before their number was made less
+            changes["num_samples"] = max(samples, _begun(files)) + self.add_samples
         if self.time_budget_s:
             changes["time_budget_s"] = self.time_budget_s
-        extended = changed(document, changes, name=name) if changes else dict(document)
+        extended = changed(document, changes, name=files.name) if changes else dict(document)
         if self.notify:
             extended["spec"] = {**extended["spec"], "notify": list(self.notify)}
         return extended
+
+
+def _begun(files: ExperimentFolder) -> int:
+    """How many configs of its searcher an experiment has begun to try."""
+    started = [e for e in files.events_naming(TRIAL_STARTED) if e.get("event") == TRIAL_STARTED]
+    asked = {event.get("trial_id") for event in started if event.get("origin") == ASKED}
+    return len({event.get("trial_id") for event in started} - asked)
 
 
 def finished(folder: Path, more: Extension) -> Results | None:
@@ -83,7 +93,7 @@ def finished(folder: Path, more: Extension) -> Results | None:
     files = ExperimentFolder(folder)
     before = files.document()
     to_do = replace(more, notify=())  # to whom it is told is nothing to do
-    document = to_do.applied_to(before, name=files.name)
+    document = to_do.applied_to(before, files)
     end = last_event(folder) or {}  # to read all of a journal may take seconds
     if (end.get("event"), end.get("status")) != (EXPERIMENT_ENDED, COMPLETED):
         return None
@@ -112,7 +122,7 @@ def _has_reached(results: Results, spec: Mapping[str, Any]) -> bool:
 
 def admit_longer(results: Results, lengths: Lengths, *, total: int | None) -> None:
     """Raise UsageError where longer trials leave nothing to do, as none can be trained further."""
-    trials = results.trials.values()
+    trials, total = results.trials.values(), results.history.total(total)
     is_whole = total is not None and len(trials) >= total
     if not is_whole or unfinished(results.history) or any(map(lengths.reopens, trials)):
         return

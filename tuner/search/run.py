@@ -89,7 +89,7 @@ def resume_experiment(
         "storage": files.storage,
         "trainable": trainable_of(recorded, trainable, folder),
     }
-    extended = more.applied_to(document, name=files.name)
+    extended = more.applied_to(document, files)
     raw = {**as_begun(extended["spec"]), **moved}
     spec = validate(raw, source=str(folder / EXPERIMENT), machine=_machine())
     lengths = lengths_of(extended, spec)

@@ -140,7 +140,7 @@ class SearchRun:
         spec, history = self.spec, self.history
         self._progress = progress = Progress(
             history,
-            TimeLeft.of(spec),
+            TimeLeft.of(spec, history),
             metric=spec.objective.metric,
             each=reserves(spec.resources),
             clock=self._journal.clock,
@@ -278,7 +278,7 @@ class SearchRun:
         """Go on by a spec with another number of trials, at a time or in all, or another budget."""
         self.spec, self.stop.time_budget_s = spec, spec.time_budget_s
         self._source.total = spec.trials
-        self._progress.expect(TimeLeft.of(spec, asked=len(self.history.steered.tries)))
+        self._progress.expect(TimeLeft.of(spec, self.history))
 
     def _unfinished(self) -> list[Assignment]:
         """Where the unfinished trials go on; ends those that had come to their end."""

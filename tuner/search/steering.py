@@ -27,6 +27,7 @@ from tuner.record.control import (
     Pause,
     Request,
     StopTrial,
+    TryConfig,
     admitted,
     requested,
 )
@@ -177,6 +178,8 @@ class Steering(Callback):
             return "the search is not paused"
         if isinstance(control, Finish) and steered.finishing:
             return "the search is ending already"
+        if isinstance(control, TryConfig) and steered.finishing:
+            return "the search is ending, and starts no more trials"
         return None
 
     def _act(self, control: Control) -> None:

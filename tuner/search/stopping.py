@@ -104,10 +104,9 @@ def why_early(spec: ExperimentSpec, history: History, stop: StopRequest) -> dict
     """The fields of `experiment_ended` that say why a completed search ended before its trials did,
     and how many of them have not started; none where it did not.
     """
-    total, trials, steered = spec.trials, history.trials, history.steered
-    total = None if total is None else max(total + len(steered.tries), len(trials))
+    total, trials = history.total(spec.trials), history.trials
     is_whole = total is not None and len(trials) >= total
-    reason = stop.why_early or (FINISH if steered.finishing else None)
+    reason = stop.why_early or (FINISH if history.steered.finishing else None)
     if reason is None or (is_whole and not unfinished(history)):
         return {}
     rest = {} if total is None else {"never_started": total - len(trials)}
