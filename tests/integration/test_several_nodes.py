@@ -1,12 +1,11 @@
 """One search over several real Ray nodes: joining, nodes that come and go, a head that is lost."""
 
 import json
-import shutil
 import time
 
 import pytest
 import real_nodes
-from far_search import HERE, PATIENCE_S, ended, reported, tuner, until, working_folder
+from far_search import PATIENCE_S, ended, reported, tuner, until, working_folder
 
 from tuner import ray_compat
 from tuner.cluster import access
@@ -148,31 +147,35 @@ def test_a_search_is_sent_as_a_job_stopped_and_gone_on_with(cluster, working):
 
 
 def test_a_search_is_steered_and_a_resume_goes_on_as_was_asked(cluster, working):
-    shutil.copy(HERE / "unhurried.py", working)
     files, asked = ExperimentFolder(working / "results" / "far"), []
-    what = ("trainable=unhurried:Unhurried", "training.epoch_s=1", "resources.workers=1")
-    size = ("--cpus", "2", "--num-samples", "12")  # a trial on each node
-    search = tuner(cluster, working, "run", "far.json", *what, *size, at=cluster.enter(1))
+    size = ("resources.workers=1", "--cpus", "2", "--num-samples", "12")  # a trial on each node
+    search = tuner(cluster, working, "run", "far.json", *size, at=cluster.enter(1))
+
+    def answers():
+        return [event for event in read(files.path) if event["event"] == CONTROL]
 
     def ask(*controls):
         asked.extend(request(files, control, by="test") for control in controls)
+        until(lambda: len(answers()) == len(asked), search)
 
     def running():
         return Results(files.path).counts["running"]
 
-    until(lambda: {("00000", 1), ("00001", 1)} <= set(reported(files.path)), search)
+    until(lambda: {("00000", 2), ("00001", 2)} <= set(reported(files.path)), search)
     ask(StopTrial(trial_id="00000"), Pause())
-    until(lambda: Results(files.path).history.steered.paused and not running(), search)
+    (working / "open").touch()
+    until(lambda: not running(), search)
+    (working / "open").unlink()
     ask(GoOn(), NumSamples(num_samples=4))
     until(lambda: running() == 2, search)
     search.kill()
     search.communicate()
+    (working / "open").touch()
     code, out, said = ended(tuner(cluster, working, "resume", "far", at=cluster.enter(1)))
     assert code == 0, said
     assert "4 trials: 3 completed, 1 stopped" in out
-    answers = [event for event in read(files.path) if event["event"] == CONTROL]
-    assert [event["id"] for event in answers] == asked
-    assert not [event for event in answers if "refused" in event]
+    assert [event["id"] for event in answers()] == asked
+    assert not [event for event in answers() if "refused" in event]
     results = Results(files.path)
     assert (results.spec.num_samples, results.trials["00000"].ended_by) == (4, asked[0])
     for trial_id in ("00001", "00002", "00003"):

@@ -151,7 +151,8 @@ class Runner:
     def _share(self, waits: Sequence[Waiting]) -> None:
         """Start what is due, and let each search know how many trials it may run at a time."""
         terms, searches = self._terms, self._held.searches
-        capacity = self._capacity(any(one.each.gpus for one in (*waits, *searches)))
+        reserved = [one.each for one in waits] + [search.each for search in searches]
+        capacity = self._capacity(any(each.gpus for each in reserved))
         demands = [search.demand(capacity) for search in searches]
         first = next_to_start(
             waits,
