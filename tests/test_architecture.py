@@ -111,6 +111,11 @@ def test_what_a_spec_needs_imports_neither_ray_nor_torch() -> None:
     assert not loaded & {"ray", "torch", "pandas", "sklearn", "hyperopt", "optuna"}
 
 
+def test_what_the_driver_needs_of_trials_and_the_classifier_imports_no_torch() -> None:
+    modules = "tuner.classifier.settings, tuner.trial.learner, tuner.trial.recycling"
+    assert "torch" not in ran(f"import {modules}").modules
+
+
 def test_a_plan_is_shown_without_numpy_and_what_a_cluster_needs() -> None:
     shown = "tuner.cli.validate, tuner.planning.plan, tuner.reporting.plan_text"
     loaded = ran(f"import {shown}").modules

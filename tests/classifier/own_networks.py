@@ -82,6 +82,45 @@ class Tuple(Plain):
         return (logits, logits) if self.training else logits
 
 
+class Sharing(Plain):
+    """A layer that it has twice, once in a part of its own."""
+
+    def __init__(self, in_channels, num_classes):
+        super().__init__(in_channels, num_classes)
+        self.twice = nn.Linear(num_classes, num_classes)
+        self.again = nn.Sequential(nn.ReLU(), self.twice)
+
+    def forward(self, x):
+        return self.again(self.twice(super().forward(x)))
+
+
+class Returning(nn.Module):
+    """Returns what it is told to, of an image each."""
+
+    def __init__(self, returned):
+        super().__init__()
+        self.returned = returned
+
+    def forward(self, x):
+        return self.returned(len(x))
+
+
+class Several(Plain):
+    """Parts that return no tensor, or several."""
+
+    def __init__(self, in_channels, num_classes):
+        super().__init__(in_channels, num_classes)
+        self.pair = Returning(lambda n: (torch.zeros(n, 3, 2), 1))
+        self.nested = Returning(lambda n: {"a": [torch.zeros(n, 4)]})
+        self.nothing = Returning(lambda n: None)
+        self.empty = Returning(lambda n: ())
+
+    def forward(self, x):
+        for part in (self.pair, self.nested, self.nothing, self.empty):
+            part(x)
+        return super().forward(x)
+
+
 def wide(in_channels, num_classes):
     """Logits of more classes than there are."""
     return Plain(in_channels, num_classes + 1)

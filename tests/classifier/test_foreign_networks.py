@@ -63,10 +63,11 @@ def test_a_network_that_cannot_train_on_one_image_is_told_at_the_start():
 def test_its_layers_are_frozen_and_its_norms_have_a_rate_of_their_own():
     one = learner("Small", freeze=["conv"], norm_bias_lr=2.0, lr_schedule="constant")
     before = one.model.conv.weight.detach().clone()
-    one.step()
+    report = one.step()
     assert torch.equal(one.model.conv.weight, before)
-    rates = {len(group["params"]): group["lr"] for group in one._optimizer.param_groups}
-    assert rates[1] == pytest.approx(2 * one._settings.lr)
+    groups = one.state_dict()["optimizer"]["param_groups"]
+    rates = {len(group["params"]): group["lr"] for group in groups}
+    assert rates[1] == pytest.approx(2 * report["lr"])
     with pytest.raises(SpecError, match=r"freeze: matches no parameter.*conv, norm, head"):
         learner("Small", freeze=["features"])
 

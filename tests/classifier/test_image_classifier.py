@@ -2,10 +2,12 @@ import gc
 import math
 import time
 import weakref
+from dataclasses import replace
 from functools import partial
 
 import pytest
 import real_ranks
+import tiny_images
 import torch
 from live_bytes import LiveBytes
 from tiny_images import INFO
@@ -13,7 +15,7 @@ from torch import distributed as dist
 
 from tuner.classifier import batches
 from tuner.classifier.batches import image_set
-from tuner.classifier.catalog import METRICS
+from tuner.classifier.catalog import DATASETS, METRICS
 from tuner.classifier.epochs import plan_epoch
 from tuner.classifier.image_classifier import ImageClassifier
 from tuner.errors import DataError, SpecError
@@ -333,6 +335,20 @@ def memory_of(work, watch=None):
     return watch.end()
 
 
+@pytest.fixture
+def one_batch(monkeypatch):
+    """The data set "tiny" with one batch to train on: memory takes no more to be filled."""
+
+    def load(folder, *, split_seed):
+        whole = tiny_images.load(folder, split_seed=split_seed)
+        splits = {name: rows[: getattr(info, name)] for name, rows in whole.splits.items()}
+        return replace(whole, splits=splits)
+
+    info = tiny_images.info(load, train=TINY["batch_size"], validation=4, test=4)
+    monkeypatch.setitem(DATASETS, "tiny", info)
+
+
+@pytest.mark.usefixtures("one_batch")
 def test_the_image_classifier_does_not_grow():
     learner = ImageClassifier({}, {**DEEP, "epochs": 12})
     watch = MemoryWatch("cpu")
@@ -345,6 +361,7 @@ def build_step_drop():
     ImageClassifier({"lr": 0.1}, DEEP).step()
 
 
+@pytest.mark.usefixtures("one_batch")
 def test_thirty_trials_in_one_process_leave_nothing():
     for _ in range(5):  # what is made once, and the allocator's own ups and downs
         build_step_drop()

@@ -2,6 +2,7 @@ import gc
 import os
 import subprocess
 import sys
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -199,6 +200,7 @@ def step_within(made, budget, raises=torch.OutOfMemoryError):
     return report, memory
 
 
+@cache
 def peak_of_a_step(**settings):
     return step_within(learner(**settings), None)[1].peak
 
@@ -207,22 +209,31 @@ def results(report):
     return [report[name] for name in ("train_loss", "val_loss", "val_accuracy", "lr")]
 
 
+RECIPE = {"crop_padding": 4, "flip": True, "label_smoothing": 0.1}
+
+
+@cache
+def in_whole_batches():
+    """The reports of two steps, and the weights after them."""
+    made = learner(**RECIPE)
+    return [made.step() for _ in range(2)], made.state_dict()["model"]
+
+
 @pytest.mark.parametrize("share", [0.8, 0.5, 0.35])
 def test_a_step_in_parts_is_the_whole_step(share):
-    settings = {"crop_padding": 4, "flip": True, "label_smoothing": 0.1}
-    plain = learner(**settings)
-    expected = [plain.step() for _ in range(2)]
-    tight = learner(**settings)
-    report, memory = step_within(tight, int(share * peak_of_a_step(**settings)))
+    expected, weights = in_whole_batches()
+    tight = learner(**RECIPE)
+    report, memory = step_within(tight, int(share * peak_of_a_step(**RECIPE)))
     assert memory.refused
     assert report["micro_batch_size"] < expected[0]["micro_batch_size"] == 20
     reports = [report, tight.step()]
     for got, wanted in zip(reports, expected, strict=True):
         assert results(got) == pytest.approx(results(wanted), rel=1e-11)
-    for key, value in plain.state_dict()["model"].items():
+    for key, value in weights.items():
         assert (tight.state_dict()["model"][key] - value).abs().max() <= 1e-12, key
 
 
+@cache
 def gradients_of_an_epoch(micro):
     made = learner()
     made.load_state_dict({**made.state_dict(), "micro_batch_size": micro})

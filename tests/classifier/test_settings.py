@@ -5,7 +5,6 @@ from functools import partial
 import calls
 import photos
 import pytest
-from fresh import ran
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,10 +59,6 @@ def test_a_folder_that_is_not_there_matters_only_where_it_is_looked_for(tmp_path
 def test_the_size_of_images_is_of_the_users_own_alone():
     rule = "image_size: is not used by dataset 'digits', whose images have 8 px, got 16"
     assert told(image_size=16) == [rule]
-
-
-def test_importing_it_does_not_import_torch():
-    assert "torch" not in ran("import tuner.classifier.settings").modules
 
 
 def test_defaults_have_no_fault():

@@ -1,9 +1,6 @@
 import pytest
-import torch
 from own_networks import own
-from torch import nn
 
-from tuner.classifier import summary as module
 from tuner.classifier.blueprint import Blueprint, blueprint_of
 from tuner.classifier.settings import ClassifierSettings
 from tuner.classifier.summary import StageSummary, summary_of
@@ -60,16 +57,16 @@ def test_what_nothing_calls_and_what_belongs_to_no_stage_is_there():
 
 
 def test_shared_parameters_count_once():
-    shared = nn.Linear(10, 10)
-    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 10), shared, nn.Sequential(nn.ReLU(), shared))
-    stages = list(module._stages(model, plan("cnn", width=4, norm="group")))
-    assert sum(stage.parameters for stage in stages) == sum(p.numel() for p in model.parameters())
+    summary = summary_of(plan(own("Sharing"), model_args={}))
+    assert len(summary.stages) > 3
+    assert sum(stage.parameters for stage in summary.stages) == summary.parameters
 
 
 def test_outputs_of_several_tensors_are_shown_by_their_first():
-    x = torch.zeros(2, 3, 4)
-    assert module._shape((x, 1)) == module._shape({"a": [x]}) == (3, 4)
-    assert module._shape(()) == module._shape(None) == ()
+    stages = summary_of(plan(own("Several"), model_args={})).stages
+    outputs = {stage.name: stage.output for stage in stages}
+    assert (outputs["pair"], outputs["nested"]) == ((3, 2), (4,))
+    assert outputs["nothing"] == outputs["empty"] == ()
 
 
 def test_a_network_that_cannot_be_trained_is_refused():

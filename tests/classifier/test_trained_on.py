@@ -8,6 +8,7 @@ from tuner.classifier.image_classifier import ImageClassifier
 from tuner.classifier.trained_on import DATA, described, info_in
 from tuner.errors import CheckpointError, DataError, SpecError
 
+# N batch, C channels, H W pixels
 SETTINGS = {"model": "cnn", "width": 2, "batch_size": 8, "epochs": 2, "image_size": 8}
 
 
@@ -65,13 +66,22 @@ def test_the_same_images_may_lie_elsewhere(place, tmp_path):
 def test_pixels_are_normalised_as_those_that_it_was_trained_on(place):
     usual, other = learner(place), learner(place)
     state = usual.state_dict()
+    mean_C, std_C = (torch.tensor(state[DATA][name]) for name in ("mean", "std"))
     state[DATA] |= {"mean": [0.0] * 3, "std": [1.0] * 3}
     other.load_state_dict(state)
-    rows = usual._data.splits["test"]
-    x_NCHW, _ = other._batcher.batch(rows)
-    pixels = usual._data.rows_NP[rows].view(-1, 8, 8, 3).permute(0, 3, 1, 2) / 255
-    assert torch.allclose(x_NCHW, pixels)
-    assert not torch.allclose(usual._batcher.batch(rows)[0], pixels)
+    usual_NCHW, other_NCHW = evaluated_on(usual), evaluated_on(other)
+    pixels_NCHW = usual_NCHW * std_C.view(3, 1, 1) + mean_C.view(3, 1, 1)
+    assert torch.allclose(other_NCHW, pixels_NCHW, atol=1e-6)
+    assert not torch.allclose(usual_NCHW, pixels_NCHW, atol=1e-6)
+
+
+def evaluated_on(made):
+    """The images of the test split as its model gets them."""
+    seen = []
+    hook = made.model.register_forward_pre_hook(lambda model, inputs: seen.append(inputs[0]))
+    made.test()
+    hook.remove()
+    return torch.cat(seen)
 
 
 def test_a_damaged_description_is_told():

@@ -11,7 +11,7 @@ from typing import get_args
 import click
 import pytest
 from click.testing import CliRunner
-from commands import tuner
+from commands import call, tuner
 from fresh import ran
 
 import tuner.cli as cli_package
@@ -73,9 +73,9 @@ def test_wrong_usage_is_exit_code_2(arguments):
 
 @pytest.mark.parametrize("command", ["show", "best", "evaluate", "resume", "tensorboard"])
 def test_an_unknown_name_is_exit_code_2_with_the_nearest(digits, command):
-    done = tuner(command, "digitz")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "did you mean 'digits'?" in done.stderr
+    done = call(command, "digitz")
+    assert (done.exception.exit_code, done.stdout) == (2, "")
+    assert "did you mean 'digits'?" in str(done.exception)
 
 
 @pytest.mark.parametrize(

@@ -58,11 +58,11 @@ def test_workers_of_this_machine_find_images_where_the_driver_has_put_them(tmp_p
     spec = validate(
         {"training": {"dataset": own, "data_dir": "data"}, "search": search, "num_samples": 1}
     )
-    assert tune_arguments._constants(spec) == spec.constants
+    assert tune_arguments.learner_constants(spec) == spec.constants
     spec.pin_data()
-    assert tune_arguments._constants(spec)["data_dir"] == str(tmp_path / "data")
+    assert tune_arguments.learner_constants(spec)["data_dir"] == str(tmp_path / "data")
     monkeypatch.setattr(tune_arguments.cluster, "is_joined", lambda: True)
-    assert tune_arguments._constants(spec)["data_dir"] == "data"
+    assert tune_arguments.learner_constants(spec)["data_dir"] == "data"
 
 
 LEARNER = """
@@ -83,5 +83,5 @@ def test_the_data_of_an_own_learner_begins_where_the_search_was_started(tmp_path
     search = {"space": {"lr": "uniform(0, 1)"}}
     named = {"trainable": "reads_data:Reads", "training": training, "search": search}
     spec = validate({**named, "num_samples": 1})
-    assert tune_arguments._constants(spec)["data_dir"] == str(tmp_path / "data")
+    assert tune_arguments.learner_constants(spec)["data_dir"] == str(tmp_path / "data")
     assert spec.constants["data_dir"] == "data"

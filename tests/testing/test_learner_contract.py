@@ -67,7 +67,7 @@ class Global(Walk):
     [
         (Views, "test_state_is_a_copy", ()),
         (Shares, "test_loading_keeps_the_state_as_it_is", ("tmp_path",)),
-        (Forgets, "test_continues_where_it_was_saved", (0, True, "tmp_path")),
+        (Forgets, "test_continues_where_it_was_saved", (True, "tmp_path")),
         (Undeclared, "test_reports_its_metrics", ()),
         (Global, "test_same_seed_same_results", ()),
         (Global, "test_does_not_depend_on_global_random_state", ()),

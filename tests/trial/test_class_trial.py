@@ -43,6 +43,7 @@ class Counting(tune.Trainable):
             "steps": self.counted,
             "own": self.iteration,
             "here": float(self.logdir == os.getcwd()),
+            **{name: self.config[name] for name in ("seed",) if name in self.config},
             "done": self.counted == self.config.get("ends_at"),
         }
 
@@ -148,5 +149,5 @@ def test_a_process_whose_trial_cannot_clear_away_is_not_used_again(make, tmp_pat
 
 def test_a_trials_own_seed_is_in_its_config(make):
     trial = make({"start": 5}, seed=7)
-    assert trial._trained.config["seed"] == 7
-    assert trial._trained.config["start"] == 5
+    report = trial.train()[REPORT]["metrics"]
+    assert (report["seed"], report["steps"]) == (7, 6)

@@ -2,6 +2,7 @@
 
 import pickle
 import re
+from functools import partial
 
 import pytest
 import ray
@@ -11,7 +12,7 @@ from test_worker import context
 from tuner import ray_compat
 from tuner.trial import rank_actors
 from tuner.trial.failures import failure_of
-from tuner.trial.rank_actors import RankGroup
+from tuner.trial.rank_actors import RankGroup, sendable_errors
 
 
 @pytest.mark.parametrize("ended", [True, False])
@@ -39,19 +40,22 @@ class Unspeakable(Exception):
     ],
 )
 def test_what_would_end_a_rank_is_sent_as_an_error(error, message):
-    with pytest.raises(RuntimeError, match=f"^{re.escape(message)}$"), rank_actors._survives():
+    with (
+        pytest.raises(RuntimeError, match=f"^{re.escape(message)}$"),
+        sendable_errors(),
+    ):
         raise error
 
 
 def test_an_error_that_can_be_sent_is_sent_as_it_is():
-    with pytest.raises(KeyError, match="lr"), rank_actors._survives():
+    with pytest.raises(KeyError, match="lr"), sendable_errors():
         raise KeyError("lr")
 
 
 @pytest.mark.parametrize("error", [KeyError("lr"), SystemExit(3)])
 def test_a_rank_tells_the_trial_where_its_error_arose(error):
     """What is pickled has no traceback."""
-    with pytest.raises((KeyError, RuntimeError)) as raised, rank_actors._survives():
+    with pytest.raises((KeyError, RuntimeError)) as raised, sendable_errors():
         raise error
     received = pickle.loads(pickle.dumps(raised.value.with_traceback(None)))
     assert re.search(r", at \S*test_rank_actors.py:\d+ in test_\w+: raise", message_at(received))
@@ -72,6 +76,10 @@ WATCHDOG = (
 )
 
 
+def cause_of(errors, said=lambda: ""):
+    return rank_actors.cause_of(errors, said=said, limit_s=5)
+
+
 def raised(*causes):
     return [RayTaskError("step", "a traceback", cause) for cause in causes]
 
@@ -84,29 +92,28 @@ def raised(*causes):
         raised(RuntimeError("Timed out after 6 seconds waiting for clients. 1/2 clients joined.")),
     ],
 )
-def test_a_rank_that_waits_too_long_for_another_is_a_timeout(tmp_path, capsys, errors):
-    cause = RankGroup(context(tmp_path, ranks=2, ranks_timeout_s=5))._cause(errors)
+def test_a_rank_that_waits_too_long_for_another_is_a_timeout(capsys, errors):
+    cause = cause_of(errors)
     assert isinstance(cause, rank_actors.RankTimeoutError)
     assert str(cause) == "a rank waited for another longer than timeouts.ranks_s, 5 s"
     assert re.search(r"Timed out (waiting|after)", capsys.readouterr().out)
 
 
-def test_an_error_that_lets_others_wait_is_the_cause(tmp_path):
+def test_an_error_that_lets_others_wait_is_the_cause():
     own = ValueError("wrong shape")
-    group = RankGroup(context(tmp_path, ranks=2))
-    assert group._cause(raised(own, RuntimeError(TIMED_OUT))) is own
+    assert cause_of(raised(own, RuntimeError(TIMED_OUT))) is own
     broken = RuntimeError(CLOSED)
-    assert group._cause(raised(broken)) is broken
+    assert cause_of(raised(broken)) is broken
     died = RayActorError()
-    assert group._cause([*raised(broken), died]) is died
+    assert cause_of([*raised(broken), died]) is died
 
 
 def test_what_nccl_ends_a_rank_for_is_in_its_log_alone(tmp_path):
-    group, died = RankGroup(context(tmp_path, ranks=2)), RayActorError()
-    group._trial_id = "00007"
+    died, said = RayActorError(), partial(rank_actors.ends_of_logs, tmp_path, "00007", ranks=2)
+    assert cause_of([died], said) is died  # whose log is on another node
     log = tmp_path / rank_actors.log_name("00007", 1)
     log.parent.mkdir(parents=True)
     log.write_text("epoch 1\n")
-    assert group._cause([died]) is died
+    assert cause_of([died], said) is died
     log.write_text(f"epoch 1\n{WATCHDOG}")
-    assert isinstance(group._cause([died]), rank_actors.RankTimeoutError)
+    assert isinstance(cause_of([died], said), rank_actors.RankTimeoutError)

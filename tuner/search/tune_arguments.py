@@ -36,7 +36,7 @@ def tune_trainable(spec: ValidatedSpec) -> Any:
     context = TrialContext(
         place=spec.place,
         trainable=spec.trainable,
-        constants=_constants(spec),
+        constants=learner_constants(spec),
         metric=spec.objective.metric,
         epochs=spec.epochs,
         cpus=spec.resources.cpus,
@@ -63,7 +63,7 @@ def _save_rules(spec: ValidatedSpec) -> SaveRules:
     )
 
 
-def _constants(spec: ValidatedSpec) -> dict[str, Any]:
+def learner_constants(spec: ValidatedSpec) -> dict[str, Any]:
     """What every Learner is built with.
 
     The `data_dir` of the user's own Learner begins where the search was started, wherever a trial

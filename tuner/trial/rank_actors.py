@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ class RankTimeoutError(RuntimeError):
 
 
 @contextmanager
-def _survives() -> Iterator[None]:
+def sendable_errors() -> Iterator[None]:
     """Turn what would end the actor, as a SystemExit of the Learner, into the trial's failure."""
     try:
         yield
@@ -73,22 +73,22 @@ class _Rank:
         use_interface_of(ray.util.get_node_ip_address())
         self._worker.join(host, port)
 
-    @_survives()
+    @sendable_errors()
     def begin(self, assignment: Assignment) -> None:
         self._log = TrialLog(self._context.folder, log_name(assignment.trial_id, self._rank))
         self._log.__enter__()
         self._worker.begin(assignment)
 
-    @_survives()
+    @sendable_errors()
     def step(self) -> object:
         report = self._worker.step()
         return report if self._rank == 0 else None
 
-    @_survives()
+    @sendable_errors()
     def save(self, epoch: int, how: Save, is_best: bool) -> list[CheckpointRecord]:
         return self._worker.save(epoch, how, is_best=is_best)
 
-    @_survives()
+    @sendable_errors()
     def written(self, wait: bool) -> list[CheckpointRecord]:
         return self._worker.written(wait=wait)
 
@@ -201,35 +201,38 @@ class RankGroup:
                 done, _ = ray.wait(waiting, num_returns=len(waiting), timeout=_SETTLE_S)
                 errors += _errors(done)
             self.close()
-            raise self._cause(errors)
+            limit_s = self._context.ranks_timeout_s
+            raise cause_of(errors, said=self._said, limit_s=limit_s)
         return list(ray.get(calls))
 
-    def _cause(self, errors: list[RayError]) -> BaseException:
-        """The error to raise: what began it, rather than its consequences on other ranks."""
-        died = next((error for error in errors if isinstance(error, RayActorError)), None)
-        if died is not None:
-            return self._waited(died) if waited_too_long(self._said()) else died
-        causes = [_raised(error) for error in errors]
-        first = causes[0]
-        late = [cause for cause in causes if waited_too_long(str(cause))]
-        if late and (first is late[0] or is_of_connection(first)):
-            return self._waited(late[0])
-        if first is not errors[0]:
-            print(errors[0])  # with the traceback of the rank, for the trial's log
-        return first
-
-    def _waited(self, error: BaseException) -> RankTimeoutError:
-        print(message_of(error))
-        limit = f"timeouts.ranks_s, {self._context.ranks_timeout_s:g} s"
-        return RankTimeoutError(f"a rank waited for another longer than {limit}")
-
     def _said(self) -> str:
-        """The ends of the ranks' logs; NCCL ends a process, and there alone says why."""
         if self._trial_id is None:
             return ""
-        folder = self._context.folder
-        logs = (folder / log_name(self._trial_id, rank) for rank in range(self._context.ranks))
-        return "\n".join(map(_end_of, logs))
+        return ends_of_logs(self._context.folder, self._trial_id, ranks=self._context.ranks)
+
+
+def cause_of(errors: list[RayError], *, said: Callable[[], str], limit_s: float) -> BaseException:
+    """The error to raise: what began it, rather than its consequences on other ranks.
+
+    said: gives the ends of the ranks' logs. limit_s: how long a rank may wait for another.
+    """
+    died = next((error for error in errors if isinstance(error, RayActorError)), None)
+    if died is not None:
+        return _waited(died, limit_s) if waited_too_long(said()) else died
+    causes = [_raised(error) for error in errors]
+    first = causes[0]
+    late = [cause for cause in causes if waited_too_long(str(cause))]
+    if late and (first is late[0] or is_of_connection(first)):
+        return _waited(late[0], limit_s)
+    if first is not errors[0]:
+        print(errors[0])  # with the traceback of the rank, for the trial's log
+    return first
+
+
+def _waited(error: BaseException, limit_s: float) -> RankTimeoutError:
+    print(message_of(error))
+    limit = f"timeouts.ranks_s, {limit_s:g} s"
+    return RankTimeoutError(f"a rank waited for another longer than {limit}")
 
 
 def _errors(done: list[Any]) -> list[RayError]:
@@ -252,6 +255,11 @@ def _raised(error: RayError) -> BaseException:
 def log_name(trial_id: str, rank: int) -> str:
     """The log of a trial's rank in the experiment's folder: the trial's own for rank 0."""
     return f"trials/{trial_id}/{'log' if rank == 0 else f'log.rank{rank}'}.txt"
+
+
+def ends_of_logs(folder: Path, trial_id: str, *, ranks: int) -> str:
+    """The last that each rank has said; NCCL ends a process, and there alone says why."""
+    return "\n".join(_end_of(folder / log_name(trial_id, rank)) for rank in range(ranks))
 
 
 def _end_of(log: Path) -> str:

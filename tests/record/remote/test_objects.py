@@ -3,6 +3,7 @@
 import threading
 from uuid import uuid4
 
+import fsspec
 import pytest
 from stores import needs_s3
 
@@ -21,6 +22,12 @@ def url(request):
 @pytest.fixture
 def store(url):
     return Objects(url)
+
+
+def system_of(url):
+    """What fsspec opens for `url`: the same object each time."""
+    system, _ = fsspec.core.url_to_fs(url, use_listings_cache=False)
+    return system
 
 
 def test_what_is_written_is_read(store):
@@ -44,10 +51,10 @@ def test_a_store_that_keeps_what_is_there_passes(store):
 
 
 def test_a_store_that_writes_over_it_is_refused(url, monkeypatch):
-    store = Objects(f"{url}/careless")
-    careless = store._system.pipe_file
+    store, system = Objects(f"{url}/careless"), system_of(url)
+    careless = system.pipe_file
     monkeypatch.setattr(
-        store._system, "pipe_file", lambda path, data, mode="overwrite": careless(path, data)
+        system, "pipe_file", lambda path, data, mode="overwrite": careless(path, data)
     )
     with pytest.raises(UsageError, match=r"careless: this store writes over .*If-None-Match"):
         store.check_create()
@@ -125,8 +132,6 @@ def test_a_folder_is_given_as_one(tmp_path):
 
 
 def test_a_scheme_whose_package_is_missing_is_refused_with_what_to_install(monkeypatch):
-    import fsspec
-
     def missing(url, **settings):
         raise ImportError("Please install gcsfs to access Google Storage")
 
@@ -135,25 +140,25 @@ def test_a_scheme_whose_package_is_missing_is_refused_with_what_to_install(monke
         Objects(f"gs://{uuid4().hex}")
 
 
-def test_any_error_of_a_store_is_an_os_error_with_words(store, monkeypatch):
+def test_any_error_of_a_store_is_an_os_error_with_words(store, url, monkeypatch):
     class Odd(Exception):
         pass
 
     def fail(*arguments, **settings):
         raise Odd("two\nlines")
 
-    monkeypatch.setattr(store._system, "cat_file", fail)
+    monkeypatch.setattr(system_of(url), "cat_file", fail)
     with pytest.raises(OSError, match="two lines") as error:
         store.read("x")
     assert error.value.strerror == "two lines"
 
 
-def test_a_store_that_fails_does_not_pass_for_an_empty_one(store, monkeypatch):
+def test_a_store_that_fails_does_not_pass_for_an_empty_one(store, url, monkeypatch):
     def fail(*arguments, **settings):
         raise ConnectionError("no route")
 
     for ask in ("info", "ls", "find"):
-        monkeypatch.setattr(store._system, ask, fail)
+        monkeypatch.setattr(system_of(url), ask, fail)
     for ask in (lambda: store.has("x"), store.names, store.folders, store.check_bucket):
         with pytest.raises(OSError, match="no route"):
             ask()
