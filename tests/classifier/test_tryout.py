@@ -70,6 +70,7 @@ def test_nothing_of_it_changes():
     ("name", "message"),
     [
         ("Tuple", r"must return 2 x 5 logits for 2 images, not a tuple: auxiliary outputs must be"),
+        ("Probable", r"must return 2 x 5 logits for 2 images, not probabilities, from which the"),
         ("wide", r"must return 2 x 5 logits for 2 images, not 2 x 6, got 'own_networks:wide'"),
         ("torn", r"cannot be built for images of 1x8x8 \(RuntimeError: no weights for 5 classes\)"),
         ("no_network", r"must build a torch.nn.Module, and built function"),

@@ -179,6 +179,14 @@ def test_other_values_that_are_no_finite_numbers_are_left_out():
     assert left_out == ["nan", "text", "flag", "many"]
 
 
+def test_what_mappings_within_hold_is_named_as_tune_names_it():
+    report = {"loss": 1.0, "val": {"acc": 0.5, "of": {3: np.float32(0.25), "name": "x"}}, "no": {}}
+    metrics, left_out, failure = check_report(report, "val/acc")
+    assert (metrics, failure) == ({"loss": 1.0, "val/acc": 0.5, "val/of/3": 0.25}, None)
+    assert left_out == ["val/of/name"]
+    assert check_report(report, "val")[2].message.startswith("did not report 'val'; it reported lo")
+
+
 @given(st.dictionaries(st.text(max_size=3), st.one_of(st.floats(), st.integers(), st.none())))
 def test_whatever_is_reported_what_is_recorded_is_finite(report):
     metrics, _, failure = check_report(report, "m")

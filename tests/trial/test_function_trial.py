@@ -31,3 +31,11 @@ def test_where_ray_lacks_what_a_function_needs_its_trial_fails_and_says_so(tmp_p
     assert re.match(message, spent.value.failure.message)
     trial.stop()
     assert "no plain function can be searched" in log(tmp_path)
+
+
+def test_stop_iteration_is_told_and_not_taken_for_rays_own():
+    trial = object.__new__(FunctionTrial)
+    trial._function = lambda config: next(iter(()))
+    with pytest.raises(RuntimeError, match="the function raised StopIteration") as raised:
+        trial._call({"config": {}, "seed": None})
+    assert isinstance(raised.value.__cause__, StopIteration)

@@ -103,3 +103,9 @@ def test_an_error_that_takes_no_attribute_is_sent_without():
     error = raised(fail)
     keep_origin(error)
     assert origin_of(pickle.loads(pickle.dumps(error))) is None
+
+
+def test_of_what_is_raised_from_another_error_it_is_that_ones(mine):
+    error = RuntimeError("never raised")
+    error.__cause__ = raised(mine.step, "{")
+    assert origin_of(error) == "my_package/train.py:5 in step: x = (json"

@@ -19,6 +19,7 @@ from tuner.classifier.randomness import seeded
 from tuner.errors import Fault, SpecError
 from tuner.trial.failures import is_out_of_memory, message_of
 
+_ROUNDING = 1e-5  # by which a sum of probabilities in float32 is off; in half precision by more
 FEW = 2  # images, so that BatchNorm has values to normalise
 
 Context = Callable[[], AbstractContextManager[None]]
@@ -63,7 +64,14 @@ def fault_of_logits(output: object, count: int, num_classes: int) -> str | None:
         return f"{wanted}, not {' x '.join(map(str, output.shape)) or 'a single number'}"
     if not output.is_floating_point():
         return f"{wanted}, not values of {output.dtype}"
+    if are_probabilities(output):
+        return f"{wanted}, not probabilities, from which the loss would be wrong: omit the softmax"
     return None
+
+
+def are_probabilities(output_NK: Tensor) -> bool:
+    """Whether these are what a softmax returns, and almost certainly no logits."""
+    return bool((output_NK >= 0).all() and ((output_NK.sum(1) - 1).abs() < _ROUNDING).all())
 
 
 def _refusal(model: nn.Module, plan: Blueprint, context: Context) -> Refusal | None:

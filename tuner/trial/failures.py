@@ -156,22 +156,24 @@ def check_report(report: object, metric: str) -> tuple[dict[str, float], list[st
     """What can be recorded of `report`: (metrics, names left out, failure).
 
     The objective's `metric` must be among them as a finite number. Other values that are not finite
-    numbers are left out. Scalars of numpy and torch count as numbers. There is a limit to how many
-    there are and how long their names, so that each report fits into a line of the journal.
+    numbers are left out. What a mapping within holds is called "OUTER/INNER", as in Tune. Scalars
+    of numpy and torch count as numbers. There is a limit to how many there are and how long their
+    names, so that each report fits into a line of the journal.
     """
     if not isinstance(report, Mapping):
         kind = type(report).__name__
         return {}, [], Failure("bad_report", f"reported {kind}, not a mapping of metrics")
-    if fault := _fault_of_size(report):
+    flat = dict(_flattened(report))
+    if fault := _fault_of_size(flat):
         return {}, [], Failure("bad_report", fault)
-    numbers = {str(name): _number(value) for name, value in report.items()}
+    numbers = {name: _number(value) for name, value in flat.items()}
     if metric not in numbers:
         names = ", ".join(sorted(numbers)) or "nothing"
         message = cut(f"did not report {metric!r}; it reported {names}")
         return {}, [], Failure("bad_report", message)
     value = numbers[metric]
     if value is None:
-        return {}, [], Failure("bad_report", f"{metric!r} is no number: {report[metric]!r}"[:200])
+        return {}, [], Failure("bad_report", f"{metric!r} is no number: {flat[metric]!r}"[:200])
     if not math.isfinite(value):
         return {}, [], Failure("nan", f"{metric!r} is {value}")
     metrics = {name: v for name, v in numbers.items() if v is not None and math.isfinite(v)}
@@ -189,10 +191,18 @@ def says_done(report: object) -> bool:
     return value is True
 
 
-def _fault_of_size(report: Mapping[Any, Any]) -> str | None:
+def _flattened(report: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in report.items():
+        if isinstance(value, Mapping):
+            yield from _flattened(value, f"{prefix}{name}/")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _fault_of_size(report: Mapping[str, Any]) -> str | None:
     if len(report) > MOST_METRICS:
         return f"reported {len(report):,} metrics; there may be {MOST_METRICS:,}"
-    longest = max(map(str, report), key=len, default="")
+    longest = max(report, key=len, default="")
     if len(longest) > LONGEST_NAME:
         length = f"{len(longest):,} characters; it may have {LONGEST_NAME}"
         return f"reported a metric whose name has {length}: {longest[:60]}..."

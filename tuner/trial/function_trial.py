@@ -47,6 +47,8 @@ class FunctionTrial(Trial):
             if ray_compat.is_raised_by_ray(error):
                 raise  # this is how it ends the thread of a trial that is stopped
             raise SystemExit(str(error.code)) from error  # Ray ignores an exit with code 0
+        except StopIteration as error:  # of `next` in the function; Ray would take it for its own
+            raise RuntimeError("the function raised StopIteration") from error
 
     def _report(self) -> dict[str, Any]:
         report = ray_compat.next_report(self)

@@ -14,12 +14,17 @@ _ATTRIBUTE = "tuner_origin"  # of an error that goes to another process, which i
 
 
 def origin_of(error: BaseException) -> str | None:
-    """As `train.py:12 in step: x = y`; None where no line of the user's was being run."""
+    """As `train.py:12 in step: x = y`; None where no line of the user's was being run.
+
+    Of an error that was raised from another, in no line of the user's, it is the other's.
+    """
     kept = error.__dict__.get(_ATTRIBUTE)
     if isinstance(kept, str):
         return kept
     own = [frame for frame in extract_tb(error.__traceback__) if _is_own(frame.filename)]
-    return _in_words(own[-1]) if own else None
+    if own:
+        return _in_words(own[-1])
+    return None if error.__cause__ is None else origin_of(error.__cause__)
 
 
 def keep_origin(error: BaseException, of: BaseException | None = None) -> None:
