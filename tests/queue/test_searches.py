@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from synthetic import OWNER
+from synthetic import OWNER, Writer, make_folder
 
 from tuner.queue import searches
 from tuner.queue.entries import COMPLETED, FAILED, INTERRUPTED, Ended, Entry, Queue
@@ -15,6 +15,7 @@ from tuner.queue.searches import (
     Journaled,
     Search,
     amounts_of,
+    outcome_of,
     spec_of,
     verdict,
     waiting,
@@ -154,28 +155,54 @@ def test_one_that_nobody_drives_cannot_hear_and_has_ended(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("code", "is_completed", "tries", "status"),
+    ("code", "came_to", "tries", "status"),
     [
-        (0, True, 1, COMPLETED),
-        (3, True, 1, COMPLETED),  # some trials failed
-        (1, True, 1, FAILED),  # all of them
-        (1, False, 1, FAILED),
-        (2, False, 1, FAILED),
-        (2, True, 1, COMPLETED),  # another driver was faster
-        (None, True, 0, COMPLETED),
-        (None, False, 0, AGAIN),
-        (-9, False, 1, AGAIN),
-        (-9, False, 2, AGAIN),
-        (-9, False, 3, FAILED),
-        (129, False, 1, INTERRUPTED),
-        (130, False, 1, INTERRUPTED),
-        (143, False, 1, INTERRUPTED),
+        (0, COMPLETED, 1, COMPLETED),
+        (3, COMPLETED, 1, COMPLETED),  # some trials failed
+        (1, FAILED, 1, FAILED),  # all of them
+        (1, None, 1, FAILED),
+        (2, None, 1, FAILED),
+        (2, COMPLETED, 1, COMPLETED),  # another driver was faster
+        (None, COMPLETED, 0, COMPLETED),
+        (None, FAILED, 0, FAILED),
+        (None, INTERRUPTED, 0, INTERRUPTED),
+        (None, None, 0, AGAIN),
+        (-9, None, 1, AGAIN),
+        (-9, INTERRUPTED, 2, AGAIN),  # by a driver before
+        (-9, None, 3, FAILED),
+        (129, INTERRUPTED, 1, INTERRUPTED),
+        (130, INTERRUPTED, 1, INTERRUPTED),
+        (143, INTERRUPTED, 1, INTERRUPTED),
     ],
 )
 def test_what_becomes_of_one_that_has_ended(
-    code: int | None, is_completed: bool, tries: int, status: str
+    code: int | None, came_to: str | None, tries: int, status: str
 ) -> None:
-    assert verdict(code, is_completed=is_completed, tries=tries) == status
+    assert verdict(code, came_to=came_to, tries=tries) == status
+
+
+@pytest.mark.parametrize(
+    ("end", "trials", "came_to"),
+    [
+        ("completed", [{}], COMPLETED),
+        ("completed", [{"error": ("nan", "m")}], FAILED),  # none is of use: exit code 1
+        ("completed", [], FAILED),
+        ("failed", [{}], FAILED),
+        ("interrupted", [{}], INTERRUPTED),
+        (None, [{}], None),
+    ],
+)
+def test_a_journal_says_what_an_exit_code_would_have_said(
+    tmp_path: Path, end: str | None, trials: list[dict[str, Any]], came_to: str | None
+) -> None:
+    writer = Writer(make_folder(tmp_path / "a"))
+    for number, how in enumerate(trials):
+        writer.trial(number, [0.5], **how)
+    if end is None:
+        writer.kill()
+    else:
+        writer.end(end)
+    assert outcome_of(writer.folder) == came_to
 
 
 def test_what_one_trial_reserves() -> None:

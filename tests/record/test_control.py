@@ -112,6 +112,12 @@ def test_without_a_driver_there_is_nobody_to_ask(tmp_path):
     assert not (tmp_path / "digits" / "control").exists()
 
 
+def test_one_whose_trials_run_elsewhere_is_not_gone_on_with_by_a_resume(tmp_path):
+    Writer(folder := make_folder(tmp_path / "far", trainable="elsewhere")).end()
+    with pytest.raises(UsageError, match=r"far has no driver to be asked; .* `tuner serve`"):
+        request(ExperimentFolder(folder), Pause())
+
+
 @pytest.mark.parametrize(
     ("control", "message"),
     [

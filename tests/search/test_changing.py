@@ -78,7 +78,7 @@ def test_what_keeps_the_meaning_of_what_was_recorded_may_change(document, key, v
         ("training.width", "trials were trained with it"),
         ("resources.workers", "it decides how each batch is divided"),
         ("seed", "configs and weights follow from it"),
-        ("sed", "a resume goes on with what was recorded"),
+        ("checkpoints.every_s", "a resume goes on with what was recorded"),
     ],
 )
 def test_anything_else_is_refused_with_the_reason_and_the_command(document, key, reason):
@@ -86,6 +86,25 @@ def test_anything_else_is_refused_with_the_reason_and_the_command(document, key,
     assert fault.startswith(f"{key}: cannot change on a resume: {reason}")
     assert f"tuner run --like 'first one' '{key}=choice([1, 2])'" in fault
     assert "; available: scheduler.max_t, training.epochs, num_samples" in fault
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("epochs", "did you mean scheduler.max_t?"),
+        ("max_t", "did you mean scheduler.max_t?"),
+        ("num_sample", "did you mean 'num_samples'?"),
+        ("nonsense.a", "unknown key 'nonsense'; available: scheduler.max_t, training.epochs"),
+    ],
+)
+def test_a_key_that_is_none_is_not_said_to_work_in_another_search(document, key, meant):
+    [fault] = faults_of(document, {key: 3})
+    assert meant in fault
+    assert "run --like" not in fault
+
+
+def test_whom_to_notify_has_an_option_of_its_own(document):
+    assert faults_of(document, {"notify": "http://x"}) == ["notify: is given anew by --notify"]
 
 
 def test_another_strategy_or_scheduler_comes_without_the_settings_of_this_one(document):

@@ -27,6 +27,7 @@ from tuner.queue.searches import (
     AGAIN,
     Search,
     is_completed,
+    outcome_of,
     spec_of,
     started,
     verdict,
@@ -213,7 +214,7 @@ class Runner:
         if exists and not has_begun:
             self._end(name, FAILED, why=f"an experiment {name} exists, which is not the queue's")
         elif exists and is_completed(folder.path):
-            self._end(name, COMPLETED)
+            self._close(name, outcome_of(folder.path) or FAILED)
         else:
             self._start(entry, lease, most, resume=exists)
             return
@@ -261,15 +262,19 @@ class Runner:
             folder.refresh()
         code = None if process is None else process.returncode
         tries = self._tries[name]
-        status = verdict(code, is_completed=is_completed(folder.path), tries=tries)
+        status = verdict(code, came_to=outcome_of(folder.path), tries=tries)
         if status == AGAIN:
             self._tell(f"the driver of {name} was killed")
         else:
-            why = "" if status == COMPLETED else why_of(self._queue.log(name))
-            self._end(name, status, code=code, why=why)
+            self._close(name, status, code=code)
         self._held.let_go(search)
         with suppress(OSError):  # it then counts as silent, and soon as gone
             search.lease.release()
+
+    def _close(self, name: str, status: str, *, code: int | None = None) -> None:
+        """Say how an entry has ended whose search has run; why is in its log."""
+        why = "" if status == COMPLETED else why_of(self._queue.log(name))
+        self._end(name, status, code=code, why=why)
 
     def _end(self, name: str, status: str, *, code: int | None = None, why: str = "") -> None:
         reason = self._queue.end(name, status, code=code, why=why).reason

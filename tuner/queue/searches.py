@@ -25,6 +25,7 @@ from tuner.record.events import (
 from tuner.record.events import INTERRUPTED as TRIAL_INTERRUPTED
 from tuner.record.reading import Tail, last_event
 from tuner.record.remote.lease import Lease
+from tuner.results.results import Results
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.wording import printable_lines
 
@@ -193,19 +194,32 @@ class Search:
             self.process.terminate()
 
 
-def verdict(code: int | None, *, is_completed: bool, tries: int) -> str:
+def verdict(code: int | None, *, came_to: str | None, tries: int) -> str:
     """What becomes of an entry whose driver has ended: a status, or AGAIN.
 
-    code: the exit code; negative: a signal killed it; None: another runner had started it.
-    is_completed: whether the journal says so. tries: how often this runner has started it.
+    code: the exit code; negative: a signal killed it; None: another runner had started it. came_to:
+    what the journal says. tries: how often this runner has started it.
     """
-    if code in _DONE or (code in (None, UsageError.exit_code) and is_completed):
+    if code in _DONE or (code == UsageError.exit_code and came_to == COMPLETED):
         return COMPLETED  # the 2nd: another driver was faster, and this one was refused
     if code in _ASKED_TO_END:
         return INTERRUPTED
+    if code is None and came_to is not None:
+        return came_to
     if code is None or code < 0:
         return AGAIN if tries < _TRIES else FAILED
     return FAILED
+
+
+def outcome_of(folder: Path) -> str | None:
+    """What a search came to, by its journal, as its exit code says it; None: it was killed."""
+    event = last_event(folder) or {}
+    if event.get("event") != EXPERIMENT_ENDED:
+        return None
+    if is_completed(folder):
+        with suppress(TunerError):
+            return COMPLETED if Results(folder).ranked else FAILED
+    return INTERRUPTED if event.get("status") == INTERRUPTED else FAILED
 
 
 def is_completed(folder: Path) -> bool:

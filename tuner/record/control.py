@@ -9,6 +9,7 @@ journal what was asked.
 from __future__ import annotations
 
 import re
+import shlex
 import time
 from collections.abc import Container, Mapping
 from typing import Annotated, Any, Literal, get_args
@@ -22,6 +23,7 @@ from tuner.record.events import CONTROL, RESULT, TRIAL_ENDED, TRIAL_STARTED, fau
 from tuner.record.folder import ExperimentFolder
 from tuner.record.steered import Answer, answers_of, present
 from tuner.settings_base import MAX_COUNT, FaultsError, Settings
+from tuner.spec.code import ELSEWHERE
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.wording import program
 
@@ -113,10 +115,7 @@ def request(folder: ExperimentFolder, control: Control, *, by: str = "") -> str:
     UsageError where the request cannot be written.
     """
     if not folder.is_driven:
-        raise UsageError(
-            f"{folder.name} has no driver to be asked; go on with it by: {program()} resume "
-            f"{folder.name}"
-        )
+        raise UsageError(f"{folder.name} has no driver to be asked; {_how_to_go_on(folder)}")
     folder.refresh()
     control = admitted(control, build_spec(present_document(folder)["spec"]))
     if isinstance(control, StopTrial):
@@ -178,6 +177,12 @@ def admitted(control: Control, spec: ExperimentSpec) -> Control:
     except FaultsError as error:
         raise SpecError(error.faults, "the config") from None
     return TryConfig(config=config)
+
+
+def _how_to_go_on(folder: ExperimentFolder) -> str:
+    if folder.document()["spec"].get("trainable") == ELSEWHERE:
+        return f"those who run its trials have one, by `{program()} serve` or tuner.AskTell"
+    return f"go on with it by: {program()} resume {shlex.quote(folder.name)}"
 
 
 def _check_runs(folder: ExperimentFolder, trial_id: str) -> None:

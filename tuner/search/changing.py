@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tuner.errors import Fault, SpecError
+from tuner.errors import Fault, SpecError, UsageError, did_you_mean
+from tuner.planning.misplaced import placed
 from tuner.record.changes import CHANGES, Change, changes_of
 from tuner.record.events import COMPLETED
 from tuner.record.trials import TrialRecord
@@ -111,9 +112,15 @@ def changed(
 
 def _faults(spec: ExperimentSpec, path: str, value: object, name: str) -> Iterator[Fault]:
     """Why a resume cannot set `path` to `value`; nothing where it can."""
-    section = path.split(".")[0]
-    if path in _LONGER:
+    section, choices = path.split(".")[0], (*_LONGER, *_FREE)
+    if section not in ExperimentSpec.model_fields:
+        last = path.rpartition(".")[2]
+        rule = f"unknown key {section!r}{did_you_mean(section, choices)}"
+        yield placed(Fault(path, rule, None, choices, stranger=last))
+    elif path in _LONGER:
         yield from _not_longer(spec, path, value)
+    elif section == "notify":
+        yield Fault(path, "is given anew by --notify")
     elif section in _OF_THE_FOLDER:
         rename = f"{program()} rename {shlex.quote(name)} NEW"
         yield Fault(path, f"is that of the folder: move it, or {rename}")
@@ -122,7 +129,7 @@ def _faults(spec: ExperimentSpec, path: str, value: object, name: str) -> Iterat
         other = f"{_FLAGS[path]} {value}" if path in _FLAGS else shlex.quote(f"{path}={value}")
         like = f"{program()} run --like {shlex.quote(name)} {other}"
         rule = f"cannot change on a resume: {reason}; a new search that learns from it: {like}"
-        yield Fault(path, rule, None, (*_LONGER, *_FREE))
+        yield Fault(path, rule, None, choices)
 
 
 def _not_longer(spec: ExperimentSpec, path: str, value: object) -> Iterator[Fault]:
