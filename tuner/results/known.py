@@ -59,14 +59,16 @@ class Leader:
         record = best_record(trial, objective)
         shown = {best_epoch(trial.values(objective.metric), objective), trial.last_epoch}
         shown |= {record.epoch} if record else set()
+        reports: list[Any] = [tuple(r) for r in trial.results if r.epoch in shown]
+        checkpoints: list[Any] = [tuple(c) for c in trial.checkpoints if c.epoch in shown]
         return cls(
             trial.trial_id,
             trial.started,
             trial.status,
             trial.seed,
             trial.config,
-            [tuple(report) for report in trial.results if report.epoch in shown],
-            [tuple(record) for record in trial.checkpoints if record.epoch in shown],
+            reports,
+            checkpoints,
         )
 
     def record(self) -> TrialRecord:
@@ -103,7 +105,7 @@ class Known(BaseModel):
             leaders=[Leader.of(trial, results.objective) for trial in results.top(_LEADERS)],
             failures=results.first_failures,
             growth=results.growth,
-            answers=results.answers,
+            answers=list(results.answers),
         )
 
 
