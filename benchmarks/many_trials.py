@@ -92,6 +92,7 @@ def restore(folder):
     from tuner.record.journal import Journal
     from tuner.results.described import Described
     from tuner.search.search_run import SearchRun
+    from tuner.search.trial_source import TrialSource
 
     class WithoutRay(SearchRun):
         _slots = 2
@@ -103,7 +104,9 @@ def restore(folder):
         run = WithoutRay(spec, files, journal, sync, resumed=True)
         stops = run.spec.scheduler
         scheduler = stops and stops.build(run.spec.objective, brackets=run.spec.brackets)
-        source = run._trial_source(run._searcher(scheduler))
+        searcher = run._searcher(scheduler)
+        trials = run.history.trials
+        source = TrialSource(searcher, total=spec.trials, limit=lambda: 2, taken=trials)
         assert isinstance(source.suggest("first"), dict)
 
 

@@ -12,6 +12,7 @@ from tuner.cli import main as cli
 from tuner.record import files, reading
 from tuner.search import warm_start
 from tuner.space import parsing
+from tuner.spec import plain_yaml
 from tuner.spec import text as spec_text
 
 PAGE = Page("docs/security.md")
@@ -33,10 +34,10 @@ def test_its_limits_are_those_of_the_code() -> None:
     assert f"at most {files.LARGEST >> 20} MiB" in TEXT
     assert f"a line of the journal {reading.LONGEST >> 20} MiB" in TEXT
     text = " ".join(TEXT.split())
-    for most in (plain_values.MOST, spec_text.MOST):
+    for most in (plain_values.MOST, plain_yaml.MOST):
         assert f"{most:,} values in {plain_values.DEEPEST} levels" in text
     assert f"{spec_text.LONGEST:,} characters" in text
-    assert f"numbers of {spec_text.LONGEST_NUMBER:,} characters" in text
+    assert f"numbers of {plain_yaml.LONGEST_NUMBER:,} characters" in text
     assert f"A domain may have {parsing.MAX_LENGTH:,} characters" in text
     assert f"limit is {warm_start.MOST_VALUES:,} values" in text
     assert len([*TRAIN_FILES, TEST_FILE]) == 6

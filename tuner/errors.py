@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from typing import Any
 
 _MOST_SHOWN = 100  # faults of a spec
@@ -184,4 +183,6 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:
     """The one of `known` that is nearest to `name`; none where all are far."""
+    from difflib import get_close_matches
+
     return get_close_matches(name, list(known), n=1)

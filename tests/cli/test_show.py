@@ -33,7 +33,7 @@ def test_it_imports_nothing_that_takes_long(digits):
     main = "cli.main(['show', sys.argv[1]], standalone_mode=False)"
     done = ran(f"import sys; from tuner.cli.main import cli; {main}", digits)
     assert "Best trial 00002" in done.stdout
-    assert not done.modules & {"ray", "torch", "pandas", "numpy"}
+    assert not done.modules & {"ray", "torch", "pandas", "numpy", "yaml"}
 
 
 def test_a_damaged_journal_is_exit_code_1(digits):

@@ -38,6 +38,19 @@ def end(number, status, **fields):
     return ("trial_ended", number, {"status": status} | fields)
 
 
+def test_of_a_settled_trial_the_best_and_the_last_report_are_remembered():
+    path = {"path": "trials/00001/checkpoints/1/state.pt", "sha256": "0" * 64}
+    values = {1: 0.5, 2: 0.2, 3: 0.4, 4: 0.3}
+    told = [report(1, epoch, loss=value) for epoch, value in values.items()]
+    story = events(BEGIN, start(1), *told, ("checkpoint", 1, {"epoch": 1} | path))
+    history = fold(story, LOSS)
+    before = history.trials["00001"].best
+    history.settle("00001")
+    (trial,) = history.trials.values()
+    assert [(r.epoch, r.metrics["loss"]) for r in trial.results] == [(2, 0.2), (4, 0.3)]
+    assert (trial.best, trial.last_epoch, trial.checkpoints) == (before, 4, [])
+
+
 def test_a_whole_trial():
     path = {"path": "trials/00001/checkpoints/1/state.pt", "sha256": "0" * 64}
     history = fold(

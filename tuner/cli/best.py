@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-import tuner
 from tuner.cli import options
 from tuner.cli.printing import json_text
 
@@ -28,10 +27,13 @@ def best(
 
     Once the leaders are confirmed, they come first, by their means.
     """
+    from tuner.record.storage import find_experiment
     from tuner.reporting.experiment_text import best_text
     from tuner.results.best import best_json
+    from tuner.results.known import look_at
 
-    leaders = best_json(tuner.load_results(name, storage), top=top or 1, metric=metric, mode=mode)
+    results = look_at(find_experiment(name, storage))
+    leaders = best_json(results, top=top or 1, metric=metric, mode=mode)
     shown = leaders if top else leaders[0]
     click.echo(json_text(shown) if as_json else "\n\n".join(map(best_text, leaders)))
     return 0

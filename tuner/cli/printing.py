@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import socket
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -27,6 +26,8 @@ def json_text(document: object) -> str:
 
 def print_tunnel(port: int, *, host: str = "127.0.0.1") -> None:
     """Print how the browser of another machine reaches what listens here on `port`, on stderr."""
+    import socket
+
     if host not in ("127.0.0.1", "localhost"):
         return
     user, machine = this_user(), socket.gethostname()

@@ -6,7 +6,6 @@ import time
 
 import click
 
-import tuner
 from tuner.cli import options
 from tuner.cli.printing import json_text
 
@@ -19,15 +18,18 @@ from tuner.cli.printing import json_text
 def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
     """Show how experiment NAME stands and its best trial."""
     from tuner.record.events import RUNNING
+    from tuner.record.storage import find_experiment
     from tuner.reporting import follow as following
     from tuner.reporting.experiment_text import summary
     from tuner.results.best import show_json
+    from tuner.results.known import look_at
     from tuner.results.test_record import known_test
 
-    results = tuner.load_results(name, storage)
+    folder = find_experiment(name, storage)
+    results = look_at(folder)
     if follow:
         following.follow(results)
-        results = tuner.load_results(name, storage)
+        results = look_at(folder)
     shown = show_json(results)
     test = known_test(results)
     if as_json:

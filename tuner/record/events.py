@@ -69,6 +69,7 @@ def standing_of(status: str, ended_by: str | None) -> str:
 
 
 _LEAST, _MOST = -math.inf, math.inf
+_STR, _FLOAT = {str}, {float}
 _LATEST = 1e11  # the year 5138: every calendar can show an earlier time
 _LARGEST = 10**300  # a whole number beyond a float's range is no metric either
 _MOST_DIGITS = 100  # of a trial's number: it names a folder, and is read as an int
@@ -102,13 +103,12 @@ def is_plainly_valid(event: Event) -> bool:
     """
     try:
         time, trial_id, kind = event["time"], event["trial_id"], event["event"]
-        if type(time) is not float or not 0 <= time < _LATEST:
-            return False
-        if not _is_trial_id(trial_id):
+        if type(time) is not float or not 0 <= time < _LATEST or not _is_trial_id(trial_id):
             return False
         if kind == RESULT:
+            metrics = event["metrics"]
             is_short = _is_epoch(event["epoch"]) and "done" not in event
-            return is_short and _is_metrics(event["metrics"])
+            return is_short and (_are_plainly_metrics(metrics) or _is_metrics(metrics))
         if kind == CHECKPOINT:
             path, digest = event["path"], event["sha256"]
             is_named = type(path) is str and path != "" and "metrics" not in event
@@ -116,7 +116,7 @@ def is_plainly_valid(event: Event) -> bool:
             return is_named and is_digest and _is_epoch(event["epoch"])
         if kind == TRIAL_STARTED:
             config = event["config"]  # flat and of numbers, as most are, it is like metrics
-            return "seed" not in event and (_is_metrics(config) or _is_config(config))
+            return "seed" not in event and (_are_plainly_metrics(config) or _is_config(config))
         if kind != TRIAL_ENDED or event.keys() & {"forecasts", "control", "done"}:
             return False
         return event["status"] in (COMPLETED, STOPPED, INTERRUPTED)
@@ -148,15 +148,17 @@ def _is_trial_id(value: object) -> bool:
 
 
 def _is_metrics(value: object) -> bool:
-    if not isinstance(value, dict):
+    return isinstance(value, dict) and all(
+        isinstance(name, str) and _is_number(number) for name, number in value.items()
+    )
+
+
+def _are_plainly_metrics(value: object) -> bool:
+    """Whether they are metrics, and all floats: where one is not finite, the sum is not either."""
+    if type(value) is not dict or {*map(type, value)} != _STR:
         return False
-    for name, number in value.items():  # a loop, since there are millions
-        if not isinstance(name, str):
-            return False
-        is_finite = _LEAST < number < _MOST if type(number) is float else _is_number(number)
-        if not is_finite:
-            return False
-    return True
+    numbers = value.values()
+    return {*map(type, numbers)} == _FLOAT and _LEAST < sum(numbers) < _MOST
 
 
 def _is_plain(value: object, depth: int = 0) -> bool:

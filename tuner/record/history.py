@@ -153,6 +153,15 @@ class History:
         """A trial that has completed is to go on: until it starts it counts as interrupted."""
         self._set_status(self.trials[trial_id], INTERRUPTED)
 
+    def settle(self, trial_id: str) -> None:
+        """Remember of a trial that goes on no more only its best and its last report."""
+        trial = self.trials[trial_id]
+        trial.checkpoints.clear()
+        if len(trial.results) > 1:
+            best = trial.best and trial.best.epoch
+            *earlier, last = trial.results
+            trial.results = [*(report for report in earlier if report.epoch == best), last]
+
     def interrupt(self) -> None:
         """The driver is gone: whatever still counts as running is interrupted."""
         if self.status == RUNNING:

@@ -13,13 +13,11 @@ from tuner.errors import NoUsableTrialError
 from tuner.places import shown
 from tuner.record.events import COMPLETED, FINISH, INTERRUPTED, PATIENCE, TARGET, TIME_BUDGET
 from tuner.record.storage import storage_folder
-from tuner.record.trials import TrialRecord
 from tuner.reporting.control_text import change_lines, control_lines
 from tuner.results.labels import Labels
 from tuner.results.results import Results
 from tuner.spec.by_value import given_again, is_by_value
 from tuner.spec.code import ELSEWHERE
-from tuner.trial.memory import EPOCHS, SUSPECT, WATCHED, first_growth
 from tuner.wording import (
     aligned,
     amount_of,
@@ -54,7 +52,7 @@ def summary(
         failure_lines(results),
         _leaks(results),
         change_lines(results.changes),
-        control_lines(results.history.steered.answers),
+        control_lines(results.answers),
         _next_steps(results),
     ]
     return "\n\n".join("\n".join(section) for section in sections if section)
@@ -114,13 +112,14 @@ def folder_name(folder: Path) -> str:
 
 
 def _head(results: Results) -> list[str]:
-    history, standing = results.history, results.standing
+    standing, has_begun = results.standing, results.started is not None
     preposition = "in" if standing == COMPLETED else "after"
-    time = f" {preposition} {duration(history.duration_s)}" if history.runs else ""
+    time = f" {preposition} {duration(results.searched_s)}" if has_begun else ""
     counts = [f"{count} {status}" for status, count in results.counts.items() if count]
-    trials = amount_of(len(results.trials), "trial")
-    if more := history.never_started:
-        trials = f"{len(results.trials)} of {len(results.trials) + more} trials"
+    begun = sum(results.counts.values())
+    trials = amount_of(begun, "trial")
+    if more := results.never_started:
+        trials = f"{begun} of {begun + more} trials"
         counts.append(f"{more} never started")
     name = printable(results.name)
     return [
@@ -175,12 +174,11 @@ def _retrained(confirmed: Mapping[str, Any]) -> list[str]:
 
 def failure_lines(results: Results) -> list[str]:
     """How many trials failed in which way, with the whole message and the log of the first each."""
-    lines = ["Failed trials"] if results.failures else []
-    for kind, failed in results.failures.items():
-        first, message = failed[0]
-        lines.append(f"  {len(failed)} {printable(kind)}, first trial {first.trial_id}")
-        lines += _indented(message)
-        log = results.log_path(first)
+    lines = ["Failed trials"] if results.first_failures else []
+    for kind, failed in results.first_failures.items():
+        lines.append(f"  {failed.count} {printable(kind)}, first trial {failed.trial_id}")
+        lines += _indented(failed.message)
+        log = results.log_path(failed)
         if log.exists():
             lines.append(f"    {printable(shown(log))}")
     return lines
@@ -192,27 +190,17 @@ def _indented(message: str) -> list[str]:
 
 
 def _leaks(results: Results) -> list[str]:
-    growths = {
-        trial_id: growth
-        for trial_id, trial in results.trials.items()
-        if (growth := _growth(trial)) is not None
-    }
-    if not growths:
+    growth = results.growth
+    if growth is None:
         return []
-    first, growth = next(iter(growths.items()))
+    from tuner.trial.memory import SUSPECT
+
+    trials, first = amount_of(growth.count, "trial"), growth.trial_id
     return [
         "Memory that grew epoch after epoch",
-        f"  {amount_of(len(growths), 'trial')}, first trial {first}: by {growth:.1f} MiB an epoch",
+        f"  {trials}, first trial {first}: by {growth.mib:.1f} MiB an epoch",
         *wrap(f"What is kept is {SUSPECT}", _WIDTH, initial_indent="  ", subsequent_indent="  "),
     ]
-
-
-def _growth(trial: TrialRecord) -> float | None:
-    """MiB an epoch by which any memory of the trial grew."""
-    if len(trial.results) <= EPOCHS:  # as most are of 100,000 trials
-        return None
-    samples = ([value for _, value in trial.values(name)] for name in WATCHED)
-    return next((growth for each in samples if (growth := first_growth(each)) is not None), None)
 
 
 def resume_with(folder: Path, trainable: str, *, searched_s: float = 0, more_s: float = 0) -> str:
@@ -235,7 +223,7 @@ def _how_to_resume(results: Results) -> str:
     budget = results.document["spec"].get("time_budget_s")
     if results.ended_by != TIME_BUDGET or not isinstance(budget, int | float):
         return resume_with(results.folder, trainable)
-    searched_s = results.history.duration_s
+    searched_s = results.searched_s
     return resume_with(results.folder, trainable, searched_s=searched_s, more_s=budget)
 
 

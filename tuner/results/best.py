@@ -50,8 +50,8 @@ def best_json(
         if confirmation.results is results:
             return found
     names = {entry["trial_id"] for entry in found}
-    others = [t for t in results.top(None, metric, mode) if t.trial_id not in names]
-    rest = others[: top - len(found)]
+    others = results.top(top, metric, mode)
+    rest = [trial for trial in others if trial.trial_id not in names][: top - len(found)]
     return [*found, *(results.best_json(t, metric=metric, mode=mode) for t in rest)]
 
 

@@ -229,7 +229,7 @@ def confirmation_of(results: Results) -> Confirmation | None:
 def leaders(results: Results, k: int) -> list[TrialRecord]:
     """The `k` best usable trials of different configs, best first; a seed is no part of these."""
     by_config: dict[str, TrialRecord] = {}
-    for trial in results.top():
+    for trial in results.top(1 if k == 1 else None):
         by_config.setdefault(json.dumps(without_seed(trial.config), sort_keys=True), trial)
         if len(by_config) == k:
             break

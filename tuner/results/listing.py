@@ -12,8 +12,8 @@ from tuner.errors import TunerError
 from tuner.record.events import standing_of
 from tuner.record.folder import ExperimentFolder
 from tuner.record.storage import experiment_folders
-from tuner.results.described import Described
-from tuner.results.outcome import Outcome, outcome_of, strategy_of
+from tuner.results.known import look_at
+from tuner.results.outcome import strategy_of
 from tuner.results.results import COUNTED, Results
 from tuner.results.rows import arranged
 from tuner.wording import moment
@@ -102,24 +102,22 @@ def listed(folder: Path, read: Callable[[Path], Results] | None = None) -> Liste
     read: gives its results; None: a journal that was read before is not read again.
     """
     try:
-        if read is None:
-            return _listed(*outcome_of(ExperimentFolder(folder)))
-        results = read(folder)
-        return _listed(results, Outcome.of(results))
+        return _listed((read or look_at)(folder))
     except Exception as error:  # the others are listed all the same
         problem = str(error) if isinstance(error, TunerError) else repr(error)
         counts = dict.fromkeys(COUNTED, 0)
         return Listed(folder.name, folder, "damaged", counts, problem=problem)
 
 
-def _listed(described: Described, outcome: Outcome) -> Listed:
+def _listed(results: Results) -> Listed:
+    outcome = results.outcome
     return Listed(
-        name=described.folder.name,
-        folder=described.folder,
+        name=results.folder.name,
+        folder=results.folder,
         **{field.name: getattr(outcome, field.name) for field in fields(outcome)},
-        metric=described.metric,
-        strategy=strategy_of(described),
-        seed=described.seed,
-        tags=described.labels.tags,
-        note=described.labels.note,
+        metric=results.metric,
+        strategy=strategy_of(results),
+        seed=results.seed,
+        tags=results.labels.tags,
+        note=results.labels.note,
     )

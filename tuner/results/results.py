@@ -6,7 +6,7 @@ It reads experiment.json as plain JSON and the journal, and runs nothing that it
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -17,12 +17,13 @@ from tuner.record.changes import CHANGES
 from tuner.record.checkpoints import Checkpoint, inside
 from tuner.record.events import FAILED, RUNNING, TRIAL_STATUSES, standing_of
 from tuner.record.folder import ExperimentFolder
-from tuner.record.history import collector_paused, fold
-from tuner.record.steered import present
+from tuner.record.history import History, collector_paused, fold
+from tuner.record.steered import Answer, present
 from tuner.record.storage import find_experiment
 from tuner.record.trials import TrialRecord
 from tuner.results.changes import changes_json
 from tuner.results.described import Described
+from tuner.results.outcome import Outcome, asked_of
 from tuner.results.selection import (
     MODES,
     best_epoch,
@@ -32,6 +33,7 @@ from tuner.results.selection import (
     mode_of,
     ranked,
 )
+from tuner.results.trouble import Failures, Growth, failures_by_kind, first_failures, growth_of
 from tuner.spec.code import ELSEWHERE
 from tuner.spec.sections import Objective
 from tuner.wording import amount_of
@@ -57,15 +59,13 @@ class Results(Described):
 
     def __init__(self, folder: Path | str) -> None:
         # Asked first: a driver that ends meanwhile has then journaled its end
-        is_live = ExperimentFolder(folder).is_driven
+        self._is_live = ExperimentFolder(folder).is_driven
         super().__init__(folder)
-        self.history = fold(self.files.events(), self.objective)
-        self.document = present(self.document, self.history.steered.answers)
-        if not is_live:
-            self.history.interrupt()
+        self.document = present(self.document, self.answers)
 
     def __repr__(self) -> str:
-        return f"<Results of {self.name}: {self.status}, {amount_of(len(self.trials), 'trial')}>"
+        trials = amount_of(sum(self.counts.values()), "trial")
+        return f"<Results of {self.name}: {self.status}, {trials}>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows: how it stands, and its best trials as a table."""
@@ -78,6 +78,14 @@ class Results(Described):
         frame = self.dataframe().set_index("trial_id", drop=False).loc[best]
         return summary_html(self.name, standing, frame, self.metric, trials=len(self.trials))
 
+    @cached_property
+    def history(self) -> History:
+        """All that its journal says."""
+        history = fold(self.files.events(), self.objective)
+        if not self._is_live:
+            history.interrupt()
+        return history
+
     @property
     def status(self) -> str:
         """running, completed, interrupted or failed."""
@@ -89,11 +97,33 @@ class Results(Described):
         return self.history.ended_by
 
     @property
+    def never_started(self) -> int | None:
+        """How many more trials there were to be when it was ended; None where none, or unknown."""
+        return self.history.never_started
+
+    @property
+    def started(self) -> float | None:
+        """When a driver first began, in seconds since the epoch; None where none has."""
+        return self.history.started
+
+    @property
+    def searched_s(self) -> float:
+        """Seconds that a driver searched."""
+        return self.history.duration_s
+
+    @property
+    def answers(self) -> Sequence[Answer]:
+        """What was asked of it as it ran, in order."""
+        return self.history.steered.answers
+
+    @property
     def standing(self) -> str:
         """How it stands, in words: its status, "paused", or "out of time"."""
-        if self.status == RUNNING and self.history.steered.paused:
-            return "paused"
-        return standing_of(self.status, self.ended_by)
+        return "paused" if self._is_paused else standing_of(self.status, self.ended_by)
+
+    @property
+    def _is_paused(self) -> bool:
+        return self.status == RUNNING and self.history.steered.paused is not None
 
     @property
     def trials(self) -> dict[str, TrialRecord]:
@@ -127,21 +157,40 @@ class Results(Described):
 
     @property
     def failures(self) -> dict[str, list[tuple[TrialRecord, str]]]:
-        """The failed trials, each with its message, by kind of failure; the most frequent first."""
-        kinds: dict[str, list[tuple[TrialRecord, str]]] = {}
-        for trial in self.trials.values():
-            if trial.error is not None:
-                kinds.setdefault(trial.error.kind, []).append((trial, trial.error.message))
-        return dict(sorted(kinds.items(), key=lambda pair: -len(pair[1])))
+        """See `failures_by_kind`."""
+        return failures_by_kind(self.trials.values())
+
+    @cached_property
+    def outcome(self) -> Outcome:
+        """What it came to, in a few numbers."""
+        best = self.history.best
+        return Outcome(
+            status=self.status,
+            counts=self.counts,
+            best=best and best.value,
+            started=self.started,
+            searched_s=self.searched_s,
+            ended_by=self.ended_by,
+            total=self.history.total(asked_of(self)),
+        )
+
+    @cached_property
+    def first_failures(self) -> dict[str, Failures]:
+        """How many trials failed in which way, and the first of each; the most frequent first."""
+        return first_failures(self.failures)
+
+    @property
+    def growth(self) -> Growth | None:
+        """The trials whose memory grew epoch after epoch; None where there are none."""
+        return growth_of(self.trials.values())
 
     @property
     def why_failed(self) -> str:
         """What the first trial of the most frequent kind of failure says, to be put behind a
         sentence; empty where none failed.
         """
-        for failed in self.failures.values():
-            first, message = failed[0]
-            return f". Trial {first.trial_id}: {message}"
+        for failed in self.first_failures.values():
+            return f". Trial {failed.trial_id}: {failed.message}"
         return ""
 
     def trial(self, trial_id: str) -> TrialRecord:
@@ -156,7 +205,7 @@ class Results(Described):
             raise UsageError(f"{self.name} has no trial {trial_id!r}; {has}")
         return found
 
-    def log_path(self, trial: TrialRecord) -> Path:
+    def log_path(self, trial: TrialRecord | Failures) -> Path:
         """The file with the trial's own output; it may be missing."""
         name = f"trials/{trial.trial_id}/log.txt"
         with suppress(OSError):  # as good as missing
@@ -265,12 +314,12 @@ class Results(Described):
         Where the search ended before its trials did, also `ended_by`; where it was steered, also
         `controls`, and `paused` while it is; where resumes changed its spec, also `changes`.
         """
-        best = self.best_json(self.ranked[0][1]) if self.ranked else None
+        leaders = self.top(1)
+        best = self.best_json(leaders[0]) if leaders else None
         early = {"ended_by": self.ended_by} if self.ended_by else {}
         shown = {"name": self.name, "status": self.status, **early, "counts": self.counts}
-        steered = self.history.steered
-        controls = {"controls": [a.as_dict() for a in steered.answers]} if steered.answers else {}
-        paused = {"paused": True} if steered.paused and self.status == RUNNING else {}
+        controls = {"controls": [a.as_dict() for a in self.answers]} if self.answers else {}
+        paused = {"paused": True} if self._is_paused else {}
         changes = {"changes": made} if (made := self.changes) else {}
         return {**shown, "best": best, **controls, **paused, **changes}
 
@@ -317,7 +366,7 @@ class Results(Described):
         """Why no trial has a value of `metric` that counts: how many failed, and how."""
         if not self.trials:
             return "no trial has started"
-        reasons = [f"{len(failed)} failed ({kind})" for kind, failed in self.failures.items()]
+        reasons = [f"{f.count} failed ({kind})" for kind, f in self.first_failures.items()]
         silent = sum(t.status != FAILED and not t.values(metric) for t in self.trials.values())
         if silent:
             reasons.append(f"{silent} without a value of {metric!r}")

@@ -14,11 +14,10 @@ from tuner.results.selection import best_record
 
 def known_test(results: Results) -> dict[str, Any] | None:
     """What `evaluate` has measured of the best trial; None where it has not. Runs nothing."""
-    if not results.ranked:
-        return None
-    trial = results.get_best_trial()
-    record = best_record(trial, results.objective)
-    return record and recorded_test(results.folder, trial.trial_id, record)
+    for trial in results.top(1):
+        if record := best_record(trial, results.objective):
+            return recorded_test(results.folder, trial.trial_id, record)
+    return None
 
 
 def recorded_test(

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tuner.errors import Fault, SpecError, UsageError, did_you_mean
+from tuner.errors import Fault, SpecError, did_you_mean
 from tuner.planning.misplaced import placed
 from tuner.record.changes import CHANGES, Change, changes_of
 from tuner.record.events import COMPLETED

@@ -188,14 +188,16 @@ def restored(
                 report = f"the report of trial {trial_id}, epoch {epoch}"
                 raise JournalError(f"{report}, lacks the objective {metric!r}")
             if scheduler is not None:
-                scheduler.record(trial_id, epoch, event["metrics"])
+                trial = history.trials.get(trial_id)  # whose id is kept already
+                known_id = trial.trial_id if trial else trial_id
+                scheduler.record(known_id, epoch, event["metrics"])
         history.apply(event)
         if event["event"] == TRIAL_ENDED and event["status"] in (COMPLETED, STOPPED):
             trial = history.trials[event["trial_id"]]
             if lengths.reopens(trial):
                 history.reopen(trial.trial_id)
             else:
-                trial.checkpoints.clear()  # none goes on from them
+                history.settle(trial.trial_id)
         yield event
 
 

@@ -55,8 +55,12 @@ class TrialSource(Searcher):
         self._strategy = strategy
         self._limit = limit
         self._unfinished = list(unfinished)
-        self._taken = {int(trial_id) for trial_id in taken}
-        self._next_own = 0  # no lower number is free
+        self._taken = 0  # trials
+        self._last = -1  # number of them
+        self._next_own = 0  # the lowest number that is free
+        self._beyond: set[int] = set()  # numbers above it that are taken
+        for trial_id in taken:
+            self._take(int(trial_id))
         self._asked: set[str] = set()
         for trial_id in sorted(asked, key=int):
             self._pass_over(trial_id)
@@ -77,7 +81,7 @@ class TrialSource(Searcher):
             return False
         if self._steered.finishing or len(self._asked) < len(self._steered.tries):
             return self._steered.finishing
-        own = len(self._taken) - len(self._asked)
+        own = self._taken - len(self._asked)
         return self.at_end or (self.total is not None and own >= self.total)
 
     def suggest(self, trial_id: str) -> Any:
@@ -103,29 +107,36 @@ class TrialSource(Searcher):
             return self._at_end()
         if len(self._asked) < len(self._steered.tries):
             return self._next_asked(self._steered.tries[len(self._asked)])
-        if self.total is not None and len(self._taken) - len(self._asked) >= self.total:
+        if self.total is not None and self._taken - len(self._asked) >= self.total:
             return self._at_end()
-        while self._next_own in self._taken:
-            self._next_own += 1
-        trial_id = trial_id_of(self._next_own)
+        number = self._next_own
+        trial_id = trial_id_of(number)
         config = self._suggestion(trial_id)
         if config is None:
             return None
         if isinstance(config, str):
             return self._at_end()
-        self._taken.add(self._next_own)
+        self._take(number)
         origin, seed = (self._about(trial_id, method) for method in ("origin", "seed_of"))
         return Assignment(trial_id, config, origin=origin, seed=seed)
 
     def _next_asked(self, config: dict[str, Any]) -> Assignment:
         # Behind all others, so that theirs mean what they did, whatever a kill leaves unused
-        number = max(self._taken, default=-1) + 1
-        self._taken.add(number)
+        number = self._last + 1
+        self._take(number)
         trial_id = trial_id_of(number)
         self._pass_over(trial_id)
         if take_trial := getattr(self._strategy, "take_trial", None):
             take_trial(trial_id, config)
         return Assignment(trial_id, deepcopy(config), origin=ASKED)
+
+    def _take(self, number: int) -> None:
+        self._taken += 1
+        self._last = max(self._last, number)
+        self._beyond.add(number)
+        while self._next_own in self._beyond:
+            self._beyond.remove(self._next_own)
+            self._next_own += 1
 
     def _pass_over(self, trial_id: str) -> None:
         """Keep a strategy that counts trials from counting this one."""
@@ -212,14 +223,21 @@ def replay(strategy: Searcher, events: Iterable[Event]) -> None:
     A strategy without `take_trial` learns nothing from trials, and nothing is reported to it. A
     lost node says nothing of its trial's config, and an interrupted trial has not ended.
     """
-    take_trial = getattr(strategy, "take_trial", None)
-    if take_trial is None:
+    if not hasattr(strategy, "take_trial"):
         return
+    if not isinstance(strategy, BackgroundSearch):
+        _replay(strategy, events)
+    elif _replay(strategy.search, events):  # as long as nothing is asked of it, it need not wait
+        strategy.go_on_from_earlier_trials()
+
+
+def _replay(strategy: Any, events: Iterable[Event]) -> int:
+    """Report to a strategy that learns; returns how many trials it knows of by that."""
     latest: dict[str, dict[str, Any]] = {}  # trial_id -> its latest report
     for event in events:
         kind, trial_id = event["event"], event.get("trial_id", "")
         if kind == TRIAL_STARTED and trial_id not in latest:
-            take_trial(trial_id, event["config"])
+            strategy.take_trial(trial_id, event["config"])
             latest[trial_id] = {}
         elif kind == TRIAL_STARTED:
             _tell_to_go_on(strategy, trial_id)
@@ -233,3 +251,4 @@ def replay(strategy: Searcher, events: Iterable[Event]) -> None:
             strategy.on_trial_complete(trial_id, latest[trial_id] or None)
             if latest[trial_id]:
                 latest[trial_id] = _TOLD  # in place of its metrics: there may be 100,000 trials
+    return len(latest)

@@ -60,6 +60,7 @@ class Encoding:
         self.space = space
         self.columns: list[Column] = []
         self._column: dict[Place, int] = {}
+        self._searched: dict[Place, list[tuple[str, Value, Place]]] = {}
         for place, value in walk(space):
             if isinstance(value, Domain):
                 parent = -1 if place.choice is None else self._column[place.choice]
@@ -133,10 +134,7 @@ class Encoding:
             for key in config
             if key not in space
         ]
-        for key, value in space.items():
-            here = at.below(key)
-            if not _is_searched(value):
-                continue
+        for key, value, here in self._searched_in(space, at):
             if key not in config:
                 faults.append(Fault(here.path, _MISSING))
             elif isinstance(value, Choice):
@@ -152,6 +150,16 @@ class Encoding:
             else:
                 faults.append(Fault(here.path, "must be a mapping", config[key]))
         return faults
+
+    def _searched_in(self, space: Space, at: Place) -> list[tuple[str, Value, Place]]:
+        """What is searched of the mapping that stands at `at`, each with its place.
+
+        Kept, since a resume encodes every config of its journal.
+        """
+        if at not in self._searched:
+            searched = [(key, value) for key, value in space.items() if _is_searched(value)]
+            self._searched[at] = [(key, value, at.below(key)) for key, value in searched]
+        return self._searched[at]
 
     def _encode_choice(self, choice: Choice, value: Value, at: Place, u_D: Array) -> list[Fault]:
         """Encode `value` as the option that it fits with the fewest faults."""
@@ -206,7 +214,7 @@ def _is_searched(value: Value) -> bool:
 
 def quantile(domain: Domain, value: Value) -> float | None:
     """A u with `domain.at(u) == value`, in the middle of the value's cell; None: not in it."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if type(value) is not float and (isinstance(value, bool) or not isinstance(value, int | float)):
         return None
     if not abs(value) <= LARGEST:  # NaN, or what no float can hold
         return None

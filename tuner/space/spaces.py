@@ -116,6 +116,9 @@ def names_of(space: Space) -> list[str]:
     return [*(path for path, _ in domains_of(space)), *space]
 
 
+_KEY = json.JSONEncoder(sort_keys=True, default=str).encode
+
+
 def config_key(config: Mapping[str, Value]) -> str:
     """Text that is the same for equal configs."""
-    return json.dumps(config, sort_keys=True, default=str)
+    return _KEY(config)

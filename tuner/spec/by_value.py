@@ -11,8 +11,6 @@ import sys
 from functools import partial
 from typing import Any
 
-from tuner import ray_compat
-
 _MARK = " (by value)"
 _SCRIPT = ("__main__", "__mp_main__")
 
@@ -24,6 +22,8 @@ class ByValue(str):
         return super().__new__(cls, text or f"{_module_of(value)}:{_name_of(value)}{_MARK}")
 
     def __init__(self, value: Any, pickled: bytes | None = None, text: str = "") -> None:
+        from tuner import ray_compat
+
         self._value, self._pickled = value, pickled
         ray_compat.note_parameters(value)
 
@@ -84,6 +84,8 @@ def given_again(trainable: str) -> str:
 
 def _pickled(value: Any) -> bytes:
     from ray import cloudpickle
+
+    from tuner import ray_compat
 
     ray_compat.renew_parameters(value)
     pickled: bytes = cloudpickle.dumps(value)

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-import yaml
 from pydantic import (
     AfterValidator,
     BeforeValidator,
@@ -264,6 +263,8 @@ class ExperimentSpec(Settings):
 
     def to_yaml(self) -> str:
         """The spec as YAML text."""
+        import yaml
+
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, width=100)
 
     @classmethod

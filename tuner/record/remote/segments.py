@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -92,6 +91,8 @@ def fetch(objects: Objects, *, known: tuple[int, int] = (0, 0)) -> Remote:
     known: a generation, and how many of its bytes the caller has. Raises JournalError if a segment
     does not have as many bytes as its name says.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     for _ in range(_TRIES):
         found = chain(listed(objects))
         if not found:

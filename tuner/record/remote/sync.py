@@ -12,12 +12,12 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Event, Lock
+from typing import TYPE_CHECKING
 
 from tuner import background
 from tuner.errors import JournalError, StorageError, TunerError
@@ -28,6 +28,9 @@ from tuner.record.remote import mirror
 from tuner.record.remote.lease import BEAT_S, Lease, LeaseLostError, acquire
 from tuner.record.remote.objects import PATIENCE_S, patiently
 from tuner.record.remote.segments import Uploader, fetch
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 _log = logging.getLogger(__name__)
 
@@ -61,6 +64,8 @@ class RemoteSync:
         minute, or if the folder has gone. Raises StorageError if the store fails at the beginning
         or at the end.
         """
+        from concurrent.futures import ThreadPoolExecutor
+
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="store") as self._threads:
             self._now(self._uploader.upload)
             self._now(self._uploader.remove_older)
@@ -151,6 +156,8 @@ class RemoteSync:
         if self.is_lost:
             return
         if self._sweeping:
+            from concurrent.futures import wait
+
             wait([self._sweeping])
         self._now(self._lease.renew)
         self._now(self._follow)

@@ -101,7 +101,7 @@ class StoppingScheduler(InOrder):
 
     def __init__(self, objective: Objective, rule: StoppingRule) -> None:
         super().__init__()
-        self._objective = objective
+        self._objective, self._sign = objective, objective.sign
         self._rules: list[StoppingRule] = [rule]  # each takes in every report; any may stop
         self.stopped: set[str] = set()
 
@@ -111,7 +111,7 @@ class StoppingScheduler(InOrder):
 
     def record(self, trial_id: str, epoch: int, metrics: Mapping[str, float]) -> bool:
         """See `InOrder.record`."""
-        loss = self._objective.key(metrics[self._objective.metric])
+        loss = self._sign * metrics[self._objective.metric]
         answers = [rule.goes_on(trial_id, epoch, loss) for rule in self._rules]
         goes_on = all(answers)
         # A trial that reports after it was stopped did so under other settings, before a resume

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from ray.tune.search import Searcher
@@ -86,7 +86,7 @@ class BackgroundSearch(StatefulSearcher):
         name, result = self._name(trial_id), dict(result) if result else None
         self._post(lambda: self.search.on_trial_complete(name, result, error))
 
-    def take_trial(self, trial_id: str, config: Mapping[str, Any]) -> None:
+    def take_trial(self, trial_id: str, config: dict[str, Any]) -> None:
         """Know of a trial that was suggested elsewhere."""
         self._post(lambda: self.search.take_trial(trial_id, config))
 
@@ -99,6 +99,12 @@ class BackgroundSearch(StatefulSearcher):
         """See `LearningSearch.add_evaluated_point`."""
         self.settle()
         self.search.add_evaluated_point(*args, **kwargs)
+
+    def go_on_from_earlier_trials(self) -> None:
+        """Before the first question `search` was told of earlier trials: none is suggested ahead of
+        what they have reported.
+        """
+        self._initial = 0
 
     def origin(self, trial_id: str) -> str:
         """Why the trial's config was suggested."""

@@ -17,9 +17,9 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 from ray.tune.search import Searcher
-from scipy.stats import qmc
 
 from tuner.errors import Fault, SpecError
+from tuner.record.history import collector_paused
 from tuner.search.searchers._drawing import draw_untried
 from tuner.search.searchers._observations import (
     FAILED,
@@ -164,7 +164,7 @@ class LearningSearch(StatefulSearcher):
         A trial that was pruned counts at the epoch that it came to; where that is not known only
         its config is remembered, so that it is not tried again.
         """
-        trial = self._observed(parameters, "parameters", "warm")
+        trial = self._observed(dict(parameters), "parameters", "warm")
         for epoch, reported in enumerate(intermediate_values or (), start=1):
             trial.add(reported, epoch)
         if not pruned and not error:
@@ -172,8 +172,11 @@ class LearningSearch(StatefulSearcher):
         trial.end(error=error)
         self._observations.warm.append(trial)
 
-    def take_trial(self, trial_id: str, config: Mapping[str, Value]) -> None:
-        """Know of a trial that runs and was suggested elsewhere, as before a resume."""
+    def take_trial(self, trial_id: str, config: dict[str, Value]) -> None:
+        """Know of a trial that runs and was suggested elsewhere, as before a resume.
+
+        Its config is kept as it is, not copied: nobody may change it.
+        """
         origin = "initial" if config in self._initial else "resumed"
         self._observations.own[trial_id] = self._observed(config, "config", origin)
 
@@ -229,7 +232,8 @@ class LearningSearch(StatefulSearcher):
         for config in rules.untried(self._initial, tried):
             return config, "initial"
         objective = Objective.model_validate({"metric": self._metric, "mode": self._mode})
-        data = model_input(self._observations, encoding, objective, self._max_t)
+        with collector_paused():
+            data = model_input(self._observations, encoding, objective, self._max_t)
         if rules:
             data = replace(data, allows=lambda u_D: rules.allow(encoding.decode(u_D)))
         if len(data.curves) >= self._startup:
@@ -262,11 +266,11 @@ class LearningSearch(StatefulSearcher):
             if self._constraints.allow(config):
                 self._initial.append(config)
 
-    def _observed(self, config: Mapping[str, Value], name: str, origin: str) -> Observation:
-        """A trial of a copy of `config`, where that is of the space."""
+    def _observed(self, config: dict[str, Value], name: str, origin: str) -> Observation:
+        """A trial of `config`, where that is of the space."""
         self._check_ready()
         assert self._encoding is not None
-        trial = Observation(dict(config), origin)
+        trial = Observation(config, origin)
         with _refusing(name):
             trial.encoded(self._encoding)
         return trial
@@ -282,6 +286,8 @@ def sobol_point(encoding: Encoding, seed: int, number: int) -> Array:
     """Point `number` of the seed's own Sobol sequence."""
     if len(encoding) == 0:
         return np.empty(0)
+    from scipy.stats import qmc  # 0.5 s, which a resume with enough trials need not spend
+
     sequence = qmc.Sobol(len(encoding), rng=np.random.default_rng((seed, 0)))
     if number:  # it cannot go forward by nothing
         sequence.fast_forward(number)

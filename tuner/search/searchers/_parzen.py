@@ -15,7 +15,7 @@ _NEAR = 3  # neighbours that a kernel's width follows from
 _NARROWEST = 0.03
 _SPREAD = 0.2  # standard deviation that Scott's rule starts from, of the unit cube
 _ROUNDS = 4  # of draws, which may all be forbidden or known already
-_MOST_ENTRIES = 1 << 20  # of a matrix of draws and kernels
+_MOST_ENTRIES = 1 << 18  # of a matrix of draws and kernels
 _LOG_NORMAL = 0.5 * np.log(2 * np.pi)
 
 
@@ -42,6 +42,11 @@ class Parzen:
             for d, column in enumerate(encoding.columns)
             if column.categories
         }
+        self._log_area_K = {
+            d: np.log(self._width_KD[:, d] * self._inside_K(d)) + _LOG_NORMAL
+            for d, column in enumerate(encoding.columns)
+            if not column.categories
+        }
 
     def draw(self, count: int, rng: np.random.Generator, *, widening: float = 1.0) -> Array:
         """`count` points of the mixture, if its kernels were `widening` times as wide; snapped."""
@@ -66,6 +71,11 @@ class Parzen:
         parts = [self._log_density(u_MD[i : i + rows]) for i in range(0, len(u_MD), rows)]
         return np.concatenate(parts) if parts else np.empty(0)
 
+    def _inside_K(self, d: int) -> Array:
+        """The share of each normal kernel that lies between the cube's sides."""
+        centre_K, width_K = self._u_KD[:, d], self._width_KD[:, d]
+        return np.asarray(ndtr((1 - centre_K) / width_K) - ndtr(-centre_K / width_K))
+
     def _log_density(self, u_MD: Array) -> Array:
         log_MK = np.tile(np.log(self._weight_K), (len(u_MD), 1))
         for d, column in enumerate(self._encoding.columns):
@@ -75,9 +85,8 @@ class Parzen:
                 own_MK = kernel_KC[:, self._encoding.cells(d, u_MD[:, d])].T
             else:
                 centre_K, width_K = self._u_KD[:, d], self._width_KD[:, d]
-                inside_K = ndtr((1 - centre_K) / width_K) - ndtr(-centre_K / width_K)
                 own_MK = -0.5 * ((u_M1 - centre_K) / width_K) ** 2
-                own_MK -= np.log(width_K * inside_K) + _LOG_NORMAL
+                own_MK -= self._log_area_K[d]
             log_MK += np.where(np.isnan(u_M1) | np.isnan(own_MK), 0.0, own_MK)
         return np.asarray(np.logaddexp.reduce(log_MK, axis=1))
 

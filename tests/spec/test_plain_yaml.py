@@ -1,0 +1,24 @@
+"""YAML that says what JSON can; tests/test_foreign_specs.py has what is refused in a spec."""
+
+from __future__ import annotations
+
+import pytest
+
+from tuner.spec import plain_yaml
+
+
+@pytest.mark.parametrize("text", ["1e-3", "+.5E2", "-3.", "7."])
+def test_a_float_is_read_as_python_reads_it(text: str) -> None:
+    assert plain_yaml.load(f"[{text}]") == [float(text)]
+
+
+@pytest.mark.parametrize("text", ["1e", "1.2.3", "2001-01-01", "e5"])
+def test_what_only_begins_as_a_float_is_text(text: str) -> None:
+    assert plain_yaml.load(f"{{a: {text}}}") == {"a": text}
+
+
+def test_a_number_may_be_long_but_not_longer() -> None:
+    digits = "9" * plain_yaml.LONGEST_NUMBER
+    assert plain_yaml.load(digits) == int(digits)
+    with pytest.raises(ValueError, match="it has a number of 1,001 characters"):
+        plain_yaml.load(f"{digits}9")

@@ -1,0 +1,73 @@
+"""YAML of a sane size that says only what JSON can; floats may be written as 1e-3, too.
+
+YAML 1.1 reads that as text. Only what reads a text imports this, since importing PyYAML takes a
+while, and most commands read none.
+"""
+
+from __future__ import annotations
+
+import re
+from reprlib import repr as shown  # short, and safe on what is nested deep
+from typing import Any
+
+import yaml
+
+from tuner.plain_values import DEEPEST, too_deep, too_many
+
+MOST = 20_000  # values in a text: YAML is read slowly
+LONGEST_NUMBER = 1000  # characters
+
+
+def load(text: str) -> Any:
+    """The value of `text`.
+
+    Raises ValueError for what is refused, before it is built: a few lines can take minutes, and
+    gigabytes. Lets out whatever PyYAML raises.
+    """
+    return yaml.load(text, Loader=_Loader)
+
+
+class _Loader(yaml.SafeLoader):
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._count = 0
+        self._depth = -1
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        self._count += 1
+        self._depth += 1
+        if self._count > MOST:
+            raise ValueError(f"it {too_many(MOST)}")
+        if self._depth > DEEPEST:
+            raise ValueError(f"it {too_deep()}")
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+    def compose_scalar_node(self, anchor: dict[Any, yaml.Node]) -> yaml.ScalarNode:
+        node = super().compose_scalar_node(anchor)
+        if node.tag in _NUMBERS and len(node.value) > LONGEST_NUMBER:
+            found = f"{len(node.value):,} characters"
+            raise ValueError(f"it has a number of {found}, at most {LONGEST_NUMBER:,} are read")
+        return node
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        for key, _ in node.value:
+            if key.tag == _MERGE:
+                raise ValueError("it has a merge key, <<: write the keys themselves")
+            if key.tag != _TEXT:
+                raise ValueError(f"it has a key that is no text, {shown(key.value)}: quote it")
+
+
+_TEXT, _MERGE = "tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+_Loader.add_implicit_resolver(
+    _NUMBERS[1],
+    # Without two repetitions side by side of what both can match: then a long number takes time
+    re.compile(r"[-+]?((\d+(\.\d*)?|\.\d+)[eE][-+]?\d+|\d+\.\d*|\.\d+)$"),
+    list("-+0123456789."),
+)
+_Loader.yaml_implicit_resolvers = {  # a date is text, as in JSON
+    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
+    for first, resolvers in _Loader.yaml_implicit_resolvers.items()
+}
