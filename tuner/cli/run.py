@@ -20,9 +20,20 @@ if TYPE_CHECKING:
 _LARGE_GRID = 10_000  # cells
 
 
-@click.command(cls=options.Command, section="Search", place=1)
+@click.command(
+    cls=options.Command,
+    section="Search",
+    place=1,
+    examples=[
+        "tuner run digits",
+        "tuner run folder:photos --num-samples 8 --time-budget 2h",
+        "tuner run my_search.yaml --search bayesopt --gpus 0.5 --max-concurrent 4",
+        "tuner run digits --name wide scheduler.max_t=30 search.space.lr='loguniform(1e-5, 1e-1)'",
+        "tuner run --like wide --search bohb",
+    ],
+)
 @options.spec
-@click.option("--dry-run", is_flag=True, help="Only check: the same as `tuner validate`.")
+@click.option("--dry-run", is_flag=True, help="Only check, as `tuner validate` does.")
 @options.evaluate
 @options.yes
 @options.wait_for_resources
@@ -40,12 +51,17 @@ def run(
 ) -> int:
     """Search for good hyperparameters of EXPERIMENT.
 
-    EXPERIMENT is a name in ./experiments, else one that ships (digits; digits_grid,
-    digits_hyperopt, digits_bayesopt, digits_bohb; cifar10_net, cifar10_resnet, cifar10_speednet);
-    or module:function; or a .py, .yaml or .json file; or images of your own, folder:PATH with a
-    sub-folder for each class, for which all the rest has defaults. KEY=VALUE sets any field of
-    its spec: search.space.lr="loguniform(1e-5, 1e-2)", scheduler.max_t=30. With --like NAME in
-    place of EXPERIMENT the spec is that of an earlier search, which the new one learns from.
+    \b
+    EXPERIMENT is one of
+      folder:PATH        your images, in a sub-folder for each class; everything else has
+                         defaults; torchvision:NAME and hf:NAME likewise
+      FILE               a .yaml, .json or .py file with the spec of the search
+      NAME               your own experiments/NAME.py, or one that ships: digits, digits_grid,
+                         digits_hyperopt, digits_bayesopt, digits_bohb, cifar10_net,
+                         cifar10_resnet, cifar10_speednet
+      MODULE:FUNCTION    a function of yours that returns the spec
+
+    KEY=VALUE sets any key of the spec; `tuner spec` explains them all.
     """
     from tuner.spec.code import refuse_elsewhere
 
