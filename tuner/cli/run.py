@@ -12,6 +12,7 @@ from tuner.cli.consent import ask
 from tuner.cli.printing import print_outcome
 from tuner.cli.validate import print_plan, resolve
 from tuner.errors import NameTakenError
+from tuner.places import LOCAL
 from tuner.wording import printable
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def run(
         print_plan(spec, source, address, as_json)
         return 0
     refuse_elsewhere(spec.trainable)
-    _warn(spec)
+    _warn(spec, here=address == LOCAL)
     _confirm_large_grid(spec, confirmed=yes)
     for warning in spec.pin_data():  # before any Ray starts: images may turn out to be unreadable
         click.echo(printable(f"warning: {warning}"), err=True)
@@ -87,10 +88,10 @@ def run(
     return print_outcome(results, evaluate=evaluate, as_json=as_json)
 
 
-def _warn(spec: ExperimentSpec) -> None:
+def _warn(spec: ExperimentSpec, *, here: bool) -> None:
     from tuner.planning.plan import warnings_of
 
-    for warning in warnings_of(spec):
+    for warning in warnings_of(spec, here=here):
         click.echo(printable(f"warning: {warning}"), err=True)
 
 
