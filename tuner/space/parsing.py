@@ -99,8 +99,8 @@ CALLS = {
     "grid_search": Call(
         ("values",),
         1,
-        "the same, as Ray writes it for a grid; every strategy takes it. It multiplies no "
-        "`num_samples`, as it does in Ray Tune: these are all trials, and every value once is "
+        "the same, as Ray writes it; every strategy takes it. Unlike in Ray Tune it does not "
+        "multiply `num_samples`, which counts all trials. Every value is tried once by "
         "`--search grid`",
         lambda values: Choice(_options(values), grid=True),
         numbers=False,
@@ -108,7 +108,7 @@ CALLS = {
     "constant": Call(
         ("value",),
         1,
-        "this value in every trial: for a list, which would otherwise look like a slip",
+        "this value in every trial: for a list that is meant as one value",
         constant,
         numbers=False,
     ),
