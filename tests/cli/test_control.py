@@ -88,10 +88,10 @@ def test_without_an_answer_it_says_so(driven):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["stop-trial"], "write: stop-trial ID"),
-        (["pause", "now"], "write: pause"),
-        (["pause", "--like", "0"], "write: pause"),
-        (["try"], "write: try KEY=VALUE ..., or --like ID"),
+        (["stop-trial"], "stop-trial takes ID, got nothing"),
+        (["pause", "now"], "pause takes no value, got now"),
+        (["pause", "--like", "0"], "--like is for try alone, got pause"),
+        (["try"], "try takes KEY=VALUE ..., or --like ID, got nothing"),
         (["num-samples", "many"], "num_samples: must be a whole number, got 'many'"),
         (["num-samples", "none"], "num_samples: must be a whole number"),
         (["max-concurrent", "0"], "max_concurrent: must be greater than or equal to 1"),

@@ -106,8 +106,11 @@ def _control(
 
     model = CONTROLS[verb]
     fields = [field for field in model.model_fields if field != "verb"]
-    if verb != "try" and (len(values) != len(fields) or like is not None):
-        raise UsageError(f"write: {verb} {_VALUES[verb]}".rstrip())
+    if verb != "try" and like is not None:
+        raise UsageError(f"--like is for try alone, got {verb}")
+    if verb != "try" and len(values) != len(fields):
+        given = " ".join(values) or "nothing"
+        raise UsageError(f"{verb} takes {_VALUES[verb] or 'no value'}, got {given}")
     try:
         if verb == "try":
             return TryConfig(config=_config(files, values, like))
@@ -132,7 +135,7 @@ def _config(files: ExperimentFolder, values: Sequence[str], like: str | None) ->
 
     known = {} if like is None else Results(files.path).trial(like).config
     if not values and not known:
-        raise UsageError(f"write: try {_VALUES['try']}, or --like ID")
+        raise UsageError(f"try takes {_VALUES['try']}, or --like ID, got nothing")
     return assign(deepcopy(known), assigned(values))
 
 
