@@ -13,7 +13,7 @@ from tuner.errors import UsageError
 @click.argument("names", nargs=-1, metavar="[NAME ...]")
 @click.option(
     "--port",
-    type=int,
+    type=click.IntRange(1, 65535),
     default=6006,
     show_default=True,
     metavar="N",

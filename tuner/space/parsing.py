@@ -122,6 +122,7 @@ _NO_FUNCTION = (
 )
 
 _MAX_NAMES = 1000
+_CUT = "lacks a closing parenthesis: within {...} of YAML, a domain must stand in quotes"
 MAX_LENGTH = 100_000  # characters of a domain: a choice of some 20,000 numbers
 
 
@@ -175,7 +176,9 @@ def parse_domain(text: str) -> Domain:
     except FaultsError:
         raise
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise FaultsError(Fault("", "is not a domain that can be read", text)) from None
+        is_cut = text.count("(") > text.count(")")
+        rule = _CUT if is_cut else "is not a domain that can be read"
+        raise FaultsError(Fault("", rule, text)) from None
     if not isinstance(parsed, Domain):
         raise FaultsError(Fault("", "must be one call of a domain", text, tuple(sorted(CALLS))))
     return parsed

@@ -44,6 +44,11 @@ SpaceField = Annotated[
 ]
 
 
+def _expressions(raw: object) -> object:
+    """The expressions of a list, or the one that is given alone."""
+    return (raw,) if isinstance(raw, str) else raw
+
+
 class SearchSettings(Settings):
     """What every search strategy takes; each strategy's own settings are a subclass.
 
@@ -59,7 +64,7 @@ class SearchSettings(Settings):
 
     strategy: str
     space: SpaceField
-    forbid: tuple[str, ...] = ()
+    forbid: Annotated[tuple[str, ...], BeforeValidator(_expressions)] = ()
 
     @model_validator(mode="after")
     def _readable_constraints(self) -> Self:
