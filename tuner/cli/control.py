@@ -109,8 +109,8 @@ def _control(
     if verb != "try" and like is not None:
         raise UsageError(f"--like is for try alone, got {verb}")
     if verb != "try" and len(values) != len(fields):
-        given = " ".join(values) or "nothing"
-        raise UsageError(f"{verb} takes {_VALUES[verb] or 'no value'}, got {given}")
+        got = " ".join(values) or "nothing"
+        raise UsageError(f"{verb} takes {_VALUES[verb] or 'no value'}, got {got}")
     try:
         if verb == "try":
             return TryConfig(config=_config(files, values, like))

@@ -33,7 +33,7 @@ from tuner.errors import UsageError, translate_error
 def prune(
     name: str, keep: int, dry_run: bool, yes: bool, storage: str | None, as_json: bool
 ) -> int:
-    """Remove the checkpoints of experiment NAME that are no longer needed.
+    """Remove checkpoints of experiment NAME that nobody needs.
 
     The best trials keep theirs, and so do those that failed or have not ended, since a resume goes
     on from them. Metrics, logs and configs stay.
