@@ -38,7 +38,7 @@ def evaluate(
     storage: str | None,
     as_json: bool,
 ) -> int:
-    """Measure NAME's best model, or an exported one, on the test split.
+    """Measure NAME's best model, or an export, on the test split.
 
     The best model of experiment NAME is measured once; the result is stored and shown again. The
     exported model in folder DIR is measured each time.
