@@ -40,7 +40,7 @@ def test_it_names_what_there_is() -> None:
         assert f"`{form}`" in table
     for name in re.findall(r"`training\.(\w+)[`=]", TEXT):
         assert name in ClassifierSettings.model_fields
-    formats = re.search(r"The formats are (.*?)\. A\s+link", TEXT, re.DOTALL)
+    formats = re.search(r"Read are (.*?)\. A link", TEXT, re.DOTALL)
     assert formats
     named = set(re.findall(r"\b[A-Z]\w*[A-Z]\w*\b", formats[1]))
     registered = Image.registered_extensions()

@@ -114,8 +114,8 @@ def request(folder: ExperimentFolder, control: Control, *, by: str = "") -> str:
     """
     if not folder.is_driven:
         raise UsageError(
-            f"{folder.name} is not running, so it cannot be asked; go on with it by: "
-            f"{program()} resume {folder.name}"
+            f"{folder.name} has no driver to be asked; go on with it by: {program()} resume "
+            f"{folder.name}"
         )
     folder.refresh()
     control = admitted(control, build_spec(present_document(folder)["spec"]))

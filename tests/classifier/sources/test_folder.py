@@ -67,9 +67,9 @@ def test_what_cannot_be_trained_on_is_told(tmp_path, folder):
     alone = photos.write(tmp_path / "alone", classes=("daisy",))
     assert "at least two classes, and has daisy" in refused(alone)
     (folder / "lily").mkdir()
-    assert "class 'lily' has no images: its folder is empty" in refused(folder)
+    assert "class 'lily' has no images, it is empty" in refused(folder)
     (folder / "lily" / "a.heic").write_text("x")
-    assert "class 'lily' has no images: its files end in .heic" in refused(folder)
+    assert "class 'lily' has no images, and its files end in .heic" in refused(folder)
 
 
 def test_mixed_layouts_are_refused(tmp_path):

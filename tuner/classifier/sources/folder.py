@@ -210,8 +210,8 @@ def _image(root: Path, split: str, label: str, entry: os.DirEntry[str]) -> _File
 
 def _without_images(folder: Path) -> str:
     others = {path.suffix.lower() for path in folder.rglob("*") if path.is_file()}
-    has = f"its files end in {_listed(sorted(others))}" if others else "its folder is empty"
-    return f"class {folder.name!r} has no images: {has}"
+    has = f", and its files end in {_listed(sorted(others))}" if others else ", it is empty"
+    return f"class {folder.name!r} has no images{has}"
 
 
 def _listed(suffixes: Sequence[str]) -> str:
