@@ -45,7 +45,7 @@ def test_it_has_every_key() -> None:
 def test_what_a_trainable_is_given_is_told() -> None:
     text = " ".join(part("trainable").split())
     for told in (
-        "`constants` holds `epochs`",
+        "`constants` holds the spec's `training` section, plus `epochs`",
         "`seed`",
         "`test() -> dict",
         'constants["data_dir"]',
