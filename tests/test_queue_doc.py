@@ -20,7 +20,7 @@ def test_its_figures_are_the_codes() -> None:
     assert "up to three starts in all" in TEXT
     assert f"on another machine, after {lease.PATIENCE_S:g} s" in TEXT
     assert runner._PATIENCE_S == 60
-    assert "it is waited for, for a minute" in TEXT
+    assert "the runner waits for it, for a minute" in TEXT
 
 
 def test_the_tests_that_it_names_are_there() -> None:

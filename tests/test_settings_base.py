@@ -46,7 +46,7 @@ def test_it_is_frozen():
     ("values", "fault"),
     [
         ({}, "name: is required"),
-        ({"name": "x", "inner": {"size": 0}}, "inner.size: must be greater than or equal to 1"),
+        ({"name": "x", "inner": {"size": 0}}, "inner.size: must be at least 1"),
         ({"name": "x", "inner": {"size": "a"}}, "inner.size: must be a whole number, got 'a'"),
         ({"name": "x", "inner": 3}, "inner: must be a mapping of keys to values, got 3"),
         ({"name": 3}, "name: must be text, got 3"),

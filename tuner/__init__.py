@@ -7,11 +7,11 @@ run_experiment       run the search of a spec; its Results
 resume_experiment    go on with an interrupted search, by its folder; its Results
 AskTell              a search whose trials run elsewhere: suggest, report, should_stop, complete
 confirm              retrain the leaders of a search with fresh seeds; a Confirmation
-constant             a list or a mapping in a space that is meant as it is, and not as a domain
-compare              put searches side by side, by strategy; a Comparison
+constant             marks a list or a mapping in a space as one value, and not a domain
+compare              put searches side by side; a Comparison
 load_results         the Results of an experiment, by its name or its folder
 Results              what a search came to: best trial, checkpoints, data frames
-export_model         hand the best model of Results over, as a folder
+export_model         write the best model of Results into a folder, to be handed over
 load_model           the model of an exported folder, without Ray
 Learner              what to implement to bring your own training
 trial_dir            inside a trial: its own folder, which is kept with it

@@ -41,6 +41,14 @@ _MESSAGES = {
     "model_type": "must be a mapping of keys to values",
     "dict_type": "must be a mapping of keys to values",
     "mapping_type": "must be a mapping of keys to values",
+    "tuple_type": "must be a list",
+    "list_type": "must be a list",
+}
+_BOUNDS = {
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "greater than": "above",
+    "less than": "below",
 }
 
 
@@ -105,7 +113,10 @@ def faults_of(error: ValidationError, model: type[BaseModel], prefix: str = "") 
         elif item["type"] in _MESSAGES:
             faults.append(Fault(key, _MESSAGES[item["type"]], value))
         elif message.startswith("Input should "):
-            faults.append(Fault(key, f"must {message.removeprefix('Input should ')}", value))
+            rule = message.removeprefix("Input should ")
+            for theirs, ours in _BOUNDS.items():
+                rule = rule.replace(f"be {theirs} ", f"be {ours} ")
+            faults.append(Fault(key, f"must {rule}", value))
         else:
             faults.append(Fault(key, message.removeprefix("Value error, "), value))
     return faults

@@ -59,10 +59,10 @@ def test_weights_of_another_model_are_told():
             "name: unknown model 'cn' .did you mean 'cnn'.*available: cnn, .*net",
         ),
         ({"settings": {"width": 4}}, r"settings: must be those of model 'cnn'.*norm, width"),
-        ({"settings": {"width": 0, "norm": "group"}}, "settings.width: must be greater"),
+        ({"settings": {"width": 0, "norm": "group"}}, "settings.width: must be at least"),
         ({"settings": {"width": 4, "norm": "no"}}, "settings.norm: unknown norm 'no'"),
         ({"name": "net", "settings": {"l1": 8, "l2": 8}}, "takes 3x32x32 images"),
-        ({"image_size": 0}, "image_size: must be greater"),
+        ({"image_size": 0}, "image_size: must be at least"),
         ({"code": "import os"}, "code: unknown key 'code'"),
     ],
 )

@@ -88,13 +88,13 @@ def test_without_an_answer_it_says_so(driven):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["stop-trial"], "write: stop-trial ID"),
-        (["pause", "now"], "write: pause"),
-        (["pause", "--like", "0"], "write: pause"),
-        (["try"], "write: try KEY=VALUE ..., or --like ID"),
+        (["stop-trial"], "stop-trial takes ID, got nothing"),
+        (["pause", "now"], "pause takes no value, got now"),
+        (["pause", "--like", "0"], "--like is for try alone, got pause"),
+        (["try"], "try takes KEY=VALUE ..., or --like ID, got nothing"),
         (["num-samples", "many"], "num_samples: must be a whole number, got 'many'"),
         (["num-samples", "none"], "num_samples: must be a whole number"),
-        (["max-concurrent", "0"], "max_concurrent: must be greater than or equal to 1"),
+        (["max-concurrent", "0"], "max_concurrent: must be at least 1"),
         (["stop-trial", "0"], "trial 00000 of digits has ended"),
         (["try", "lr=7", "--like", "0"], "lr: must lie in loguniform"),
         (["try", "lr"], "must be KEY=VALUE"),

@@ -3,6 +3,7 @@
 import os
 import pkgutil
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -39,6 +40,34 @@ def test_help_lists_every_command_whole_and_in_order():
     assert [line.split()[0] for line in lines] == COMMANDS
     assert COMMANDS[0] == "run"
     assert not [line for line in lines if line.endswith("...")]
+
+
+def commands_below(command):
+    yield command
+    for one in getattr(command, "commands", {}).values():
+        yield from commands_below(one)
+
+
+EXAMPLES = [
+    example for command in commands_below(cli) for example in getattr(command, "examples", ())
+]
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_of_the_help_is_a_command_that_there_is(example, tmp_path, monkeypatch):
+    """Its words are read as they would be when it runs, and nothing is run."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("server.pem", "server.key"):
+        (tmp_path / name).touch()
+    program, *words = shlex.split(example.partition(" > ")[0])
+    assert program == "tuner"
+    command = cli
+    while isinstance(command, click.Group):
+        command = command.commands[words.pop(0)]
+    monkeypatch.setenv("RAY_API_SERVER_ADDRESS", "http://HEAD:8265")
+    with command.make_context(command.name, words) as context:
+        assert context.params
+    assert example in CliRunner().invoke(cli, [example.split()[1], "--help"]).stdout
 
 
 def test_every_module_is_a_command_of_its_name_or_is_shared():

@@ -37,7 +37,8 @@ def assignments(*arguments):
 
 def test_the_help_names_every_strategy():
     (search,) = [one for one in run.params if one.name == "strategy"]
-    assert search.help == f"{', '.join(SEARCHERS.names())}; or a module of your own."
+    names = ", ".join(SEARCHERS.names())
+    assert search.help == f"The search strategy: {names}, or a module of your own."
 
 
 def test_flags_are_assignments():

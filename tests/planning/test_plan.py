@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tuner import quotas
+from tuner.planning import plan
 from tuner.planning.plan import plan_of
 from tuner.planning.validation import Machine
 from tuner.spec.experiment import build_spec
@@ -18,6 +19,7 @@ SPEC = {"search": {"space": {"lr": "uniform(0, 1)"}}, **SAMPLES}
 def four_cpus_two_gpus(monkeypatch):
     monkeypatch.setattr(Machine, "here", lambda: Machine(cpus=4, gpus=2))
     monkeypatch.setattr(quotas, "cpu_limit", lambda *root: None)
+    monkeypatch.setattr(plan, "_GPUS", Path("/nowhere"))
 
 
 @pytest.mark.parametrize(
@@ -50,6 +52,20 @@ def test_a_quota_that_leaves_fewer_cpus_is_said(monkeypatch):
     assert note.startswith("of this machine's CPUs 1 of ")
     assert note.endswith(" may be used: /box/cpu.max gives 1.5 CPUs")
     assert plan_of(spec, here=False)["notes"] == []
+
+
+def test_gpus_that_no_trial_uses_are_noted(tmp_path, monkeypatch):
+    for name in ("0000:01:00.0", "0000:02:00.0"):
+        (tmp_path / name).mkdir()
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(plan, "_GPUS", tmp_path)
+    spec = build_spec(SPEC)
+    [note] = plan_of(spec, here=True)["notes"]
+    assert "leave 2 GPUs idle; --gpus 1 uses" in note
+    assert plan_of(spec, here=False)["notes"] == []
+    assert plan_of(build_spec(SPEC | {"resources": {"gpus": 0.5}}), here=True)["notes"] == []
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert plan_of(spec, here=True)["notes"] == []
 
 
 def test_a_constant_that_looks_like_a_domain_is_noted():

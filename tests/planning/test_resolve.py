@@ -153,3 +153,15 @@ def test_what_a_search_has_written_runs_again_under_the_next_free_name(tmp_path,
     assert (spec.name, spec.storage, spec.seed) == ("mine-2", "./results", 7)
     assert (spec.num_samples, spec.trainable) == (9, "commands:a_function")
     assert source == str(folder / "experiment.json")
+
+
+def test_a_folder_without_its_scheme_is_told_how_to_write_it(tmp_path):
+    (tmp_path / "photos").mkdir()
+    with pytest.raises(UsageError, match="for images in it write folder:photos"):
+        load_experiment("photos", tmp_path)
+
+
+def test_a_trainable_in_place_of_an_experiment_is_told_where_it_belongs(tmp_path):
+    (tmp_path / "mine_trained.py").write_text("def train(config, *rest, more=1):\n    return 1\n")
+    with pytest.raises(UsageError, match="it needs config; a trainable is named in a spec"):
+        load_experiment("mine_trained:train", tmp_path)

@@ -121,7 +121,7 @@ def test_a_network_of_the_users_own_may_have_its_arguments_searched() -> None:
         ({"training": {"modell": "cnn"}}, "training.modell: unknown key 'modell'"),
         ({"training": {"model": "net"}}, "training.model: takes 3x32x32 images"),
         ({"objective": {"metric": "val_los"}}, "objective.metric: unknown metric 'val_los'"),
-        ({"search": {"space": {"lr": "uniform(-1, 1)"}}}, "search.space.lr: must be greater than"),
+        ({"search": {"space": {"lr": "uniform(-1, 1)"}}}, "search.space.lr: must be above"),
         ({"search": {"space": {"l1": "choice([4])"}}}, "search.space.l1: is not used by model"),
         ({"search": {"space": {"optimizer": "choice(['sgd', 'adm'])"}}}, "search.space.optimizer"),
         ({"resources": {"cpus": 8}}, "resources.cpus: a trial cannot have more CPUs than this"),
@@ -204,7 +204,7 @@ def test_faults_of_all_layers_come_at_once() -> None:
 
 def test_a_fault_is_told_once() -> None:
     assert faults(search={"space": {"lr": "uniform(-1, 1)", "batch_size": "choice([1, 2])"}}) == (
-        "search.space.lr: must be greater than 0, got -1.0"
+        "search.space.lr: must be above 0, got -1.0"
     )
 
 

@@ -45,7 +45,7 @@ def test_it_has_every_key() -> None:
 def test_what_a_trainable_is_given_is_told() -> None:
     text = " ".join(part("trainable").split())
     for told in (
-        "`constants` holds `epochs`",
+        "`constants` holds the spec's `training` section, plus `epochs`",
         "`seed`",
         "`test() -> dict",
         'constants["data_dir"]',
@@ -72,9 +72,8 @@ def test_one_section_and_one_key() -> None:
     assert part("max_t").startswith(
         "scheduler: whichever it is\n- `scheduler.max_t` (a whole number from 1 on; default `10`): "
     )
-    assert "(a number above 0 and below 1; default `0.1`): the share" in " ".join(
-        part("search.gamma").split()
-    )
+    gamma = " ".join(part("search.gamma").split())
+    assert "(a number above 0 and below 1; default `0.1`): with engine tuner, the share" in gamma
 
 
 def test_an_unknown_key_is_told_with_the_nearest_and_the_sections() -> None:

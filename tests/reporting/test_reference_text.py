@@ -43,7 +43,7 @@ def test_every_command_works() -> None:
 def test_python_and_yaml_say_the_same() -> None:
     python, yaml = (resolve(name)[0] for name in ("my_spec.py", "my_spec.yaml"))
     assert python == yaml
-    assert not warnings_of(yaml)
+    assert not warnings_of(yaml, here=False)
 
 
 def test_the_conditional_space_gives_the_configs_that_it_says() -> None:

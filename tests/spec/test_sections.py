@@ -22,12 +22,12 @@ from tuner.spec.sections import Checkpoints, Objective, Resources, Timeouts
             {"split": 3, "workers": 2},
             "split: cannot be combined with workers above 1, got 3 and 2",
         ),
-        (Resources, {"cpus": 1e-320}, "cpus: must be greater than or equal to 0.0001, got 1e-320"),
+        (Resources, {"cpus": 1e-320}, "cpus: must be at least 0.0001, got 1e-320"),
         (Resources, {"gpus": 1e-5}, "gpus: must be 0 or at least 0.0001, got 1e-05"),
-        (Resources, {"split": 0}, "split: must be greater than or equal to 1, got 0"),
+        (Resources, {"split": 0}, "split: must be at least 1, got 0"),
         (Resources, {"cpus": float("inf")}, "cpus: must be a finite number, got inf"),
-        (Timeouts, {"report_s": 0}, "report_s: must be greater than 0, got 0"),
-        (Checkpoints, {"every_s": -1}, "every_s: must be greater than or equal to 0, got -1"),
+        (Timeouts, {"report_s": 0}, "report_s: must be above 0, got 0"),
+        (Checkpoints, {"every_s": -1}, "every_s: must be at least 0, got -1"),
     ],
 )
 def test_what_cannot_work_is_refused(

@@ -44,3 +44,10 @@ def test_a_grid_of_given_configs_and_seeds() -> None:
     ]
     searched = {"strategy": "grid", "space": {"seed": "choice([1, 2])"}, "seeds": [3]}
     assert "cannot be given where `seed` is searched" in faults({"search": searched})[0]
+
+
+def test_one_expression_to_forbid_needs_no_list() -> None:
+    spec = build_spec(
+        {"search": {"space": {"lr": "uniform(0, 1)"}, "forbid": "lr > 0.5"}, "num_samples": 2}
+    )
+    assert spec.search.forbid == ("lr > 0.5",)

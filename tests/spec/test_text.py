@@ -95,6 +95,15 @@ def test_a_trainable_that_was_given_by_value_stays_so() -> None:
     assert override({"trainable": given}, ["seed=1"])["trainable"] is given
 
 
+def test_domains_of_ray_stay_beside_what_is_set_and_the_original_as_it_is() -> None:
+    from ray import tune
+
+    raw = {"search": {"space": {"lr": tune.uniform(0, 1), "width": [1, 2]}}}
+    changed = override(raw, ["search.space.width=8"])
+    assert changed["search"]["space"] == {"lr": raw["search"]["space"]["lr"], "width": 8}
+    assert raw["search"]["space"]["width"] == [1, 2]
+
+
 def test_another_scheduler_keeps_the_length_of_a_trial_alone() -> None:
     asha = {"scheduler": {"max_t": 10, "reduction_factor": 3}}
     forecast = {"scheduler": {"name": "forecast", "max_t": 10}}

@@ -17,23 +17,34 @@ from tuner.settings_base import Settings
 class ImageSettings(Settings):
     """Augmentation in training, and the views of an image that an evaluation averages over."""
 
-    crop_padding: int = Field(0, ge=0, description="px on each side before a random crop")
+    crop_padding: int = Field(
+        0, ge=0, description="px that are added on each side before a random crop"
+    )
     crop_fill: Literal["black", "reflect"] = Field(
-        "black", description="what is in them; reflect: the image's own pixels, mirrored"
+        "black", description="what crop_padding adds: black pixels, or the image's own, mirrored"
     )
-    flip: bool = Field(False, description="mirror each image with probability 1/2")
+    flip: bool = Field(False, description="whether to mirror each image with probability 1/2")
     alternating_flip: bool = Field(
-        False, description="mirror each image in every second epoch instead, half of them first"
+        False, description="with flip: mirror each image in every second epoch instead"
     )
-    cutout: int = Field(0, ge=0, description="side in px of a square set to the mean; 0: none")
+    cutout: int = Field(
+        0,
+        ge=0,
+        description="side in px of a square of each image that is set to the mean; 0 for none",
+    )
     augment_at_once: bool = Field(
-        False, description="augment an epoch's images before it: larger operations, and more memory"
+        False,
+        description="whether to augment all images of an epoch before it: fewer and larger "
+        "operations, more memory",
     )
     test_time_flip: bool = Field(
-        False, description="evaluate the mean of the logits of an image and its mirror image"
+        False,
+        description="whether to evaluate the mean of the logits of an image and its mirror image",
     )
     test_time_shift: int = Field(
-        0, ge=0, description="px: evaluate shifted images, too, which weigh half; 0: none"
+        0,
+        ge=0,
+        description="evaluate images shifted by so many px, too, which weigh half; 0 for none",
     )
 
 

@@ -64,63 +64,104 @@ class RecipeSettings(Settings):
     """What a recipe may have beside the optimizer, its rate and its decay."""
 
     warmup_epochs: float = Field(
-        0.0, ge=0, description="epochs in which the rate rises to lr; 0: as lr_schedule has it"
+        0.0,
+        ge=0,
+        description="epochs in which the rate first rises to lr; 0 for as many as lr_schedule has",
     )
     lr_steps: Annotated[tuple[float, ...] | None, BeforeValidator(_lr_steps)] = Field(
-        None, description="lr_schedule step: epochs after which the rate falls; None: 1/2, 3/4"
+        None,
+        description="for lr_schedule step: the epochs after which the rate falls; unless set half "
+        "and three quarters of all epochs",
     )
     lr_step_factor: float | None = Field(
-        None, gt=0, lt=1, description="lr_schedule step: what the rate falls by; None: 0.1"
+        None,
+        gt=0,
+        lt=1,
+        description="for lr_schedule step: the factor by which the rate falls; unless set 0.1",
     )
     muon_lr: float | None = Field(
-        None, gt=0, description="optimizer muon: rate of the weights of hidden layers; None: 0.02"
+        None,
+        gt=0,
+        description="for optimizer muon: the rate of the weights of hidden layers; unless set 0.02",
     )
     muon_momentum: float | None = Field(
-        None, ge=0, lt=1, description="optimizer muon: of the same weights; None: 0.95"
+        None,
+        ge=0,
+        lt=1,
+        description="for optimizer muon: the momentum of the same weights; unless set 0.95",
     )
     decoupled: bool = Field(
         False,
-        description="lr and weight_decay times (1 - momentum) * batch_size / 1024, so that none "
-        "of the four changes the effect of another",
+        description="whether to multiply lr and weight_decay by (1 - momentum) * batch_size / "
+        "1024, "
+        "so that none of the four changes the effect of another",
     )
     decay_norms_and_biases: bool = Field(
-        True, description="whether weight_decay applies to norm layers and biases, too"
+        True, description="whether norm layers and biases decay, too"
     )
     clip_grad_norm: float = Field(
-        0.0, ge=0, description="the most that the norm of all gradients may be; 0: no limit"
+        0.0, ge=0, description="the largest norm of all gradients; 0 for no limit"
     )
     ema_decay: float = Field(
-        0.0, ge=0, lt=1, description="evaluate the moving average of the weights; 0: none"
+        0.0,
+        ge=0,
+        lt=1,
+        description="evaluate a moving average of the weights that keeps this share at each step; "
+        "0 for none",
     )
     lookahead_steps: int = Field(
-        0, ge=0, description="steps between two of Lookahead, which also ends an epoch; 0: none"
+        0,
+        ge=0,
+        description="one step of Lookahead after so many steps, and one at the end of each epoch; "
+        "0 for none",
     )
     lookahead_decay: float = Field(
-        0.5, ge=0, lt=1, description="lookahead_steps: the share that the slow weights keep"
+        0.5, ge=0, lt=1, description="with lookahead_steps: the share that the slow weights keep"
     )
     lookahead_power: float = Field(
-        0.0, ge=0, description="lookahead_steps: that share grows as this power of the steps done"
+        0.0,
+        ge=0,
+        description="with lookahead_steps: that share grows as this power of the share of steps "
+        "done",
     )
     norm_momentum: float | None = Field(
-        None, gt=0, le=1, description="a batch's share in BatchNorm's statistics; None: 0.1"
+        None,
+        gt=0,
+        le=1,
+        description="the share of a batch in BatchNorm's statistics; unless set 0.1",
     )
     train_norm_scales: bool = Field(
-        True, description="whether the scales of norm layers train; false: they stay as they begin"
+        True, description="whether the scales of norm layers train, or stay as they begin"
     )
     last_batch: Literal["short", "drop", "fill"] = Field(
-        "short", description="of an epoch: what is left, left out, or filled with its first images"
+        "short",
+        description="what an epoch does with the images that are left over: a short batch, none, "
+        "or a batch filled with its first images",
     )
     mixup: float = Field(
-        0.0, ge=0, le=MOST_ALPHA, description="alpha of Beta(alpha, alpha) of shares; 0: none"
+        0.0,
+        ge=0,
+        le=MOST_ALPHA,
+        description="blend pairs of images in shares drawn from Beta(mixup, mixup); 0 for none",
     )
     cutmix: float = Field(
-        0.0, ge=0, le=MOST_ALPHA, description="alpha of Beta(alpha, alpha) of areas; 0: none"
+        0.0,
+        ge=0,
+        le=MOST_ALPHA,
+        description="paste a part of another image, its area drawn from Beta(cutmix, cutmix); 0 "
+        "for none",
     )
     class_weights: Annotated[
         Literal["balanced"] | tuple[float, ...] | None, BeforeValidator(_class_weights)
-    ] = Field(None, description="of the loss: balanced, or a list of one a class")
+    ] = Field(
+        None,
+        description="weights of the classes in the loss: balanced, or a list with one for each "
+        "class",
+    )
     metrics: Annotated[tuple[str, ...], BeforeValidator(_metrics)] = Field(
-        (), description=f"reported as val_NAME and test_NAME, too: {', '.join(OPTIONAL_METRICS)}"
+        (),
+        description="metrics to report as well, as val_NAME and test_NAME: "
+        f"{', '.join(OPTIONAL_METRICS)}",
     )
 
 

@@ -80,53 +80,87 @@ class ClassifierSettings(RecipeSettings, ImageSettings, _ModelSettings):
     """
 
     model: Annotated[str, AfterValidator(_model)] = Field(
-        "cnn", description="that ships; or my_module:MyNet, torchvision:NAME, timm:NAME"
+        "cnn", description="a network that ships, my_module:MyNet, torchvision:NAME or timm:NAME"
     )
     dataset: Annotated[str, AfterValidator(_dataset)] = Field(
-        "digits", description="one that ships, folder:PATH, my_module:load, or another scheme"
+        "digits",
+        description="a data set that ships, folder:PATH, my_module:load, torchvision:NAME or "
+        "hf:NAME",
     )
-    data_dir: str | None = Field(None, description="None: $TUNER_DATA, else ~/.cache/tuner")
+    data_dir: str | None = Field(
+        None,
+        description="the folder with the data sets; unless set $TUNER_DATA, else ~/.cache/tuner",
+    )
     image_size: int | None = Field(
-        None, ge=4, le=1024, description="px of images of your own; None: theirs, at most 64"
+        None,
+        ge=4,
+        le=1024,
+        description="height and width in px to which images of your own are resized; unless set "
+        "their own, at most 64",
     )
-    split_seed: int = Field(0, ge=0, description="of the split; the same for every trial")
+    split_seed: int = Field(
+        0, ge=0, description="the seed of the split of your own images, the same for every trial"
+    )
 
-    batch_size: int = Field(64, ge=1, description="images an optimizer step, over all ranks")
+    batch_size: int = Field(64, ge=1, description="images in an optimizer step, over all workers")
 
     optimizer: Literal["sgd", "sgdw", "adamw", "muon"] = Field(
-        "sgd", description="sgd has Nesterov momentum; sgdw and muon decay weights whatever the lr"
+        "sgd",
+        description="sgd has Nesterov momentum; the weight decay of sgdw and muon does not depend "
+        "on lr",
     )
     lr: float = Field(0.1, gt=0, description="the largest learning rate of the schedule")
     lr_schedule: Literal["constant", "cosine", "step", "one_cycle", "triangular"] = "cosine"
-    norm_bias_lr: float = Field(1.0, gt=0, description="factor on lr, for biases of norm layers")
-    momentum: float = Field(0.9, ge=0, lt=1, description="adamw: its beta1")
-    weight_decay: float = Field(5e-4, ge=0, description="of all weights towards 0; 0: none")
+    norm_bias_lr: float = Field(
+        1.0, gt=0, description="biases of norm layers train at lr times this factor"
+    )
+    momentum: float = Field(
+        0.9, ge=0, lt=1, description="momentum of the optimizer; for adamw its beta1"
+    )
+    weight_decay: float = Field(
+        5e-4, ge=0, description="how strongly weights decay towards 0; 0 for not at all"
+    )
     label_smoothing: float = Field(
-        0.0, ge=0, lt=1, description="share of a label that is spread over all classes"
+        0.0, ge=0, lt=1, description="the share of each label that is spread over all classes"
     )
 
     start_from: str | None = Field(
-        None, description="weights to begin with: safetensors, an export, a saved state dict"
+        None,
+        description="initial weights, from a safetensors file, an export or a saved state dict",
     )
     pretrained: bool = Field(
-        False, description="begin with the weights that torchvision or timm has in its cache"
+        False,
+        description="whether to begin with the weights that torchvision or timm has in its cache",
     )
     freeze: Annotated[tuple[str, ...], BeforeValidator(_patterns)] = Field(
-        (), description="layers or name patterns of parameters that do not train"
+        (), description="layers, or patterns of parameter names, that do not train"
     )
     unfreeze_epoch: int | None = Field(
-        None, ge=1, description="epochs after which they train too; None: never"
+        None,
+        ge=1,
+        description="epochs after which frozen layers train too; unless set they never do",
     )
 
     dtype: Literal["float32", "float64", "float16", "bfloat16"] = Field(
-        "float32", description="of the weights; half precision has norms in float32"
+        "float32",
+        description="the type of the weights; with half precision, norm layers stay in float32",
     )
     precision: Literal["auto", "float32", "tf32", "bf16", "fp16"] = Field(
-        "auto", description="what is computed in, where the device has it; weights stay in dtype"
+        "auto",
+        description="the precision of the computations, where the device has it; weights stay in "
+        "dtype",
     )
-    compile: bool = Field(False, description="torch.compile the training step's forward pass")
-    epochs: int = Field(10, ge=1, description="length of the schedule, in epochs")
-    seed: int = Field(0, ge=0, lt=2**63, description="of initialisation, order and augmentation")
+    compile: bool = Field(
+        False, description="whether to compile the forward pass of training with torch.compile"
+    )
+    epochs: int = Field(10, ge=1, description="epochs that the learning rate's schedule covers")
+    seed: int = Field(
+        0,
+        ge=0,
+        lt=2**63,
+        description="the seed of initial weights, order and augmentation; a search sets it for "
+        "each trial",
+    )
 
 
 def model_settings(settings: ClassifierSettings) -> dict[str, Any]:

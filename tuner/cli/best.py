@@ -8,11 +8,30 @@ from tuner.cli import options
 from tuner.cli.printing import json_text
 
 
-@click.command(cls=options.Command, section="Look", place=3)
+@click.command(
+    cls=options.Command,
+    section="Look",
+    place=3,
+    examples=[
+        "tuner best digits",
+        "tuner best digits --top 3 --json",
+        "tuner best digits --metric val_accuracy --mode max",
+    ],
+)
 @click.argument("name")
-@click.option("--metric", help="[default: the experiment's]")
-@click.option("--mode", type=click.Choice(["min", "max"]), help="[default: the experiment's]")
-@click.option("--top", type=click.IntRange(min=1), metavar="K", help="The K best, best first.")
+@click.option(
+    "--metric",
+    metavar="METRIC",
+    help="Compare trials by this metric.  [default: the experiment's objective]",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(["min", "max"]),
+    help="Whether less or more of it is better.  [default: the experiment's]",
+)
+@click.option(
+    "--top", type=click.IntRange(min=1), metavar="K", help="Show the K best, the best first."
+)
 @options.storage
 @options.as_json
 def best(
@@ -25,7 +44,7 @@ def best(
 ) -> int:
     """Show the best trial of experiment NAME, or the K best.
 
-    Once the leaders are confirmed, they come first, by their means.
+    After `tuner confirm` the confirmed trials come first, ordered by their mean.
     """
     from tuner.record.storage import find_experiment
     from tuner.reporting.experiment_text import best_text

@@ -11,16 +11,24 @@ from tuner.cli import options
 from tuner.cli.printing import json_text
 
 
-@click.command(cls=options.Command, section="Explain", place=2)
+@click.command(
+    cls=options.Command,
+    section="Explain",
+    place=2,
+    examples=[
+        "tuner compare first wide",
+        "tuner compare random-0 random-1 bohb-0 bohb-1 --html compared.html",
+    ],
+)
 @click.argument("names", nargs=-1, required=True, metavar="NAME NAME ...")
-@click.option("--html", metavar="FILE", help="Write a page with the curves, too.")
+@click.option("--html", metavar="FILE", help="Also write a page with the curves.")
 @options.storage
 @options.as_json
 def compare(names: tuple[str, ...], html: str | None, storage: str | None, as_json: bool) -> int:
-    """Compare experiments by strategy, side by side.
+    """Compare experiments side by side.
 
-    It shows what each reached for the same spending, in trials, epochs and time. Experiments of
-    one strategy are its seeds.
+    It shows what each had found after the same number of trials and epochs, and after the same
+    time. Experiments that differ in their seed alone are averaged.
     """
     from tuner.reporting.comparison_text import comparison_text
 

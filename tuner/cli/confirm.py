@@ -10,13 +10,28 @@ from tuner.cli.consent import admit_experiment
 from tuner.cli.printing import print_confirmation
 
 
-@click.command(cls=options.Command, section="Explain", place=3)
+@click.command(
+    cls=options.Command,
+    section="Explain",
+    place=3,
+    examples=["tuner confirm digits --top 2 --seeds 3"],
+)
 @click.argument("name")
 @click.option(
-    "--top", type=click.IntRange(min=1), default=3, show_default=True, help="Leaders to retrain."
+    "--top",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    metavar="K",
+    help="Retrain the K best trials.",
 )
 @click.option(
-    "--seeds", type=click.IntRange(min=1), default=5, show_default=True, help="Fresh seeds of each."
+    "--seeds",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="Retrain each of them with N fresh seeds.",
 )
 @options.address
 @options.evaluate
@@ -33,10 +48,10 @@ def confirm(
     storage: str | None,
     as_json: bool,
 ) -> int:
-    """Retrain the leaders of NAME with fresh seeds.
+    """Retrain the best trials of NAME with fresh seeds.
 
-    Mean and spread over the seeds decide. Selection stays on the validation split; the test split
-    is measured once, for the chosen one.
+    The trial with the best mean on the validation split wins; the test split is measured once, for
+    that one. From then on best, export and evaluate use it.
     """
     results = tuner.load_results(name, storage)
     admit_experiment(results, yes=yes, trains_only=True)

@@ -33,13 +33,26 @@ _VALUES = {  # of each verb, as they are written
 }
 
 
-@click.command(cls=options.Command, section="Search", place=4)
+@click.command(
+    cls=options.Command,
+    section="Search",
+    place=4,
+    examples=[
+        "tuner control digits stop-trial 3",
+        "tuner control digits time-budget 2h",
+        "tuner control digits try --like 3 lr=0.02",
+        "tuner control digits finish",
+    ],
+)
 @click.argument("name")
-@click.argument("verb", type=click.Choice(list(_VALUES)))
+@click.argument("verb", type=click.Choice(list(_VALUES)), metavar="VERB")
 @click.argument("values", nargs=-1, metavar="[VALUE ...]")
-@click.option("--like", metavar="ID", help="To try: what is not given is as in this trial.")
+@click.option("--like", metavar="ID", help="For try: take what is not given from this trial.")
 @click.option(
-    "--wait", type=options.Duration(), default="10s", help="For the answer.  [default: 10s]"
+    "--wait",
+    type=options.Duration(),
+    default="10s",
+    help="How long to wait for the answer.  [default: 10s]",
 )
 @options.storage
 @options.as_json
@@ -52,16 +65,18 @@ def control(
     storage: str | None,
     as_json: bool,
 ) -> int:
-    """Ask the running search NAME for something.
+    """Steer the search NAME while it runs.
 
     \b
-    stop-trial ID          end a trial after the epoch in flight
-    pause, go-on           trials give up their places, and go on later
-    max-concurrent N       trials at a time; none: as many as fit
-    time-budget DURATION   of the search since its start; none: no limit
-    num-samples N          trials in all
-    try KEY=VALUE ...      a config to try next, in addition
-    finish                 start no more trials, and end with those that run
+    VERB is one of
+      stop-trial ID            end this trial after its current epoch
+      pause                    stop all trials for a while, after their current epochs
+      go-on                    continue after a pause
+      max-concurrent N|none    run at most N trials at a time; none: as many as fit
+      time-budget TIME|none    end the search this long after its start; none: never
+      num-samples N            run N trials in all
+      try KEY=VALUE ...        try this config next, as an additional trial
+      finish                   start no more trials, and end with those that run
     """
     from tuner.record.control import request
     from tuner.record.folder import ExperimentFolder
@@ -90,8 +105,11 @@ def _control(
 
     model = CONTROLS[verb]
     fields = [field for field in model.model_fields if field != "verb"]
-    if verb != "try" and (len(values) != len(fields) or like is not None):
-        raise UsageError(f"write: {verb} {_VALUES[verb]}".rstrip())
+    if verb != "try" and like is not None:
+        raise UsageError(f"--like is for try alone, got {verb}")
+    if verb != "try" and len(values) != len(fields):
+        got = " ".join(values) or "nothing"
+        raise UsageError(f"{verb} takes {_VALUES[verb] or 'no value'}, got {got}")
     try:
         if verb == "try":
             return TryConfig(config=_config(files, values, like))
@@ -116,7 +134,7 @@ def _config(files: ExperimentFolder, values: Sequence[str], like: str | None) ->
 
     known = {} if like is None else Results(files.path).trial(like).config
     if not values and not known:
-        raise UsageError(f"write: try {_VALUES['try']}, or --like ID")
+        raise UsageError(f"try takes {_VALUES['try']}, or --like ID, got nothing")
     return assign(deepcopy(known), assigned(values))
 
 

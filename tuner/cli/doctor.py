@@ -10,12 +10,23 @@ from tuner.cli import options
 from tuner.cli.printing import json_text
 
 
-@click.command(cls=options.Command, section="Search", place=5)
+@click.command(
+    cls=options.Command,
+    section="Search",
+    place=5,
+    examples=["tuner doctor", "tuner doctor --address HEAD:6379 --storage /shared/results"],
+)
 @options.storage
-@click.option("--address", metavar="auto|HOST:PORT", help="Check this running cluster, too.")
+@click.option(
+    "--address", metavar="auto|HOST:PORT", help="Also check each node of this Ray cluster."
+)
 @options.as_json
 def doctor(storage: str | None, address: str | None, as_json: bool) -> int:
-    """Check what would break a search here, and what is open."""
+    """Check this machine for what would break a search.
+
+    It looks at versions, memory, disk, GPUs and the storage, and for ports of Ray that others
+    could reach. Exit code 1 says that something has to be mended.
+    """
     from tuner.doctor.examine import examine, is_broken
 
     findings = examine(storage, address)

@@ -18,9 +18,14 @@ if TYPE_CHECKING:
     from tuner.export.read import Export
 
 
-@click.command(cls=options.Command, section="Hand over", place=2)
+@click.command(
+    cls=options.Command,
+    section="Hand over",
+    place=2,
+    examples=["tuner evaluate digits", "tuner evaluate best_model --data photos"],
+)
 @click.argument("name", metavar="NAME|DIR")
-@click.option("--data", "data_dir", metavar="DIR", help="Where the data set lies here.")
+@click.option("--data", "data_dir", metavar="DIR", help="The folder with the data set.")
 @options.trial
 @options.yes
 @options.storage
@@ -33,10 +38,10 @@ def evaluate(
     storage: str | None,
     as_json: bool,
 ) -> int:
-    """Measure NAME's best, or an export, on the test split.
+    """Measure NAME's best model, or an export, on the test split.
 
-    An experiment's best is measured once, and recorded: the retrained model that `tuner best`
-    shows, once confirmed. An exported model, in the folder DIR, is measured anew.
+    The best model of experiment NAME is measured once; the result is stored and shown again. The
+    exported model in folder DIR is measured each time.
     """
     export = _exported(name, storage)
     if export is None:

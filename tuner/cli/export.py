@@ -10,16 +10,29 @@ from tuner.cli.consent import admit_network
 from tuner.errors import UsageError
 
 
-@click.command(cls=options.Command, section="Hand over", place=1)
+@click.command(
+    cls=options.Command,
+    section="Hand over",
+    place=1,
+    examples=[
+        "tuner export digits --to best_model",
+        "tuner export digits --to best_model --format onnx",
+        "tuner export digits --trials trials.csv",
+    ],
+)
 @click.argument("name")
-@click.option("--to", metavar="DIR", help="A new or empty folder.")
-@click.option("--trials", metavar="FILE", help="The table of all trials: a .parquet or .csv file.")
+@click.option("--to", metavar="DIR", help="Write the model into this folder, new or empty.")
+@click.option(
+    "--trials",
+    metavar="FILE",
+    help="Write the table of all trials into this .csv or .parquet file.",
+)
 @click.option(
     "--format",
     "formats",
     type=click.Choice(("onnx", "torch-export")),
     multiple=True,
-    help="Beside the weights; may be repeated.",
+    help="Also write the model in this format. May be given several times.",
 )
 @options.trial
 @options.yes
@@ -35,9 +48,9 @@ def export(
 ) -> int:
     """Export the best model of experiment NAME.
 
-    The folder holds weights, config, metrics and a model card: tuner.load_model(DIR) rebuilds the
-    model in Python, `tuner evaluate DIR` measures it. Once confirmed, it is the retrained model
-    that `tuner best` shows. --trials writes the table of all trials, with --to or without.
+    The folder holds the weights, the config, the metrics and a model card.
+    tuner.load_model(DIR) rebuilds the model in Python, and `tuner evaluate DIR` measures it. After
+    `tuner confirm` it is the best of the retrained models.
     """
     if to is None and (trials is None or formats or trial_id):
         raise UsageError("export needs --to DIR; only the table of --trials FILE goes without")

@@ -14,7 +14,7 @@ from tuner.cli.printing import json_text
 @options.dashboard
 @options.as_json
 def jobs(address: str, as_json: bool) -> int:
-    """List the searches that run, or ran, as jobs on a cluster."""
+    """List the jobs on a cluster, running and ended."""
     from tuner.cluster.jobs import connected
     from tuner.reporting.tables import jobs_table
 

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
 @click.command(cls=options.Command, section="Cluster", place=3)
 @options.job
-@click.option("--follow", is_flag=True, help="Until the job ends; exits with its code.")
+@click.option(
+    "--follow", is_flag=True, help="Keep showing it until the job ends; exit with its code."
+)
 @options.dashboard
 def logs(job_id: str, follow: bool, address: str) -> int:
-    """Show what the job ID says."""
+    """Show the log of job ID."""
     from tuner.cluster.jobs import connected
 
     with connected(address) as cluster:

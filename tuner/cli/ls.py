@@ -8,12 +8,23 @@ from tuner.cli import options
 from tuner.cli.printing import json_text
 
 
-@click.command(cls=options.Command, section="Look", place=1)
+@click.command(
+    cls=options.Command,
+    section="Look",
+    place=1,
+    examples=[
+        "tuner ls --tag baseline",
+        "tuner ls --where 'val_loss < 0.2 and strategy == \"random\"' --sort best",
+        "tuner ls --columns name,best,time,note",
+    ],
+)
 @options.where("'val_loss < 0.2', 'started > \"2026-11\"'")
-@click.option("--tag", metavar="TAG", help="Those with this tag.")
-@click.option("--strategy", metavar="NAME", help="Those of this search strategy.")
+@click.option("--tag", metavar="TAG", help="Show only those with this tag.")
+@click.option("--strategy", metavar="NAME", help="Show only those of this search strategy.")
 @options.sort
-@click.option("--columns", metavar="A,B", help="Shown instead: name,best,strategy,time,note.")
+@click.option(
+    "--columns", metavar="A,B", help="Show these columns, as in name,best,strategy,time,note."
+)
 @options.storage
 @options.as_json
 def ls(
@@ -26,7 +37,7 @@ def ls(
     storage: str | None,
     as_json: bool,
 ) -> int:
-    """List the experiments in the storage folder, oldest first."""
+    """List the experiments in the storage, oldest first."""
     from tuner.reporting.tables import experiments_table
     from tuner.results import listing
     from tuner.results.rows import check_names

@@ -47,7 +47,10 @@ class _Sections(click.Group):
 def cli() -> None:
     """Hyperparameter search for PyTorch image classifiers.
 
-    Start with: tuner run digits
+    \b
+    Start with
+      tuner run digits           handwritten digits, which come along
+      tuner run folder:photos    your own images, in a sub-folder for each class
     """
     check_here()
 

@@ -8,15 +8,20 @@ from tuner.cli import options
 from tuner.cli.printing import json_text
 
 
-@click.command(cls=options.Command, section="Keep", place=2)
+@click.command(
+    cls=options.Command,
+    section="Keep",
+    place=2,
+    examples=['tuner note digits "before the images were cleaned"', "tuner note digits"],
+)
 @click.argument("name")
 @click.argument("text", required=False)
 @options.storage
 @options.as_json
 def note(name: str, text: str | None, storage: str | None, as_json: bool) -> int:
-    """Write a note on experiment NAME, or show it.
+    """Write a note about experiment NAME, or show it.
 
-    An empty TEXT removes it. It is shown by ls, show, compare and the report.
+    ls, show, compare and the report show it. An empty TEXT removes it.
     """
     from tuner.record.storage import find_experiment
     from tuner.results.described import Described

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pkgutil
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Literal
 
@@ -21,13 +21,27 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 class Command(click.Command):
     """A command, in the module of its name: @click.command(cls=Command, section=..., place=...).
 
-    section: of `tuner --help`; place: among the commands of that section, the lowest first.
+    section: of `tuner --help`; place: among the commands of that section, the lowest first;
+    examples: whole command lines, which its own help ends with.
     """
 
-    def __init__(self, *args: Any, section: Section, place: int, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        section: Section,
+        place: int,
+        examples: Sequence[str] = (),
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.section = section
         self.place = place
+        self.examples = examples
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.examples:
+            with formatter.section("Examples"):
+                formatter.write("".join(f"  {example}\n" for example in self.examples))
 
 
 class Group(Command, click.Group):
@@ -61,7 +75,9 @@ def _all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def where(example: str) -> Callable[[Any], Any]:
     """An option for an expression that chooses rows, as `results.rows` reads it."""
-    return click.option("--where", metavar="EXPR", help=f"Those for which this holds: {example}.")
+    return click.option(
+        "--where", metavar="EXPR", help=f"Show only those for which EXPR holds: {example}."
+    )
 
 
 def _searchers() -> str:
@@ -73,66 +89,126 @@ def _searchers() -> str:
 storage = click.option(
     "--storage",
     metavar="DIR",
-    help="A folder, or s3://BUCKET/FOLDER.  [default: $TUNER_STORAGE, else ./results]",
+    help="The folder of all experiments, or s3://BUCKET/FOLDER.  "
+    "[default: $TUNER_STORAGE, else ./results]",
 )
 address = click.option(
-    "--address", default=LOCAL, metavar="local|auto|HOST:PORT", help="[default: local]"
+    "--address",
+    default=LOCAL,
+    metavar="ADDRESS",
+    help="Where trials run: local (this machine), auto (the Ray cluster that this machine is part "
+    "of) or the HOST:PORT of a Ray cluster.  [default: local]",
 )
 wait_for_resources = click.option(
     "--wait-for-resources",
     type=Duration(),
-    help="For a node that fits.  [default: 10m where the cluster autoscales, else 0s]",
+    help="How long to wait for a node that a trial fits on.  "
+    "[default: 10m where the cluster autoscales, else 0s]",
 )
 evaluate = click.option(
-    "--evaluate/--no-evaluate", default=True, help="Measure the best on the test split."
+    "--evaluate/--no-evaluate",
+    default=True,
+    help="Whether to measure the best trial on the test split at the end.  [default: evaluate]",
 )
-max_concurrent = click.option("--max-concurrent", type=int, metavar="N", help="Trials at a time.")
+max_concurrent = click.option(
+    "--max-concurrent",
+    type=int,
+    metavar="N",
+    help="Run at most N trials at a time.  [default: as many as fit]",
+)
 notify = click.option(
-    "--notify", multiple=True, metavar="URL", help="At the end, and before; or exec:COMMAND."
+    "--notify",
+    multiple=True,
+    metavar="TARGET",
+    help="Send a message at the end, at the first failure and at a new best: to a URL, or to a "
+    "shell command as exec:COMMAND. May be given several times.",
 )
 _search = _all_of(
     click.argument("assignments", nargs=-1, metavar="[KEY=VALUE ...]"),
     click.option(
-        "--search", "strategy", metavar="NAME", help=f"{_searchers()}; or a module of your own."
+        "--search",
+        "strategy",
+        metavar="NAME",
+        help=f"The search strategy: {_searchers()}, or a module of your own.",
     ),
-    click.option("--scheduler", metavar="NAME", help="asha, forecast or none; or of your own."),
-    click.option("--num-samples", type=int, metavar="N", help="Trials to run."),
-    max_concurrent,
-    click.option("--time-budget", type=Duration(), help="End the search after this time: 10m, 2h."),
-    click.option("--seed", type=int, metavar="N", help="Of the configs and of the training."),
-    click.option("--cpus", type=float, metavar="X", help="CPUs of each worker of a trial."),
-    click.option("--gpus", type=float, metavar="X", help="GPUs of each worker; 0.25 shares one."),
-    click.option("--workers", type=int, metavar="N", help="Workers (DDP ranks) of a trial."),
-    click.option("--name", help="Of the experiment; by default its module's, or the next free."),
     click.option(
-        "--from", "warm_start", metavar="NAME", help="Learn from this one, or skip its configs."
+        "--scheduler",
+        metavar="NAME",
+        help="What stops poor trials early: asha, forecast, none, or a module of your own.",
+    ),
+    click.option("--num-samples", type=int, metavar="N", help="Run N trials."),
+    max_concurrent,
+    click.option(
+        "--time-budget", type=Duration(), help="End the search after this time, as in 10m or 2h."
+    ),
+    click.option(
+        "--seed", type=int, metavar="N", help="The seed of all configs and of the training."
+    ),
+    click.option("--cpus", type=float, metavar="X", help="CPUs for each worker of a trial."),
+    click.option(
+        "--gpus",
+        type=float,
+        metavar="X",
+        help="GPUs for each worker of a trial; with 0.25, four trials share one.",
+    ),
+    click.option(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="Train each trial in N processes (DistributedDataParallel).",
+    ),
+    click.option(
+        "--name",
+        metavar="NAME",
+        help="What to call the experiment.  [default: as EXPERIMENT, or the next free name]",
+    ),
+    click.option(
+        "--from",
+        "warm_start",
+        metavar="NAME",
+        help="Learn from the trials of this earlier experiment; grid and random skip its configs.",
     ),
     storage,
-    click.option("--log", multiple=True, metavar="NAME", help="Also to wandb or mlflow."),
+    click.option(
+        "--log",
+        multiple=True,
+        metavar="NAME",
+        help="Log to wandb or mlflow, too. May be given several times.",
+    ),
     notify,
-    click.option("--data-dir", metavar="DIR", help="Where data sets lie (training.data_dir)."),
+    click.option(
+        "--data-dir", metavar="DIR", help="The folder with the data sets (training.data_dir)."
+    ),
 )
 _like = click.option(
-    "--like", metavar="NAME", help="The spec of this experiment, learning from it (--from)."
+    "--like",
+    metavar="NAME",
+    help="Take the spec of this earlier experiment in place of EXPERIMENT, and learn from its "
+    "trials (--from).",
 )
 spec = _all_of(click.argument("experiment", required=False), _like, _search, address)
 optional_spec = _all_of(click.argument("experiment", required=False), _like, _search)
 sort = _all_of(
-    click.option("--sort", metavar="COLUMN", help="By this column, ascending."),
-    click.option("--reverse", is_flag=True, help="The other way round."),
+    click.option("--sort", metavar="COLUMN", help="Sort by this column, ascending."),
+    click.option("--reverse", is_flag=True, help="Reverse the order."),
 )
 yes = click.option(
-    "--yes", is_flag=True, help="Ask nothing: neither of code from elsewhere nor of a large grid."
+    "--yes",
+    is_flag=True,
+    help="Ask no questions, neither about code that a spec from elsewhere names nor about a large "
+    "grid.",
 )
-as_json = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-trial = click.option("--trial", "trial_id", metavar="ID", help="This trial, not the best one.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+trial = click.option(
+    "--trial", "trial_id", metavar="ID", help="Take this trial instead of the best one."
+)
 job = click.argument("job_id", metavar="ID")
 dashboard = click.option(
     "--address",
     required=True,
     envvar="RAY_API_SERVER_ADDRESS",
     metavar="http://HEAD:8265",
-    help="The cluster's dashboard.  [default: $RAY_API_SERVER_ADDRESS]",
+    help="The address of the cluster's dashboard.  [default: $RAY_API_SERVER_ADDRESS]",
 )
 
 # The field of the spec that an option sets

@@ -11,7 +11,12 @@ from tuner.cli.printing import json_text
 from tuner.errors import UsageError, translate_error
 
 
-@click.command(cls=options.Command, section="Keep", place=4)
+@click.command(
+    cls=options.Command,
+    section="Keep",
+    place=4,
+    examples=["tuner prune digits --keep 2 --dry-run", "tuner prune digits --keep 2 --yes"],
+)
 @click.argument("name")
 @click.option(
     "--keep",
@@ -19,10 +24,10 @@ from tuner.errors import UsageError, translate_error
     default=5,
     show_default=True,
     metavar="K",
-    help="So many leaders keep theirs.",
+    help="Keep the checkpoints of the K best trials.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what it would free.")
-@click.option("--yes", is_flag=True, help="Ask nothing.")
+@click.option("--dry-run", is_flag=True, help="Only say what it would remove.")
+@click.option("--yes", is_flag=True, help="Remove them without asking.")
 @options.storage
 @options.as_json
 def prune(
@@ -30,8 +35,8 @@ def prune(
 ) -> int:
     """Remove checkpoints of experiment NAME that nobody needs.
 
-    The leaders keep theirs, and so do trials that failed or have not ended, for a resume. Reports,
-    logs and configs stay.
+    The best trials keep theirs, and so do those that failed or have not ended, since a resume goes
+    on from them. Metrics, logs and configs stay.
     """
     from tuner.results.pruning import Pruned, prunable
     from tuner.wording import amount_of, printable, size

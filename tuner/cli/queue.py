@@ -17,18 +17,28 @@ from tuner.places import LOCAL
 from tuner.wording import aligned, moment, printable
 
 
-@click.group(cls=options.Group, section="Search", place=4)
+@click.group(
+    cls=options.Group,
+    section="Search",
+    place=4,
+    examples=[
+        "tuner queue add digits --num-samples 50",
+        "tuner queue add my_search.yaml --user bob",
+        "tuner queue run --at-once 2 --share bob=2",
+        "tuner queue ls",
+    ],
+)
 def queue() -> None:
-    """Let several searches wait, and run some at once.
+    """Keep searches waiting, and run several at once.
 
-    Entries are files in the storage. Runners, on one machine or several, take them from there; a
-    search that is added starts as soon as one has room for it.
+    The queue lies in the storage: `tuner queue add` puts a search into it, and `tuner queue run`,
+    on one machine or on several, runs what is there as soon as it has room.
     """
 
 
 @queue.command()
 @options.spec
-@click.option("--user", metavar="NAME", help="Whose search it is.  [default: you]")
+@click.option("--user", metavar="NAME", help="The user whose search it is.  [default: you]")
 @options.yes
 def add(
     experiment: str | None,
@@ -38,11 +48,11 @@ def add(
     address: str,
     **flags: Any,
 ) -> int:
-    """Let a search of EXPERIMENT wait in the queue.
+    """Put a search of EXPERIMENT into the queue.
 
-    The options are those of `tuner run`. It is checked at once, and runs as it is now, whatever
-    becomes of its file; code of your own is imported when it runs, from this directory. --address:
-    not local where a runner of a cluster is to take it.
+    The arguments are those of `tuner run`. The spec is checked now and stored, so later changes
+    of its file do not matter; code of your own is imported when the search runs, from this
+    directory. With an --address other than local, nothing is checked against this machine.
     """
     from tuner.cli.validate import resolve
     from tuner.places import default_storage
@@ -67,7 +77,7 @@ def add(
 @options.storage
 @options.as_json
 def ls(storage: str | None, as_json: bool) -> int:
-    """List the entries of the queue, the oldest first."""
+    """List the searches in the queue, the oldest first."""
     from tuner.places import default_storage
     from tuner.queue.entries import Queue
 
@@ -89,9 +99,9 @@ def ls(storage: str | None, as_json: bool) -> int:
 @click.argument("names", nargs=-1, required=True, metavar="NAME ...")
 @options.storage
 def rm(names: tuple[str, ...], storage: str | None) -> int:
-    """Take entries out of the queue; their experiments stay.
+    """Take searches out of the queue; what they have recorded stays.
 
-    One that runs is refused.
+    A search that is running is refused.
     """
     from tuner.places import default_storage
     from tuner.queue.entries import Queue
@@ -105,18 +115,27 @@ def rm(names: tuple[str, ...], storage: str | None) -> int:
 
 @queue.command()
 @click.option(
-    "--at-once", type=click.IntRange(min=1), default=1, metavar="N", help="Searches.  [default: 1]"
+    "--at-once",
+    type=click.IntRange(min=1),
+    default=1,
+    metavar="N",
+    help="Run at most N searches at once.  [default: 1]",
 )
-@click.option("--share", multiple=True, metavar="USER=N", help="N times another user's share.")
-@click.option("--stay", is_flag=True, help="Wait for more once the queue is empty.")
+@click.option(
+    "--share",
+    multiple=True,
+    metavar="USER=N",
+    help="Give this user N times as much as each other user. May be given several times.",
+)
+@click.option("--stay", is_flag=True, help="Wait for more searches when the queue is empty.")
 @options.address
 @options.storage
 def run(at_once: int, share: tuple[str, ...], stay: bool, address: str, storage: str | None) -> int:
-    """Run what is in the queue, several searches at once if asked for.
+    """Run the searches in the queue.
 
-    They share this machine, or the cluster at --address, by trials that run at a time: equally
-    between users, or by --share. With Ctrl-C they end, and the next `tuner queue run` goes on with
-    them.
+    Users share this machine, or the cluster at --address: each one's searches run as many trials
+    at a time as those of the others, unless --share says otherwise. Ctrl-C ends the searches; the
+    next `tuner queue run` goes on with them.
     """
     from tuner.cluster import connect as cluster
     from tuner.places import default_storage

@@ -19,15 +19,15 @@ from tuner.cli.printing import json_text
     default=3,
     show_default=True,
     metavar="P",
-    help="Values of each continuous domain.",
+    help="Try P values of each continuous hyperparameter.",
 )
-@click.option("--to", metavar="FILE", help="A new .yaml file.  [default: NAME-refined.yaml]")
+@click.option("--to", metavar="FILE", help="The new .yaml file.  [default: NAME-refined.yaml]")
 @options.storage
 @options.as_json
 def refine(name: str, points: int, to: str | None, storage: str | None, as_json: bool) -> int:
-    """Write a grid around the leading trials of NAME.
+    """Write a grid search around the best trials of NAME.
 
-    The file is an experiment for `tuner run`; look at it, change it, run it.
+    It is a YAML file for `tuner run`, which you can read and change first.
     """
     from tuner.reporting.plan_text import refinement_json, refinement_text
     from tuner.results import refinement

@@ -12,9 +12,9 @@ from tuner.cli import options
 @click.argument("new", metavar="NEW_NAME")
 @options.storage
 def rename(name: str, new: str, storage: str | None) -> int:
-    """Give experiment NAME another name.
+    """Rename experiment NAME within its storage.
 
-    It stays in its storage, and must not be running.
+    An experiment that is running is refused.
     """
     from tuner.record.storage import find_experiment
     from tuner.results import renaming

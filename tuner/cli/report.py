@@ -12,7 +12,16 @@ from tuner.cli.printing import json_text
 from tuner.errors import UsageError
 
 
-@click.command(cls=options.Command, section="Explain", place=1)
+@click.command(
+    cls=options.Command,
+    section="Explain",
+    place=1,
+    examples=[
+        "tuner report digits",
+        "tuner report digits --format json --to digits.json",
+        "tuner report digits --format optuna --to sqlite:///study.db",
+    ],
+)
 @click.argument("name")
 @click.option(
     "--format",
@@ -20,20 +29,21 @@ from tuner.errors import UsageError
     type=click.Choice(("html", "json", "optuna")),
     default="html",
     show_default=True,
-    help="A page; its numbers on stdout; or an Optuna study, for optuna-dashboard.",
+    help="html: one page; json: the same numbers; optuna: a study for optuna-dashboard.",
 )
 @click.option(
     "--to",
     metavar="FILE|URL",
-    help="Replaced if it exists.  [default: report.html in the experiment's folder]  "
-    "For optuna a new database: sqlite:///study.db",
+    help="Where to write it; an existing file is replaced. For optuna a database: "
+    "sqlite:///study.db.  [default: report.html in the experiment's folder; stdout for json]",
 )
 @options.storage
 def report(name: str, kind: str, to: str | None, storage: str | None) -> int:
     """Explain experiment NAME in one HTML file that works offline.
 
-    Best trials, what each hyperparameter does, learning curves, what early stopping saved, idle
-    time, memory, failures, provenance. It can be made at any time, also while the search runs.
+    It shows the best trials, the effect of each hyperparameter, learning curves, what early
+    stopping saved, idle time, memory, failures and provenance. You can write it at any time, also
+    while the search runs.
     """
     results = tuner.load_results(name, storage)
     if kind == "optuna":

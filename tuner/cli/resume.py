@@ -10,14 +10,24 @@ from tuner.cli.consent import admit_experiment
 from tuner.cli.printing import exit_code, print_outcome
 
 
-@click.command(cls=options.Command, section="Search", place=3)
+@click.command(
+    cls=options.Command,
+    section="Search",
+    place=3,
+    examples=[
+        "tuner resume digits",
+        "tuner resume digits --retry-failed --time-budget 1h",
+        "tuner resume digits --add-samples 20",
+        "tuner resume digits scheduler.max_t=20",
+    ],
+)
 @click.argument("name")
 @click.argument("changes", nargs=-1, metavar="[KEY=VALUE ...]")
 @options.address
 @options.evaluate
-@click.option("--retry-failed", is_flag=True, help="Failed trials go on, too.")
-@click.option("--add-samples", type=click.IntRange(min=1), metavar="N", help="More trials.")
-@click.option("--time-budget", type=options.Duration(), help="A new one, counted from now.")
+@click.option("--retry-failed", is_flag=True, help="Run the failed trials again, too.")
+@click.option("--add-samples", type=click.IntRange(min=1), metavar="N", help="Run N more trials.")
+@click.option("--time-budget", type=options.Duration(), help="A new budget, counted from now.")
 @options.max_concurrent
 @options.notify
 @options.wait_for_resources
@@ -39,11 +49,12 @@ def resume(
     storage: str | None,
     as_json: bool,
 ) -> int:
-    """Go on with the experiment NAME.
+    """Go on with experiment NAME where it ended.
 
-    With KEY=VALUE under another setting, where that keeps the meaning of what was recorded:
-    scheduler.max_t=20 trains completed trials longer from their checkpoints; num_samples,
-    time_budget_s, max_concurrent, stop, timeouts, log, resources.cpus, resources.gpus.
+    Trials that have ended are kept; the others go on from their newest checkpoints. KEY=VALUE
+    changes a setting from now on: scheduler.max_t (completed trials train longer), num_samples,
+    time_budget_s, max_concurrent, stop, timeouts, log, resources.cpus or resources.gpus. What
+    would give the recorded trials another meaning is refused.
     """
     from tuner.cluster import connect as cluster
     from tuner.record.storage import find_experiment

@@ -11,12 +11,12 @@ from tuner.errors import UsageError
 
 @click.command(cls=options.Command, section="Keep", place=5)
 @click.argument("names", nargs=-1, required=True, metavar="NAME ...")
-@click.option("--yes", is_flag=True, help="Ask nothing.")
+@click.option("--yes", is_flag=True, help="Remove them without asking.")
 @options.storage
 def rm(names: tuple[str, ...], yes: bool, storage: str | None) -> int:
-    """Remove experiments with all that they hold.
+    """Remove experiments with everything in their folders.
 
-    It asks first, and refuses one that is running.
+    It asks first. An experiment that is running is refused.
     """
     from tuner.record.folder import ExperimentFolder
     from tuner.record.storage import find_experiment

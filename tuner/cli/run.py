@@ -12,6 +12,7 @@ from tuner.cli.consent import ask
 from tuner.cli.printing import print_outcome
 from tuner.cli.validate import print_plan, resolve
 from tuner.errors import NameTakenError
+from tuner.places import LOCAL
 from tuner.wording import printable
 
 if TYPE_CHECKING:
@@ -20,9 +21,20 @@ if TYPE_CHECKING:
 _LARGE_GRID = 10_000  # cells
 
 
-@click.command(cls=options.Command, section="Search", place=1)
+@click.command(
+    cls=options.Command,
+    section="Search",
+    place=1,
+    examples=[
+        "tuner run digits",
+        "tuner run folder:photos --num-samples 8 --time-budget 2h",
+        "tuner run my_search.yaml --search bayesopt --gpus 0.5 --max-concurrent 4",
+        "tuner run digits --name wide scheduler.max_t=30 search.space.lr='loguniform(1e-5, 1e-1)'",
+        "tuner run --like wide --search bohb",
+    ],
+)
 @options.spec
-@click.option("--dry-run", is_flag=True, help="Only check: the same as `tuner validate`.")
+@click.option("--dry-run", is_flag=True, help="Only check, as `tuner validate` does.")
 @options.evaluate
 @options.yes
 @options.wait_for_resources
@@ -40,12 +52,17 @@ def run(
 ) -> int:
     """Search for good hyperparameters of EXPERIMENT.
 
-    EXPERIMENT is a name in ./experiments, else one that ships (digits; digits_grid,
-    digits_hyperopt, digits_bayesopt, digits_bohb; cifar10_net, cifar10_resnet, cifar10_speednet);
-    or module:function; or a .py, .yaml or .json file; or images of your own, folder:PATH with a
-    sub-folder for each class, for which all the rest has defaults. KEY=VALUE sets any field of
-    its spec: search.space.lr="loguniform(1e-5, 1e-2)", scheduler.max_t=30. With --like NAME in
-    place of EXPERIMENT the spec is that of an earlier search, which the new one learns from.
+    \b
+    EXPERIMENT is one of
+      folder:PATH        your images, in a sub-folder for each class; everything else has
+                         defaults; torchvision:NAME and hf:NAME likewise
+      FILE               a .yaml, .json or .py file with the spec of the search
+      NAME               your own experiments/NAME.py, or one that ships: digits, digits_grid,
+                         digits_hyperopt, digits_bayesopt, digits_bohb, cifar10_net,
+                         cifar10_resnet, cifar10_speednet
+      MODULE:FUNCTION    a function of yours that returns the spec
+
+    KEY=VALUE sets any key of the spec; `tuner spec` explains them all.
     """
     from tuner.spec.code import refuse_elsewhere
 
@@ -54,7 +71,7 @@ def run(
         print_plan(spec, source, address, as_json)
         return 0
     refuse_elsewhere(spec.trainable)
-    _warn(spec)
+    _warn(spec, here=address == LOCAL)
     _confirm_large_grid(spec, confirmed=yes)
     for warning in spec.pin_data():  # before any Ray starts: images may turn out to be unreadable
         click.echo(printable(f"warning: {warning}"), err=True)
@@ -71,10 +88,10 @@ def run(
     return print_outcome(results, evaluate=evaluate, as_json=as_json)
 
 
-def _warn(spec: ExperimentSpec) -> None:
+def _warn(spec: ExperimentSpec, *, here: bool) -> None:
     from tuner.planning.plan import warnings_of
 
-    for warning in warnings_of(spec):
+    for warning in warnings_of(spec, here=here):
         click.echo(printable(f"warning: {warning}"), err=True)
 
 

@@ -13,14 +13,34 @@ from tuner.errors import UsageError
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.command(cls=options.Command, section="Look", place=6)
-@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=8642, show_default=True, help="0: a free one."
+@click.command(
+    cls=options.Command,
+    section="Look",
+    place=6,
+    examples=[
+        "tuner serve",
+        "tuner serve --storage s3://BUCKET/results --port 0",
+        "tuner serve --host 0.0.0.0 --cert server.pem --key server.key",
+    ],
 )
-@click.option("--cert", type=_FILE, metavar="FILE", help="The certificate, for TLS.")
-@click.option("--key", type=_FILE, metavar="FILE", help="Its private key.")
-@click.option("--insecure", is_flag=True, help="Another --host without TLS all the same.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="ADDRESS",
+    help="The address to listen on; one that others can reach needs TLS.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8642,
+    show_default=True,
+    metavar="N",
+    help="The port to listen on; 0 takes a free one.",
+)
+@click.option("--cert", type=_FILE, metavar="FILE", help="The certificate for TLS.")
+@click.option("--key", type=_FILE, metavar="FILE", help="The private key of the certificate.")
+@click.option("--insecure", is_flag=True, help="Allow a --host that others can reach without TLS.")
 @options.storage
 @click.option(
     "--keep-token",
@@ -36,9 +56,9 @@ def serve(
     storage: str | None,
     keep_token: bool,
 ) -> int:
-    """Watch and steer the experiments of a storage from a browser.
+    """Show the experiments in a browser, and steer those that run.
 
-    The URL that it prints has a token, without which nothing is shown.
+    Open the address that it prints. The token in it is the key: nothing is shown without it.
     """
     try:
         from tuner.serve.server import serve as run

@@ -12,11 +12,11 @@ from tuner.cli.printing import json_text
 
 @click.command(cls=options.Command, section="Look", place=2)
 @click.argument("name")
-@click.option("--follow", is_flag=True, help="Until it ends; Ctrl-C leaves it earlier.")
+@click.option("--follow", is_flag=True, help="Keep showing it until it ends or you press Ctrl-C.")
 @options.storage
 @options.as_json
 def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
-    """Show how experiment NAME stands and its best trial."""
+    """Show the status of experiment NAME, and its best trial."""
     from tuner.record.events import RUNNING
     from tuner.record.storage import find_experiment
     from tuner.reporting import follow as following

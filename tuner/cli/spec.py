@@ -9,14 +9,23 @@ from tuner.cli.printing import json_text
 from tuner.errors import UsageError
 
 
-@click.command(cls=options.Command, section="Search", place=6)
+@click.command(
+    cls=options.Command,
+    section="Search",
+    place=6,
+    examples=[
+        "tuner spec search.space",
+        "tuner spec max_t",
+        "tuner spec --json > spec.schema.json",
+    ],
+)
 @click.argument("key", required=False)
 @options.as_json
 def spec(key: str | None, as_json: bool) -> int:
-    """Show what a spec may hold: every key, domain and setting.
+    """Explain every key that a spec may have.
 
-    KEY shows one section, as search.space, or one key, as scheduler.max_t. As Markdown; --json
-    gives the JSON schema of a spec, with which editors check and complete YAML.
+    KEY is a section, such as search.space, or a single key, such as scheduler.max_t. The text is
+    Markdown; --json prints a JSON schema instead, with which editors check and complete YAML.
     """
     if as_json and key is not None:
         raise UsageError("--json prints the schema as a whole: leave KEY out")

@@ -14,7 +14,7 @@ from tuner.wording import program
 @options.job
 @options.dashboard
 def stop(job_id: str, address: str) -> int:
-    """End the job ID; its search can be resumed."""
+    """Stop job ID; its search can be resumed."""
     from tuner.cluster.jobs import connected
 
     with connected(address) as cluster:

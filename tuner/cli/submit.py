@@ -14,10 +14,21 @@ from tuner.cli.logs import follow_job
 from tuner.errors import UsageError
 
 
-@click.command(cls=options.Command, section="Cluster", place=1)
+@click.command(
+    cls=options.Command,
+    section="Cluster",
+    place=1,
+    examples=[
+        "tuner submit digits --storage /shared/results --address http://HEAD:8265",
+        "tuner submit my_search.yaml --gpus 1 --storage s3://BUCKET/results --no-wait",
+        "tuner submit --resume digits --storage /shared/results",
+    ],
+)
 @options.optional_spec
-@click.option("--resume", metavar="NAME", help="Go on with this experiment instead.")
-@click.option("--no-wait", is_flag=True, help="Print the job's id and leave it.")
+@click.option(
+    "--resume", metavar="NAME", help="Go on with this experiment instead of starting a new one."
+)
+@click.option("--no-wait", is_flag=True, help="Print the job's id and return at once.")
 @options.yes
 @options.wait_for_resources
 @options.dashboard
@@ -34,8 +45,10 @@ def submit(
 ) -> int:
     """Run EXPERIMENT as a job on a cluster.
 
-    The files of this folder are sent along. Prints the job's id, follows its log until the search
-    has ended, and exits with the search's code; with Ctrl-C the job goes on.
+    EXPERIMENT and KEY=VALUE are those of `tuner run`.
+
+    It sends the files in this folder along, prints the job's id, follows the log until the search
+    has ended, and exits with the search's code. After Ctrl-C the job goes on.
     """
     from tuner.cluster.jobs import connected, entry, refuse_relative
     from tuner.places import default_storage, is_url, local

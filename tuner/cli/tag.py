@@ -8,16 +8,21 @@ from tuner.cli import options
 from tuner.cli.printing import json_text
 
 
-@click.command(cls=options.Command, section="Keep", place=1)
+@click.command(
+    cls=options.Command,
+    section="Keep",
+    place=1,
+    examples=["tuner tag digits baseline cnn", "tuner tag digits cnn --remove", "tuner tag digits"],
+)
 @click.argument("name")
 @click.argument("tags", nargs=-1, metavar="[TAG ...]")
-@click.option("--remove", is_flag=True, help="Take these tags off again.")
+@click.option("--remove", is_flag=True, help="Remove these tags.")
 @options.storage
 @options.as_json
 def tag(name: str, tags: tuple[str, ...], remove: bool, storage: str | None, as_json: bool) -> int:
-    """Tag experiment NAME, and show its tags.
+    """Add tags to experiment NAME, and show them.
 
-    `tuner ls --tag TAG` finds it by them; show, compare and the report have them, too.
+    ls, show, compare and the report show them, and `tuner ls --tag TAG` finds experiments by them.
     """
     from tuner.record.storage import find_experiment
     from tuner.results.described import Described

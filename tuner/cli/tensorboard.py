@@ -11,12 +11,19 @@ from tuner.errors import UsageError
 
 @click.command(cls=options.Command, section="Look", place=5)
 @click.argument("names", nargs=-1, metavar="[NAME ...]")
-@click.option("--port", type=int, default=6006, show_default=True)
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    default=6006,
+    show_default=True,
+    metavar="N",
+    help="The port to listen on.",
+)
 @options.storage
 def tensorboard(names: tuple[str, ...], port: int, storage: str | None) -> int:
-    """Open TensorBoard on experiments, on this machine only.
+    """Serve TensorBoard for experiments, on this machine only.
 
-    Without NAME on the whole storage, with what is added to it meanwhile.
+    Without NAME it shows all experiments in the storage, and new ones as they appear.
     """
     from tuner.places import shown
     from tuner.record.folder import ExperimentFolder

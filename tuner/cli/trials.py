@@ -9,9 +9,18 @@ from tuner.cli import options
 from tuner.cli.printing import json_text
 
 
-@click.command(cls=options.Command, section="Look", place=4)
+@click.command(
+    cls=options.Command,
+    section="Look",
+    place=4,
+    examples=[
+        "tuner trials digits --sort val_loss",
+        "tuner trials digits --where 'status == \"failed\"'",
+        "tuner trials digits --trial 3",
+    ],
+)
 @click.argument("name")
-@click.option("--trial", "trial_id", metavar="ID", help="This one, with its curve.")
+@click.option("--trial", "trial_id", metavar="ID", help="Show this trial with its curve.")
 @options.where("'val_loss < 0.2 and lr > 0.1'")
 @options.sort
 @options.storage
@@ -27,8 +36,8 @@ def trials(
 ) -> int:
     """List the trials of experiment NAME, or show one of them.
 
-    EXPR and COLUMN go by hyperparameters, metrics of the best epoch, and trial_id, status, epochs,
-    epoch, time, error.
+    EXPR and COLUMN may use the hyperparameters, the metrics of a trial's best epoch, and
+    trial_id, status, epochs, epoch, time and error.
     """
     from tuner.reporting.trials_text import trial_text, trials_table
     from tuner.results.rows import arranged

@@ -20,9 +20,20 @@ if TYPE_CHECKING:
     from tuner.spec.experiment import ExperimentSpec
 
 
-@click.command(cls=options.Command, section="Search", place=2)
+@click.command(
+    cls=options.Command,
+    section="Search",
+    place=2,
+    examples=[
+        "tuner validate folder:photos",
+        "tuner validate my_search.yaml --search grid search.points=5",
+        "tuner validate digits --summary training.model=resnet20",
+    ],
+)
 @options.spec
-@click.option("--summary", is_flag=True, help="The networks, layer by layer; takes seconds.")
+@click.option(
+    "--summary", is_flag=True, help="Also show the networks, layer by layer; takes seconds."
+)
 @options.yes
 @options.as_json
 def validate(
@@ -34,10 +45,10 @@ def validate(
     address: str,
     **flags: Any,
 ) -> int:
-    """Check EXPERIMENT and show what it comes to; starts nothing.
+    """Check EXPERIMENT and show what would run; starts nothing.
 
-    With --address the cluster's nodes are asked, too: what fits on which, and whether they share
-    the storage.
+    EXPERIMENT and KEY=VALUE are those of `tuner run`. With --address it also asks the nodes of
+    the cluster what fits on which, and whether they share the storage.
     """
     spec, source = resolve(experiment, assignments, address, flags, yes=yes)
     print_plan(spec, source, address, as_json, summary=summary)

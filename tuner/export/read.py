@@ -154,13 +154,13 @@ def load_model(folder: Path | str, *, trust_code: bool = False) -> nn.Module:
     It maps x_NCHW to logits_NK; x are pixels from 0 to 1, normalised by the `input` of the
     folder's config.json, as its README.md shows. Imports no Ray and runs nothing of the folder.
 
-    trust_code: whether to import the network that the folder names, my_module:MyNet, where it is
-    not one that ships. It is looked for on this Python's path, never in the folder, and called with
-    the folder's `model_args`. Those of torchvision and timm are built without asking.
+    trust_code: whether to import a network of someone's own that the folder names, such as
+    my_module:MyNet. It is looked for on this Python's path, never in the folder, and called with
+    the folder's `model_args`. Networks of torchvision and timm need no trust.
 
-    Raises UsageError for a folder that is no export, that of a trainable which is not the image
-    classifier that ships, or that of a network which is not trusted; SpecError for a config.json
-    that cannot work, or a network that is not here; CheckpointError for weights that are missing or
+    Raises UsageError for a folder that is no export, an export of another trainable than the
+    built-in image classifier, or a network that is not trusted; SpecError for a config.json that
+    cannot work, or a network that is not here; CheckpointError for weights that are missing,
     damaged, or not the network's.
     """
     return read_export(folder).model(trust_code=trust_code)

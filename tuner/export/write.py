@@ -56,12 +56,12 @@ def export_model(
 ) -> Path:
     """Write a trial's best checkpoint to the new folder `to`, and return that.
 
-    trial_id: None is what `tuner best` shows: once the leaders are confirmed the retrained model,
-    else the best trial of the search. formats: of `interchange.FILES`, written beside the weights;
-    for these a network of the user's own is imported, as for training. The folder appears whole or
-    not at all: a kill can leave a hidden `.NAME.*.partial` beside it, never a half export. Raises
-    UsageError where `to` exists and is not an empty folder, or a format cannot be written, and what
-    `Results.best_checkpoint` raises.
+    trial_id: None takes what `tuner best` shows: the best retrained model if the leaders were
+    confirmed, else the best trial of the search. formats: of `interchange.FILES`, written beside
+    the weights; for these a network of the user's own is imported, as for training. The folder
+    appears whole or not at all: a kill can leave a hidden `.NAME.*.partial` beside it, never a half
+    export. Raises UsageError where `to` exists and is not an empty folder, or a format cannot be
+    written, and what `Results.best_checkpoint` raises.
     """
     to = Path(to).expanduser()
     if to.exists() and (not to.is_dir() or any(to.iterdir())):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from math import prod
+from pathlib import Path
 from typing import Any
 
 from tuner import quotas
@@ -19,7 +21,7 @@ from tuner.space.spaces import domains_of
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Resources
 from tuner.spec.strategies import GridSettings
-from tuner.wording import duration
+from tuner.wording import amount_of, duration
 
 _BATCH_NORM = (
     "on CPUs each worker's BatchNorm sees its own share of a batch, so results change with the "
@@ -35,6 +37,9 @@ _CONSTANT_TEXT = (
     "training.{name} is the text {text!r} in every trial, which is not searched. Did you mean "
     "search.space.{name}?"
 )
+
+_IDLE_GPUS = "trials reserve no GPU: they train on CPUs and leave {idle} idle; --gpus 1 uses {it}"
+_GPUS = Path("/proc/driver/nvidia/gpus")  # a folder for each, where NVIDIA's driver is loaded
 
 _PERHAPS = (
     "on CPUs each worker's BatchNorm, if there is any in {}, sees its own share of a batch, so "
@@ -67,7 +72,7 @@ def plan_of(spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
             **({"gpus": machine.gpus} if resources.gpus else {}),
         }
     divided = resources.workers > 1 and not resources.gpus
-    plan["notes"] = warnings_of(spec)
+    plan["notes"] = warnings_of(spec, here=here)
     if divided and spec.ships:
         plan["notes"] += _notes_on_norms(spec)
     if here and quotas.cpu_limit():
@@ -79,14 +84,28 @@ def plan_of(spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
     return plan
 
 
-def warnings_of(spec: ExperimentSpec) -> list[str]:
-    """What works, but hardly as it is meant; it is told before a search, too."""
+def warnings_of(spec: ExperimentSpec, *, here: bool) -> list[str]:
+    """What works, but hardly as it is meant; it is told before a search, too.
+
+    here: trials run on this machine.
+    """
     domains = [name for name, value in spec.training.items() if _is_domain(value)]
     return [
         *_of_grids(spec),
         *(f"search.space.{slip}" for slip in slips(spec.search.space)),
         *(_CONSTANT_TEXT.format(name=name, text=spec.training[name]) for name in domains),
+        *(_of_idle_gpus(spec) if here else ()),
     ]
+
+
+def _of_idle_gpus(spec: ExperimentSpec) -> Iterator[str]:
+    """Counted without torch, whose import would make a search on CPUs wait."""
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
+    if spec.resources.gpus or spec.is_elsewhere or hidden or not _GPUS.is_dir():
+        return
+    if count := len(list(_GPUS.iterdir())):
+        it = "it" if count == 1 else "them"
+        yield _IDLE_GPUS.format(idle=amount_of(count, "GPU"), it=it)
 
 
 def _of_grids(spec: ExperimentSpec) -> Iterator[str]:

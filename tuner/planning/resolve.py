@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import os
 import pkgutil
 import sys
@@ -116,6 +117,8 @@ def load_experiment(text: str, directory: Path | None = None) -> Experiment:
         return _from_module(_import_file(f"experiments.{text}", own), text)
     if text in _shipped():
         return _from_module(_import(f"{_SHIPPED}.{text}", text), text)
+    if path.is_dir():
+        raise UsageError(f"{text!r} is a folder: for images in it write folder:{text}")
     known = names(directory)
     raise UsageError(
         f"no experiment {text!r}{did_you_mean(text, known)}; available: {', '.join(known)}; "
@@ -229,11 +232,27 @@ def _from_images(dataset: str, directory: Path) -> Experiment:
     return Experiment(raw, str(raw["name"]), dataset)
 
 
+def _needed(function: Callable[..., object]) -> list[str]:
+    """The arguments without which it cannot be called."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # of a function that is implemented in C
+        return []
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = (one for one in parameters if one.default is one.empty)
+    return [one.name for one in needed if one.kind not in several]
+
+
 def _from_module(module: ModuleType, name: str, function: str = _FUNCTION) -> Experiment:
     source = str(module.__file__ or module.__name__)
     make = getattr(module, function, None)
     if not callable(make):
         raise UsageError(f"{source} has no function {function}() that returns an ExperimentSpec")
+    if needed := _needed(make):
+        raise UsageError(
+            f"{source}: {function}() must return an ExperimentSpec and need no arguments, and it "
+            f"needs {', '.join(needed)}; a trainable is named in a spec, as `trainable`"
+        )
     with _translate_errors(source):
         spec = make()
     if isinstance(spec, ExperimentSpec):

@@ -54,53 +54,51 @@ $ tuner validate digits --search hyperopt training.width=32 scheduler.max_t=5 nu
 """
 
 SECTIONS_FOLLOW = """
-Beside these there are the sections `training`, `search`, `objective`, `scheduler`, `resources`,
-`timeouts` and `stop`, which follow. Only `search.space` is required, and `num_samples` unless the
-search is a grid or has a time budget.
+The sections `training`, `search`, `objective`, `scheduler`, `resources`, `timeouts`, `checkpoints`
+and `stop` follow below. Only `search.space` is required, and `num_samples` unless the search is a
+grid or has a time budget.
 """
 
 TRAINABLE = """
-`trainable` names a Learner, or a function that builds one. `config` holds the hyperparameters of
-the trial and nothing else. `constants` holds `epochs` (the longest that the trial may train:
-`scheduler.max_t`), `seed` (the trial's), and whatever the section `training` says: all names there
-are yours. `--data-dir DIR` is `training.data_dir`, so a Learner reads `constants["data_dir"]`; the
-folder must exist.
+`trainable` names a Learner, or a function that builds one. For a Learner of your own, the section
+`training` holds whatever it needs: all names there are yours. `--data-dir DIR` sets
+`training.data_dir`, so a Learner reads `constants["data_dir"]`; the folder must exist.
 """
 
 FUNCTIONS = """
-A plain function of Ray Tune is given `config` alone, and a confirmation adds the trial's `seed` to
-it. Constants of a function are values in `search.space`.
+A plain function of Ray Tune is given `config` alone; `tuner confirm` adds the trial's `seed` to it.
+Put the constants of a function into `search.space`.
 """
 
 TRAINING = """
-Where `trainable` is not set, the image classifier that ships trains, and these are its settings.
-Each may be searched instead: `search.space.lr` in place of `training.lr`.
+If `trainable` is not set, the built-in image classifier trains. These are its settings. Each may be
+searched instead: `search.space.lr` in place of `training.lr`.
 """
 
 SEARCH = """
-How configs are chosen, and from what. Unless `search.strategy` is set, it is `random`. Each
-strategy takes these keys and its own, which follow; [extending](extending.md) shows how to write
-another one.
+How configs are chosen, and from what. Each strategy takes these keys and its own, which follow;
+[extending](extending.md) shows how to write another one.
 """
 
 SCHEDULER = """
-Which trials are stopped, and when. Unless `scheduler.name` is set, it is `asha`; with the strategy
-`bayesopt` it is `forecast`, unless a key is set that only `asha` has. `tuner validate` shows which
-it is. `scheduler: none` trains every trial to its end. Each scheduler takes these keys and its own.
+Which trials are stopped, and when. Without `scheduler.name` it is `asha`; with the strategy
+`bayesopt` it is `forecast`, unless you set a key that only `asha` has. `tuner validate` shows which
+one it is. `scheduler: none` trains every trial to its end. Each scheduler takes these keys and its
+own.
 """
 
 CONSTANT = """
 A domain is one of these calls as text, or Ray's own object: `tune.loguniform(1e-4, 1e-1)`. The text
-is parsed and never evaluated. Whatever else stands in a space is a constant: the same in every
-trial. A list, a pair or `{min: 1, max: 5}` is one, too, and a warning names the domain that was
-likely meant; `constant([1, 2])` (in Python also `tuner.constant`) says that it is meant.
-`sample_from` is refused: what follows from other hyperparameters is computed in the trainable, from
-its config. A nested mapping is a space of its own. All strategies take all domains.
+is parsed and never evaluated. Anything else in a space is a constant, the same in every trial. So
+is a list, a pair or `{min: 1, max: 5}`; a warning names the domain that you probably meant, unless
+you write `constant([1, 2])` (in Python also `tuner.constant`). `sample_from` is refused: compute
+what follows from other hyperparameters in the trainable, from its config. A nested mapping is a
+space of its own. All strategies take all domains.
 """
 
 CONDITIONAL = """
-An option of a choice may be a mapping, which is a branch: a space of its own, whose names only the
-trials have that take it. Branches may have names in common, and choices of their own.
+An option of a choice may be a mapping. It is a branch: a space of its own, and only the trials that
+take it have its names. Branches may have names in common, and choices of their own.
 
 ```python
 # conditional.py
@@ -135,7 +133,7 @@ def experiment():
 $ tuner validate conditional.py
 ```
 
-In YAML it is the same text in quotes. Ray's objects nest in the same way. Every strategy searches
-branches: hyperopt, bayesopt and bohb learn what is in a branch from the trials that took it, and a
-grid lists the cells of each. `forbid` names what lies inside as `layer.mult`.
+In YAML it is the same text in quotes. Ray's objects nest in the same way. All strategies search
+branches: hyperopt, bayesopt and bohb learn about a branch from the trials that took it, and a grid
+lists the cells of each. In `forbid`, a name inside a branch is `layer.mult`.
 """

@@ -102,7 +102,7 @@ def write_refined(refinement: Refinement, to: Path | None) -> Path:
     """Write the experiment to the new file `to` (None: NAME.yaml here); returns its path."""
     path = to or Path(f"{refinement.spec.name}.yaml")
     if path.suffix not in (".yaml", ".yml"):
-        raise UsageError(f"--to must end in .yaml: `tuner run` tells files so, got {path}")
+        raise UsageError(f"--to must end in .yaml, by which `tuner run` knows it, got {path}")
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(refinement.to_yaml())

@@ -49,10 +49,10 @@ _SHOWN_IN_NOTEBOOK = 10  # trials
 class Results(Described):
     """An experiment as its folder shows it, at the time of construction.
 
-    `objective` is the experiment's, and so are `metric` and `mode`; wherever a method takes a
-    metric and a mode, None means these. For another metric, the mode None means what the metric's
-    name implies (`selection.mode_of`). A trial or experiment that has not ended is "running" while
-    a live driver holds the journal, else "interrupted".
+    Where a method takes a metric and a mode, None means the experiment's own: `metric` and `mode`,
+    which `objective` holds. For another metric, the mode None means what the metric's name implies
+    (`selection.mode_of`). A trial or experiment that has not ended is "running" while a live driver
+    holds the journal, and else "interrupted".
 
     Raises UsageError for a folder that is no experiment, JournalError for a damaged journal.
     """
@@ -93,7 +93,7 @@ class Results(Described):
 
     @property
     def ended_by(self) -> str | None:
-        """What ended it before its trials did, "time_budget"; None where nothing did."""
+        """Why it ended early: "time_budget", "target", "patience" or "finish"; else None."""
         return self.history.ended_by
 
     @property
@@ -186,7 +186,7 @@ class Results(Described):
 
     @property
     def why_failed(self) -> str:
-        """What the first trial of the most frequent kind of failure says, to be put behind a
+        """What the first trial of the most frequent kind of failure says, to be put after a
         sentence; empty where none failed.
         """
         for failed in self.first_failures.values():
@@ -324,12 +324,12 @@ class Results(Described):
         return {**shown, "best": best, **controls, **paused, **changes}
 
     def dataframe(self, *, reports: bool = False) -> pd.DataFrame:
-        """One row a trial; with `reports` one row a report, as `reports()` gives them.
+        """One row for each trial; with `reports`, one for each report, as `reports()` gives them.
 
         Columns: trial_id, status, seed (that it trained with), config/NAME (nested names joined by
-        /), last/METRIC, and at the trial's best epoch by the objective best_epoch and best/METRIC;
-        then epochs (the last one), started (UTC), duration_s (seconds that it ran), error (the
-        failure's kind) and message (what it says).
+        /), last/METRIC (of the last epoch), best_epoch and best/METRIC (of the best epoch by the
+        objective), epochs (the last one), started (UTC), duration_s (seconds that it ran), error
+        (the kind of failure) and message (what the failure says).
         """
         if reports:
             return self.reports()
@@ -338,7 +338,7 @@ class Results(Described):
         return trials_frame(self.trials.values(), self.objective, seed=self.seed)
 
     def reports(self) -> pd.DataFrame:
-        """One row a report: trial_id, epoch, time (UTC) and every metric."""
+        """One row for each report: trial_id, epoch, time (UTC) and every metric."""
         from tuner.results.tables import reports_frame
 
         return reports_frame(self.trials.values())
@@ -346,7 +346,9 @@ class Results(Described):
     def export(
         self, to: Path | str, *, trial_id: str | None = None, formats: Collection[str] = ()
     ) -> Path:
-        """Hand over a trial's best checkpoint (None: the best trial's); see `tuner.export`."""
+        """Write a trial's best checkpoint (None: the best trial's) to the folder `to`; see
+        `tuner.export_model`.
+        """
         import tuner  # its face, since the room that writes exports stands above this one
 
         folder: Path = tuner.export_model(self, to, trial_id=trial_id, formats=formats)

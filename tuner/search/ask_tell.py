@@ -85,8 +85,8 @@ class AskTell:
     """Drives an experiment whose trials run elsewhere; within its context it is the only driver.
 
     experiment: the spec of a new one, whose trainable is "elsewhere" or left out, or the folder of
-    one to go on with. add_samples: more trials than it had. time_budget_s: another budget, which as
-    any counts for all drivers of the experiment together. clock: seconds since the epoch.
+    one to go on with. add_samples: how many more trials it gets. time_budget_s: another budget; it
+    counts for all drivers of the experiment together. clock: seconds since the epoch.
 
     Every method may be called from any thread. Entering raises as `run_experiment` does. Once the
     journal or the storage fails, every method raises that ExperimentError, which `error` is then.

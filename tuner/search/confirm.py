@@ -24,13 +24,14 @@ _LONGEST = 90  # characters of the search's name that go into it
 def confirm(
     results: Results, *, top: int, seeds: int, address: str = LOCAL, trainable: Any = None
 ) -> Confirmation:
-    """Retrain the `top` leaders of the search with `seeds` fresh seeds each; what it has shown.
+    """Retrain the `top` leaders of the search with `seeds` fresh seeds each, and compare them.
 
-    The search's folder names the experiment. If the same leaders were retrained with the same seeds
-    before, that one is read, or resumed. Uses the Ray at `address`. trainable: as for
-    `resume_experiment`. Raises UsageError for a search that still runs or is itself a confirmation,
-    SpecError for a trainable that only Python can give and has not, NoUsableTrialError if it has no
-    leader, or if no leader could be retrained, and what `run_experiment` does.
+    The retrained trials are an experiment beside the search. If the same leaders were retrained
+    with the same seeds before, that experiment is read, or resumed. address: of the Ray that it
+    uses. trainable: as for `resume_experiment`. Raises UsageError for a search that still runs or
+    is itself a confirmation, SpecError for a trainable that only Python can give and has not,
+    NoUsableTrialError if it has no leader, or if no leader could be retrained, and what
+    `run_experiment` does.
     """
     machine = Machine.here() if address == LOCAL else None
     spec = confirming_spec(results, top=top, seeds=seeds)

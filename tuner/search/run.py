@@ -37,17 +37,19 @@ _log = logging.getLogger(__name__)
 
 
 def run_experiment(spec: ExperimentSpec) -> Results:
-    """Search as `spec` says and return the results; progress goes to stderr.
+    """Run the search of `spec` and return its results; progress goes to stderr.
 
     Uses the Ray that this process is connected to, or else starts one on this machine for the time
-    of the run. Trials that fail do not end it; a warning is logged of what works, but is hardly
-    meant. Raises SpecError for a spec that cannot work, UsageError if the experiment exists,
-    InterruptedSearchError after SIGINT, SIGTERM or SIGHUP, and ExperimentError for the experiment's
-    own faults; what was reported is in the journal.
+    of the run. A trial that fails does not end the search. What works, but is probably not meant,
+    is logged as a warning. Raises SpecError for a spec that cannot work, UsageError if the
+    experiment exists, InterruptedSearchError after SIGINT, SIGTERM or SIGHUP, and ExperimentError
+    for the experiment's own faults; what was reported is in the journal.
     """
     if not isinstance(spec, ValidatedSpec):
         spec = validate(spec, machine=_machine())
-        for warning in warnings_of(spec):  # the command line, which validates by itself, has too
+        for warning in warnings_of(
+            spec, here=not cluster.is_connected()
+        ):  # the command line, which validates by itself, has too
             _log.warning(warning)
     refuse_elsewhere(spec.trainable)
     _pin_data(spec)
@@ -68,13 +70,13 @@ def resume_experiment(
     """Go on with the experiment in `folder` as if it had not been interrupted.
 
     Finished trials stay as they are; the others continue from their newest whole checkpoint, and
-    the trials that had not started yet follow; where nothing is left to do it returns at once.
-    `more` extends it. changes: of its spec, by dotted path, as {"scheduler.max_t": 20}: what keeps
-    the meaning of what was recorded (`tuner.search.changing`). trainable: what the experiment
-    trains, where only Python can tell: a function or class of a script or a notebook. Raises as
-    `run_experiment` does, UsageError for another trainable than the experiment's or where images of
-    the user's own have changed, and SpecError for an experiment.json that cannot run here, or a
-    change that a resume cannot make.
+    the trials that had not started yet follow. If nothing is left to do, it returns at once.
+    more: what extends the search. changes: other values for keys of its spec, by dotted path, as in
+    {"scheduler.max_t": 20}; only those that keep the meaning of what was recorded
+    (`tuner.search.changing`). trainable: the function or class of a script or notebook that the
+    experiment trains, if no worker could import it. Raises as `run_experiment` does, UsageError for
+    another trainable than the experiment's or if images of the user's own have changed, and
+    SpecError for an experiment.json that cannot run here, or a change that a resume cannot make.
     """
     more, folder = more or Extension(), Path(folder)
     if changes:

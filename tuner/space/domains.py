@@ -214,7 +214,7 @@ class Constant(Choice):
 
 
 def constant(value: Value) -> Domain:
-    """`value` in every trial: says of a list or a mapping that it is meant to be constant.
+    """The same `value` in every trial: marks a list or a mapping in a space as meant so.
 
     Raises FaultsError, a ValueError, where it is not plain or has a domain in it.
     """

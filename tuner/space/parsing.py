@@ -99,8 +99,8 @@ CALLS = {
     "grid_search": Call(
         ("values",),
         1,
-        "the same, as Ray writes it for a grid; every strategy takes it. It multiplies no "
-        "`num_samples`, as it does in Ray Tune: these are all trials, and every value once is "
+        "the same, as Ray writes it; every strategy takes it. Unlike in Ray Tune it does not "
+        "multiply `num_samples`, which counts all trials. Every value is tried once by "
         "`--search grid`",
         lambda values: Choice(_options(values), grid=True),
         numbers=False,
@@ -108,7 +108,7 @@ CALLS = {
     "constant": Call(
         ("value",),
         1,
-        "this value in every trial: for a list, which would otherwise look like a slip",
+        "this value in every trial: for a list that is meant as one value",
         constant,
         numbers=False,
     ),
@@ -122,6 +122,7 @@ _NO_FUNCTION = (
 )
 
 _MAX_NAMES = 1000
+_CUT = "lacks a closing parenthesis: within {...} of YAML, a domain must stand in quotes"
 MAX_LENGTH = 100_000  # characters of a domain: a choice of some 20,000 numbers
 
 
@@ -175,7 +176,9 @@ def parse_domain(text: str) -> Domain:
     except FaultsError:
         raise
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise FaultsError(Fault("", "is not a domain that can be read", text)) from None
+        is_cut = text.count("(") > text.count(")")
+        rule = _CUT if is_cut else "is not a domain that can be read"
+        raise FaultsError(Fault("", rule, text)) from None
     if not isinstance(parsed, Domain):
         raise FaultsError(Fault("", "must be one call of a domain", text, tuple(sorted(CALLS))))
     return parsed

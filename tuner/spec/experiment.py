@@ -103,15 +103,16 @@ def _constants(raw: object) -> object:
 class ExperimentSpec(Settings):
     """One experiment: what trains, what is searched, what decides, what it may use.
 
-    name: its folder under `storage`. trainable: a Learner class, a plain Tune function or a class
-    of Ray Tune's, itself or by its dotted path; "elsewhere": trials run elsewhere and ask for
-    their configs. training: the trainable's constants. num_samples: trials, 1 or more; only a grid
-    or a time budget may leave it out. max_concurrent: trials at a time; None: as many as fit.
-    time_budget_s: seconds after which no epoch is begun. seed: decides every config and every
-    trial's initial weights. storage: a folder, relative to where the run is started, or a URL of an
-    object store (s3://bucket/folder). confirms: what `tuner confirm` says of the search that it
-    retrains the leaders of. warm_start: an earlier experiment, by name or folder, whose finished
-    trials the searcher is given; grid and random leave out what they have tried.
+    name: the name of the experiment, and of its folder in `storage`. trainable: what trains, as a
+    Learner class, a function or a class of Ray Tune's, itself or by its dotted path; "elsewhere"
+    if trials run elsewhere and ask for their configs. training: the trainable's constants.
+    num_samples: how many trials to run; a grid, or a search with a time budget, may leave it out.
+    max_concurrent: how many trials may run at a time; unless set as many as fit. time_budget_s: the
+    seconds after which the search ends. seed: the seed of all configs and of each trial's training.
+    storage: a folder, relative to where the run is started, or a URL of an object store
+    (s3://bucket/folder). confirms: what `tuner confirm` says of the search that it retrains the
+    leaders of. warm_start: an earlier experiment, by name or folder, whose trials the strategy
+    learns from; grid and random skip its configs.
     """
 
     name: Annotated[str, BeforeValidator(_folder_name)] = "experiment"
@@ -132,11 +133,11 @@ class ExperimentSpec(Settings):
     seed: int = Field(0, ge=0, lt=2**32)
     storage: Annotated[str, AfterValidator(_path)] = Field(
         default_factory=default_storage,
-        description="a folder, relative to where the run is started, or a URL of an object store "
+        description="a folder, relative to where the run is started, or the URL of an object store "
         "(s3://bucket/folder); unless set $TUNER_STORAGE, else ./results",
     )
     log: Annotated[tuple[str, ...], BeforeValidator(read_logs)] = Field(
-        (), description=f"trackers, beside TensorBoard: {', '.join(LOGS)}."
+        (), description=f"trackers to log to, beside TensorBoard: {', '.join(LOGS)}."
     )
     notify: Annotated[
         tuple[str, ...],

@@ -22,8 +22,8 @@ DEFAULT = "asha"  # for a strategy that names none
 class SchedulerSettings(Settings):
     """What every scheduler takes, and what others ask of it; each scheduler's own is a subclass.
 
-    name: asha, forecast, none, or the module of one of your own, as my_package.my_scheduler. max_t:
-    upper bound of a trial in epochs, inclusive.
+    name: asha, forecast, none, or a module of your own such as my_package.my_scheduler. max_t: the
+    most epochs that a trial may train.
     """
 
     name: str

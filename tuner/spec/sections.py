@@ -15,13 +15,12 @@ from tuner.settings_base import MAX_COUNT, FaultsError, Settings, known_names
 
 
 class Objective(Settings):
-    """The metric that decides, and whether its best is the "min" or the "max".
+    """The metric that decides which trial is better.
 
     What follows from the mode is decided here and nowhere else. Values are finite: a NaN has no
     place in an order, so callers leave it out.
 
-    metric: the name under which the trainable reports it. mode: "min" for a loss, "max" for an
-    accuracy.
+    metric: its name in the trainable's reports. mode: "min" for a loss, "max" for an accuracy.
     """
 
     metric: str = Field("val_loss", min_length=1)
@@ -49,13 +48,14 @@ LEAST_SHARE = 0.0001  # of a CPU or a GPU
 
 
 class Resources(Settings):
-    """What one trial reserves: CPUs and GPUs of each worker, and how many workers.
+    """What one trial reserves.
 
     Ray counts in ten thousandths: less of a CPU or GPU would be none.
 
-    cpus: CPUs of each worker, and its number of threads. gpus: GPUs of each worker, a share below 1
-    or whole ones. workers: processes that each train the whole model on their share of a batch (DDP
-    ranks). split: stages of a model that does not fit one device, each in a process of its own.
+    cpus: CPUs for each worker, and its number of threads. gpus: GPUs for each worker, a share below
+    1 or whole ones. workers: how many processes train a trial together, each on its part of a batch
+    (DDP ranks). split: how many stages a model is cut into that does not fit on one device, each in
+    a process of its own.
     """
 
     cpus: float = Field(1, ge=LEAST_SHARE)
@@ -103,18 +103,18 @@ class Timeouts(Settings):
 class Checkpoints(Settings):
     """When the checkpoints of a Learner are written.
 
-    every_s: seconds, at the least, between two that are written while the trial trains on; a kill
-    costs what was trained since. A trial waits for its checkpoint at a rung, at its end, and where
-    writing takes less than 2 % of an epoch.
+    every_s: the least number of seconds between two that are written while the trial trains on; a
+    kill costs what was trained since. A trial waits for its checkpoint at a rung, at its end, and
+    where writing takes less than 2 % of an epoch.
     """
 
     every_s: float = Field(5, ge=0, le=MAX_COUNT)
 
 
 class Stop(Settings):
-    """What ends a search, or a trial, before its number of trials, its time or its epochs does.
+    """What ends a search, or a trial, early.
 
-    target: the search ends once a trial has this value of the objective, or a better one.
+    target: the search ends when a trial reaches this value of the objective, or a better one.
     patience_trials: the search ends after so many trials in a row without a better value.
     patience_s: the search ends after so many seconds without a better value. patience_epochs: a
     trial is stopped after so many epochs without a better value of its own.
@@ -129,8 +129,8 @@ class Stop(Settings):
 class Confirms(Settings):
     """The search whose leaders an experiment retrains, best first.
 
-    name: the search's, whose folder lies beside. trials: the leaders' ids in it. values: what each
-    reached there by the objective. Their configs are those of the experiment's grid, in order.
+    name: the name of that search, in the same storage. trials: the leaders' ids in it. values: the
+    objective that each reached there. Their configs are those of the experiment's grid, in order.
     """
 
     name: str

@@ -44,12 +44,17 @@ SpaceField = Annotated[
 ]
 
 
+def _expressions(raw: object) -> object:
+    """The expressions of a list, or the one that is given alone."""
+    return (raw,) if isinstance(raw, str) else raw
+
+
 class SearchSettings(Settings):
     """What every search strategy takes; each strategy's own settings are a subclass.
 
-    strategy: its name, or the module of one of your own, as my_package.my_searcher. space: each
-    hyperparameter's name and its domain, or a constant. forbid: expressions over hyperparameters,
-    as "lr > 0.1 and batch_size < 32"; a config for which one holds is not tried.
+    strategy: its name, or a module of your own such as my_package.my_searcher. space: the name of
+    each hyperparameter with its domain, or a constant. forbid: expressions over hyperparameters,
+    such as "lr > 0.1 and batch_size < 32"; a config for which one is true is not tried.
     """
 
     scheduler: ClassVar[str] = DEFAULT  # where the spec names none
@@ -59,7 +64,7 @@ class SearchSettings(Settings):
 
     strategy: str
     space: SpaceField
-    forbid: tuple[str, ...] = ()
+    forbid: Annotated[tuple[str, ...], BeforeValidator(_expressions)] = ()
 
     @model_validator(mode="after")
     def _readable_constraints(self) -> Self:
@@ -116,8 +121,8 @@ class SearchSettings(Settings):
 class ModelSettings(SearchSettings):
     """What the strategies that learn from results share.
 
-    points_to_evaluate: configs to begin with; what one leaves out is sampled. startup: trials that
-    must have reported before the model is asked.
+    points_to_evaluate: configs to try first; what one leaves out is sampled. startup: how many
+    trials must have reported before the model is asked.
     """
 
     learns: ClassVar[bool] = True
@@ -142,15 +147,15 @@ _Points = Annotated[int, Field(ge=1, le=1000)]
 class GridSettings(SearchSettings):
     """Every combination of values, each once.
 
-    order: "rows" keeps to the declared order, the last name changing fastest; "spread" begins with
-    cells that vary every hyperparameter, so that the first few lie all over the grid. None: spread
-    where num_samples or a time budget may leave cells out, or with `through`; else rows. through: a
-    config that is made a cell: of a continuous domain the nearest value gives way to its. Spread
-    begins with it.
-    points: how many values a continuous domain (or an integer range that is longer) gets, 1 to
-    1000, evenly spaced in the domain's own scale; one number for all, or one for each name.
+    order: "rows" takes the cells in the declared order, with the last name changing fastest;
+    "spread" begins with cells from all over the grid. Unless set it is spread where num_samples or
+    a time budget may leave cells out, or with `through`, and else rows. through: a config that
+    becomes a cell, the first one of "spread"; its values replace the nearest ones of continuous
+    domains.
+    points: how many values a continuous domain (or a longer range of integers) gets, 1 to 1000,
+    evenly spaced in the domain's own scale; one number for all, or one for each name.
     configs: these configs instead of the grid's cells, in this order. seeds: each config is
-    trained once with each of these seeds, one after the other; none: with the experiment's.
+    trained once with each of these seeds, one after the other; unless set with the experiment's.
     """
 
     skips: ClassVar[bool] = True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -75,12 +74,17 @@ def with_values(raw: Mapping[str, Any], values: Iterable[tuple[str, Any]]) -> di
 
     Raises SpecError for a path through something that holds no keys.
     """
-    # All but a trainable that Python has given itself
-    plain = {key: value for key, value in raw.items() if key != "trainable" or type(value) is str}
-    changed: dict[str, Any] = {**raw, **json.loads(json.dumps(plain))}
+    changed: dict[str, Any] = _copy(raw)
     if isinstance(name := changed.get("scheduler", {}), str | None):
         changed["scheduler"] = {"name": name or NONE}  # so that it keeps its name beside a max_t
     return assign(changed, values)
+
+
+def _copy(value: Any) -> Any:
+    """`value` with mappings of its own; what is no mapping, as a domain of Ray's, is as it is."""
+    if not isinstance(value, Mapping):
+        return value
+    return {key: _copy(below) for key, below in value.items()}
 
 
 def assign(changed: dict[str, Any], values: Iterable[tuple[str, Any]]) -> dict[str, Any]:

@@ -28,22 +28,21 @@ if TYPE_CHECKING:
 class Learner(Protocol):
     """What a trial trains with: three methods, and a few optional members.
 
-    `metrics: tuple[str, ...]` on the class names what `step` reports, so that a spec whose
-    objective is none of them is refused before anything starts. A function that builds Learners
-    may have the attribute, too.
+    `metrics: tuple[str, ...]` on the class names what `step` reports. A spec whose objective is
+    none of them is then refused before anything starts. A function that builds Learners may have
+    the attribute, too.
 
     `test() -> dict[str, float]` measures the held-out test split; `tuner evaluate` calls it, and
     it should report `test_loss` and `test_accuracy`.
 
-    A trial works in a folder of its own, which its ranks share: see `tuner.trial_dir` and
-    `tuner.start_dir`. With `stays_in_start_dir = True` on the class it works where the search was
-    started.
+    `stays_in_start_dir = True` on the class lets a trial work where the search was started, and not
+    in a folder of its own: see `tuner.trial_dir` and `tuner.start_dir`.
 
-    `copies_state = True` on the class says that `state_dict` returns copies, as it should; else the
-    trial copies them once more before a checkpoint is written beside training.
+    `copies_state = True` on the class says that `state_dict` returns copies, as it should. Without
+    it the trial copies the state once more before a checkpoint is written beside training.
 
-    With several ranks every rank holds its own Learner, the caller has initialised
-    `torch.distributed`, and every method is called on all of them in the same order.
+    With several ranks every rank holds its own Learner. `torch.distributed` is initialised, and
+    every method is called on all ranks in the same order.
     """
 
     def step(self) -> dict[str, float]:
@@ -52,8 +51,8 @@ class Learner(Protocol):
         One step is one epoch whatever the number of ranks: the scheduler's `max_t` and
         `grace_period` count steps. A non-finite value is reported as it is.
 
-        With `"done": True` among the metrics the trial ends here, completed, and is not stepped
-        again, also where a resume makes trials longer. With several ranks rank 0's report counts.
+        With `"done": True` among the metrics this epoch is the trial's last one: it is completed,
+        and no resume trains it longer. With several ranks rank 0's report counts.
         """
         ...
 

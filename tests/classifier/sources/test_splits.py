@@ -64,8 +64,8 @@ def test_another_seed_splits_otherwise():
         (("a",), {"train": (9,)}, "must have at least two classes, and has a"),
         ((), {"train": ()}, "must have at least two classes, and has none"),
         (("a", "b"), {"train": (9, 0)}, "must have training images of every class; without: b"),
-        (("a", "b"), {"train": (2, 1)}, "has 3 training images, and needs 4 for 2 classes and"),
-        (("a", "b"), {"train": (1, 1), "test": (1, 0)}, "the validation split off"),
+        (("a", "b"), {"train": (2, 1)}, "must have at least 4 training images for 2 classes and"),
+        (("a", "b"), {"train": (1, 1), "test": (1, 0)}, "the validation split"),
     ],
 )
 def test_what_cannot_be_trained_on_is_refused(classes, counts, told):

@@ -32,13 +32,13 @@ def rungs_of(settings: AshaSettings, start: float = 0) -> Rungs:
 @pytest.mark.parametrize(
     ("raw", "fault"),
     [
-        ({"reduction_factor": 1}, "reduction_factor: must be greater than 1, got 1"),
+        ({"reduction_factor": 1}, "reduction_factor: must be above 1, got 1"),
         ({"max_t": 3, "grace_period": 4}, "grace_period: must be at most max_t, got 4 and 3"),
         (
             {"max_t": 10, "reduction_factor": 3, "brackets": 5},
             "brackets: must be at most 4, one more than there are rungs, got 5",
         ),
-        ({"brackets": 0}, "brackets: must be greater than or equal to 1"),
+        ({"brackets": 0}, "brackets: must be at least 1"),
         ({"max_t": 10, "reduction_factor": 1.0000000000000002}, "more than 100 rungs up to max_t"),
         ({"max_t": 10**9, "reduction_factor": 1.2}, "reduction_factor: must be larger"),
     ],

@@ -14,7 +14,7 @@ from tuner.settings_base import parse
     ("raw", "fault"),
     [
         ({"max_t": 3, "grace_period": 4}, "grace_period: must be at most max_t, got 4 and 3"),
-        ({"peers": 1}, "peers: must be greater than or equal to 2, got 1"),
+        ({"peers": 1}, "peers: must be at least 2, got 1"),
     ],
 )
 def test_what_cannot_work_is_refused(raw: dict[str, Any], fault: str) -> None:

@@ -30,7 +30,7 @@ class Arguments(Settings):
     """All that is known of the hyperparameters of a network from elsewhere."""
 
     model_args: dict[str, JsonValue] = Field(
-        {}, description="arguments of a network from elsewhere, by name"
+        {}, description="arguments, by name, of a network of your own, of torchvision or of timm"
     )
 
 

@@ -81,5 +81,9 @@ def check_sizes(
     missing = [name for name in SPLITS if not sum(counts.get(name, ()))]
     least = len(classes) + len(missing) * share_of(sum(train))
     if sum(train) < least:
-        what = f"{len(classes)} classes and the {' and '.join(missing)} split off"
-        raise fault(f"has {sum(train)} training images, and needs {least} for {what}", place)
+        what = f"{len(classes)} classes"
+        if missing:
+            what += f" and the {' and '.join(missing)} split that are taken from them"
+        raise fault(
+            f"must have at least {least} training images for {what}, has {sum(train)}", place
+        )

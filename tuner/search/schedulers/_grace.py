@@ -18,9 +18,9 @@ _WHOLE = 3  # trials that the halvings of a first rung by default leave to train
 class GraceSettings(SchedulerSettings):
     """What the schedulers that ship share.
 
-    grace_period: the epoch before which no trial is stopped. None: it follows from the number of
-    trials, the later the fewer there are; below 9 trials none is stopped. Where time alone ends
-    the search: 1.
+    grace_period: the epoch before which no trial is stopped. Unless set it follows from the number
+    of trials: the fewer there are, the later it is, and below 9 trials none is stopped. Where time
+    alone ends the search it is 1.
     """
 
     grace_period: int | None = Field(None, ge=1)

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 class ForecastSettings(GraceSettings):
     """Stopping by predicted ends, counted in epochs.
 
-    max_t: upper bound of a trial in epochs, inclusive. grace_period: the epoch before which no
-    trial is stopped. None: it follows from the number of trials, the later the fewer there are;
-    below 9 trials none is stopped. Where time alone ends the search: 1. peers: how many others
-    must have reported before a trial can be stopped.
+    max_t: the most epochs that a trial may train. grace_period: the epoch before which no trial is
+    stopped. Unless set it follows from the number of trials: the fewer there are, the later it is,
+    and below 9 trials none is stopped. Where time alone ends the search it is 1. peers: how many
+    others must have reported before a trial can be stopped.
     """
 
     name: Literal["forecast"] = "forecast"

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class BayesOptSettings(ModelSettings):
     """A Gaussian process and expected improvement.
 
-    engine: tuner's own, or the package bayesian-optimization with its defaults. startup: Sobol
-    points before the model is asked.
+    engine: our own model, or the package bayesian-optimization with its defaults. startup: how many
+    Sobol points are tried before the model is asked.
     """
 
     scheduler: ClassVar[str] = "forecast"

@@ -28,9 +28,8 @@ _WIDENING = 2.0  # of the kernels that candidates are drawn from
 class BOHBSettings(ModelSettings):
     """Kernel densities of the good and the bad trials, of whatever age.
 
-    startup: Sobol points before the model is asked. random_share: the share of suggestions that
-    are drawn at random.
-    candidates: draws that are compared for a suggestion.
+    startup: how many Sobol points are tried before the model is asked. random_share: the share of
+    suggestions that are drawn at random. candidates: how many draws are compared for a suggestion.
     """
 
     brackets: ClassVar[int] = 2

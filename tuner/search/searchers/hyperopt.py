@@ -32,9 +32,10 @@ _WIDENING = 2.0  # of the kernels that candidates are drawn from, once trials ar
 class HyperOptSettings(ModelSettings):
     """Tree-structured Parzen estimators, on hyperopt's spaces.
 
-    engine: tuner's own, or hyperopt's `tpe.suggest` with its defaults. startup: random trials
-    before the model is asked. gamma: the share of trials that are the good ones, at most 25, with
-    engine tuner. candidates: draws that are compared for a suggestion, with engine tuner.
+    engine: our own model, or hyperopt's `tpe.suggest` with its defaults. startup: how many random
+    configs are tried before the model is asked. gamma: with engine tuner, the share of trials that
+    count as good, at most 25 of them. candidates: with engine tuner, how many draws are compared
+    for a suggestion.
     """
 
     strategy: Literal["hyperopt"] = "hyperopt"
