@@ -52,7 +52,7 @@ def test_no_trial_loads_what_another_wrote(side_by_side):
 def test_what_lies_where_the_search_was_started(searched, tmp_path, monkeypatch):
     (tmp_path / "data.txt").write_text("data")
     monkeypatch.chdir(tmp_path)
-    hows = ["by start_dir", "and fails", "or does without", "not at all"]
+    hows = ["by start_dir", "or does without", "not at all", "and fails"]
     results = searched(
         trainable="writing:Reads",
         search={"strategy": "grid", "space": {"how": f"grid_search({hows!r})"}},
