@@ -114,11 +114,32 @@ def test_splits_may_be_given(found):
         ((PIXELS, LABELS, {"train": range(13)}), "'train' of image 12"),
         ((PIXELS[:0], []), "has no images"),
         (lambda: 1 / 0, "raised ZeroDivisionError: division by zero"),
-        ((PIXELS, [[0, 1]] * 12), "raised TypeError"),
+        ((PIXELS, [[0, 1]] * 12), "a number or a name as label of each image, got list"),
+        ((PIXELS, [0, "x", 1j] * 4), "a number or a name as label of each image, got complex"),
     ],
 )
 def test_anything_else_is_told(found, value, rule):
     assert rule in told(found, value)
+
+
+def test_they_are_in_colour_where_only_the_first_is_grey(found):
+    images = [Image.fromarray(PIXELS[0]).convert("L"), *map(Image.fromarray, PIXELS[1:])]
+    assert found((images, LABELS)).channels == 3
+    assert found(([image.convert("L") for image in images], LABELS)).channels == 1
+
+
+@pytest.mark.parametrize(
+    ("label", "shown"),
+    [(float("nan"), "nan"), (None, "None"), (np.eye(3)[0], "ndarray"), (np.array([1]), None)],
+)
+def test_each_label_is_a_number_or_a_name(found, label, shown):
+    labels = [label, *LABELS[1:]]
+    if shown is None:
+        assert found((PIXELS, [0, label, *LABELS[2:]])).classes == ("0", "1", "2")
+    else:
+        rule = f"must have a number or a name as label of each image, got {shown}"
+        assert rule in told(found, (PIXELS, labels))
+        assert rule in told(found, Plain(labels))
 
 
 def test_labels_that_disagree_are_told(found):

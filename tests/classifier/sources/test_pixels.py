@@ -55,7 +55,7 @@ def test_a_photograph_that_lies_on_its_side_is_turned_upright():
 
 @pytest.mark.parametrize("mode", ["L", "P", "RGBA", "CMYK", "1", "LA"])
 def test_every_mode_has_three_channels_if_asked(mode):
-    image = Image.new("RGB", (6, 6), (200, 200, 200)).convert(mode)
+    image = Image.new("RGB", (6, 6), (204, 204, 204)).convert(mode)
     assert square(image, size=6, channels=3).shape == (6, 6, 3)
     assert square(image, size=6, channels=1).shape == (6, 6, 1)
 
@@ -69,6 +69,14 @@ def test_what_is_transparent_is_white(mode):
     found = square(drawing if mode in ("P", "L") else drawing.convert(mode), size=4, channels=3)
     assert np.all(found[:2] == 60)
     assert np.all(found[2:] == 255)
+
+
+@pytest.mark.parametrize("form", ["PNG", "JPEG"])
+def test_what_would_lose_its_colours_is_refused(form):
+    with pytest.raises(ValueError, match="it is in colour, and others are grey: convert all"):
+        square(stored(Image.fromarray(stripes(40, 120)), form), size=8, channels=1)
+    scan = Image.fromarray(stripes(40, 120)).convert("L").convert("RGB")
+    assert square(stored(scan, form), size=8, channels=1).shape == (8, 8, 1)
 
 
 def test_sixteen_bits_keep_their_upper_eight():

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 SPLITS = ("train", "validation", "test")
 LARGEST_SIZE = 64  # px of images whose size is not set
 
+_SAMPLE = 32  # images that are looked at before any is decoded
+
 _SPELLINGS = {
     **dict.fromkeys(("train", "training"), "train"),
     **dict.fromkeys(("val", "valid", "validation"), "validation"),
@@ -52,8 +54,9 @@ class Images:
     title: what they are, in words. labels_N: from 0, in the order of `classes`. splits_N: of each
     image its position in SPLITS; what has no image is split off "train". read: the image at a
     position, a Pillow image or an array of uint8 (H, W) or (H, W, C); called from several threads
-    if `in_threads`. name_of: what messages call it. channels: 1 or 3. own_size: the shorter side
-    in px that is usual. fingerprint: is another one when the images are, where that can be told
+    if `in_threads`. name_of: what messages call it. channels: 1, or 3 where some are in colour.
+    own_size: the shorter side in px that is usual. fingerprint: is another one when the images are,
+    where that can be told
     without decoding them.
     """
 
@@ -88,6 +91,11 @@ class Source:
 def split_of(name: str) -> str | None:
     """The split that a folder or a key of this name means; None where it means none."""
     return _SPELLINGS.get(name.lower())
+
+
+def spread_over(count: int) -> range:
+    """The positions of some of so many images, spread over all: to look at before decoding."""
+    return range(0, count, max(1, count // _SAMPLE))
 
 
 def fault(rule: str, value: object = None, choices: tuple[str, ...] = ()) -> FaultsError:

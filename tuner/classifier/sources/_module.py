@@ -13,11 +13,13 @@ It is called anew for every search: only what it returns tells whether that has 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tuner.classifier.sources._images import SPLITS, Images, fault, split_of
+from tuner.classifier.sources._images import SPLITS, Images, fault, split_of, spread_over
 from tuner.classifier.sources._pixels import channels_of, shorter_side
 from tuner.classifier.sources._splits import check_sizes
 from tuner.errors import TunerError, reason_of
@@ -120,10 +122,19 @@ def images_of(
         splits_N=splits_N,
         read=read,
         name_of=lambda position: f"image {position}",
-        channels=channels,
+        channels=channels if channels == 3 else _most_channels(read, len(owners)),
         own_size=own_size,
         fingerprint=fingerprint,
     )
+
+
+def _most_channels(read: Callable[[int], Any], count: int) -> int:
+    """Of some of the images: the first may be grey, and others in colour."""
+    found = 1
+    for position in spread_over(count):
+        with suppress(Exception):  # it is told when it is decoded
+            found = max(found, channels_of(read(position)))
+    return found
 
 
 def _part(value: Any, place: str) -> Part:
@@ -132,7 +143,7 @@ def _part(value: Any, place: str) -> Part:
         images, labels = value
         if len(images) != len(labels):
             raise fault(f"has {len(images)} images and {len(labels)} labels", place)
-        return Part(images.__getitem__, [_plain(label) for label in labels])
+        return Part(images.__getitem__, _plain_all(labels, place))
     if callable(getattr(value, "__getitem__", None)) and callable(getattr(value, "__len__", None)):
         return _of_dataset(value, place)
     raise fault(_FORMS, place, (type(value).__name__,))
@@ -144,7 +155,7 @@ def _of_dataset(dataset: Any, place: str) -> Part:
     labels = next((e for e in apart if hasattr(e, "__len__") and len(e) == len(dataset)), None)
     if labels is None or getattr(dataset, "target_transform", None) is not None:
         labels = [_item(dataset, n, place)[1] for n in range(len(dataset))]
-    plain = [_plain(label) for label in labels]
+    plain = _plain_all(labels, place)
 
     def read(number: int) -> Any:
         image, label = _item(dataset, number, place)
@@ -164,7 +175,21 @@ def _item(dataset: Any, number: int, place: str) -> tuple[Any, Any]:
 
 def _plain(label: Any) -> Any:
     """A number of numpy's or torch's as Python's own."""
-    return label.item() if hasattr(label, "item") else label
+    return label.item() if _is_scalar(label) else label
+
+
+def _is_scalar(label: Any) -> bool:
+    return hasattr(label, "item") and math.prod(getattr(label, "shape", ())) == 1
+
+
+def _plain_all(labels: Any, place: str) -> list[Any]:
+    """Raises FaultsError where one is neither a number nor a name."""
+    plain = [_plain(label) for label in labels]
+    for label in plain:
+        if not isinstance(label, int | float | str | bytes) or label != label:
+            shown = repr(label) if isinstance(label, float | None) else type(label).__name__
+            raise fault(f"must have a number or a name as label of each image, got {shown}", place)
+    return plain
 
 
 def _numbered(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _MODES = {1: "L", 3: "RGB"}
 _GRAY = ("1", "L", "I;16", "I;16L", "I;16B", "I;16N")
+_GRAYISH = 32  # of 255 by which the channels of a grey image may differ once it was compressed
 _REDUCING_GAP = 2.0  # what is reduced fast leaves twice the pixels to what is resized well
 
 
@@ -58,7 +59,8 @@ def square(image: Any, *, size: int, channels: int) -> NDArray[np.uint8]:
     """(size, size, channels) of the centre of a Pillow image or an array of uint8.
 
     The largest square in the middle, resized; what is transparent is white. A JPEG is decoded at a
-    fraction of its size where that is enough. Raises ValueError, and what Pillow does.
+    fraction of its size where that is enough. Raises ValueError, also for one in colour where one
+    channel is asked for, and what Pillow does.
     """
     import numpy as np
     from PIL import Image, ImageOps
@@ -70,9 +72,12 @@ def square(image: Any, *, size: int, channels: int) -> NDArray[np.uint8]:
         image = Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[:, :, 0])
     mode = _MODES[channels]
     if image.format == "JPEG":
-        image.draft(mode, (round(_REDUCING_GAP * size),) * 2)
+        image.draft(None, (round(_REDUCING_GAP * size),) * 2)
     ImageOps.exif_transpose(image, in_place=True)
-    image = _opaque(_eight_bits(image)).convert(mode)
+    image = _opaque(_eight_bits(image))
+    if channels == 1 and channels_of(image) == 3:
+        _refuse_colour(image)
+    image = image.convert(mode)
     width, height = image.size
     side = min(width, height)
     left, top = (width - side) // 2, (height - side) // 2
@@ -111,6 +116,14 @@ def _opaque(image: Image.Image) -> Image.Image:
         return image
     image = image.convert("RGBA")
     return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+
+
+def _refuse_colour(image: Image.Image) -> None:
+    """Raise ValueError for what would lose its colours; those of a scan may be three equal ones."""
+    import numpy as np
+
+    if np.ptp(np.asarray(image.convert("RGB")), axis=2).max() > _GRAYISH:
+        raise ValueError("it is in colour, and others are grey: convert all to one of these")
 
 
 def _as_array(image: Any) -> NDArray[np.uint8]:

@@ -30,6 +30,7 @@ from tuner.classifier.sources._images import (
     Source,
     fault,
     split_of,
+    spread_over,
 )
 from tuner.classifier.sources._pixels import bombs_refused, open_image, shorter_side
 from tuner.classifier.sources._splits import check_sizes
@@ -47,7 +48,6 @@ CHANNELS = 3  # as networks expect photographs; a grey image has three equal one
 
 _LOOSE = "outside of the folders of classes"
 _KINDS = 3  # of files that are left out which a message lists
-_SAMPLE = 32  # images whose headers are read for their usual size
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +111,11 @@ class _Listing:
 
     def own_size(self) -> int:
         """The median of the shorter sides in px of some images, spread over all."""
-        step = max(1, len(self.files) // _SAMPLE)
         sides = []
         with bombs_refused():
-            for file in self.files[::step]:
+            for position in spread_over(len(self.files)):
                 try:
-                    with open_image(self.root / file.path) as image:
+                    with open_image(self.root / self.files[position].path) as image:
                         sides.append(shorter_side(image))
                 except Exception:  # these are told when they are decoded
                     continue
