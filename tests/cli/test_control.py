@@ -85,6 +85,13 @@ def test_without_an_answer_it_says_so(driven):
     assert (done.return_value, done.stdout) == (0, told)
 
 
+def test_where_its_driver_has_gone_it_is_not_said_to_be_answered_yet(driven, monkeypatch):
+    monkeypatch.setattr(command.time, "sleep", lambda seconds: driven.kill())
+    done = call("control", "digits", "pause")
+    told = "pause: not done: the driver of digits has gone; a resume will be asked\n"
+    assert (done.return_value, done.stdout) == (2, told)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

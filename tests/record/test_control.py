@@ -112,6 +112,16 @@ def test_without_a_driver_there_is_nobody_to_ask(tmp_path):
     assert not (tmp_path / "digits" / "control").exists()
 
 
+def test_a_driver_that_has_ended_its_search_and_only_tidies_up_is_not_asked(tmp_path):
+    writer = Writer(make_folder(tmp_path / "digits"))
+    writer.add("experiment_ended", status="completed")
+    files = ExperimentFolder(writer.folder)
+    with pytest.raises(UsageError, match="digits has just ended, or is about to go on"):
+        request(files, Pause())
+    assert requested(files) == []
+    writer.journal.close()
+
+
 def test_one_whose_trials_run_elsewhere_is_not_gone_on_with_by_a_resume(tmp_path):
     Writer(folder := make_folder(tmp_path / "far", trainable="elsewhere")).end()
     with pytest.raises(UsageError, match=r"far has no driver to be asked; .* `tuner serve`"):

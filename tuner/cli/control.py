@@ -91,7 +91,8 @@ def control(
         click.echo(json_text({**plain, **(answer.as_dict() if answer else {}), **_came(answer)}))
     else:
         click.echo(_told(files, asked, answer))
-    return 0 if answer is None or answer.refused is None else UsageError.exit_code
+    is_done_or_will_be = files.is_driven if answer is None else answer.refused is None
+    return 0 if is_done_or_will_be else UsageError.exit_code
 
 
 def _control(
@@ -160,6 +161,8 @@ def _told(files: ExperimentFolder, asked: Control, answer: Answer | None) -> str
     from tuner.reporting.control_text import control_text
 
     text = control_text(asked.model_dump(mode="json"))
+    if answer is None and not files.is_driven:
+        return f"{text}: not done: the driver of {files.name} has gone; a resume will be asked"
     if answer is None:
         return f"{text}: asked; the driver of {files.name} has not answered yet"
     return f"{text}: not done: {answer.refused}" if answer.refused else f"{text}: done"

@@ -19,8 +19,16 @@ from pydantic import Field, JsonValue, TypeAdapter
 
 from tuner.errors import SpecError, UsageError, translate_error
 from tuner.plain_values import fault_of_values
-from tuner.record.events import CONTROL, RESULT, TRIAL_ENDED, TRIAL_STARTED, fault_of
+from tuner.record.events import (
+    CONTROL,
+    EXPERIMENT_ENDED,
+    RESULT,
+    TRIAL_ENDED,
+    TRIAL_STARTED,
+    fault_of,
+)
 from tuner.record.folder import ExperimentFolder
+from tuner.record.reading import last_event
 from tuner.record.steered import Answer, answers_of, present
 from tuner.settings_base import MAX_COUNT, FaultsError, Settings
 from tuner.spec.code import ELSEWHERE
@@ -117,6 +125,8 @@ def request(folder: ExperimentFolder, control: Control, *, by: str = "") -> str:
     if not folder.is_driven:
         raise UsageError(f"{folder.name} has no driver to be asked; {_how_to_go_on(folder)}")
     folder.refresh()
+    if (last_event(folder.path) or {}).get("event") == EXPERIMENT_ENDED:  # nobody would answer
+        raise UsageError(f"{folder.name} has just ended, or is about to go on: ask while it runs")
     control = admitted(control, build_spec(present_document(folder)["spec"]))
     if isinstance(control, StopTrial):
         _check_runs(folder, control.trial_id)
