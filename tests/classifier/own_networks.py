@@ -63,25 +63,6 @@ class Unused(Plain):
         return logits * self.sometimes if self.seen % 2 else logits
 
 
-class Flat(nn.Module):
-    """BatchNorm over flattened images: it cannot train on one."""
-
-    def __init__(self, in_channels, image_size, num_classes):
-        super().__init__()
-        size = in_channels * image_size**2
-        self.norm = nn.BatchNorm1d(size)
-        self.head = nn.Linear(size, num_classes)
-
-    def forward(self, x):
-        return self.head(self.norm(x.flatten(1)))
-
-
-class Tuple(Plain):
-    def forward(self, x):
-        logits = super().forward(x)
-        return (logits, logits) if self.training else logits
-
-
 class Sharing(Plain):
     """A layer that it has twice, once in a part of its own."""
 
@@ -127,6 +108,25 @@ class Probable(Plain):
     def forward(self, x):
         logits = super().forward(x)
         return logits if self.training else logits.softmax(1)
+
+
+class Flat(nn.Module):
+    """BatchNorm over flattened images: it cannot train on one."""
+
+    def __init__(self, in_channels, image_size, num_classes):
+        super().__init__()
+        size = in_channels * image_size**2
+        self.norm = nn.BatchNorm1d(size)
+        self.head = nn.Linear(size, num_classes)
+
+    def forward(self, x):
+        return self.head(self.norm(x.flatten(1)))
+
+
+class Tuple(Plain):
+    def forward(self, x):
+        logits = super().forward(x)
+        return (logits, logits) if self.training else logits
 
 
 def wide(in_channels, num_classes):
