@@ -80,7 +80,7 @@ def test_classes_that_may_be_a_level_deeper_are_told(tmp_path):
     (tmp_path / "test_set" / "0.jpg").write_bytes(b"no image")
     assert outline(str(tmp_path)).doubts == ()
     photos.write(tmp_path / "whole" / "train" / "all", each=4)
-    assert "has one class, all, with folders in it: are these" in refused(tmp_path / "whole")
+    assert "has one class, all; if the folders in it are" in refused(tmp_path / "whole")
 
 
 def test_what_changes_the_files_changes_the_fingerprint(folder):

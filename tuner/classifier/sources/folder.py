@@ -181,7 +181,7 @@ def _list(place: str) -> _Listing:
         rule = f"has classes without a training image: {', '.join(strange)}"
         raise fault(rule, place, listing.classes)
     if len(listing.classes) == 1 and len(_folders(splits[0][1] / listing.classes[0])) > 1:
-        rule = f"has one class, {listing.classes[0]}, with folders in it: are these the classes?"
+        rule = f"has one class, {listing.classes[0]}; if the folders in it are the classes, name it"
         raise fault(rule, place)
     check_sizes(listing.classes, listing.counts(), place)
     return listing
