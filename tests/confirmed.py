@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -56,3 +57,12 @@ def retrained(
     else:
         writer.kill()
     return Results(spec.folder)
+
+
+def lengthened(search: Results) -> Results:
+    """The search as one of longer trials, as a resume makes it."""
+    path = search.folder / "experiment.json"
+    document = json.loads(path.read_text())
+    document["spec"]["scheduler"]["max_t"] *= 2
+    path.write_text(json.dumps(document))
+    return Results(search.folder)

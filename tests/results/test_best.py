@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from confirmed import FOUND, retrained, searched
+from confirmed import FOUND, lengthened, retrained, searched
 
 from tuner.results.best import best_json, best_model, show_json
 from tuner.results.results import Results
@@ -39,6 +39,17 @@ def test_the_best_model_is_the_confirmed_one_unless_a_trial_is_named(
     assert best_model(search, "00001").results is search
     own = best_model(results)
     assert (own.trial_id, own.origin["trial_id"]) == ("00003", "00003")
+
+
+def test_once_the_trials_of_the_search_are_longer_the_best_is_again_one_of_them(
+    search: Results,
+) -> None:
+    retrained(search, [[0.88, 0.90], [0.91, 0.94]])
+    assert best_model(search).origin["shown"] == "confirmed"
+    longer = lengthened(search)
+    assert best_model(longer).origin["shown"] == "searched"
+    assert best_json(longer)[0]["trial_id"] == "00001"
+    assert "confirmed" not in show_json(longer)
 
 
 def test_show_says_what_is_confirmed_beside_the_searched_best(search: Results) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confirmed import retrained, searched
+from confirmed import lengthened, retrained, searched
 from synthetic import Writer, make_folder
 
 from tuner.errors import NoUsableTrialError, UsageError
@@ -104,6 +104,8 @@ def test_what_was_retrained_is_read_and_not_trained_again(
     assert confirm(search, top=2, seeds=2).results.folder == before.folder
     with pytest.raises(AssertionError, match="starts Ray"):
         confirm(search, top=2, seeds=3)
+    with pytest.raises(AssertionError, match="starts Ray"):
+        confirm(lengthened(search), top=2, seeds=2)
 
 
 def test_a_confirmation_is_not_ended_by_what_ended_the_search(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tuner.errors import NoUsableTrialError, TunerError
+from tuner.errors import NoUsableTrialError, SpecError, TunerError
 from tuner.record.events import COMPLETED
 from tuner.record.files import CONFIRMED
 from tuner.record.trials import TrialRecord
@@ -209,7 +209,7 @@ def confirmation_of(results: Results) -> Confirmation | None:
     """The newest finished confirmation of the search `results`, if it still holds; else None.
 
     An experiment that confirms another one is its own confirmation. It no longer holds if the
-    search has gone on and has a leader that was not among those retrained.
+    search has gone on and has a leader that was not among those retrained, or longer trials.
     """
     if results.is_confirmation:
         return _finished(results)
@@ -221,9 +221,19 @@ def confirmation_of(results: Results) -> Confirmation | None:
             continue
         if confirmation is None or confirmation.confirms.name != results.files.name:
             continue
-        holds = leader and leader[0].trial_id in confirmation.confirms.trials
+        is_led_by_them = leader and leader[0].trial_id in confirmation.confirms.trials
+        holds = is_led_by_them and not _is_longer(results, confirmation.results)
         return confirmation if holds else None
     return None
+
+
+def _is_longer(search: Results, confirming: Results) -> bool:
+    """Whether the trials of the search have become longer than those that confirm it."""
+    try:
+        now, then = search.spec.epochs, confirming.spec.epochs
+    except SpecError:  # of another version, which this one does not lengthen
+        return False
+    return now is not None and then is not None and now > then
 
 
 def leaders(results: Results, k: int) -> list[TrialRecord]:

@@ -101,11 +101,13 @@ def _fresh_seeds(results: Results, search: ExperimentSpec, count: int) -> list[i
 
 
 def _same(results: Results, spec: ExperimentSpec) -> Results | None:
-    """The newest linked experiment that retrains the same leaders with the same seeds."""
+    """The newest linked experiment that retrains the same leaders with the same seeds, as long."""
     for folder in reversed(linked(results)):
         try:
             before = Results(folder)
-            if before.spec.confirms == spec.confirms and before.spec.search == spec.search:
+            is_as_long = before.spec.epochs == spec.epochs
+            is_of_these = before.spec.confirms == spec.confirms
+            if is_of_these and is_as_long and before.spec.search == spec.search:
                 return before
         except TunerError:  # gone, or damaged
             continue
