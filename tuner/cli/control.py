@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import socket
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -150,6 +148,9 @@ def _told(files: ExperimentFolder, asked: Control, answer: Answer | None) -> str
 
 def _who() -> str:
     """Who asks, to be shown: USER@HOST, as far as it is known."""
+    import getpass
+    import socket
+
     user = ""
     with suppress(KeyError, OSError):  # a container may run as a user that has no name
         user = getpass.getuser()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import sys
 import time
@@ -133,6 +132,8 @@ def run(at_once: int, share: tuple[str, ...], stay: bool, address: str, storage:
 
 
 def _this_user() -> str:
+    import getpass
+
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a container may run as a user that its system does not know
