@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Sequence
 from copy import deepcopy
@@ -170,4 +169,6 @@ def _told(files: ExperimentFolder, asked: Control, answer: Answer | None) -> str
 
 def _who() -> str:
     """Who asks, to be shown: USER@HOST, as far as it is known."""
+    import socket
+
     return f"{this_user() or ''}@{socket.gethostname()}"

@@ -24,7 +24,7 @@ from tuner.places import cache_folder
 from tuner.record.checkpoints import sha256_of
 from tuner.record.events import RUNNING
 from tuner.record.files import EXPERIMENT, JOURNAL, read_plain, replace_file
-from tuner.record.folder import ExperimentFolder
+from tuner.record.folder import ExperimentFolder, mark_here
 from tuner.record.history import History
 from tuner.record.steered import Answer, present
 from tuner.record.trials import CheckpointRecord, Report, TrialRecord
@@ -183,6 +183,7 @@ def look_at(folder: Path) -> Results:
     that is the same takes as long. Raises as `Results` does.
     """
     files = ExperimentFolder(folder)
+    mark = mark_here(folder)
     key = None if files.is_remote or files.is_driven else _key(folder)
     if key is None:
         return Results(folder)
@@ -190,7 +191,7 @@ def look_at(folder: Path) -> Results:
     if known := _kept(place, key):
         return KnownResults(folder, known)
     results = Results(folder)
-    if results.status != RUNNING and _key(folder) == key:  # it is what was read
+    if results.status != RUNNING and mark_here(folder) == mark:  # `key` is that of what was read
         with suppress(OSError, ValueError):  # the next one reads the journal, too
             _keep(place, Known.of(results, key))
     return results
