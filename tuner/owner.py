@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import os
-import socket
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,11 +15,13 @@ from tuner.wording import printable
 
 def this_owner() -> dict[str, Any]:
     """The `owner` of an experiment_started event: this process, as of now."""
-    return {"host": socket.gethostname(), "pid": os.getpid(), "started": round(time.time(), 6)}
+    return {"host": _host(), "pid": os.getpid(), "started": round(time.time(), 6)}
 
 
 def this_user() -> str | None:
     """The name of this process's user; None in a container whose system does not know it."""
+    import getpass
+
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -41,7 +41,7 @@ def processes_here() -> str:
 
 def owner_in_words(owner: Mapping[str, Any] | None) -> str:
     """Who holds the lock of a journal whose last `owner` is this; None: nobody has signed it."""
-    if owner is None or (owner["host"] == socket.gethostname() and not is_alive(owner["pid"])):
+    if owner is None or (owner["host"] == _host() and not is_alive(owner["pid"])):
         return "another driver that has just started"  # and has not signed the journal yet
     since = datetime.fromtimestamp(owner["started"]).astimezone().isoformat(" ", "seconds")
     return f"another driver: pid {owner['pid']} on {printable(owner['host'])}, since {since}"
@@ -56,3 +56,9 @@ def is_alive(pid: int) -> bool:
     except PermissionError:
         return True
     return True
+
+
+def _host() -> str:
+    import socket  # here, since the help of all commands imports this module
+
+    return socket.gethostname()

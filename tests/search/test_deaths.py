@@ -20,8 +20,8 @@ IN_LOG = "; its log shows where it hung"
 BY_DRIVER = ", and its process did not end itself: the driver did"
 
 
-def asked(method: str, ago_s: float, **more: Any) -> Call:
-    return Call(method, time.monotonic() - ago_s, **more)
+def asked(method: str, ago_s: float, ended: bool = False) -> Call:
+    return Call(method, time.monotonic() - ago_s, ended=ended)
 
 
 def failure(error: BaseException | None = None, call: Call | None = None) -> Failure | None:
@@ -31,22 +31,22 @@ def failure(error: BaseException | None = None, call: Call | None = None) -> Fai
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (asked("train", 61), f"no report in 60 s{IN_LOG}"),
-        (asked("start", 61), f"did not start in 60 s{IN_LOG}"),
-        (asked("reset", 61), f"did not start in 60 s{IN_LOG}"),
-        (asked("train", 91, ended=True), f"no report in 60 s{BY_DRIVER}"),
-        (asked("start", 91, ended=True), f"did not start in 60 s{BY_DRIVER}"),
+        (("train", 61), f"no report in 60 s{IN_LOG}"),
+        (("start", 61), f"did not start in 60 s{IN_LOG}"),
+        (("reset", 61), f"did not start in 60 s{IN_LOG}"),
+        (("train", 91, True), f"no report in 60 s{BY_DRIVER}"),
+        (("start", 91, True), f"did not start in 60 s{BY_DRIVER}"),
     ],
 )
-def test_a_process_that_dies_after_long_silence_has_hung(call: Call, message: str) -> None:
-    assert failure(call=call) == Failure("timeout", message)
+def test_a_process_that_dies_after_long_silence_has_hung(call: Any, message: str) -> None:
+    assert failure(call=asked(*call)) == Failure("timeout", message)
 
 
-@pytest.mark.parametrize("call", [None, asked("train", 5)])
-def test_a_process_that_dies_sooner_has_crashed(call: Call | None) -> None:
-    found = failure(call=call)
-    assert found is not None
-    assert found.kind == "crash"
+def test_a_process_that_dies_sooner_has_crashed() -> None:
+    for call in (None, asked("train", 5)):
+        found = failure(call=call)
+        assert found is not None
+        assert found.kind == "crash"
 
 
 def test_a_known_cause_of_a_death_counts_more_than_the_silence() -> None:
@@ -55,7 +55,7 @@ def test_a_known_cause_of_a_death_counts_more_than_the_silence() -> None:
 
 def test_a_worker_that_ends_between_two_trials_is_no_fault_of_the_second() -> None:
     assert failure(WorkerReplacedError("it has kept 600 MiB")) is None
-    assert failure(call=asked("reset", 91, ended=True)) is None
+    assert failure(call=asked("reset", 91, True)) is None
 
 
 @pytest.mark.parametrize(

@@ -117,13 +117,19 @@ class KnownResults(Results):
     def __init__(self, folder: Path, known: Known) -> None:
         Described.__init__(self, folder)
         self._known = known
-        self.outcome = known.outcome
-        self.first_failures = known.failures
         self.document = present(self.document, known.answers)
 
     @cached_property
     def history(self) -> History:
         return Results(self.folder).history
+
+    @property
+    def outcome(self) -> Outcome:
+        return self._known.outcome
+
+    @property
+    def first_failures(self) -> dict[str, Failures]:
+        return self._known.failures
 
     @property
     def status(self) -> str:

@@ -160,7 +160,7 @@ class Results(Described):
         """See `failures_by_kind`."""
         return failures_by_kind(self.trials.values())
 
-    @cached_property
+    @property
     def outcome(self) -> Outcome:
         """What it came to, in a few numbers."""
         best = self.history.best
@@ -174,7 +174,7 @@ class Results(Described):
             total=self.history.total(asked_of(self)),
         )
 
-    @cached_property
+    @property
     def first_failures(self) -> dict[str, Failures]:
         """How many trials failed in which way, and the first of each; the most frequent first."""
         return first_failures(self.failures)

@@ -81,8 +81,8 @@ class Extension:
 def _begun(files: ExperimentFolder) -> int:
     """How many configs of its searcher an experiment has begun to try."""
     started = [e for e in files.events_naming(TRIAL_STARTED) if e.get("event") == TRIAL_STARTED]
-    asked = {event.get("trial_id") for event in started if event.get("origin") == ASKED}
-    return len({event.get("trial_id") for event in started} - asked)
+    asked = {str(event.get("trial_id")) for event in started if event.get("origin") == ASKED}
+    return len({str(event.get("trial_id")) for event in started} - asked)
 
 
 def finished(folder: Path, more: Extension) -> Results | None:
