@@ -16,12 +16,15 @@ from __future__ import annotations
 import argparse
 import ast
 import statistics
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tests.test_architecture import LAYERS, LEAVES, OURS, files_of, imports_of, room_of
-
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "tests"))  # as for pytest
+
+from test_architecture import LAYERS, LEAVES, OURS, files_of, imports_of, room_of  # noqa: E402
+
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 DOCUMENTED = (ast.Module, ast.ClassDef, *FUNCTIONS)
 SHORT = 60  # lines

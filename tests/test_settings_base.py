@@ -1,6 +1,6 @@
 """The base of the settings models, and pydantic's faults in plain words."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import pytest
 from pydantic import Field, model_validator
@@ -35,6 +35,19 @@ def faults(**values):
 def test_what_is_right_is_built():
     made, found = parse(Outer, {"name": "x", "inner": {"size": 3}})
     assert (made.inner.size, found) == (3, [])
+
+
+class Mixed(Settings):
+    count: Annotated[int, Field(ge=0)] | None = None
+    flag: bool = False
+    either: int | bool = 0
+
+
+def test_true_and_false_are_no_numbers_unless_they_may_be_given():
+    _, found = parse(Mixed, {"count": True, "flag": True, "either": True})
+    assert [str(fault) for fault in found] == ["count: must be a number, got True"]
+    assert parse(Mixed, {"count": 1, "flag": True, "either": True})[1] == []
+    assert faults(name="x", rate=False) == ["rate: must be a number, got False"]
 
 
 def test_it_is_frozen():

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from tuner.errors import Fault, unknown
 
@@ -25,8 +27,33 @@ class Settings(BaseModel):
         defer_build=True,  # until one is made: of most models and strategies none ever is
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _has_no_truth_as_a_number(cls, values: Any) -> Any:
+        """pydantic takes true for 1."""
+        if isinstance(values, Mapping):
+            truths = [name for name, value in values.items() if isinstance(value, bool)]
+            if strangers := [name for name in truths if name in _numbers(cls)]:
+                raise FaultsError(*(Fault(n, "must be a number", values[n]) for n in strangers))
+        return values
+
 
 S = TypeVar("S", bound=Settings)
+
+
+@cache
+def _numbers(model: type[BaseModel]) -> frozenset[str]:
+    """The fields that take a number, and neither true nor false."""
+    kinds = {name: _kinds(field.annotation) for name, field in model.model_fields.items()}
+    return frozenset(name for name, of in kinds.items() if of & {int, float} and bool not in of)
+
+
+def _kinds(annotation: Any) -> set[Any]:
+    """What a union consists of, each without its metadata."""
+    if get_origin(annotation) in (Union, UnionType):
+        return {kind for part in get_args(annotation) for kind in _kinds(part)}
+    return _kinds(get_args(annotation)[0]) if get_origin(annotation) is Annotated else {annotation}
+
 
 # In place of pydantic's own messages where those are a programmer's
 _MESSAGES = {

@@ -15,6 +15,9 @@ def test_an_exported_folder_is_evaluated_by_its_path(here):
     theirs = json.loads(call("evaluate", "out", "--json").stdout)
     assert ours == {**theirs, "shown": "searched"}
     assert "test_accuracy" in call("evaluate", "out").stdout
+    again = call("evaluate", "hand", "--data", "elsewhere", "--json")
+    assert json.loads(again.stdout) == ours
+    assert again.stderr.startswith("it was measured before, and that result is shown: --data is")
     wrong = call("evaluate", "out", "--trial", "0").exception
     assert isinstance(wrong, UsageError)
     assert str(wrong) == "--trial is for an experiment; out is one exported model"

@@ -167,6 +167,23 @@ def test_like_an_earlier_search_learning_from_it(first):
     assert (json.loads(cold.stdout)["trials"], cold.stderr) == (4, "")
 
 
+def test_a_target_is_that_of_its_own_objective(first):
+    path = first / "experiment.json"
+    document = json.loads(path.read_text())
+    document["spec"]["stop"] = {"target": 0.1}
+    path.write_text(json.dumps(document))
+
+    def planned(*changes):
+        done = call("validate", "--like", "first", "--json", "warm_start=null", *changes)
+        return json.loads(done.stdout)["spec"]["stop"]["target"], done.stderr
+
+    told = "stop.target=0.1 was for the earlier objective and is left out\n"
+    assert planned() == (0.1, "")
+    other = ("objective.metric=val_accuracy", "objective.mode=max")
+    assert planned(*other) == (None, told)
+    assert planned(*other, "stop.target=0.9") == (0.9, "")
+
+
 def test_what_had_been_left_open_is_decided_anew(first):
     fewer = json.loads(call("validate", "--like", "first", "num_samples=1", "--json").stdout)
     assert fewer["spec"]["search"]["order"] == "spread"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from tuner.cli import options
 from tuner.cli.consent import admit_experiment, admit_export, code_of_export
 from tuner.cli.printing import json_text
 from tuner.errors import UsageError
-from tuner.wording import printable
+from tuner.wording import printable, program
 
 if TYPE_CHECKING:
     from tuner.export.read import Export
@@ -79,9 +80,17 @@ def _evaluate_best(
 ) -> dict[str, Any]:
     from tuner.export import evaluate as evaluation
     from tuner.results.best import best_model
+    from tuner.results.test_record import known_test
 
     pick = best_model(tuner.load_results(name, storage), trial_id)
     admit_experiment(pick.results, yes=yes, trains_only=True)
+    if data_dir is not None and known_test(pick.results, pick.trial_id):
+        click.echo(
+            "it was measured before, and that result is shown: --data is not used; to measure the "
+            f"model on other data, {program()} export {shlex.quote(name)} --to DIR and "
+            f"{program()} evaluate DIR --data DATA",
+            err=True,
+        )
     return {**evaluation.evaluate(pick.results, pick.trial_id, data_dir=data_dir), **pick.origin}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -110,8 +111,23 @@ def _source(
     from tuner.record.storage import find_experiment
 
     folder = find_experiment(like, flags["storage"])
-    ExperimentFolder(folder).refresh()
-    return str(folder / EXPERIMENT), [f"warm_start={json.dumps(like)}"], (*given, *assignments)
+    files = ExperimentFolder(folder)
+    files.refresh()
+    given = (*given, *assignments)
+    implied = [f"warm_start={json.dumps(like)}", *_without_target(files.document()["spec"], given)]
+    return str(folder / EXPERIMENT), implied, given
+
+
+def _without_target(spec: Mapping[str, Any], assignments: tuple[str, ...]) -> list[str]:
+    """What unsets the target of an earlier search where the objective becomes another one."""
+    from tuner.results.rows import value_at
+
+    target = value_at(spec, "stop.target")
+    changed = {text.partition("=")[0].partition(".")[0] for text in assignments}
+    if target is None or "objective" not in changed or "stop" in changed:
+        return []
+    click.echo(f"stop.target={target} was for the earlier objective and is left out", err=True)
+    return ["stop.target=null"]
 
 
 def print_plan(

@@ -12,9 +12,12 @@ from tuner.results.results import Results
 from tuner.results.selection import best_record
 
 
-def known_test(results: Results) -> dict[str, Any] | None:
-    """What `evaluate` has measured of the best trial; None where it has not. Runs nothing."""
-    for trial in results.top(1):
+def known_test(results: Results, trial_id: str | None = None) -> dict[str, Any] | None:
+    """What `evaluate` has measured of a trial (None: of the best one); None where it has not.
+
+    Runs nothing.
+    """
+    for trial in results.top(1) if trial_id is None else [results.trial(trial_id)]:
         if record := best_record(trial, results.objective):
             return recorded_test(results.folder, trial.trial_id, record)
     return None
