@@ -121,7 +121,9 @@ def test_a_killed_search_goes_on_elsewhere_from_the_store_alone(s3, elsewhere, b
     driver.kill()
     driver.wait()
     before = reports_in(f"{s3}/far")
-    assert load_results("far", s3).status == "interrupted"
+    results = load_results("far", s3)
+    assert results.status == "interrupted"
+    saved = {i: max((c.epoch for c in t.checkpoints), default=0) for i, t in results.trials.items()}
 
     tuner("resume", "far", "--storage", s3)
     reports = reports_in(f"{s3}/far")
@@ -130,10 +132,9 @@ def test_a_killed_search_goes_on_elsewhere_from_the_store_alone(s3, elsewhere, b
     assert sorted(told) == [(t, epoch) for t in TRIALS for epoch in range(1, 6)]
     assert all(e["metrics"]["counted"] == e["epoch"] for e in reports)
     for trial_id in TRIALS:  # each process has gone on from what the one before had saved
-        had = [e["epoch"] for e in before if e["trial_id"] == trial_id]
-        after = [e for e in reports[len(before) :] if e["trial_id"] == trial_id]
-        for event in after:
-            assert event["metrics"]["trained"] <= event["epoch"] - max(had[-1:], default=1) + 2
+        for event in reports[len(before) :]:
+            if event["trial_id"] == trial_id:
+                assert event["metrics"]["trained"] <= event["epoch"] - saved.get(trial_id, 0)
 
     elsewhere()
     results = load_results("far", s3)
@@ -210,5 +211,7 @@ def test_a_search_in_a_store_is_steered_from_another_machine(begun, s3, elsewher
     assert told["answer"] == "done", told
     assert driver.wait(PATIENCE_S) == 0
     results = load_results("far", s3)
-    assert (results.standing, results.counts["completed"]) == ("ended as asked", 1)
+    assert results.standing == "ended as asked"
+    begun_then = {e["trial_id"] for e in events_in(f"{s3}/far") if e["event"] == "trial_started"}
+    assert results.counts["completed"] == len(begun_then) < len(TRIALS)
     assert [answer.id for answer in results.history.steered.answers] == [told["id"]]

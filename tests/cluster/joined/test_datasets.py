@@ -107,7 +107,9 @@ def test_in_a_shared_folder_one_downloads_it_and_none_copies():
 
 
 def test_who_cannot_download_it_is_followed_by_others_and_last_the_driver():
-    assert distributed(World(LACKS, LACKS, offline=[1])).fetched == ["2"]
+    world = distributed(World(LACKS, LACKS, offline=[1]))
+    assert world.fetched == ["2"]
+    assert world.said[1] == "Played is on no node: 10.0.0.2 downloads it (10.0.0.1: no route)"
     world = World(*[LACKS] * 5, cpus={5: 0.0}, offline=[1, 2, 3])
     assert distributed(world, driver="5").fetched == ["5"]
     assert world.rounds[0] == {"1": "5"}

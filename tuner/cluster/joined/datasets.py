@@ -110,7 +110,8 @@ def _download(candidates: Sequence[Node], data: NeededData, notify: Notify, run:
     """Have the first of the candidates that can download the archive."""
     title, problem = data.archive.title, ""
     for node in candidates:
-        notify(f"{title} is on no node: {node.address} downloads it")
+        before = f" ({problem})" if problem else ""
+        notify(f"{title} is on no node: {node.address} downloads it{before}")
         [reply] = run([node], download, data, limit_s=_DOWNLOAD_S)
         if not reply.problem:
             return
