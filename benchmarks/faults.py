@@ -467,7 +467,7 @@ class Round:
         elif target == "vanished":
             if search.folder.exists():
                 self.faults.append("the folder that was moved away came back")
-            away(search.folder).rename(search.folder)
+            move(away(search.folder), search.folder)
 
     def _strike(self, target: str, marks: set[bytes]) -> bool:
         """Hit the target; whether it was there."""
@@ -481,7 +481,7 @@ class Round:
             return kill("everything", search.driver, marks)
         if target == "vanished":
             if (search.folder / "journal.jsonl").exists():
-                search.folder.rename(away(search.folder))
+                move(search.folder, away(search.folder))
             return away(search.folder).exists()
         return kill(target, search.driver, marks)
 
@@ -507,6 +507,16 @@ def configs(outcome: dict[str, Any]) -> dict[str, object]:
 
 def away(folder: Path) -> Path:
     return folder.with_name("moved away")
+
+
+def move(folder: Path, to: Path) -> None:
+    """Rename a folder for good: a power cut that follows does not undo it."""
+    folder.rename(to)
+    descriptor = os.open(to.parent, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def marks_of(driver: int) -> set[bytes]:
