@@ -171,6 +171,7 @@ def test_hostile_names_stay_text_wherever_they_are_shown(page, name):
     page.wait(lambda: len(page.texts(".trials tbody tr")) == 3)
     page.wait(lambda: METRIC in page.texts(".tile span"))
     page.wait(lambda: page.texts("path.curve") and page.texts("circle.dot"))
+    page.wait(lambda: page.texts(".changes li"))
     assert EVIL in page.text()
     [changed] = page.texts(".changes li")
     assert changed.endswith(f', after 0 epochs: {EVIL} none → {{"{EVIL}":1}}')
