@@ -66,6 +66,7 @@ from typing import Any
 
 from benchmarks.power_cut import Disk
 from tuner.places import ROOT, local
+from tuner.record.files import sync
 from tuner.record.remote.objects import Objects
 
 DEFAULT = ["driver", "worker", "raylet", "gcs", "everything"]
@@ -512,11 +513,7 @@ def away(folder: Path) -> Path:
 def move(folder: Path, to: Path) -> None:
     """Rename a folder for good: a power cut that follows does not undo it."""
     folder.rename(to)
-    descriptor = os.open(to.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync(to.parent)
 
 
 def marks_of(driver: int) -> set[bytes]:

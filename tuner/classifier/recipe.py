@@ -93,8 +93,7 @@ class RecipeSettings(Settings):
     decoupled: bool = Field(
         False,
         description="whether to multiply lr and weight_decay by (1 - momentum) * batch_size / "
-        "1024, "
-        "so that none of the four changes the effect of another",
+        "1024, so that none of the four changes the effect of another",
     )
     decay_norms_and_biases: bool = Field(
         True, description="whether norm layers and biases decay, too"

@@ -131,6 +131,7 @@ def _is_number(value: object) -> bool:
 
 
 def is_time(value: object) -> bool:
+    """Whether it is a time in seconds since the epoch that every calendar can show."""
     return _is_number(value) and 0 <= value < _LATEST  # type: ignore[operator]
 
 

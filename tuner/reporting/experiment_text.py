@@ -174,8 +174,9 @@ def _retrained(confirmed: Mapping[str, Any]) -> list[str]:
 
 def failure_lines(results: Results) -> list[str]:
     """How many trials failed in which way, with the whole message and the log of the first each."""
-    lines = ["Failed trials"] if results.first_failures else []
-    for kind, failed in results.first_failures.items():
+    failures = results.first_failures
+    lines = ["Failed trials"] if failures else []
+    for kind, failed in failures.items():
         lines.append(f"  {failed.count} {printable(kind)}, first trial {failed.trial_id}")
         lines += _indented(failed.message)
         log = results.log_path(failed)

@@ -47,9 +47,8 @@ def run_experiment(spec: ExperimentSpec) -> Results:
     """
     if not isinstance(spec, ValidatedSpec):
         spec = validate(spec, machine=_machine())
-        for warning in warnings_of(
-            spec, here=not cluster.is_connected()
-        ):  # the command line, which validates by itself, has too
+        # The command line, which validates by itself, tells them itself, too
+        for warning in warnings_of(spec, here=not cluster.is_connected()):
             _log.warning(warning)
     refuse_elsewhere(spec.trainable)
     _pin_data(spec)

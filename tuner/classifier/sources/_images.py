@@ -56,8 +56,7 @@ class Images:
     position, a Pillow image or an array of uint8 (H, W) or (H, W, C); called from several threads
     if `in_threads`. name_of: what messages call it. channels: 1, or 3 where some are in colour.
     own_size: the shorter side in px that is usual. fingerprint: is another one when the images are,
-    where that can be told
-    without decoding them.
+    where that can be told without decoding them.
     """
 
     title: str
