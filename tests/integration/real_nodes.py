@@ -127,7 +127,9 @@ class Cluster:
         self.nodes = {}
         self.made = []
         if namespaces:
-            ip("link", "add", f"{self.tag}b", "type", "bridge")
+            # An address of its own: a bridge without one takes the lowest of its members', and
+            # what a node joins would change it under those that have it in their ARP tables
+            ip("link", "add", f"{self.tag}b", "address", "02:00:00:00:00:01", "type", "bridge")
             ip("addr", "add", f"10.213.{self.net}.1/24", "dev", f"{self.tag}b")
             ip("link", "set", f"{self.tag}b", "up")
 
