@@ -396,8 +396,8 @@ def test_a_limit_is_kept_through_what_runs(play: Played) -> None:
     runner = play.running("a")
     [search] = runner._held.searches
     for trial in range(3):
-        event = {"event": TRIAL_STARTED, "trial_id": f"{trial:05}"}
-        search._journaled.apply(event)
+        event = {"event": TRIAL_STARTED, "time": 1.0, "trial_id": f"{trial:05}", "config": {}}
+        search._history.apply(event)
     assert search.demand(Amounts(4)).holds == 4
     play.ends("a", "completed")
     play.until(lambda: play.queue.ended("a"), runner)

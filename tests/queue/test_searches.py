@@ -12,9 +12,10 @@ from tuner.queue import searches
 from tuner.queue.entries import COMPLETED, FAILED, INTERRUPTED, Ended, Entry, Queue
 from tuner.queue.searches import (
     AGAIN,
-    Journaled,
     Search,
     amounts_of,
+    left_of,
+    limit_of,
     outcome_of,
     spec_of,
     verdict,
@@ -22,6 +23,7 @@ from tuner.queue.searches import (
     why_of,
 )
 from tuner.queue.shares import Amounts
+from tuner.record.history import History
 
 SPEC: dict[str, Any] = {
     "name": "a",
@@ -45,7 +47,8 @@ def started() -> dict[str, Any]:
 
 def trial(number: int, status: str = "") -> dict[str, Any]:
     if status:
-        return event("trial_ended", trial_id=f"{number:05}", status=status)
+        why = {"error": {"kind": "nan", "message": "m"}} if status == "failed" else {}
+        return event("trial_ended", trial_id=f"{number:05}", status=status, **why)
     return event("trial_started", trial_id=f"{number:05}", config={})
 
 
@@ -54,30 +57,28 @@ def control(limit: int | None, **fields: Any) -> dict[str, Any]:
     return event("control", id="1", control=asked, **fields)
 
 
-def journaled(*events: dict[str, Any]) -> Journaled:
-    told = Journaled()
+def journaled(*events: dict[str, Any]) -> History:
+    history = History()
     for each in events:
-        told.apply(each)
-    return told
+        history.apply(each)
+    return history
 
 
-def test_what_runs_and_what_is_over() -> None:
+def test_how_many_trials_have_yet_to_end() -> None:
     spec = spec_of(entry())
-    told = journaled(started(), trial(0), trial(1), trial(2), trial(0, "completed"))
-    assert (told.live, told.left(spec)) == (2, 5)
-    told = journaled(trial(0), trial(1), trial(0, "interrupted"), started(), trial(1))
-    assert (told.live, told.left(spec)) == (1, 6)  # those of a driver that is gone do not run
-    told = journaled(trial(0), trial(0, "failed"), trial(0))
-    assert (told.live, told.left(spec)) == (1, 6)  # tried again
+    assert left_of(journaled(started(), *map(trial, range(3)), trial(0, "completed")), spec) == 5
+    gone = journaled(trial(0), trial(1), trial(0, "interrupted"), started(), trial(1))
+    assert left_of(gone, spec) == 6
+    assert left_of(journaled(trial(0), trial(0, "failed"), trial(0)), spec) == 6  # tried again
     endless = spec_of(entry(num_samples=None, time_budget_s=60))
-    assert told.left(endless) is None
+    assert left_of(gone, endless) is None
 
 
 @pytest.mark.parametrize(
     ("asked", "left"),
     [
         ({"verb": "num-samples", "num_samples": 9}, 8),
-        ({"verb": "num-samples", "num_samples": 1}, 1),
+        ({"verb": "num-samples", "num_samples": 1}, 2),  # that have begun
         ({"verb": "try", "config": {"lr": 0.5}}, 6),
         ({"verb": "finish"}, 2),
     ],
@@ -85,19 +86,25 @@ def test_what_runs_and_what_is_over() -> None:
 def test_what_is_asked_for_changes_how_many_trials_are_left(
     asked: dict[str, Any], left: int
 ) -> None:
-    told = journaled(started(), trial(0), trial(0, "completed"), trial(1), trial(2))
-    told.apply(event("control", id="1", control=asked, refused="why"))
-    assert told.left(spec_of(entry())) == 5
-    told.apply(event("control", id="2", control=asked))
-    assert told.left(spec_of(entry())) == left
+    spec = spec_of(entry())
+    history = journaled(started(), trial(0), trial(0, "completed"), trial(1), trial(2))
+    history.apply(event("control", id="1", control=asked, refused="why"))
+    assert left_of(history, spec) == 5
+    history.apply(event("control", id="2", control=asked))
+    assert left_of(history, spec) == left
+
+
+def test_samples_that_were_asked_for_are_those_of_the_next_driver_too() -> None:
+    asked = event("control", id="1", control={"verb": "num-samples", "num_samples": 9})
+    assert left_of(journaled(started(), asked, started(), trial(0)), spec_of(entry())) == 9
 
 
 def test_the_limit_is_the_last_one_that_the_driver_has_taken() -> None:
-    assert journaled(started(), control(3), control(2)).limit == 2
-    assert journaled(started(), control(3), control(2, refused="over")).limit == 3
-    assert journaled(started(), control(3), started()).limit is None
+    assert limit_of(journaled(started(), control(3), control(2))) == 2
+    assert limit_of(journaled(started(), control(3), control(2, refused="over"))) == 3
+    assert limit_of(journaled(started(), control(3), started())) is None
     pause = event("control", id="2", control={"verb": "pause"})
-    assert journaled(started(), control(3), pause).limit == 3
+    assert limit_of(journaled(started(), control(3), pause)) == 3
 
 
 def search(tmp_path: Path, *, limit: int | None = None, **fields: Any) -> Search:
@@ -113,16 +120,16 @@ def test_what_it_holds_is_what_it_may_run_at_this_moment(tmp_path: Path) -> None
     assert one.demand(capacity).each == (2, 0)
     assert (one.demand(capacity).wants, one.demand(capacity).holds) == (4, 3)
     for each in (started(), trial(0), trial(1), trial(2), control(1)):
-        one._journaled.apply(each)
+        one._history.apply(each)
     one._asked = 1
     assert one.demand(capacity).holds == 3  # until they end
-    one._journaled.apply(trial(0, "completed"))
-    one._journaled.apply(trial(1, "completed"))
+    one._history.apply(trial(0, "completed"))
+    one._history.apply(trial(1, "completed"))
     assert one.demand(capacity).holds == 1
     for number in (2, 3, 4):
-        one._journaled.apply(trial(number, "completed"))
+        one._history.apply(trial(number, "completed"))
     assert one.demand(capacity).wants == 1  # of six
-    one._journaled.apply(trial(5, "completed"))
+    one._history.apply(trial(5, "completed"))
     assert one.demand(capacity).holds == 1  # it evaluates its best
 
 
@@ -133,7 +140,7 @@ def test_one_at_its_end_is_not_asked_for_less_than_it_has_left(
     monkeypatch.setattr(searches, "request", lambda *how, by: asked.append(how[1].max_concurrent))
     one = search(tmp_path, limit=3)
     for each in (started(), *map(trial, range(6)), *(trial(n, "completed") for n in range(4))):
-        one._journaled.apply(each)
+        one._history.apply(each)
     one.limit(2)
     assert (asked, one.demand(Amounts(8)).holds) == ([], 2)
     one.limit(1)

@@ -150,7 +150,7 @@ def test_a_report_of_more_metrics_than_a_journal_takes_is_bad():
     report = {"m": 1.0, **{f"w{number}": 0.0 for number in range(MOST_METRICS)}}
     metrics, _, failure = check_report(report, "m")
     assert metrics == {}
-    assert failure == Failure("bad_report", "reported 5,001 metrics; there may be 5,000")
+    assert failure == Failure("bad_report", "reported more than 5,000 metrics")
     del report["w0"]
     assert len(check_report(report, "m")[0]) == MOST_METRICS
 
@@ -160,6 +160,13 @@ def test_a_metric_with_too_long_a_name_is_bad():
     told = f"reported a metric whose name has 201 characters; it may have 200: {'n' * 60}..."
     assert failure == Failure("bad_report", told)
     assert check_report({"m": 1.0, "n" * 200: 0.5}, "m")[2] is None
+
+
+@pytest.mark.parametrize("names", [["left"], ["left", "right"]])
+def test_a_report_that_contains_itself_is_bad(names):
+    report = {"m": 1.0}
+    report |= dict.fromkeys(names, report)
+    assert check_report(report, "m")[2].kind == "bad_report"
 
 
 def test_the_largest_report_fits_into_a_line_of_the_journal():

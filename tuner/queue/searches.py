@@ -14,18 +14,12 @@ from tuner.queue.entries import COMPLETED, ERROR, FAILED, INTERRUPTED, Entry, Qu
 from tuner.queue.shares import Amounts, Demand, Waiting, least, wanted
 from tuner.record.control import MaxConcurrent, request
 from tuner.record.events import COMPLETED as EXPERIMENT_COMPLETED
-from tuner.record.events import (
-    CONTROL,
-    EXPERIMENT_ENDED,
-    EXPERIMENT_STARTED,
-    TRIAL_ENDED,
-    TRIAL_STARTED,
-    Event,
-)
+from tuner.record.events import EXPERIMENT_ENDED, RUNNING
 from tuner.record.events import INTERRUPTED as TRIAL_INTERRUPTED
+from tuner.record.history import History
 from tuner.record.reading import Tail, last_event
 from tuner.record.remote.lease import Lease
-from tuner.results.results import Results
+from tuner.results.known import look_at
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.wording import printable_lines
 
@@ -61,62 +55,23 @@ def waiting(entry: Entry) -> Waiting:
     return Waiting(entry.name, entry.user, entry.added, amounts_of(spec), most=most)
 
 
-class Journaled:
-    """What a journal says of a search that runs: which trials run, and are over, and its limit.
+def limit_of(history: History) -> int | None:
+    """How many trials at a time its present driver was last asked to run; None: it was not."""
+    return history.steered.changes.get("max_concurrent")
 
-    limit: that which was last journaled as asked for of its present driver; None: none was.
+
+def left_of(history: History, spec: ExperimentSpec) -> int | None:
+    """How many trials have yet to end; None where only the time budget ends the search.
+
+    One at least: at its end a search evaluates its best.
     """
-
-    def __init__(self) -> None:
-        self.limit: int | None = None
-        self._samples: int | None = None  # as last asked for
-        self._tries = 0  # configs that were asked for
-        self._is_finishing = False
-        self._live: set[str] = set()
-        self._over: set[str] = set()
-
-    @property
-    def live(self) -> int:
-        """How many trials run."""
-        return len(self._live)
-
-    def left(self, spec: ExperimentSpec) -> int | None:
-        """How many trials have yet to end; None where only the time budget ends the search.
-
-        One at least: at its end a search evaluates its best.
-        """
-        total = spec.search.trials(self._samples or spec.num_samples)
-        if self._is_finishing:
-            return max(1, self.live)
-        return None if total is None else max(1, total + self._tries - len(self._over))
-
-    def apply(self, event: Event) -> None:
-        """Take one event into account, oldest first."""
-        match event:
-            case {"event": str(kind)} if kind == EXPERIMENT_STARTED:
-                self._live.clear()
-                self.limit = None
-            case {"event": str(kind), "trial_id": str(trial)} if kind == TRIAL_STARTED:
-                self._live.add(trial)
-                self._over.discard(trial)
-            case {"event": str(kind), "trial_id": str(trial)} if kind == TRIAL_ENDED:
-                self._live.discard(trial)
-                if event["status"] != TRIAL_INTERRUPTED:
-                    self._over.add(trial)
-            case {"event": str(kind), "control": control} if kind == CONTROL:
-                if event.get("refused") is None:
-                    self._steer(control)
-
-    def _steer(self, control: object) -> None:
-        match control:
-            case {"verb": "max-concurrent", "max_concurrent": int() | None as limit}:
-                self.limit = limit
-            case {"verb": "num-samples", "num_samples": int(samples)}:
-                self._samples = samples
-            case {"verb": "try"}:
-                self._tries += 1
-            case {"verb": "finish"}:
-                self._is_finishing = True
+    live = history.counts[RUNNING]
+    if history.steered.finishing:
+        return max(1, live)
+    samples = history.steered.samples or spec.num_samples
+    total = history.total(spec.search.trials(samples))
+    unfinished = live + history.counts[TRIAL_INTERRUPTED]
+    return None if total is None else max(1, total - len(history.trials) + unfinished)
 
 
 class Search:
@@ -140,7 +95,7 @@ class Search:
         self._spec = spec
         self._folder = queue.experiment(entry.name)
         self._tail = Tail(self._folder.path)
-        self._journaled = Journaled()
+        self._history = History(metrics=())
         self._begun_with, self._asked = limit, limit
 
     @property
@@ -161,20 +116,20 @@ class Search:
             if self.process is None:
                 self._folder.refresh()
             for event in self._tail.read():
-                self._journaled.apply(event)
+                self._history.apply(event)
 
     def demand(self, capacity: Amounts) -> Demand:
         """What it wants, and may hold, of a machine or cluster of this `capacity`."""
-        journaled, each, left = self._journaled, self.each, self._left
-        in_force = journaled.limit or self._begun_with or wanted(each, capacity)
+        each, left, live = self.each, self._left, self._history.counts[RUNNING]
+        in_force = limit_of(self._history) or self._begun_with or wanted(each, capacity)
         may_run = max(in_force, self._asked or 0)
-        holds = max(journaled.live, may_run if left is None else min(may_run, left))
+        holds = max(live, may_run if left is None else min(may_run, left))
         wants = wanted(each, capacity, most=least(left, self._spec.max_concurrent))
         return Demand(self.entry.name, self.entry.user, each, wants, holds)
 
     @property
     def _left(self) -> int | None:
-        return self._journaled.left(self._spec)
+        return left_of(self._history, self._spec)
 
     def limit(self, most: int) -> None:
         """Ask it to run at most so many trials at a time; once more later where it cannot hear.
@@ -218,7 +173,7 @@ def outcome_of(folder: Path) -> str | None:
         return None
     if is_completed(folder):
         with suppress(TunerError):
-            return COMPLETED if Results(folder).ranked else FAILED
+            return COMPLETED if look_at(folder).top(1) else FAILED
     return INTERRUPTED if event.get("status") == INTERRUPTED else FAILED
 
 

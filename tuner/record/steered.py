@@ -40,7 +40,8 @@ class Answer(NamedTuple):
 class Steered:
     """Every control in order, and what follows from those that were not refused.
 
-    changes: of the spec, since the driver's last start. stops: trial_id -> the control that asked
+    changes: of the spec, since the driver's last start. samples: their number as last asked for of
+    any driver. stops: trial_id -> the control that asked
     for its end. tries: the configs that were asked for, in order. paused: the control by which no
     trial is to run, None where they may; a resume goes on. finishing: whether no more trials begin,
     until the search has ended.
@@ -48,6 +49,7 @@ class Steered:
 
     answers: list[Answer] = field(default_factory=list)
     changes: dict[str, Any] = field(default_factory=dict)
+    samples: int | None = None
     stops: dict[str, Answer] = field(default_factory=dict)
     tries: list[dict[str, Any]] = field(default_factory=list)
     paused: str | None = None
@@ -89,6 +91,7 @@ class Steered:
                 self.tries.append(config)
             case {"verb": str(verb)} if verb in CHANGES:
                 self.changes |= _change(answer.control)
+                self.samples = self.changes.get("num_samples", self.samples)
 
 
 def present(document: Mapping[str, Any], answers: Iterable[Answer]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from errno import ENOMEM
+from itertools import islice
 from numbers import Real
 from typing import Any
 
@@ -163,7 +164,7 @@ def check_report(report: object, metric: str) -> tuple[dict[str, float], list[st
     if not isinstance(report, Mapping):
         kind = type(report).__name__
         return {}, [], Failure("bad_report", f"reported {kind}, not a mapping of metrics")
-    flat = dict(_flattened(report))
+    flat = dict(islice(_flattened(report), MOST_METRICS + 1))
     if fault := _fault_of_size(flat):
         return {}, [], Failure("bad_report", fault)
     numbers = {name: _number(value) for name, value in flat.items()}
@@ -192,8 +193,9 @@ def says_done(report: object) -> bool:
 
 
 def _flattened(report: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Ends for a mapping that contains itself, too: no name may be that long."""
     for name, value in report.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and len(prefix) <= LONGEST_NAME:
             yield from _flattened(value, f"{prefix}{name}/")
         else:
             yield f"{prefix}{name}", value
@@ -201,7 +203,7 @@ def _flattened(report: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[st
 
 def _fault_of_size(report: Mapping[str, Any]) -> str | None:
     if len(report) > MOST_METRICS:
-        return f"reported {len(report):,} metrics; there may be {MOST_METRICS:,}"
+        return f"reported more than {MOST_METRICS:,} metrics"
     longest = max(report, key=len, default="")
     if len(longest) > LONGEST_NAME:
         length = f"{len(longest):,} characters; it may have {LONGEST_NAME}"
