@@ -64,6 +64,7 @@ def test_a_model_is_known_by_its_reference():
         ("folder:/data/my photos/", "my-photos"),
         ("folder:/data/..", "images"),
         ("folder:/データ", "images"),
+        ("folder:/fotos/Käfer und Bäume", "Kafer-und-Baume"),
         ("torchvision:CIFAR100", "CIFAR100"),
         ("hf:user/pets", "user-pets"),
         ("my_data.shapes:load", "my_data-shapes-load"),

@@ -133,6 +133,13 @@ def test_what_it_holds_is_what_it_may_run_at_this_moment(tmp_path: Path) -> None
     assert one.demand(capacity).holds == 1  # it evaluates its best
 
 
+def test_one_that_is_paused_wants_a_single_place_to_go_on_with(tmp_path: Path) -> None:
+    one = search(tmp_path, limit=3)
+    for verb, wants in (("pause", 1), ("go-on", 4)):
+        one._history.apply(event("control", id=verb, control={"verb": verb}))
+        assert one.demand(Amounts(8)).wants == wants
+
+
 def test_one_at_its_end_is_not_asked_for_less_than_it_has_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ learns of it. Nothing here imports torch, so that a spec is checked against it i
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from importlib import import_module
@@ -219,7 +220,8 @@ def short_name(dataset: str) -> str:
         place = Path(place).expanduser().resolve().name
     elif scheme not in SOURCES:
         place = dataset
-    words = re.findall(r"[A-Za-z0-9_-]+", place)
+    letters = "".join(filter(str.isascii, unicodedata.normalize("NFKD", place)))  # of ü the u
+    words = re.findall(r"[A-Za-z0-9_-]+", letters)
     return "-".join(words)[-60:].strip("-_") or "images"
 
 

@@ -124,7 +124,8 @@ class Search:
         in_force = limit_of(self._history) or self._begun_with or wanted(each, capacity)
         may_run = max(in_force, self._asked or 0)
         holds = max(live, may_run if left is None else min(may_run, left))
-        wants = wanted(each, capacity, most=least(left, self._spec.max_concurrent))
+        most = 1 if self._history.steered.paused else least(left, self._spec.max_concurrent)
+        wants = wanted(each, capacity, most=most)
         return Demand(self.entry.name, self.entry.user, each, wants, holds)
 
     @property

@@ -102,7 +102,8 @@ def _unstopped(raw: Mapping[str, Any]) -> dict[str, Any] | None:
     """The section for trials that nothing stops: None, or up to the `max_t` that it names."""
     rest = {key: value for key, value in raw.items() if key != "name"}
     if unused := sorted(rest.keys() - {"max_t"}):
-        rule = f"is not used by scheduler {NONE}, which takes max_t alone"
+        instead = f"scheduler={{name: {NONE}, max_t: {rest.get('max_t', 10)}}}"
+        rule = f"is not used by scheduler {NONE}, which takes max_t alone ({instead})"
         raise FaultsError(*(Fault(key, rule, rest[key]) for key in unused))
     whole = rest.get("max_t")
     return {"name": DEFAULT, "max_t": whole, "grace_period": whole} if rest else None
