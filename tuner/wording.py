@@ -33,6 +33,16 @@ def with_error(mean: float, standard_error: float | None) -> str:
     return number(mean) if standard_error is None else f"{number(mean)} +- {standard_error:.2g}"
 
 
+def some_of(names: Sequence[str], most: int = 3) -> str:
+    """The first of some names, and how many more there are.
+
+    >>> some_of(["a", "b"]), some_of(["a", "b", "c", "d", "e"])
+    ('a, b', 'a, b, c and 2 more')
+    """
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
 def amount_of(amount: float, noun: str) -> str:
     """An amount with its noun; of a float at most four significant digits.
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 
 class Small(nn.Module):
@@ -61,6 +62,38 @@ class Unused(Plain):
         if self.training:
             self.seen = self.seen + 1  # another tensor in its place
         return logits * self.sometimes if self.seen % 2 else logits
+
+
+class Listed(Plain):
+    """Layers in a plain list, which are no parameters of it."""
+
+    def __init__(self, in_channels, num_classes):
+        super().__init__(in_channels, num_classes)
+        self.more = [nn.Linear(num_classes, num_classes) for _ in range(2)]
+
+    def forward(self, x):
+        x = super().forward(x)
+        for layer in self.more:
+            x = layer(x)
+        return x
+
+
+class Detached(Plain):
+    """Its first layers get no gradient."""
+
+    def forward(self, x):
+        return self.head(F.relu(self.norm(self.conv(x))).mean((2, 3)).detach())
+
+
+class Checkpointed(Plain):
+    """Its first layers are computed again in the backward pass, and not shown before."""
+
+    def forward(self, x):
+        def first(x, _):
+            return F.relu(self.norm(self.conv(x))).mean((2, 3))
+
+        asked = torch.ones((), requires_grad=True)
+        return self.head(checkpoint(first, x, asked, use_reentrant=True))
 
 
 class Sharing(Plain):

@@ -49,7 +49,9 @@ def test_a_network_of_the_users_own_is_summed_up_as_it_will_train():
 
 
 def test_what_nothing_calls_and_what_belongs_to_no_stage_is_there():
-    stages = summary_of(plan(own("Unused"), model_args={})).stages
+    summary = summary_of(plan(own("Unused"), model_args={}), frozen=("aside.bias",))
+    assert summary.unused == ("aside.weight",)
+    stages = summary.stages
     assert stages[-2:] == (
         StageSummary("aside", "Linear", (), 12),
         StageSummary("", "its own parameters", (), 10),

@@ -10,7 +10,7 @@ from own_networks import own
 from torch import nn
 
 from tuner.classifier.blueprint import Blueprint
-from tuner.classifier.tryout import check_one_image, fault_of_logits, fit_in
+from tuner.classifier.tryout import check_one_image, fault_of_logits, fit_in, without_gradient
 from tuner.errors import SpecError
 
 
@@ -85,6 +85,31 @@ def test_what_is_wrong_is_one_fault_of_the_model(name, message):
     with pytest.raises(SpecError, match=f"model: {message}") as refused:
         tried(name)
     assert len(refused.value.faults) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "unused"),
+    [
+        ("Small", []),
+        ("Sharing", []),
+        ("Unused", ["aside.weight", "aside.bias"]),
+        ("Detached", ["conv.weight", "conv.bias", "norm.weight", "norm.bias"]),
+        ("Checkpointed", []),  # which it cannot know
+    ],
+)
+def test_what_no_gradient_reaches_is_known(name, unused):
+    model = tried(name)
+    assert without_gradient(model, plan(name), context=nullcontext) == unused
+    assert all(parameter.grad is None for parameter in model.parameters())
+    model.requires_grad_(False)
+    model.head.requires_grad_(True)
+    assert without_gradient(model, plan(name), context=nullcontext) == []
+
+
+def test_layers_that_are_no_part_of_the_network_are_refused():
+    model = tried("Listed")
+    with pytest.raises(SpecError, match=r"uses 4 tensors that would be neither trained nor saved"):
+        without_gradient(model, plan("Listed"), context=nullcontext)
 
 
 def test_an_image_that_is_too_small_is_told_in_its_own_words():

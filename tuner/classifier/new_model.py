@@ -12,6 +12,7 @@ from tuner.classifier.norms import set_norm_momentum
 from tuner.classifier.precision import Precision, cast_weights, weights_in
 from tuner.classifier.randomness import seeded
 from tuner.classifier.settings import ClassifierSettings
+from tuner.wording import some_of
 
 PREPARING = 1000  # training images that a model may learn something from before it trains
 
@@ -37,9 +38,12 @@ def new_model(
     if split == 1:
         model.to(ranks.device)
     if plan.info.foreign:
-        from tuner.classifier.tryout import check_one_image, fit_in
+        from tuner.classifier.tryout import check_one_image, fit_in, without_gradient
 
         fit_in(model, plan, context=precision.forward)
+        unused = without_gradient(model, plan, context=precision.forward)
+        if unused and ranks.rank == 0:
+            print(f"warning: no gradient reaches {some_of(unused)} of {plan.name}")
         last = images % settings.batch_size or settings.batch_size
         if min(settings.batch_size, last) // ranks.world_size <= 1:
             check_one_image(model, plan, batch_size=settings.batch_size)

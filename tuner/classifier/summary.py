@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from tuner.classifier.blueprint import Blueprint
 from tuner.classifier.randomness import seeded
 from tuner.classifier.transfer import matching
-from tuner.classifier.tryout import FEW, fit_in
+from tuner.classifier.tryout import FEW, fit_in, without_gradient
 
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 _MIB = 1 << 20
@@ -33,12 +33,15 @@ class StageSummary:
 
 @dataclass(frozen=True, slots=True)
 class ModelSummary:
-    """parameters: how many there are; trainable: how many of them train; mib: what they take."""
+    """parameters: how many there are; trainable: how many of them are to train; mib: what they
+    take; unused: the names of those that no gradient reaches, of a network from elsewhere.
+    """
 
     stages: tuple[StageSummary, ...]
     parameters: int
     trainable: int
     mib: float
+    unused: tuple[str, ...] = ()
 
 
 def summary_of(plan: Blueprint, *, frozen: tuple[str, ...] = ()) -> ModelSummary:
@@ -49,8 +52,10 @@ def summary_of(plan: Blueprint, *, frozen: tuple[str, ...] = ()) -> ModelSummary
     """
     with seeded(0):
         model = plan.initial()
+    unused: list[str] = []
     if plan.info.foreign:
         fit_in(model, plan, context=nullcontext)
+        unused = without_gradient(model, plan, context=nullcontext)
     still = matching(model, frozen)
     parameters = dict(model.named_parameters())
     return ModelSummary(
@@ -58,6 +63,7 @@ def summary_of(plan: Blueprint, *, frozen: tuple[str, ...] = ()) -> ModelSummary
         parameters=sum(p.numel() for p in parameters.values()),
         trainable=sum(p.numel() for n, p in parameters.items() if n not in still),
         mib=sum(p.numel() * p.element_size() for p in parameters.values()) / _MIB,
+        unused=tuple(name for name in unused if name not in still),
     )
 
 

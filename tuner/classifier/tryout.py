@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import BackwardCFunction
 from torch.func import functional_call
 
 from tuner.classifier.blueprint import Blueprint
 from tuner.classifier.randomness import seeded
 from tuner.errors import Fault, SpecError
 from tuner.trial.failures import is_out_of_memory, message_of
+from tuner.wording import amount_of
 
 _ROUNDING = 1e-5  # by which a sum of probabilities in float32 is off; in half precision by more
 FEW = 2  # images, so that BatchNorm has values to normalise
@@ -43,6 +46,32 @@ def fit_in(model: nn.Module, plan: Blueprint, *, context: Context) -> None:
         raise plan.refused(refusal[0]) from refusal[1]
 
 
+def without_gradient(model: nn.Module, plan: Blueprint, *, context: Context) -> list[str]:
+    """The names of the parameters that would train but that the logits do not depend on.
+
+    Called after `fit_in`, with its context. Raises SpecError where the logits depend on tensors
+    that would train and are no parameters of the model, as those of layers in a plain list: neither
+    the optimizer nor a checkpoint would have them.
+    """
+    with context():
+        blank = _blank(plan, model, FEW)
+        output, _ = _outputs(model, blank, training=True, gradients=True)
+    nodes = _graph(output) if isinstance(output, Tensor) else []
+    if not nodes or any(isinstance(node, BackwardCFunction) for node in nodes):
+        return []  # a function of Python's own need not show what it depends on
+    leaves = [getattr(node, "variable", None) for node in nodes]
+    reached = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+    own = {id(parameter) for parameter in model.parameters()}
+    if strays := [leaf for leaf in reached if id(leaf) not in own]:
+        raise plan.refused(
+            f"uses {amount_of(len(strays), 'tensor')} that would be neither trained nor saved, as "
+            f"they are no parameters of it (the first is {_shape(strays[0])}): keep layers in "
+            "attributes, nn.ModuleList or nn.ModuleDict, not in a list or a dict"
+        )
+    found = {id(leaf) for leaf in reached}
+    return [name for name, p in model.named_parameters() if p.requires_grad and id(p) not in found]
+
+
 def check_one_image(model: nn.Module, plan: Blueprint, *, batch_size: int) -> None:
     """Raise SpecError for a network that cannot train on a single image, as this size leaves one.
 
@@ -61,7 +90,7 @@ def fault_of_logits(output: object, count: int, num_classes: int) -> str | None:
     if not isinstance(output, Tensor):
         return f"{wanted}, not a {type(output).__name__}: auxiliary outputs must be switched off"
     if output.shape != (count, num_classes):
-        return f"{wanted}, not {' x '.join(map(str, output.shape)) or 'a single number'}"
+        return f"{wanted}, not {_shape(output)}"
     if not output.is_floating_point():
         return f"{wanted}, not values of {output.dtype}"
     if are_probabilities(output):
@@ -93,17 +122,33 @@ def _blank(plan: Blueprint, model: nn.Module, count: int) -> Tensor:
 
 
 def _outputs(
-    model: nn.Module, x_NCHW: Tensor, *, training: bool
+    model: nn.Module, x_NCHW: Tensor, *, training: bool, gradients: bool = False
 ) -> tuple[object, Exception | None]:
     """(what `model` returns, what it raises); its buffers, its mode and its gradients stay."""
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    with seeded(0, x_NCHW.device), _mode(model, training), torch.no_grad():
+    with seeded(0, x_NCHW.device), _mode(model, training), torch.set_grad_enabled(gradients):
         try:
             return functional_call(model, buffers, (x_NCHW,)), None
         except Exception as error:  # whatever it raises
             if is_out_of_memory(error):
                 raise
             return None, error
+
+
+def _graph(output: Tensor) -> list[Any]:
+    """Every node of the graph that a backward pass from `output` goes through."""
+    found: dict[Any, None] = {}
+    ahead = [output.grad_fn]
+    while ahead:
+        node = ahead.pop()
+        if node is not None and node not in found:
+            found[node] = None
+            ahead += [following for following, _ in node.next_functions]
+    return list(found)
+
+
+def _shape(tensor: Tensor) -> str:
+    return " x ".join(map(str, tensor.shape)) or "a single number"
 
 
 @contextmanager

@@ -14,7 +14,16 @@ from tuner.space.spaces import space_text
 from tuner.spec.by_value import given_again, is_by_value
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Resources
-from tuner.wording import aligned, amount_of, config_line, duration, printable, program, shorten
+from tuner.wording import (
+    aligned,
+    amount_of,
+    config_line,
+    duration,
+    printable,
+    program,
+    shorten,
+    some_of,
+)
 
 if TYPE_CHECKING:
     from tuner.results.refinement import Refinement
@@ -88,12 +97,14 @@ def _network(network: Mapping[str, Any]) -> list[str]:
     head = ("stage", "kind", "an image's output", " parameters")
     of_these = f", {network['trainable']:,} of them train"
     partly = of_these if network["trainable"] < network["parameters"] else ""
+    unused = network["unused"]
     return [
         "",
         printable(f"{network['model']} {settings}".rstrip()),
         f"  for images of {network['images']} and {network['classes']} classes",
         *(f"  {printable(line)}" for line in aligned([head, *stages])),
         f"  {network['parameters']:,} parameters{partly}, {network['mib']:.3g} MiB",
+        *([printable(f"  no gradient reaches {some_of(unused)}")] if unused else []),
     ]
 
 

@@ -11,7 +11,7 @@ from tuner.errors import UsageError
 from tuner.places import is_url
 from tuner.record.sharing import marker_in, why_not_shared
 from tuner.spec.by_value import is_by_value
-from tuner.wording import amount_of, program
+from tuner.wording import amount_of, program, some_of
 
 _MOST_SHOWN = 5  # nodes, in a message
 
@@ -66,11 +66,9 @@ def _listed(problems: dict[str, str]) -> str:
     alike: dict[str, list[str]] = {}
     for address, problem in problems.items():
         alike.setdefault(problem, []).append(address)
-    listed = []
-    for problem, addresses in alike.items():
-        names = ", ".join(addresses[:_MOST_SHOWN])
-        more = len(addresses) - _MOST_SHOWN
-        listed.append(f"{names}{f' and {more} more' if more > 0 else ''} ({problem})")
+    listed = [
+        f"{some_of(addresses, _MOST_SHOWN)} ({problem})" for problem, addresses in alike.items()
+    ]
     return f"{amount_of(len(problems), 'node')}, {'; '.join(listed)}"
 
 
