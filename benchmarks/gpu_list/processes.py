@@ -1,4 +1,4 @@
-"""Steps of the list whose faults are of processes: ranks, shares of a GPU, a whole search."""
+"""Steps of the list whose faults are of processes: ranks, shares of a GPU, whole searches."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from tuner.trial.worker import Worker
 RECIPE = {"model": "cnn", "dtype": "float64", "dataset": NAME, "batch_size": 32, "epochs": 2}
 AS_EQUAL = 1e-9
 QUARTER, PROCESSES = 0.25, 4
+TUNER = [sys.executable, "-m", "tuner"]
 
 
 def two_ranks(device, dry):
@@ -164,12 +165,32 @@ def search(device, dry):
     if device == "cuda":
         given += ["--gpus", str(QUARTER), "--max-concurrent", str(PROCESSES)]
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "tuner", "run", "digits", "--storage", folder, *given]
-        process, holders, most = subprocess.Popen(command), set(), 0
-        while process.poll() is None:
-            now = holding() if device == "cuda" else set()
-            holders, most = holders | now, max(most, len(now))
-            time.sleep(0.5)
+        yield from watched(["run", "digits", "--storage", folder, *given], device)
+
+
+def queue(device, dry):
+    """Two searches of a queue, each with a Ray of its own, whose trials share one GPU."""
+    given = ["--num-samples", "2" if dry else "6", "scheduler.max_t=2"]
+    if device == "cuda":
+        given += ["--gpus", str(QUARTER)]
+    with tempfile.TemporaryDirectory() as folder:
+        storage = ["--storage", folder]
+        for user in ("ann", "bob"):
+            of_user = ["--name", user, "--user", user, *storage]
+            subprocess.run([*TUNER, "queue", "add", "digits", *of_user, *given], check=True)
+        yield from watched(["queue", "run", "--at-once", "2", *storage], device)
+
+
+def watched(arguments, device):
+    """Rows on one command of tuner: its exit code, and the processes that hold the GPU meanwhile.
+
+    Raises SystemExit with its code where it fails.
+    """
+    process, holders, most = subprocess.Popen([*TUNER, *arguments]), set(), 0
+    while process.poll() is None:
+        now = holding() if device == "cuda" else set()
+        holders, most = holders | now, max(most, len(now))
+        time.sleep(0.5)
     yield "exit code", str(process.returncode)
     yield "processes that held the GPU at once, at most", str(most)
     yield "what they are called", ", ".join(sorted({name for _, name in holders})) or "none"

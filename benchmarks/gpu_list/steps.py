@@ -30,9 +30,10 @@ STEPS = {
     7: Step("two ranks on one GPU", "processes", "two_ranks", 180),
     8: Step("faults", "processes", "faults", 180),
     9: Step("compiled in ten widths", "training", "ten_widths", 240),
-    10: Step("a search, four trials on the GPU", "processes", "search", 240),
-    11: Step("four trials on one GPU, with and without MPS", "sharing", "sharing", 240),
+    10: Step("a search, four trials on the GPU", "processes", "search", 180),
+    11: Step("four trials on one GPU, with and without MPS", "sharing", "sharing", 180),
     12: Step("trials fused in one process", "fused", "fused", 120),
+    13: Step("two searches of a queue on the GPU", "processes", "queue", 120),
 }
 
 
