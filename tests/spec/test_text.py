@@ -69,6 +69,30 @@ def test_switching_the_strategy_keeps_the_space_and_drops_the_rest() -> None:
     assert with_strategy(MINIMAL, "random") == MINIMAL
 
 
+def test_another_strategy_obeys_the_same_constraints() -> None:
+    search = {"space": {"lr": "uniform(0, 1)"}, "forbid": ["lr > 0.5"]}
+    known = {"points_to_evaluate": [{"lr": 0.1}]}
+    raw = {"search": {"strategy": "bayesopt", **search, **known, "startup": 5}}
+    assert with_strategy(raw, "hyperopt") == {"search": {"strategy": "hyperopt", **search, **known}}
+    assert with_strategy(raw, "random") == {"search": {"strategy": "random", **search}}
+    mine = "my_package.my_searcher"
+    assert with_strategy(raw, mine) == {"search": {"strategy": mine, **search}}
+
+
+def test_a_strategy_and_a_scheduler_that_are_assigned_replace_the_others_settings() -> None:
+    raw = {
+        "search": {"strategy": "bayesopt", "space": {}, "startup": 5},
+        "scheduler": {"max_t": 9, "grace_period": 3},
+    }
+    named = ["search.strategy=random", "scheduler.name=none"]
+    flags = {"strategy": "random", "scheduler": "none"}
+    assert override(raw, named) == override(raw, [], **flags)
+    assert override(raw, named, strategy="grid") == override(raw, [], **flags)
+    assert override(raw, named)["search"] == {"strategy": "random", "space": {}}
+    assert override(raw, named)["scheduler"] == {"name": "none", "max_t": 9}
+    assert override(raw, ["search.strategy=7"])["search"]["startup"] == 5  # which is refused
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [

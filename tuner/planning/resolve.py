@@ -34,7 +34,7 @@ from tuner.record.storage import free_name
 from tuner.settings_base import faults_of, parse
 from tuner.spec.code import NamedCode, code_named, file_of
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.text import LONGEST, override, read_mapping, with_scheduler, with_strategy
+from tuner.spec.text import LONGEST, override, read_mapping
 
 _FUNCTION = "experiment"  # of a module: def experiment() -> ExperimentSpec
 _SHIPPED = "tuner.shipped.experiments"
@@ -51,17 +51,15 @@ def resolve(
 ) -> tuple[ValidatedSpec, str]:
     """The validated spec of EXPERIMENT, and where it comes from.
 
-    assignments: KEY=VALUE, a later one wins. strategy: another one to search its space by;
-    scheduler: another one to stop its trials by. machine: as for `validate`. admit: called with the
-    code that a file of text names, and which file, before any of it is imported; it may raise.
-    Without an assigned name the spec has the experiment's, or the next free one. Raises as
-    `load_experiment`, `override` and `validate` do, and UsageError where an experiment of the
-    assigned name exists.
+    assignments, strategy and scheduler: as for `override`. machine: as for `validate`. admit:
+    called with the code that a file of text names, and which file, before any of it is imported;
+    it may raise. Without an assigned name the spec has the experiment's, or the next free one.
+    Raises as `load_experiment`, `override` and `validate` do, and UsageError where an experiment of
+    the assigned name exists.
     """
     loaded = load_experiment(experiment)
-    raw = with_strategy(loaded.raw, strategy) if strategy else loaded.raw
-    raw = with_scheduler(raw, scheduler) if scheduler else raw
-    raw = override({"name": loaded.name, **raw}, assignments)
+    raw = {"name": loaded.name, **loaded.raw}
+    raw = override(raw, assignments, strategy=strategy, scheduler=scheduler)
     name, storage = raw["name"], raw.get("storage")
     named = any(assignment.startswith("name=") for assignment in assignments)
     if not named and isinstance(name, str) and isinstance(storage, str | None):

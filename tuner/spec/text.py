@@ -8,9 +8,11 @@ from typing import Any
 from tuner.errors import Fault, SpecError
 from tuner.plain_values import fault_of_values
 from tuner.spec.schedulers import DEFAULT, NONE
+from tuner.spec.strategies import SEARCHERS, SearchSettings
 
 LONGEST = 1 << 20  # characters of a spec, or of the value of a KEY=VALUE
 _COMMAND_LINE = "the command line"
+_OF_SEVERAL = ("space", "forbid", "points_to_evaluate")  # of the settings of a search
 
 
 def read_value(text: str) -> Any:
@@ -42,13 +44,27 @@ def read_mapping(text: str, source: str = "the spec") -> dict[str, Any]:
     return raw
 
 
-def override(raw: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, Any]:
-    """`raw` with each `dotted.path=value` set; values are read as YAML.
+def override(
+    raw: Mapping[str, Any],
+    assignments: Iterable[str],
+    *,
+    strategy: str | None = None,
+    scheduler: str | None = None,
+) -> dict[str, Any]:
+    """`raw` with each `dotted.path=value` set; values are read as YAML, and a later one wins.
 
-    `search.space.lr=loguniform(1e-5, 1e-2)` sets a domain. Raises SpecError for an assignment
-    without `=`, or a path through something that holds no keys.
+    `search.space.lr=loguniform(1e-5, 1e-2)` sets a domain. strategy: another one to search the
+    space by; scheduler: another one to stop trials by. `search.strategy=NAME` and
+    `scheduler.name=NAME` mean the same, and win. Raises SpecError for an assignment without `=`, or
+    a path through something that holds no keys.
     """
-    return with_values(raw, assigned(assignments))
+    values = assigned(assignments)
+    named = {"search.strategy": strategy, "scheduler.name": scheduler} | dict(values)
+    if isinstance(name := named["search.strategy"], str):
+        raw = with_strategy(raw, name)
+    if isinstance(name := named["scheduler.name"], str):
+        raw = with_scheduler(raw, name)
+    return with_values(raw, values)
 
 
 def assigned(assignments: Iterable[str]) -> list[tuple[str, Any]]:
@@ -108,14 +124,18 @@ def assign(changed: dict[str, Any], values: Iterable[tuple[str, Any]]) -> dict[s
 
 
 def with_strategy(raw: Mapping[str, Any], strategy: str) -> dict[str, Any]:
-    """`raw` searched by `strategy` over the same space; other strategies' settings are dropped.
+    """`raw` searched by `strategy` over the same space, with the same constraints.
 
+    The configs to try first stay where the strategy takes such; what is another's alone is dropped.
     A grid runs all of its cells, so a number of samples meant for another strategy goes too.
     """
     search = raw.get("search") or {}
     if not isinstance(search, Mapping) or search.get("strategy", "random") == strategy:
         return dict(raw)
-    changed = {**raw, "search": {"strategy": strategy, "space": search.get("space", {})}}
+    shipped = strategy in SEARCHERS.names()
+    fields = (SEARCHERS.settings(strategy) if shipped else SearchSettings).model_fields.keys()
+    kept = {name: search[name] for name in _OF_SEVERAL if name in search and name in fields}
+    changed = {**raw, "search": {"space": {}, **kept, "strategy": strategy}}
     if strategy == "grid":
         changed.pop("num_samples", None)
     return changed
