@@ -68,6 +68,15 @@ def test_gpus_that_no_trial_uses_are_noted(tmp_path, monkeypatch):
     assert plan_of(spec, here=True)["notes"] == []
 
 
+def test_an_objective_that_takes_the_worst_for_the_best_is_noted():
+    wrong = {"metric": "val_accuracy", "mode": "min"}
+    assert plan_of(build_spec(SPEC | {"objective": wrong}), here=True)["notes"] == [
+        "objective.mode=min takes the trial with the lowest val_accuracy for the best"
+    ]
+    for right in ({"metric": "val_accuracy"}, {"metric": "epoch_s", "mode": "max"}):
+        assert plan_of(build_spec(SPEC | {"objective": right}), here=True)["notes"] == []
+
+
 def test_a_constant_that_looks_like_a_domain_is_noted():
     spec = build_spec({"search": {"space": {"lr": "uniform(0, 1)", "l1": [1, 2, 4]}}} | SAMPLES)
     [note] = plan_of(spec, here=True)["notes"]

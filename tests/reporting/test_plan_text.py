@@ -32,6 +32,7 @@ def test_the_plan():
     assert told() == {
         "From": "mine.yaml",
         "Trials": "24, random search",
+        "Objective": "val_loss, the lower the better",
         "Each trial": "10 epochs, 1 CPU",
         "At once": "as many as fit",
         "Stopping": "ASHA at epoch 1, 3, 9: the best 1 in 3 goes on",
@@ -141,6 +142,7 @@ def test_a_network_is_told_layer_by_layer():
         "parameters": 1240,
         "trainable": 6,
         "mib": 0.00473,
+        "unused": ["conv.bias"],
     }
     spec = build_spec({"search": {"space": {"lr": 1}}, "num_samples": 1})
     plan = {**plan_of(spec, here=False), "networks": [network]}
@@ -151,7 +153,8 @@ def test_a_network_is_told_layer_by_layer():
         "  stage   kind    an image's output   parameters\n"
         "  conv    Conv2d  16 x 8 x 8               1,234\n"
         "  a side  Linear  -                            6\n"
-        "  1,240 parameters, 6 of them train, 0.00473 MiB\n\n"
+        "  1,240 parameters, 6 of them train, 0.00473 MiB\n"
+        "  no gradient reaches conv.bias\n\n"
         "Its spec\n"
     )
 

@@ -37,6 +37,27 @@ def test_what_cannot_work_is_refused(
     assert fault in "\n".join(map(str, faults))
 
 
+@pytest.mark.parametrize(
+    ("raw", "mode"),
+    [
+        ({}, "min"),
+        ({"metric": "val_accuracy"}, "max"),
+        ({"metric": "val_top5_accuracy"}, "max"),
+        ({"metric": "val_macro_f1"}, "max"),
+        ({"metric": "Reward"}, "max"),
+        ({"metric": "val_err"}, "min"),
+        ({"metric": "top1_error"}, "min"),
+        ({"metric": "accuracy_loss"}, "min"),
+        ({"metric": "epoch_s"}, "min"),
+        ({"metric": "verr"}, "min"),
+        ({"metric": "val_accuracy", "mode": "min"}, "min"),
+        ({"mode": "max"}, "max"),
+    ],
+)
+def test_the_mode_of_an_objective_follows_from_its_name(raw: dict[str, Any], mode: str) -> None:
+    assert Objective(**raw).mode == mode
+
+
 def test_the_ranks_of_a_trial_in_words() -> None:
     assert (Resources(workers=2).ranks, Resources(workers=2).ranks_text) == (2, "2 workers")
     assert (Resources(split=3).ranks, Resources(split=3).ranks_text) == (3, "3 stages")

@@ -69,6 +69,27 @@ def test_switching_the_strategy_keeps_the_space_and_drops_the_rest() -> None:
     assert with_strategy(MINIMAL, "random") == MINIMAL
 
 
+@pytest.mark.parametrize(
+    ("assignments", "objective"),
+    [
+        (["objective.metric=val_loss"], {"metric": "val_loss"}),
+        (
+            ["objective.metric=val_loss", "objective.mode=max"],
+            {"metric": "val_loss", "mode": "max"},
+        ),
+        (["objective.metric=epoch_s"], {"metric": "epoch_s", "mode": "max"}),
+        (["objective.mode=min"], {"metric": "val_accuracy", "mode": "min"}),
+        (["objective={metric: val_loss}"], {"metric": "val_loss"}),
+    ],
+)
+def test_another_metric_comes_with_its_own_mode(
+    assignments: list[str], objective: dict[str, str]
+) -> None:
+    raw = {"objective": {"metric": "val_accuracy", "mode": "max"}}
+    assert override(raw, assignments)["objective"] == objective
+    assert override({}, ["objective.metric=x"]) == {"objective": {"metric": "x"}}
+
+
 def test_another_strategy_obeys_the_same_constraints() -> None:
     search = {"space": {"lr": "uniform(0, 1)"}, "forbid": ["lr > 0.5"]}
     known = {"points_to_evaluate": [{"lr": 0.1}]}

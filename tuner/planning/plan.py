@@ -19,7 +19,7 @@ from tuner.space.parsing import parse_domain
 from tuner.space.slips import slips
 from tuner.space.spaces import domains_of
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.sections import Resources
+from tuner.spec.sections import Objective, Resources, usual_mode
 from tuner.spec.strategies import GridSettings
 from tuner.wording import amount_of, duration
 
@@ -91,11 +91,20 @@ def warnings_of(spec: ExperimentSpec, *, here: bool) -> list[str]:
     """
     domains = [name for name, value in spec.training.items() if _is_domain(value)]
     return [
+        *_of_the_objective(spec.objective),
         *_of_grids(spec),
         *(f"search.space.{slip}" for slip in slips(spec.search.space)),
         *(_CONSTANT_TEXT.format(name=name, text=spec.training[name]) for name in domains),
         *(_of_idle_gpus(spec) if here else ()),
     ]
+
+
+def _of_the_objective(objective: Objective) -> Iterator[str]:
+    if usual_mode(objective.metric) not in (None, objective.mode):
+        yield (
+            f"objective.mode={objective.mode} takes the trial with the "
+            f"{'lowest' if objective.mode == 'min' else 'highest'} {objective.metric} for the best"
+        )
 
 
 def _of_idle_gpus(spec: ExperimentSpec) -> Iterator[str]:

@@ -37,6 +37,7 @@ def plan_text(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str
     rows = [
         ("From", source),
         ("Trials", f"{plan['trials']}, {spec.search.strategy} search"),
+        ("Objective", f"{spec.objective.metric}, the {spec.objective.better} the better"),
         ("Each trial", length if spec.is_elsewhere else f"{length}, {reserves(spec.resources)}"),
         ("At once", _at_once(spec, plan)),
         *(("", text) for text in _nodes(plan)),

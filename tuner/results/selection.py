@@ -16,12 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import fsum, isfinite
-from typing import Literal
 
 from tuner.errors import UsageError, unknown
 from tuner.record.events import FAILED
 from tuner.record.trials import CheckpointRecord, TrialRecord
-from tuner.spec.sections import Objective
+from tuner.spec.sections import Mode, Objective, usual_mode
 
 SCOPES = ("best", "all", "last", "avg", "last-5-avg", "last-10-avg")
 MODES = ("min", "max")
@@ -83,17 +82,12 @@ def best_first(
     return sorted(scored, key=lambda pair: (sign * pair[0], int(pair[1].trial_id)))
 
 
-def mode_of(metric: str) -> Literal["min", "max"]:
-    """The mode that a metric's name implies: losses and errors go down, accuracies up.
-
-    Raises UsageError for a name that implies neither.
-    """
-    name = metric.lower()
-    if "loss" in name or "error" in name:
-        return "min"
-    if "acc" in name:
-        return "max"
-    raise UsageError(f"mode: say min or max for {metric!r}, which is not the objective")
+def mode_of(metric: str) -> Mode:
+    """The mode that a metric's name implies. Raises UsageError for a name that implies neither."""
+    mode = usual_mode(metric)
+    if mode is None:
+        raise UsageError(f"mode: say min or max for {metric!r}, which is not the objective")
+    return mode
 
 
 def check(what: str, value: str, known: Sequence[str]) -> None:

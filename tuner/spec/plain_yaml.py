@@ -46,6 +46,8 @@ class _Loader(yaml.SafeLoader):
 
     def compose_scalar_node(self, anchor: dict[Any, yaml.Node]) -> yaml.ScalarNode:
         node = super().compose_scalar_node(anchor)
+        if _SURROGATE.search(node.value):
+            node.value = _joined(node.value)
         if node.tag in _NUMBERS and len(node.value) > LONGEST_NUMBER:
             found = f"{len(node.value):,} characters"
             raise ValueError(f"it has a number of {found}, at most {LONGEST_NUMBER:,} are read")
@@ -59,6 +61,18 @@ class _Loader(yaml.SafeLoader):
                 raise ValueError(f"it has a key that is no text, {shown(key.value)}: quote it")
 
 
+def _joined(text: str) -> str:
+    """`text` with each pair of surrogates, as JSON writes what is beyond 16 bits, as one character.
+
+    Raises ValueError for half a pair, which no file and no terminal can take.
+    """
+    try:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    except UnicodeDecodeError:
+        raise ValueError("it has half of a surrogate pair, which is no character") from None
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _TEXT, _MERGE = "tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _Loader.add_implicit_resolver(

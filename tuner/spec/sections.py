@@ -5,13 +5,37 @@ Each is frozen and checks itself; `strategies` and `schedulers` beside have thos
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal, Self
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from tuner.errors import Fault
 from tuner.settings_base import MAX_COUNT, FaultsError, Settings, known_names
+
+Mode = Literal["min", "max"]
+_LOWER = re.compile(
+    r"loss|error|perplexity|(?<![a-z])(err|mse|rmse|mae|nll|ppl|fid|latency)(?![a-z])"
+)
+_HIGHER = re.compile(
+    r"acc|(?<![a-z])(auc|auroc|f1|precision|recall|iou|miou|dice|psnr|ssim|bleu|r2|reward|score"
+    r"|kappa|mcc)(?![a-z])"
+)
+
+
+def usual_mode(metric: str) -> Mode | None:
+    """The mode that a metric's name implies: losses and errors go down, accuracies up; or None.
+
+    >>> usual_mode("val_loss"), usual_mode("top1_error"), usual_mode("val_accuracy")
+    ('min', 'min', 'max')
+    >>> usual_mode("epoch_s") is None
+    True
+    """
+    name = metric.lower()
+    if _LOWER.search(name):
+        return "min"
+    return "max" if _HIGHER.search(name) else None
 
 
 class Objective(Settings):
@@ -20,11 +44,27 @@ class Objective(Settings):
     What follows from the mode is decided here and nowhere else. Values are finite: a NaN has no
     place in an order, so callers leave it out.
 
-    metric: its name in the trainable's reports. mode: "min" for a loss, "max" for an accuracy.
+    metric: its name in the trainable's reports. mode: "min" where lower values are better, "max"
+    where higher ones are; unless set as the metric's name implies ("max" for val_accuracy), else
+    "min".
     """
 
     metric: str = Field("val_loss", min_length=1)
-    mode: Literal["min", "max"] = "min"
+    mode: Mode = "min"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _mode_by_name(cls, raw: Any) -> Any:
+        if not isinstance(raw, Mapping) or "mode" in raw:
+            return raw
+        metric = raw.get("metric")
+        implied = usual_mode(metric) if isinstance(metric, str) else None
+        return {**raw, "mode": implied} if implied else raw
+
+    @property
+    def better(self) -> str:
+        """Which values are better, in a word."""
+        return "lower" if self.mode == "min" else "higher"
 
     @property
     def sign(self) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 from tuner.errors import Fault, SpecError
 from tuner.plain_values import fault_of_values
 from tuner.spec.schedulers import DEFAULT, NONE
+from tuner.spec.sections import usual_mode
 from tuner.spec.strategies import SEARCHERS, SearchSettings
 
 LONGEST = 1 << 20  # characters of a spec, or of the value of a KEY=VALUE
@@ -55,8 +56,9 @@ def override(
 
     `search.space.lr=loguniform(1e-5, 1e-2)` sets a domain. strategy: another one to search the
     space by; scheduler: another one to stop trials by. `search.strategy=NAME` and
-    `scheduler.name=NAME` mean the same, and win. Raises SpecError for an assignment without `=`, or
-    a path through something that holds no keys.
+    `scheduler.name=NAME` mean the same, and win. A mode that is not that of the assigned
+    `objective.metric`, by its name, is left out unless it is assigned, too. Raises SpecError for an
+    assignment without `=`, or a path through something that holds no keys.
     """
     values = assigned(assignments)
     named = {"search.strategy": strategy, "scheduler.name": scheduler} | dict(values)
@@ -64,6 +66,10 @@ def override(
         raw = with_strategy(raw, name)
     if isinstance(name := named["scheduler.name"], str):
         raw = with_scheduler(raw, name)
+    metric = named.get("objective.metric")
+    if isinstance(metric, str) and usual_mode(metric) and isinstance(raw.get("objective"), Mapping):
+        before = {key: value for key, value in raw["objective"].items() if key != "mode"}
+        raw = {**raw, "objective": before}
     return with_values(raw, values)
 
 
