@@ -8,7 +8,7 @@ from typing import Any
 from tuner.errors import Fault, SpecError
 from tuner.plain_values import fault_of_values
 from tuner.spec.schedulers import DEFAULT, NONE
-from tuner.spec.sections import usual_mode
+from tuner.spec.sections import Objective, usual_mode
 from tuner.spec.strategies import SEARCHERS, SearchSettings
 
 LONGEST = 1 << 20  # characters of a spec, or of the value of a KEY=VALUE
@@ -58,7 +58,8 @@ def override(
     space by; scheduler: another one to stop trials by. `search.strategy=NAME` and
     `scheduler.name=NAME` mean the same, and win. A mode that is not that of the assigned
     `objective.metric`, by its name, is left out unless it is assigned, too. Raises SpecError for an
-    assignment without `=`, or a path through something that holds no keys.
+    assignment without `=`, a path through something that holds no keys, and a new metric beside a
+    target that was for another one.
     """
     values = assigned(assignments)
     named = {"search.strategy": strategy, "scheduler.name": scheduler} | dict(values)
@@ -66,11 +67,24 @@ def override(
         raw = with_strategy(raw, name)
     if isinstance(name := named["scheduler.name"], str):
         raw = with_scheduler(raw, name)
-    metric = named.get("objective.metric")
-    if isinstance(metric, str) and usual_mode(metric) and isinstance(raw.get("objective"), Mapping):
-        before = {key: value for key, value in raw["objective"].items() if key != "mode"}
-        raw = {**raw, "objective": before}
-    return with_values(raw, values)
+    changed = with_values(raw, values)
+    if (metric := _metric(changed)) == _metric(raw):
+        return changed
+    if usual_mode(metric) and not {"objective", "objective.mode"} & named.keys():
+        changed["objective"].pop("mode", None)
+    stop = changed.get("stop")
+    target = stop.get("target") if isinstance(stop, Mapping) else None
+    if target is not None and not {"stop", "stop.target"} & named.keys():
+        rule = f"was for {_metric(raw)}; with {metric} give another one, or stop.target=null"
+        raise SpecError([Fault("stop.target", rule, target)], _COMMAND_LINE)
+    return changed
+
+
+def _metric(raw: Mapping[str, Any]) -> str:
+    """The metric of an objective that is not checked yet."""
+    objective = raw.get("objective")
+    given = objective.get("metric") if isinstance(objective, Mapping) else None
+    return given if isinstance(given, str) else Objective().metric
 
 
 def assigned(assignments: Iterable[str]) -> list[tuple[str, Any]]:
