@@ -155,7 +155,8 @@ def test_whoever_ends_one_by_hand_means_it(play: Played) -> None:
     assert search.process is not None
     search.process.terminate()
     play.until(lambda: play.queue.ended("a"), runner)
-    assert (play.ended("a").status, play.ended("a").code) == ("interrupted", 143)
+    assert play.ended("a").status == "interrupted"
+    assert play.ended("a").code in (143, -signal.SIGTERM)  # as it had begun to listen, or not yet
 
 
 @pytest.mark.slow

@@ -187,6 +187,7 @@ def test_one_that_nobody_drives_cannot_hear_and_has_ended(tmp_path: Path) -> Non
         (129, INTERRUPTED, 1, INTERRUPTED),
         (130, INTERRUPTED, 1, INTERRUPTED),
         (143, INTERRUPTED, 1, INTERRUPTED),
+        (-15, None, 1, INTERRUPTED),  # before it had begun to listen
     ],
 )
 def test_what_becomes_of_one_that_has_ended(

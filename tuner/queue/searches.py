@@ -27,7 +27,9 @@ AGAIN = "again"  # the search of an entry is to be gone on with
 
 _BY = "queue"  # who asks for another limit
 _DONE = (0, 3)  # exit codes of a search that is done; with 3 some of its trials failed
-_ASKED_TO_END = tuple(128 + n for n in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM))
+_ASKING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+# The negative ones are of a driver that was asked before it had begun to listen
+_ASKED_TO_END = (*(128 + n for n in _ASKING), *(-n for n in _ASKING))
 _TRIES = 3  # of a search whose driver is killed
 _TOLD_LINES, _TOLD_BYTES = 5, 32 << 10  # of the log, where a search has failed
 
