@@ -41,7 +41,7 @@ class ModelSummary:
     parameters: int
     trainable: int
     mib: float
-    unused: tuple[str, ...] = ()
+    unused: tuple[str, ...]
 
 
 def summary_of(plan: Blueprint, *, frozen: tuple[str, ...] = ()) -> ModelSummary:

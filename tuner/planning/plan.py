@@ -101,10 +101,8 @@ def warnings_of(spec: ExperimentSpec, *, here: bool) -> list[str]:
 
 def _of_the_objective(objective: Objective) -> Iterator[str]:
     if usual_mode(objective.metric) not in (None, objective.mode):
-        yield (
-            f"objective.mode={objective.mode} takes the trial with the "
-            f"{'lowest' if objective.mode == 'min' else 'highest'} {objective.metric} for the best"
-        )
+        best = f"{objective.better.removesuffix('r')}st {objective.metric}"
+        yield f"objective.mode={objective.mode} takes the trial with the {best} for the best"
 
 
 def _of_idle_gpus(spec: ExperimentSpec) -> Iterator[str]:

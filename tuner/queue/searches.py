@@ -174,7 +174,7 @@ def outcome_of(folder: Path) -> str | None:
     event = last_event(folder) or {}
     if event.get("event") != EXPERIMENT_ENDED:
         return None
-    if is_completed(folder):
+    if event.get("status") == EXPERIMENT_COMPLETED:
         with suppress(TunerError):
             return COMPLETED if look_at(folder).top(1) else FAILED
     return INTERRUPTED if event.get("status") == INTERRUPTED else FAILED

@@ -22,7 +22,7 @@ from tuner.results.best_so_far import AXES, Curve, curves_of
 from tuner.results.results import Results, load_results
 from tuner.results.statistics import Mean, differences_from_best, mean_of, mean_of_best
 from tuner.spec.experiment import ExperimentSpec
-from tuner.wording import joined
+from tuner.wording import joined, some_of
 
 RANKED_BY = "epochs"
 
@@ -173,9 +173,9 @@ def _sides(entrants: Sequence[Entrant]) -> Iterator[Side]:
         kin.setdefault(key, []).append(entrant)
     strategies = [own[0].spec.search.strategy for own in kin.values()]
     for strategy, own in zip(strategies, kin.values(), strict=True):
-        more = f" and {len(own) - 1} more" if len(own) > 1 else ""
         alone = strategies.count(strategy) == 1
-        yield Side(strategy, tuple(own), strategy if alone else f"{strategy} ({own[0].name}{more})")
+        names = some_of([entrant.name for entrant in own], 1)
+        yield Side(strategy, tuple(own), strategy if alone else f"{strategy} ({names})")
 
 
 def _mean(values: Sequence[float | None]) -> Mean | None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import fsum, isfinite
+from typing import get_args
 
 from tuner.errors import UsageError, unknown
 from tuner.record.events import FAILED
@@ -23,7 +24,7 @@ from tuner.record.trials import CheckpointRecord, TrialRecord
 from tuner.spec.sections import Mode, Objective, usual_mode
 
 SCOPES = ("best", "all", "last", "avg", "last-5-avg", "last-10-avg")
-MODES = ("min", "max")
+MODES = get_args(Mode)
 
 _LAST_N = {"last": 1, "last-5-avg": 5, "last-10-avg": 10}
 

@@ -68,14 +68,15 @@ def override(
     if isinstance(name := named["scheduler.name"], str):
         raw = with_scheduler(raw, name)
     changed = with_values(raw, values)
-    if (metric := _metric(changed)) == _metric(raw):
+    before, metric = _metric(raw), _metric(changed)
+    if metric == before:
         return changed
     if usual_mode(metric) and not {"objective", "objective.mode"} & named.keys():
         changed["objective"].pop("mode", None)
     stop = changed.get("stop")
     target = stop.get("target") if isinstance(stop, Mapping) else None
     if target is not None and not {"stop", "stop.target"} & named.keys():
-        rule = f"was for {_metric(raw)}; with {metric} give another one, or stop.target=null"
+        rule = f"was for {before}; with {metric} give another one, or stop.target=null"
         raise SpecError([Fault("stop.target", rule, target)], _COMMAND_LINE)
     return changed
 
