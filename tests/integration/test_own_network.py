@@ -57,6 +57,8 @@ def spec(tmp_path: Path) -> Path:
 def test_it_is_searched_exported_and_loaded(
     ray_here: None, spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    reason = "no test of it: pip install 'tuner[onnx]'"
+    onnxruntime = pytest.importorskip("onnxruntime", reason=reason)
     monkeypatch.chdir(tmp_path)
     storage = ["--storage", str(tmp_path / "results")]
     done = call("run", str(spec), *storage, "--name", "own", "training.epochs=3")
@@ -75,8 +77,6 @@ def test_it_is_searched_exported_and_loaded(
     x_NCHW = torch.rand(3, 1, 8, 8)
     with torch.no_grad():
         logits_NK = tuner.load_model("model", trust_code=True)(x_NCHW)
-    import onnxruntime
-
     run = onnxruntime.InferenceSession("model/model.onnx").run
     assert abs(run(None, {"images": x_NCHW.numpy()})[0] - logits_NK.numpy()).max() < 1e-4
 
