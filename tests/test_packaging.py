@@ -23,7 +23,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ignored = shutil.ignore_patterns("__pycache__")
     for folder in FOLDERS:
         shutil.copytree(ROOT / folder, source / folder, ignore=ignored)
-    for file in ("pyproject.toml", "setup.py", "README.md"):
+    for file in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / file, source)
     build = "import setuptools.build_meta as b; b.build_wheel('dist')"
     subprocess.run([sys.executable, "-c", build], cwd=source, check=True, capture_output=True)
