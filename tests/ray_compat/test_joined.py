@@ -4,7 +4,6 @@ import inspect
 from types import SimpleNamespace
 
 import pytest
-import ray
 from ray import _raylet
 from ray._private import services, worker
 from ray._private.state import GlobalState
@@ -61,17 +60,6 @@ def test_free_resources(monkeypatch):
     free = {"a": {"CPU": 1.0}}
     monkeypatch.setattr(GlobalState, "available_resources_per_node", lambda self: free)
     assert ray_compat.free_resources() == free
-
-
-def test_limit_ahead():
-    options = ray_compat.limit_ahead(2)
-
-    @ray.remote(num_cpus=0)
-    def task():
-        yield 1
-
-    task.options(num_returns="streaming", **options)  # Ray refuses an option that it does not know
-    assert list(options.values()) == [2]
 
 
 def test_visit_sent_files(tmp_path):

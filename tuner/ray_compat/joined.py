@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from tuner.ray_compat.names import METADATA
 from tuner.ray_compat.pieces import piece
@@ -78,20 +77,6 @@ def free_resources() -> dict[str, dict[str, float]]:
     from ray._private.state import available_resources_per_node
 
     return dict(available_resources_per_node())
-
-
-@piece(lost="a data set that is copied between nodes may fill a node's object store", otherwise={})
-def limit_ahead(count: int) -> dict[str, Any]:
-    """Return the options of a streaming task that keeps at most `count` results waiting.
-
-    The chunks of a file lie in the object store of who gives it until they are taken. Until: the
-    option loses its underscore.
-    """
-    from ray._common.ray_option_utils import task_options
-
-    name = "_generator_backpressure_num_objects"
-    _ = task_options[name]
-    return {name: count}
 
 
 @piece(lost="a folder of code that is too large is refused by Ray, without the largest files")

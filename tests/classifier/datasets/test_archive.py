@@ -42,10 +42,10 @@ def test_is_not_missing_beside_what_is_made_of_it(archive, folder, name):
     assert not archive.is_in(folder)
 
 
-def test_is_given_in_chunks_and_taken_whole(archive, folder, tmp_path):
+def test_an_archive_is_equal_on_the_node_that_receives_it(archive, folder, tmp_path):
     archive.fetch(tmp_path)
-    assert [len(chunk) <= CHUNK_BYTES for chunk in archive.chunks(tmp_path)] == [True] * 2
-    archive.write(folder, lambda: archive.chunks(tmp_path), origin="a node")
+    contents = archive.contents(tmp_path)
+    archive.write(folder, lambda: [each.data for each in contents], origin="a node")
     assert (folder / archive.name).read_bytes() == CONTENT
     assert archive.verified(folder) == folder / archive.name
 

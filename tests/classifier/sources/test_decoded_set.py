@@ -63,14 +63,17 @@ def test_a_channel_of_one_value_divides_by_no_zero(tmp_path):
     assert black.info(tmp_path, split_seed=0).std == (1.0, 1.0, 1.0)
 
 
-def test_it_travels_in_chunks_and_arrives_whole(decoded, tmp_path, monkeypatch):
-    monkeypatch.setattr("tuner.classifier.sources._decoded_set.CHUNK_BYTES", 1000)
+def sent(decoded, folder):
+    return [each.data for each in decoded.contents(folder)]
+
+
+def test_a_decoded_set_is_equal_on_the_node_that_receives_it(decoded, tmp_path):
     there = tmp_path / "there"
     assert decoded.is_in(tmp_path)
     assert decoded.is_missing(there)
     with pytest.raises(DataError, match="cannot be downloaded"):
         decoded.fetch(there)
-    decoded.write(there, lambda: decoded.chunks(tmp_path), origin="a node")
+    decoded.write(there, lambda: sent(decoded, tmp_path), origin="a node")
     assert decoded.is_in(there)
     for name in FILES:
         both = (decoded.path(folder) / name for folder in (tmp_path, there))
@@ -81,20 +84,19 @@ def test_it_travels_in_chunks_and_arrives_whole(decoded, tmp_path, monkeypatch):
 def test_a_node_that_has_just_joined_waits_for_it(decoded, tmp_path):
     there = tmp_path / "there"
     decoded.await_in(there, patience_s=0)  # not for ever
-    chunks = list(decoded.chunks(tmp_path))
-    arriving = Timer(0.2, lambda: decoded.write(there, lambda: chunks, origin="a node"))
+    contents = sent(decoded, tmp_path)
+    arriving = Timer(0.2, lambda: decoded.write(there, lambda: contents, origin="a node"))
     arriving.start()
     decoded.await_in(there, patience_s=60)
     assert decoded.is_in(there)
     arriving.join()
 
 
-@pytest.mark.parametrize("missing", [1, 40])
-def test_what_breaks_off_is_not_kept(decoded, tmp_path, missing, monkeypatch):
-    monkeypatch.setattr("tuner.classifier.sources._decoded_set.CHUNK_BYTES", 1000)
-    chunks = list(decoded.chunks(tmp_path))[:-missing]
+@pytest.mark.parametrize("cut", [lambda files: files[:-1], lambda files: [f[:-1] for f in files]])
+def test_a_decoded_set_that_arrives_in_part_is_not_kept(decoded, tmp_path, cut):
+    contents = cut(sent(decoded, tmp_path))
     with pytest.raises(DataError, match="a node is not complete"):
-        decoded.write(tmp_path / "there", lambda: chunks, origin="a node")
+        decoded.write(tmp_path / "there", lambda: contents, origin="a node")
     assert decoded.is_missing(tmp_path / "there")
 
 

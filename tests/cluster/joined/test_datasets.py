@@ -31,13 +31,17 @@ class World:
         ]
         self.has = {str(n): each for n, each in enumerate(has, 1)}
         self.offline, self.apart = offline, apart
-        self.said, self.fetched, self.rounds = [], [], []
+        self.said, self.fetched, self.copied = [], [], []
 
-    def run(self, nodes, function, need, givers=None, limit_s=None):
+    def run(self, nodes, function, need, sender=None, limit_s=None):
         assert need is NEED
         if function is datasets.receive:
-            self.rounds.append({t: g.node_id for t, [g] in givers.items()})
+            self.copied.append((sender, [node.node_id for node in nodes]))
         return [self.reply(node, function) for node in nodes]
+
+    def start(self, node, function):
+        assert function is datasets.load
+        return SimpleNamespace(remote=lambda need: node.node_id)
 
     def reply(self, node, function):
         name = node.node_id
@@ -54,36 +58,35 @@ class World:
 
 
 def distributed(world, driver="1"):
-    notify = world.said.append
-    datasets.distribute(world.nodes, NEED, driver=driver, notify=notify, run=world.run)
+    play = {"driver": driver, "notify": world.said.append, "run": world.run, "start": world.start}
+    datasets.distribute(world.nodes, NEED, **play)
     return world
 
 
 @pytest.mark.parametrize("has", [HAS, READY])
 def test_where_every_node_has_it_nothing_is_done_nor_said(has):
     world = distributed(World(has, has))
-    assert (world.said, world.fetched, world.rounds) == ([], [], [])
+    assert (world.said, world.fetched, world.copied) == ([], [], [])
 
 
 def test_who_lacks_it_gets_it_from_who_has_it():
     world = distributed(World(LACKS, HAS, READY, LACKS))
     assert world.fetched == []
-    assert world.rounds == [{"1": "2"}, {"4": "2"}]
+    assert world.copied == [("2", ["1", "4"])]
     assert world.said == ["Played is copied from 10.0.0.2 to 2 nodes that lack it"]
 
 
 def test_the_drivers_machine_gives_it_too_and_gets_none():
     world = distributed(World(HAS, LACKS, cpus={1: 0.0}))
-    assert world.rounds == [{"2": "1"}]
+    assert world.copied == [("1", ["2"])]
     world = distributed(World(LACKS, HAS, cpus={1: 0.0}))
-    assert world.rounds == []
+    assert world.copied == []
 
 
-def test_those_that_have_it_double_with_each_round():
+def test_distribute_downloads_once_and_broadcasts_to_all_others():
     world = distributed(World(*[LACKS] * 9))
     assert world.fetched == ["1"]
-    assert [len(each) for each in world.rounds] == [1, 2, 4, 1]
-    assert all(len(set(each.values())) == len(each) for each in world.rounds)
+    assert world.copied == [("1", [str(n) for n in range(2, 10)])]
     assert set(world.has.values()) == {HAS}
     assert world.said == [
         "Played is on no node: 10.0.0.1 downloads it",
@@ -103,7 +106,7 @@ class SharedFolder(World):
 
 def test_in_a_shared_folder_one_downloads_it_and_none_copies():
     world = distributed(SharedFolder(LACKS, LACKS, LACKS))
-    assert (world.fetched, world.rounds) == (["1"], [])
+    assert (world.fetched, world.copied) == (["1"], [])
 
 
 def test_who_cannot_download_it_is_followed_by_others_and_last_the_driver():
@@ -112,7 +115,7 @@ def test_who_cannot_download_it_is_followed_by_others_and_last_the_driver():
     assert world.said[1] == "Played is on no node: 10.0.0.2 downloads it (10.0.0.1: no route)"
     world = World(*[LACKS] * 5, cpus={5: 0.0}, offline=[1, 2, 3])
     assert distributed(world, driver="5").fetched == ["5"]
-    assert world.rounds[0] == {"1": "5"}
+    assert world.copied[0] == ("5", ["1", "2", "3", "4"])
 
 
 def test_what_nobody_can_download_is_told():
@@ -130,7 +133,7 @@ def test_a_node_that_joins_is_offered_it_by_some_that_offer_cpus():
     asked = []
 
     def start(node, function):
-        assert function is datasets.receive
+        assert function is datasets.receive_from
         return SimpleNamespace(remote=lambda *arguments: asked.append((node.node_id, *arguments)))
 
     others = World(*[HAS] * 6, cpus={1: 0.0}).nodes
@@ -138,8 +141,8 @@ def test_a_node_that_joins_is_offered_it_by_some_that_offer_cpus():
     datasets.send_to_new(new, others, NEED, start=start)
     [(name, need, givers)] = asked
     assert (name, need) == ("7", NEED)
-    assert len(givers["7"]) == 3
-    assert all(giver.cpus for giver in givers["7"])
+    assert len(givers) == 3
+    assert all(giver.cpus for giver in givers)
     datasets.send_to_new(new, [], NEED, start=start)
     assert len(asked) == 1
 
@@ -167,10 +170,10 @@ def test_images_of_the_users_own_travel_as_they_were_decoded(tmp_path, monkeypat
     [need] = datasets.needed_data(pinned)
     assert f"decoded:{need.archive.name}" == pinned.trial_constants["dataset"]
     assert datasets.state_of(need) == HAS
-    chunks = list(datasets.chunks(need))
+    contents = datasets.load(need)
     monkeypatch.setenv("TUNER_DATA", str(tmp_path / "there"))
     assert datasets.state_of(need) == LACKS
-    need.archive.write(need.folder, lambda: chunks, origin="here")
+    datasets.receive(need, contents)
     assert datasets.state_of(need) == HAS
     learner = ImageClassifier({"batch_size": 8}, {**pinned.trial_constants, "model": "cnn"})
     assert 0 <= learner.test()["test_accuracy"] <= 1
@@ -181,7 +184,7 @@ def test_a_node_is_asked_of_its_own_folder(tmp_path, monkeypatch):
     assert datasets.state_of(NEED) == LACKS
     (tmp_path / "played.tar").write_bytes(b"x" * 9)
     assert datasets.state_of(NEED) == HAS
-    assert list(datasets.chunks(NEED)) == [b"x" * 9]
+    assert [each.tobytes() for each in datasets.load(NEED)] == [b"x" * 9]
     (tmp_path / "played.tar").unlink()
     (tmp_path / "raw").mkdir()
     assert datasets.state_of(NEED) == READY

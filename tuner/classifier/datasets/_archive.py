@@ -7,10 +7,15 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tuner import streams
 from tuner.errors import DataError
 from tuner.record.files import replace_file
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 CHUNK_BYTES = 4 << 20
 TIMEOUT_S = 30.0
@@ -71,7 +76,9 @@ class Archive:
                 f"({error}); put {self.name} or its extracted folder {self.extracted} there"
             ) from error
 
-    def write(self, folder: Path, chunks: Callable[[], Iterable[bytes]], *, origin: str) -> None:
+    def write(
+        self, folder: Path, chunks: Callable[[], Iterable[bytes | memoryview]], *, origin: str
+    ) -> None:
         """Write `chunks()`, which come from `origin`, to `folder`, unless the data set is there.
 
         Of all processes that share the folder one writes, and the others wait for it. The file
@@ -86,13 +93,11 @@ class Archive:
                 path = folder / self.name
                 replace_file(path, lambda new: self._write(new, chunks(), origin), lasting=True)
 
-    def chunks(self, folder: Path) -> Iterator[bytes]:
-        """The file in `folder`, at most CHUNK_BYTES at a time. Raises OSError."""
-        with (folder / self.name).open("rb") as file:
-            while chunk := file.read(CHUNK_BYTES):
-                yield chunk
+    def contents(self, folder: Path) -> list[NDArray[np.uint8]]:
+        """The bytes of the file in `folder`, mapped. Raises OSError."""
+        return [mapped(folder / self.name)]
 
-    def _write(self, path: Path, chunks: Iterable[bytes], origin: str) -> None:
+    def _write(self, path: Path, chunks: Iterable[bytes | memoryview], origin: str) -> None:
         digest = _md5()
         with path.open("wb") as out:
             for chunk in chunks:
@@ -116,6 +121,13 @@ class Archive:
             while chunk := response.read(CHUNK_BYTES):
                 yield chunk
                 bar.advance(task, len(chunk))
+
+
+def mapped(path: Path) -> NDArray[np.uint8]:
+    """The bytes of a file, mapped; an array that Ray can send without a copy. Raises OSError."""
+    import numpy as np
+
+    return np.asarray(np.memmap(path, np.uint8, "r"))
 
 
 def _md5() -> hashlib._Hash:

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.classifier.datasets._archive import CHUNK_BYTES
+from tuner.classifier.datasets._archive import mapped
 from tuner.classifier.datasets._dataset import DatasetInfo, ImageArrays
 from tuner.classifier.datasets._once import folder_made_once
 from tuner.classifier.sources._decode import FILES, FORMAT, INFO
@@ -70,23 +70,21 @@ class DecodedSet:
         if self.is_missing(folder):
             raise DataError(f"{self.name} is not in {folder / STORE}, and cannot be downloaded")
 
-    def chunks(self, folder: Path) -> Iterator[bytes]:
-        """Its files: the number of one in FILES, as one byte, and up to CHUNK_BYTES of it."""
-        for number, name in enumerate(FILES):
-            with (self.path(folder) / name).open("rb") as file:
-                while chunk := file.read(CHUNK_BYTES):
-                    yield bytes([number]) + chunk
+    def contents(self, folder: Path) -> list[NDArray[np.uint8]]:
+        """The bytes of each of FILES, mapped. Raises OSError."""
+        return [mapped(self.path(folder) / name) for name in FILES]
 
-    def write(self, folder: Path, chunks: Callable[[], Iterable[bytes]], *, origin: str) -> None:
-        """Write `chunks()`, which come from `origin`, unless it is there already.
+    def write(
+        self, folder: Path, contents: Callable[[], Iterable[memoryview]], *, origin: str
+    ) -> None:
+        """Write `contents()`, the bytes of each of FILES, unless the set is there already.
 
         It appears only when it is complete. Raises DataError for one that is not, and OSError.
         """
 
         def fill(partial_folder: Path) -> None:
-            for chunk in chunks():
-                with (partial_folder / FILES[chunk[0]]).open("ab") as file:
-                    file.write(memoryview(chunk)[1:])
+            for name, content in zip(FILES, contents(), strict=False):
+                (partial_folder / name).write_bytes(content)
             try:
                 _read(partial_folder)
             except (OSError, ValueError) as error:

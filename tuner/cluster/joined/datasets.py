@@ -1,20 +1,17 @@
-"""Gives the nodes of a cluster the data set of a search: one downloads it, and it is copied on.
+"""Gives the nodes of a cluster the data set of a search: one downloads it, the others receive it.
 
-The archive goes from node to node in chunks. A node sends it to one other at a time, and who has
-received it sends it on: the number of nodes that have it doubles with each round, and no more than
-a few chunks of it are in memory.
+It travels through Ray's object store, which broadcasts an object from node to node, and spills it
+to disk where memory is short.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tuner import ray_compat
 from tuner.classifier.catalog import archive_of
 from tuner.classifier.datasets._archive import Archive
 from tuner.classifier.datasets._dataset import data_folder
@@ -28,10 +25,13 @@ from tuner.space.domains import Domain
 from tuner.spec.experiment import ExperimentSpec
 from tuner.wording import amount_of
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 _DOWNLOAD_S = 3600.0
 _COPY_S = 900.0
-_TRIES = 3  # nodes that are asked to download, before the driver's own; or to send
-_AHEAD = 2  # chunks that wait in a sender's object store
+_TRIES = 3  # nodes that try to download, before the driver's, or to send
 
 Notify = Callable[[str], object]
 
@@ -76,6 +76,7 @@ def distribute(
     driver: str,
     notify: Notify,
     run: RunOnEach = run_on_each,
+    start: Callable[..., Any] = remote_on,
 ) -> None:
     """Have the data set in the data folder of each of `nodes` that offers CPUs.
 
@@ -93,7 +94,11 @@ def distribute(
     if lacking and holding:
         to = amount_of(len(lacking), "node")
         notify(f"{data.archive.title} is copied from {holding[0].address} to {to} that lack it")
-        _copy(holding, lacking, data, notify, run)
+        contents = start(holding[0], load).remote(data)
+        for reply in run(lacking, receive, data, contents, limit_s=_COPY_S):
+            if reply.problem:
+                what = f"{data.archive.title} could not be copied to {reply.node.address}"
+                notify(f"{what}: {reply.problem}")
 
 
 def _sorted(
@@ -119,22 +124,6 @@ def _download(candidates: Sequence[Node], data: NeededData, notify: Notify, run:
     raise DataError(f"no node has {title}, and none can download it; {problem}")
 
 
-def _copy(
-    holding: list[Node], lacking: list[Node], data: NeededData, notify: Notify, run: RunOnEach
-) -> None:
-    """Copy the archive to all that lack it, in rounds: each that has it sends it to one."""
-    while lacking:
-        receivers, lacking = lacking[: len(holding)], lacking[len(holding) :]
-        pairs = zip(receivers, holding, strict=False)
-        senders = {receiver.node_id: [sender] for receiver, sender in pairs}
-        for reply in run(receivers, receive, data, senders, limit_s=_COPY_S):
-            if reply.problem:
-                what = f"{data.archive.title} could not be copied to {reply.node.address}"
-                notify(f"{what}: {reply.problem}")
-            else:
-                holding = [*holding, reply.node]
-
-
 def send_to_new(
     new: Sequence[Node],
     others: Sequence[Node],
@@ -142,19 +131,19 @@ def send_to_new(
     *,
     start: Callable[..., Any] = remote_on,
 ) -> None:
-    """Begin to copy the archive to nodes that have joined, from some of the `others`.
+    """Begin to copy the data set to nodes that have joined, from some of the `others`.
 
-    Nobody waits for it: a trial there that is quicker downloads the archive.
+    Nobody waits for it: a trial there that is quicker downloads the data set.
     """
     senders = [node for node in others if node.cpus]
     for node in new:
         if node.cpus and senders:
             some = random.sample(senders, min(_TRIES, len(senders)))
-            start(node, receive).remote(data, {node.node_id: some})
+            start(node, receive_from).remote(data, some)
 
 
 def state_of(data: NeededData) -> tuple[bool, bool]:
-    """On a node: whether it can send the archive, and whether it lacks the data set."""
+    """On a node: whether it can send the data set, and whether it lacks it."""
     return data.archive.is_in(data.folder), data.archive.is_missing(data.folder)
 
 
@@ -163,30 +152,25 @@ def download(data: NeededData) -> None:
     data.archive.fetch(data.folder)
 
 
-def receive(data: NeededData, senders: Mapping[str, Sequence[Node]]) -> None:
-    """On a node: get the archive from the first that can of the `senders` for its id."""
+def load(data: NeededData) -> list[NDArray[np.uint8]]:
+    """On a node: the contents of its files."""
+    return data.archive.contents(data.folder)
+
+
+def receive(data: NeededData, contents: list[NDArray[np.uint8]]) -> None:
+    """On a node: write what another node has loaded."""
+    origin = f"the {data.archive.name} of another node"
+    data.archive.write(data.folder, lambda: [each.data for each in contents], origin=origin)
+
+
+def receive_from(data: NeededData, senders: Sequence[Node]) -> None:
+    """On a node: receive the data set from the first of `senders` that can load it."""
     import ray
 
     problems = []
-    for sender in senders[ray.get_runtime_context().get_node_id()]:
+    for sender in senders:
         try:
-            origin = f"what {sender.address} has as {data.archive.name}"
-            data.archive.write(data.folder, partial(_chunks_from, sender, data), origin=origin)
-            return
+            return receive(data, ray.get(remote_on(sender, load).remote(data)))
         except Exception as error:  # whatever keeps that one from sending
             problems.append(f"{sender.address}: {problem_of(error)}")
     raise DataError("; ".join(problems))
-
-
-def _chunks_from(sender: Node, data: NeededData) -> Iterator[bytes]:
-    """The archive of another node, chunk by chunk."""
-    import ray
-
-    options = ray_compat.limit_ahead(_AHEAD)
-    for chunk in remote_on(sender, chunks, num_returns="streaming", **options).remote(data):
-        yield ray.get(chunk)
-
-
-def chunks(data: NeededData) -> Iterator[bytes]:
-    """On a node: its archive in chunks."""
-    yield from data.archive.chunks(data.folder)
