@@ -19,7 +19,7 @@ start_dir            inside a trial: the directory where its search was started
 
 Errors: every one is a TunerError, whose text is the whole message. SpecError, UsageError
 (NameTakenError), NoUsableTrialError, InterruptedSearchError, and ExperimentError (JournalError with
-JournalLostError, CheckpointError, StorageError, DataError, UnknownRayError): see `tuner.errors`.
+JournalLostError, CheckpointError, StorageError, DataError): see `tuner.errors`.
 
 The names are imported when they are first used: `import tuner` alone is instant.
 """
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
         SpecError,
         StorageError,
         TunerError,
-        UnknownRayError,
         UsageError,
     )
     from tuner.export.read import load_model
@@ -73,7 +72,6 @@ __all__ = [
     "SpecError",
     "StorageError",
     "TunerError",
-    "UnknownRayError",
     "UsageError",
     "compare",
     "confirm",

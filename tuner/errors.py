@@ -11,8 +11,7 @@
         │   └── JournalLostError   its folder has gone, or another driver writes to it
         ├── CheckpointError    a checkpoint that is missing, damaged or not loadable
         ├── StorageError       the experiment's folder cannot be written: full, or read-only
-        ├── DataError          a data set that cannot be had
-        └── UnknownRayError    a Ray that lacks what cannot be done without
+        └── DataError          a data set that cannot be had
 
 SpecError, UsageError, JournalError and CheckpointError are ValueErrors too: what is wrong is a
 value that was given. The command line turns `exit_code` into the process's in one place.
@@ -125,10 +124,6 @@ class StorageError(ExperimentError):
 
 class DataError(ExperimentError):
     """A data set that is neither on disk nor to be downloaded; names URL and folder."""
-
-
-class UnknownRayError(ExperimentError):
-    """A Ray of another version than was tried, which lacks what cannot be done without."""
 
 
 @contextmanager

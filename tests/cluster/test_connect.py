@@ -11,7 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import ray._private.worker  # noqa: F401 - a Ray that is played has no modules
+import ray
 
 from tuner import quotas, ray_compat
 from tuner.classifier.datasets.cifar10 import OFFICIAL
@@ -29,8 +29,6 @@ GRPC = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # the first frame of a head
 
 class FakeRay(SimpleNamespace):
     """Remembers what it was asked; a daemon of its own outlives its shutdown."""
-
-    __version__ = "2.60.1"  # as of one that lacks what was there in the Ray that was tried
 
     def __init__(self, *, connected=False, error=None):
         self.calls = []
@@ -65,7 +63,8 @@ def play(monkeypatch):
 
     def put(**options):
         fakes.append(FakeRay(**options))
-        monkeypatch.setitem(sys.modules, "ray", fakes[-1])
+        for name in ("init", "shutdown", "is_initialized"):
+            monkeypatch.setattr(ray, name, getattr(fakes[-1], name))
         return fakes[-1]
 
     yield put
@@ -239,6 +238,9 @@ class Played(cluster.Cluster):
     def run(self, nodes, function, *arguments, limit_s=0):
         self.asked.append((function.__name__, [node.node_id for node in nodes]))
         return [Reply(node, function(*arguments)) for node in nodes]
+
+    def start(self, node, function):
+        return SimpleNamespace(remote=lambda *arguments: None)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from ray.train._internal import session
 from ray.tune import Trainable
 
 from tuner import ray_compat
-from tuner.errors import UnknownRayError
 
 
 @pytest.fixture
@@ -150,15 +149,6 @@ def test_continue_from(trial, tmp_path):
     assert ray_compat.next_report(trial).metrics == {"found": str(tmp_path)}
 
 
-def test_without_its_place_for_a_checkpoint_nothing_is_resumed(
-    trial, tmp_path, another_ray, monkeypatch
-):
-    run(trial, two_epochs)
-    monkeypatch.delattr(session.get_session(), "loaded_checkpoint")
-    with pytest.raises(UnknownRayError, match=r"continue_from needs it \(.*\): a function cannot"):
-        ray_compat.continue_from(tmp_path)
-
-
 def test_admit_storage(trial, tmp_path):
     from ray.train._internal import storage
 
@@ -217,13 +207,3 @@ def test_an_error_that_cannot_be_copied_is_found(trial):
     with pytest.raises(Exception, match=r"^$") as raised:
         ray_compat.next_report(trial)
     assert type(ray_compat.error_of_function(raised.value)) is Own
-
-
-def test_a_functions_own_error_is_no_sign_that_ray_has_moved(trial, another_ray):
-    def failing(config):
-        raise AttributeError("mine")
-
-    run(trial, failing)
-    with pytest.raises(Exception, match=r"^$") as raised:
-        ray_compat.next_report(trial)
-    assert not isinstance(raised.value, UnknownRayError)

@@ -20,7 +20,7 @@ from tuner.cluster import access
 from tuner.cluster.joined import autoscaling, datasets, head, preflight
 from tuner.cluster.joined.driver_node import driver_node
 from tuner.cluster.joined.nodes import Node, capacity, list_nodes, plan_on, too_large
-from tuner.cluster.joined.run_on_nodes import run_on_each
+from tuner.cluster.joined.run_on_nodes import remote_on, run_on_each
 from tuner.cluster.joined.runtime_env import runtime_env
 from tuner.cluster.local_ray import local_ray
 from tuner.cluster.shortage import explain_here
@@ -35,11 +35,12 @@ _OWN_NODE_S = 20.0
 class Cluster:
     """The Ray that this process is connected to.
 
-    Tests play one by overriding what asks Ray: `is_joined`, `nodes`, `driver` and `run`.
+    Tests play one by overriding what asks Ray: `is_joined`, `nodes`, `driver`, `run` and `start`.
     """
 
     scratch: str | None = None  # the temporary folder of the Ray that this process has started
     run = staticmethod(run_on_each)
+    start = staticmethod(remote_on)
 
     def is_joined(self) -> bool:
         """Whether this process is connected to a Ray that it has not started itself."""
@@ -82,7 +83,14 @@ class Cluster:
         self._refuse_unfit(spec, nodes)
         if self._is_spread(nodes):
             for data in datasets.needed_data(spec):
-                datasets.distribute(nodes, data, driver=self.driver(), notify=_notify, run=self.run)
+                datasets.distribute(
+                    nodes,
+                    data,
+                    driver=self.driver(),
+                    notify=_notify,
+                    run=self.run,
+                    start=self.start,
+                )
 
     def await_room(self, resources: Resources, patience_s: float | None) -> None:
         """Wait for the nodes of a joined cluster, as `autoscaling.await_room` does."""
@@ -183,7 +191,6 @@ def connect(address: str = LOCAL, *, spec: ExperimentSpec | None = None) -> Iter
     ray_compat.prepare_environment()
     import ray
 
-    ray_compat.warn_if_untried()
     if ray.is_initialized():
         yield
         return

@@ -8,9 +8,7 @@ from importlib.metadata import PackageNotFoundError, metadata, requires, version
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
-from packaging.version import Version
 
-from tuner import ray_compat
 from tuner.doctor.finding import Finding
 
 
@@ -26,9 +24,6 @@ def check() -> Iterator[Finding]:
             continue
         name, install = requirement.name, f'pip install "{requirement}"'
         installed = installed_version(name)
-        if name == "ray" and installed and Version(installed) >= Version(ray_compat.TRIED):
-            yield from check_ray(installed, install)
-            continue
         finding = _version(name, installed, requirement.specifier, install)
         if finding.level != "ok" or name in ("torch", "ray"):
             yield finding
@@ -47,17 +42,3 @@ def _version(name: str, installed: str, asked: SpecifierSet, advice: str) -> Fin
         return Finding("versions", name, installed)
     found = f"{installed or 'not installed'}, must be {asked}"
     return Finding("versions", name, found, "broken", advice)
-
-
-def check_ray(installed: str, install: str) -> Iterator[Finding]:
-    """Whether Ray is the one that tuner was tried with; else which of its undocumented pieces are
-    off, and which are used untested.
-    """
-    if ray_compat.is_tried(installed):
-        yield Finding("versions", "ray", installed)
-        return
-    found = f"{installed}, and tuner was tried with {ray_compat.TRIED}: see Ray's internals"
-    yield Finding("versions", "ray", found, "warning", install)
-    for name, lost in ray_compat.PIECES.items():
-        state = "off" if name in ray_compat.TRIED_ONLY else "untested; where it has changed"
-        yield Finding("Ray's internals", name, f"{state}: {lost}")

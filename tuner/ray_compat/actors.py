@@ -5,18 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tuner.ray_compat.pieces import PIECES, piece
-
-PIECES["deaths"] = "whatever ends a trial's process, its node or too little memory, is a crash"
+# Without it: whatever ends a trial's process, its node or too little memory, is a crash
 NODE_DIED = "its node has died"  # in the message of a RayActorError
 PROCESS_DIED = "its worker process has died"  # likewise
 PID = re.compile(r"\bpid: (\d+)")  # likewise: of the process that has died
 
 
-@piece(
-    lost="a trial that was cut off with its node is a crash, and may not be tried again",
-    otherwise=(None, False),
-)
+# Without it: a trial that was cut off with its node is a crash, and may not be tried again
 def actor_of(error: Any) -> tuple[str | None, bool]:
     """Return the node of the actor that a RayActorError is about, and whether its process has died.
 
@@ -33,7 +28,7 @@ def actor_of(error: Any) -> tuple[str | None, bool]:
     return actor["Address"]["NodeID"] or None, bool(reason == ActorDiedErrorContext.WORKER_DIED)
 
 
-@piece(lost="the next trial may find its GPU still full", otherwise=True)
+# Without it: the next trial may find its GPU still full
 def has_ended(actor: Any, timeout_s: float) -> bool:
     """Wait for a killed actor to be gone; return whether it is. Until: `ray.kill` can wait."""
     import ray

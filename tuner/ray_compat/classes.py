@@ -9,12 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tuner.ray_compat.pieces import piece
 
-_NO_CLASS = "no class of Ray Tune's can be searched, only a Learner or a function"
-
-
-@piece(lost=_NO_CLASS, required=True)
+# Without it: no class of Ray Tune's can be searched, only a Learner or a function
 def make_class(kind: Any, config: dict[str, Any], *, trial: Any, folder: Path) -> Any:
     """Return an object of the class `kind` that trains `config`, and has `folder` as its logdir.
 
@@ -31,7 +27,7 @@ def make_class(kind: Any, config: dict[str, Any], *, trial: Any, folder: Path) -
     return in_folder(config={**config, TRIAL_INFO: trial._trial_info}, storage=None)
 
 
-@piece(lost=_NO_CLASS, required=True)
+# Without it: no class of Ray Tune's can be searched, only a Learner or a function
 def train_class(trained: Any) -> dict[str, Any]:
     """Train one iteration; the result with what Tune fills in. Raises what `step` does.
 
@@ -58,7 +54,7 @@ def train_class(trained: Any) -> dict[str, Any]:
     return result
 
 
-@piece(lost="metrics of Tune's own stand among those of a class", otherwise=frozenset())
+# Without it: metrics of Tune's own stand among those of a class
 def filled_in(trained: Any) -> set[str]:
     """Return the names that Tune adds to each result of a class."""
     from ray.air.constants import TRAINING_ITERATION
@@ -68,7 +64,7 @@ def filled_in(trained: Any) -> set[str]:
     return names | {DONE, SHOULD_CHECKPOINT, TRAINING_ITERATION}
 
 
-@piece(lost="a class cannot be resumed: it would start anew", required=True)
+# Without it: a class cannot be resumed: it would start anew
 def restore_class(trained: Any, checkpoint: Path, *, iteration: int) -> None:
     """Let `trained` go on from the files of the folder `checkpoint`, as after `iteration` steps."""
     trained.restore(str(checkpoint))

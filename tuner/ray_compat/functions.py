@@ -13,10 +13,6 @@ from pathlib import Path
 from traceback import walk_tb
 from typing import Any, NamedTuple
 
-from tuner.ray_compat.pieces import piece
-
-_NO_FUNCTION = "no plain function can be searched, only a Learner"
-
 
 class Report(NamedTuple):
     """What a plain function has reported.
@@ -30,7 +26,7 @@ class Report(NamedTuple):
     checkpoint: Path | None
 
 
-@piece(lost=_NO_FUNCTION, required=True)
+# Without it: no plain function can be searched, only a Learner
 def as_tune_calls(function: Callable[..., Any]) -> Callable[[dict[str, Any]], Any]:
     """Return `function` so that what it yields or returns is reported, as in Tune, and its end."""
     from ray.tune.trainable import wrap_function
@@ -39,7 +35,7 @@ def as_tune_calls(function: Callable[..., Any]) -> Callable[[dict[str, Any]], An
     return partial(wrapped._trainable_func, None)
 
 
-@piece(lost=_NO_FUNCTION, required=True)
+# Without it: no plain function can be searched, only a Learner
 def begin_function(trial: Any, call: Callable[[dict[str, Any]], Any]) -> bool:
     """Have `call` run in a thread of its own from the next report on, given the trial's config.
 
@@ -56,7 +52,7 @@ def begin_function(trial: Any, call: Callable[[dict[str, Any]], Any]) -> bool:
     return bool(FunctionTrainable.reset_config(trial, trial.config))
 
 
-@piece(lost=_NO_FUNCTION, required=True)
+# Without it: no plain function can be searched, only a Learner
 def next_report(trial: Any) -> Report:
     """Let the function of `trial` go on until its next report. Raises what it raises."""
     from ray.air.constants import TIMESTAMP
@@ -73,7 +69,7 @@ def next_report(trial: Any) -> Report:
     return Report(raw, {k: v for k, v in raw.items() if k not in rays}, checkpoint)
 
 
-@piece(lost="a trial may find the function of the one before still at work", otherwise=True)
+# Without it: a trial may find the function of the one before still at work
 def end_thread(timeout_s: float) -> bool:
     """End the function's thread, at its next report; return whether it has ended in time.
 
@@ -88,7 +84,7 @@ def end_thread(timeout_s: float) -> bool:
     return not session.training_thread.is_alive()
 
 
-@piece(lost="the thread of a function goes on until its process ends")
+# Without it: the thread of a function goes on until its process ends
 def end_function(trial: Any) -> None:
     """End the function's thread, at its next report, and the session."""
     from ray.train._internal.session import get_session
@@ -98,7 +94,7 @@ def end_function(trial: Any) -> None:
         FunctionTrainable.cleanup(trial)
 
 
-@piece(lost="get_trial_dir() is a folder of Ray's, which goes with the search")
+# Without it: get_trial_dir() is a folder of Ray's, which goes with the search
 def name_trial_dir(folder: Path) -> None:
     """Let `tune.get_context().get_trial_dir()` return `folder`."""
     from ray.train._internal.session import get_session
@@ -108,7 +104,7 @@ def name_trial_dir(folder: Path) -> None:
     session.trial_info.logdir = str(folder)
 
 
-@piece(lost="a function cannot be resumed: it would start anew", required=True)
+# Without it: a function cannot be resumed: it would start anew
 def continue_from(checkpoint: Path) -> None:
     """Let `tune.get_checkpoint()` return the files of the folder `checkpoint`."""
     from ray.train._internal.session import get_session
@@ -119,7 +115,7 @@ def continue_from(checkpoint: Path) -> None:
     session.loaded_checkpoint = Checkpoint.from_directory(checkpoint)
 
 
-@piece(lost="a function that keeps checkpoints fails where --storage is a URL")
+# Without it: a function that keeps checkpoints fails where --storage is a URL
 def admit_storage() -> None:
     """Let Ray keep a function's checkpoint in a folder of this machine.
 
@@ -134,7 +130,7 @@ def admit_storage() -> None:
     (folder / _VALIDATE_STORAGE_MARKER_FILENAME).touch()
 
 
-@piece(lost="a function that ends by sys.exit(0) fails without saying so", otherwise=True)
+# Without it: a function that ends by sys.exit(0) fails without saying so
 def is_raised_by_ray(error: SystemExit) -> bool:
     """Return whether Ray ends the function's thread with it, and not the function itself."""
     from ray.train._internal.session import _TrainSession
@@ -143,7 +139,7 @@ def is_raised_by_ray(error: SystemExit) -> bool:
     return frame.f_code is _TrainSession._report_training_result.__code__
 
 
-@piece(lost="each failure of a function is called StartTraceback")
+# Without it: each failure of a function is called StartTraceback
 def error_of_function(error: BaseException) -> BaseException | None:
     """Return what the function raised, without what Ray wraps around it.
 

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tuner.ray_compat.names import METADATA
-from tuner.ray_compat.pieces import piece
 
 
-@piece(lost="`--address auto` knows no cluster but that of RAY_ADDRESS")
+# Without it: `--address auto` knows no cluster but that of RAY_ADDRESS
 def this_machines_cluster() -> str | None:
     """Return HOST:PORT of the head of the cluster that this machine belongs to.
 
@@ -22,7 +21,7 @@ def this_machines_cluster() -> str | None:
     return str(canonicalize_bootstrap_address_or_die("auto"))
 
 
-@piece(lost="Ray finds out slowly whether a cluster's token and versions match", otherwise=b"")
+# Without it: Ray finds out slowly whether a cluster's token and versions match
 def cluster_metadata(head: str, timeout_s: float) -> bytes:
     """Return what a cluster's head has recorded of its versions, as JSON; may be empty.
 
@@ -34,7 +33,7 @@ def cluster_metadata(head: str, timeout_s: float) -> bytes:
     return GcsClient(head).internal_kv_get(*METADATA, timeout=timeout_s) or b""
 
 
-@piece(lost="a driver outside of a cluster gets no node of its own there", otherwise=True)
+# Without it: a driver outside of a cluster gets no node of its own there
 def has_node_here(head: str, timeout_s: float) -> bool:
     """Return whether a living node of the cluster at `head` is on this machine.
 
@@ -51,7 +50,7 @@ def has_node_here(head: str, timeout_s: float) -> bool:
     return bool(find_node_ids() & living)
 
 
-@piece(lost="a node that is about to leave is used until it is gone", otherwise={})
+# Without it: a node that is about to leave is used until it is gone
 def draining_nodes() -> dict[str, int]:
     """Return by id when the nodes that are about to leave will be gone, in ms (0: not told).
 
@@ -67,7 +66,7 @@ def draining_nodes() -> dict[str, int]:
         return {}
 
 
-@piece(lost="of a node that is about to leave all counts as in use", otherwise={})
+# Without it: of a node that is about to leave all counts as in use
 def free_resources() -> dict[str, dict[str, float]]:
     """Return what is free on each node, by id.
 
@@ -79,7 +78,7 @@ def free_resources() -> dict[str, dict[str, float]]:
     return dict(available_resources_per_node())
 
 
-@piece(lost="a folder of code that is too large is refused by Ray, without the largest files")
+# Without it: a folder of code that is too large is refused by Ray, without the largest files
 def visit_sent_files(
     directory: Path, excludes: list[str], visit: Callable[[Path], object], *, gitignore: bool
 ) -> None:
@@ -97,7 +96,7 @@ def visit_sent_files(
     _dir_travel(directory, [left_out], visit, include_gitignore=gitignore, logger=logger)
 
 
-@piece(lost="a search that waits for CPUs does not say who holds them")
+# Without it: a search that waits for CPUs does not say who holds them
 def holding_actors() -> list[tuple[str, int, str, dict[str, float]]]:
     """Return of each living actor its name, or its class's, its pid, its job, and what it holds.
 
@@ -120,7 +119,7 @@ def holding_actors() -> list[tuple[str, int, str, dict[str, float]]]:
     ]
 
 
-@piece(lost="a trial that is about to start counts as one that waits", otherwise="")
+# Without it: a trial that is about to start counts as one that waits
 def job_of(placement_group_id: str) -> str:
     """Return the id of the job that has made a placement group: the group's id ends with it.
 

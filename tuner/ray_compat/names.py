@@ -12,15 +12,13 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tuner.ray_compat.pieces import PIECES
-
-PIECES["process_titles"] = "a Ray that dies ends a search unexplained, as does too little memory"
+# Without it: a Ray that dies ends a search unexplained, as does too little memory
 DAEMONS = ("gcs_server", "raylet")  # without one of them nothing goes on
 AGENTS = ("ray::RuntimeEnv", "ray::Dashboard")  # what the titles of a raylet's helpers begin with
 IDLE = "ray::IDLE"  # a worker without work
 WORKER = "ray::"  # what the titles of all workers begin with, and of the agents
 
-PIECES["cluster_names"] = "some cluster is not joined, or not asked to grow, or its fault not named"
+# Without it: some cluster is not joined, or not asked to grow, or its fault not named
 HEAD = "node:__internal_head__"  # a resource that only the head of a cluster has
 MONITOR = "--autoscaling-config="  # an argument of the autoscaler that `ray up` starts
 METADATA = (b"CLUSTER_METADATA", b"cluster")  # key and namespace of a cluster's versions
@@ -29,7 +27,7 @@ COMMAND = (sys.executable, "-m", "ray.scripts.scripts")  # `ray` of this Python,
 # A program that ends with 0 where the head that it is given answers it
 PROBE = "import sys; from ray._raylet import GcsClient; GcsClient(sys.argv[1])"
 
-PIECES["heads_python"] = "a job runs with the first `python` of the head's PATH, not with Ray's"
+# Without it: a job runs with the first `python` of the head's PATH, not with Ray's
 # For a shell that a job starts: the Python of its grandparent, the raylet, as that starts workers
 HEADS_PYTHON = (
     "tr '\\0' '\\n' 2>/dev/null "
@@ -37,7 +35,7 @@ HEADS_PYTHON = (
     "| sed -n 's/^--python_worker_command=\\([^ ]*\\) .*/\\1/p' | grep . || echo python"
 )
 
-PIECES["loggers"] = "Ray tells of each step of sending a job, failed trials, slow starts, widgets"
+# Without it: Ray tells of each step of sending a job, failed trials, slow starts, widgets
 JOB_LOGGERS = (
     "ray.dashboard.modules.dashboard_sdk",
     "ray.dashboard.modules.job.sdk",
@@ -47,7 +45,7 @@ TUNE_LOGGER = "ray.tune.tune"  # of failed trials the summary tells, too
 TRAINABLE_LOGGER = "ray.tune.trainable.trainable"  # on slow starts: to reuse actors, as is done
 WIDGETS_LOGGER = "ray.widgets.util"  # nothing here uses ipywidgets
 
-PIECES["settings"] = "Ray may write to stdout, take snapshots, listen on all addresses, end workers"
+# Without it: Ray may write to stdout, take snapshots, listen on all addresses, end workers
 # Until then a raylet whose GCS has died lets no thread of a driver run that joins it
 GIVE_UP = "RAY_gcs_rpc_server_reconnect_timeout_s"
 CLUSTERS = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # where off, Ray listens on loopback alone

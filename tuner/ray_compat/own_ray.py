@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.ray_compat.names import CLUSTERS
-from tuner.ray_compat.pieces import PIECES, Names, piece, replacing, warn_once
+from tuner.ray_compat.replaced import Names, replacing
 
 _PRESTARTED = "--num_prestart_python_workers="
 _AGENT = "--dashboard_agent_command="
@@ -21,7 +21,7 @@ _POLL_S = 0.005
 _WRITTEN_MS = 1000  # for a file that is being written
 
 
-@piece(lost="a Ray that asks for a token that was set after Ray's import is not joined")
+# Without it: a Ray that asks for a token that was set after Ray's import is not joined
 def reload_settings() -> None:
     """Let Ray read again the environment variables that it read when it was imported.
 
@@ -37,7 +37,7 @@ def reload_settings() -> None:
     AuthenticationTokenLoader.instance().reset_cache()
 
 
-@piece(lost="Ray's files are left over, and the first trials later", otherwise={}, tried_only=True)
+# Without it: Ray's files are left over, and the first trials later
 def local_options(folder: str, modules: Sequence[str]) -> dict[str, Any]:
     """Return what to give `ray.init` so that it writes to `folder` and preloads `modules`.
 
@@ -48,7 +48,8 @@ def local_options(folder: str, modules: Sequence[str]) -> dict[str, Any]:
     return {"_temp_dir": folder, "_system_config": preload}
 
 
-@replacing(lost="Ray starts services that no trial needs, and the first trial later")
+# Without it: Ray starts services that no trial needs, and the first trial later
+@replacing
 def fewer_services(port: int, *, workers: int) -> Names:
     """Have `ray.init` start no dashboard, autoscaler, reader of logs nor agent for metrics.
 
@@ -98,8 +99,7 @@ def _lean(command: list[str], workers: int, persist_port: Callable[..., object])
     A command of another form is left as it is.
     """
     flags = dict(part.split("=", 1) for part in command if "=" in part)
-    if missing := {"--session_dir", "--node_id", _PRESTARTED[:-1], _AGENT[:-1]} - flags.keys():
-        warn_once("raylet", f"a raylet without {missing}: {PIECES['fewer_services']}")
+    if {"--session_dir", "--node_id", _PRESTARTED[:-1], _AGENT[:-1]} - flags.keys():
         return command
     for name in _AGENT_PORTS:  # the raylet waits for the agent to write them
         persist_port(flags["--session_dir"], flags["--node_id"], name, _NO_PORT)
@@ -108,7 +108,8 @@ def _lean(command: list[str], workers: int, persist_port: Callable[..., object])
     return [next((to for flag, to in new.items() if p.startswith(flag)), p) for p in command]
 
 
-@replacing(lost="Ray prints on stdout that a worker has died")
+# Without it: Ray prints on stdout that a worker has died
+@replacing
 def no_prints() -> Names:
     """Keep Ray from printing on stdout, in colour, that a worker has died.
 
@@ -120,7 +121,7 @@ def no_prints() -> Names:
     return {worker: {"print_to_stdstream": lambda data, ignore_prefix: None}}
 
 
-@piece(lost="Ray counts memory that is not ours", otherwise={}, tried_only=True)
+# Without it: Ray counts memory that is not ours
 def reservable_memory(count: int) -> dict[str, Any]:
     """Return what to give `ray.init` so that actors can reserve `count` bytes of memory.
 
@@ -130,7 +131,8 @@ def reservable_memory(count: int) -> dict[str, Any]:
     return {"_memory": count}
 
 
-@replacing(lost="SIGTERM while Ray starts, or after a search, ends without a word or a resume")
+# Without it: SIGTERM while Ray starts, or after a search, ends without a word or a resume
+@replacing
 def no_signal_handlers() -> Names:
     """Keep `ray.init` from taking over SIGTERM.
 

@@ -12,13 +12,10 @@ from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from tuner.ray_compat.pieces import piece
-
-_ONE_SEARCH = "what tune.with_parameters holds is gone after a search"
 _known: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
 
-@piece(lost=_ONE_SEARCH)
+# Without it: what tune.with_parameters holds is gone after a search
 def note_parameters(trainable: Any) -> None:
     """Keep what `trainable` holds, unless Ray has it already."""
     for registry in _registries(trainable):
@@ -26,7 +23,7 @@ def note_parameters(trainable: Any) -> None:
             _known[registry] = dict(registry.to_flush)
 
 
-@piece(lost=_ONE_SEARCH)
+# Without it: what tune.with_parameters holds is gone after a search
 def renew_parameters(trainable: Any) -> None:
     """Hand what `trainable` holds to the Ray of the moment, if there is one."""
     import ray

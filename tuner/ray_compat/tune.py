@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Generator
 from typing import Any
 
-from tuner.ray_compat.pieces import Names, piece, replacing
+from tuner.ray_compat.replaced import Names, replacing
 
 _OVERDUE_S = 10.0  # after which a free worker goes to a trial whose own worker is late
 
@@ -15,7 +15,8 @@ def _all_of_them() -> None:
     return None
 
 
-@replacing(lost="Ray Tune ends a worker that has no trial at the moment")
+# Without it: Ray Tune ends a worker that has no trial at the moment
+@replacing
 def keep_workers(*, here: bool, spare: Callable[[], int | None] = _all_of_them) -> Names:
     """Have `tune.run` keep its worker processes for later trials; `here`: all are on this machine.
 
@@ -82,7 +83,7 @@ def keep_workers(*, here: bool, spare: Callable[[], int | None] = _all_of_them) 
     return {tune_controller: names}
 
 
-@piece(lost="after Ctrl-C in a long epoch, workers are waited for twice as long")
+# Without it: after Ctrl-C in a long epoch, workers are waited for twice as long
 def limit_cleanup(controller: Any, seconds: float) -> None:
     """Have Tune wait at most `seconds` for its workers when the search ends.
 
@@ -94,7 +95,7 @@ def limit_cleanup(controller: Any, seconds: float) -> None:
     controller._actor_force_cleanup_timeout = seconds
 
 
-@piece(lost="a search that is paused keeps its processes and what they have reserved")
+# Without it: a search that is paused keeps its processes and what they have reserved
 def limit_pending(controller: Any, count: int) -> None:
     """Have Tune ask for no more than so many trials before the first of them runs.
 
@@ -106,7 +107,7 @@ def limit_pending(controller: Any, count: int) -> None:
     controller._max_pending_trials = count
 
 
-@piece(lost="the driver's memory grows with each metric of each trial")
+# Without it: the driver's memory grows with each metric of each trial
 def forget_metrics(trial: Any) -> None:
     """Drop the statistics that Tune keeps of each metric of a trial that has ended.
 
@@ -118,7 +119,7 @@ def forget_metrics(trial: Any) -> None:
     metadata.invalidate_cache()
 
 
-@piece(lost="of a trial that is stopped between two rungs the checkpoint may be seconds older")
+# Without it: of a trial that is stopped between two rungs the checkpoint may be seconds older
 def worker_of(trial: Any) -> Any:
     """Return the actor that runs Tune's `trial`; it waits to be asked after each report.
 
@@ -127,7 +128,7 @@ def worker_of(trial: Any) -> Any:
     return trial.temporary_state.ray_actor
 
 
-@piece(lost="MLflow shows a resumed trial as two runs, an interrupted one as ended", otherwise={})
+# Without it: MLflow shows a resumed trial as two runs, an interrupted one as ended
 def mlflow_runs(callback: Any) -> dict[Any, str]:
     """Return the run ids of Ray's MLflow callback by trial, to read and to extend.
 
@@ -138,7 +139,7 @@ def mlflow_runs(callback: Any) -> dict[Any, str]:
     return runs
 
 
-@piece(lost="in a notebook Ray clears what is shown", otherwise=False)
+# Without it: in a notebook Ray clears what is shown
 def in_notebook() -> bool:
     """Return whether Ray takes this for a notebook, where it shows progress itself.
 

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from tuner.ray_compat.pieces import Names, replacing
+from tuner.ray_compat.replaced import Names, replacing
 
 START = "start"  # what a worker is asked first, by its actor being made
 RESET = "reset"  # what one is asked that has trained before: to begin another trial
@@ -45,7 +45,8 @@ class WorkerWatch:
         return self.calls.get(getattr(error, "actor_id", None) or "")
 
 
-@replacing(lost="a worker that is stopped, or hangs between two trials, is waited for forever")
+# Without it: a worker that is stopped, or hangs between two trials, is waited for forever
+@replacing
 def watched_workers(watch: WorkerWatch) -> Names:
     """Have `tune.run` end each worker that leaves a call unanswered for too long.
 
