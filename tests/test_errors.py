@@ -34,6 +34,7 @@ def test_the_drawing_shows_every_error():
         ("JournalError", 1),
         ("CheckpointError", 1),
         ("DataError", 1),
+        ("UnreadableImagesError", 2),
     ],
 )
 def test_exit_codes(name, code):

@@ -12,6 +12,7 @@
         ├── CheckpointError    a checkpoint that is missing, damaged or not loadable
         ├── StorageError       the experiment's folder cannot be written: full, or read-only
         └── DataError          a data set that cannot be had
+            └── UnreadableImagesError   images that no decoder reads                 exit 2
 
 SpecError, UsageError, JournalError and CheckpointError are ValueErrors too: what is wrong is a
 value that was given. The command line turns `exit_code` into the process's in one place.
@@ -124,6 +125,12 @@ class StorageError(ExperimentError):
 
 class DataError(ExperimentError):
     """A data set that is neither on disk nor to be downloaded; names URL and folder."""
+
+
+class UnreadableImagesError(DataError):
+    """Images of the user's own that cannot be read; names the first ones."""
+
+    exit_code = 2
 
 
 @contextmanager

@@ -2,11 +2,14 @@
 
 import json
 
+import numpy as np
 import photos
 import pytest
 import torch
 from handed import trained
+from PIL import Image
 
+from tuner.classifier.catalog import DataChoice, decoded_before
 from tuner.errors import CheckpointError, DataError, UsageError
 from tuner.export.evaluate import evaluate, evaluate_export
 from tuner.export.read import load_model, read_export
@@ -61,6 +64,25 @@ def test_an_export_is_measured_on_other_images_of_the_same_classes(results, tmp_
     strange = photos.write(tmp_path / "strange", each=20, classes=("cat", "dog", "owl"))
     with pytest.raises(UsageError, match=r"has classes cat, dog, owl; the model of .* daisy, rose"):
         evaluate_export(read_export(to), data_dir=str(strange))
+
+
+def test_an_export_scales_deep_images_as_it_was_trained(place, tmp_path):
+    def deep(folder, most):
+        for path in sorted(folder.rglob("*.jpg")):
+            pixels = np.asarray(Image.open(path).convert("L")) / 255 * most
+            Image.fromarray(pixels.astype(np.uint16)).save(path.with_suffix(".png"))
+            path.unlink()
+
+    deep(place, 4095)
+    dataset = f"folder:{place}"
+    results = trained(tmp_path / "results" / "deep", dataset=dataset, image_size=12)
+    export = read_export(results.export(tmp_path / "out"))
+    assert export.config.training["image_bits"] == 12
+    others = photos.write(tmp_path / "others", each=20, seed=1000)
+    deep(others, 1023)  # darker, and not to be scaled by 10 bits
+    evaluate_export(export, data_dir=str(others))
+    choice = DataChoice(f"folder:{others}", None, 12, image_bits=12)
+    assert decoded_before(choice)
 
 
 def test_exporting_imports_and_reads_nothing_that_a_folder_names(results, tmp_path):

@@ -6,12 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import photos
 import pytest
 from PIL import Image
 
 from tuner.classifier.datasets.digits import DATASET
 from tuner.classifier.sources._decoded_set import CONSTANT
+from tuner.classifier.trained_on import described
 from tuner.errors import DataError, SpecError, UsageError
 from tuner.planning.own_images import default_experiment, doubts, outline_of, own_images
 from tuner.planning.plan import plan_of
@@ -153,6 +155,35 @@ def test_images_that_cannot_be_read_are_told_before_ray_starts(place: Path) -> N
     (place / "rose" / "0003.jpg").write_bytes(b"no image")
     with pytest.raises(DataError, match=r"1 of 36 images cannot be read: .*rose/0003.jpg \("):
         spec_of(place).pin_data()
+
+
+def test_skipped_images_are_counted_and_listed(place: Path) -> None:
+    (place / "rose" / "0003.jpg").write_bytes(b"no image")
+    spec = spec_of(place, skip_unreadable=True)
+    [warning] = spec.pin_data()
+    assert warning.startswith("1 image skipped that cannot be read: ")
+    plan = plan_of(spec, here=False)
+    assert plan["notes"] == [warning]
+    assert plan["data"]["classes"] == {"daisy": 12, "rose": 11, "tulip": 12}
+    [skipped] = plan["data"]["skipped"]
+    assert skipped.startswith(str(place / "rose" / "0003.jpg"))
+
+
+def test_deep_images_have_one_scale_that_the_plan_and_a_checkpoint_say(place: Path) -> None:
+    for path in place.rglob("*.jpg"):
+        Image.fromarray(np.arange(1600, dtype=np.uint16).reshape(40, 40)).save(
+            path.with_suffix(".png")
+        )
+        path.unlink()
+    spec = spec_of(place)
+    spec.pin_data()
+    plan = plan_of(spec, here=False)
+    assert plan["data"]["bits"] == 11
+    assert "11 bits of a channel are scaled to 8" in plan_text(spec, plan, "here")
+    info = own_images(spec)
+    assert info
+    assert described(info)["bits"] == 11
+    assert "skipped" not in described(info)
 
 
 MODULE = """

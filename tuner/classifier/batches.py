@@ -45,13 +45,15 @@ def image_set(
     split_seed: int,
     device: torch.device,
     image_size: int | None = None,
+    image_bits: int | None = None,
+    skip_unreadable: bool = False,
 ) -> ImageSet:
     """The data set `name` for `device`. A worker loads it once for all of its trials.
 
-    One of the user's own is decoded first, if need be, to `image_size` px. Raises DataError where
-    the data cannot be had.
+    One of the user's own is decoded first, if need be, as the settings of these names say. Raises
+    DataError where the data cannot be had.
     """
-    chosen = pinned(DataChoice(name, data_dir, image_size, split_seed))
+    chosen = pinned(DataChoice(name, data_dir, image_size, split_seed, image_bits, skip_unreadable))
     return _image_set(chosen.dataset, data_folder(data_dir), split_seed, device)
 
 

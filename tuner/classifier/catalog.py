@@ -24,7 +24,7 @@ from tuner.classifier.models._libraries import LIBRARIES, library_model
 from tuner.classifier.models._model import ModelInfo
 from tuner.classifier.models._own import own_model
 from tuner.classifier.sources import _module
-from tuner.classifier.sources._decode import decode, decoded_path
+from tuner.classifier.sources._decode import Decoding, decode, decoded_path
 from tuner.classifier.sources._decoded_set import LICENCE, ORIGIN, STORE, DecodedSet
 from tuner.classifier.sources._images import LARGEST_SIZE, Images, Outline, Source
 from tuner.classifier.sources._splits import sizes
@@ -67,6 +67,10 @@ class DataSettings(Protocol):
     @property
     def image_size(self) -> int | None: ...
     @property
+    def image_bits(self) -> int | None: ...
+    @property
+    def skip_unreadable(self) -> bool: ...
+    @property
     def split_seed(self) -> int: ...
 
 
@@ -78,6 +82,8 @@ class DataChoice:
     data_dir: str | None = None
     image_size: int | None = None
     split_seed: int = 0
+    image_bits: int | None = None
+    skip_unreadable: bool = False
 
 
 def ships(dataset: str) -> bool:
@@ -88,6 +94,12 @@ def ships(dataset: str) -> bool:
 def is_at_hand(dataset: str) -> bool:
     """Whether it is described without a look at what the user has: it ships, or is decoded."""
     return ships(dataset) or dataset.partition(":")[0] == DECODED
+
+
+def may_download(dataset: str) -> bool:
+    """Whether to have its images may take a download by a library."""
+    scheme = dataset.partition(":")[0]
+    return scheme in SOURCES and not SOURCES[scheme].lists
 
 
 def check_form(dataset: str) -> None:
@@ -281,8 +293,9 @@ def _found(settings: DataSettings) -> Images:
 
 def _target(settings: DataSettings, images: Images) -> dict[str, Any]:
     """The arguments that say how and where to `images` are decoded."""
+    size = settings.image_size or min(images.own_size, LARGEST_SIZE)
     return {
-        "size": settings.image_size or min(images.own_size, LARGEST_SIZE),
+        "how": Decoding(size, settings.image_bits, settings.skip_unreadable),
         "store": data_folder(settings.data_dir) / STORE,
         "name": short_name(settings.dataset),
     }

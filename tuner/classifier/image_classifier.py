@@ -10,6 +10,7 @@ In a plain Python process:
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -47,6 +48,7 @@ from tuner.classifier.trained_on import DATA, check_same, described
 from tuner.classifier.transfer import begin, freeze, matching
 from tuner.trial.state import host_copy
 from tuner.trial.torch_compat import HalfScaler, without_compiler
+from tuner.wording import some_of
 
 if TYPE_CHECKING:
     from tuner.classifier.pipeline import Stage
@@ -91,6 +93,8 @@ class ImageClassifier:
             split_seed=settings.split_seed,
             device=self._device,
             image_size=settings.image_size,
+            image_bits=settings.image_bits,
+            skip_unreadable=settings.skip_unreadable,
         )
         self._precision = precision_for(settings, self._device, split=split)
         self._dtype = weights_in(settings, self._precision)
@@ -143,7 +147,8 @@ class ImageClassifier:
         validation. Steps beyond `epochs` keep the last lr. The setting `metrics` adds others.
         """
         started = time.perf_counter()
-        if self._epoch == 0 and begin(self._model, self._settings, self._info):
+        if self._epoch == 0 and (begun := begin(self._model, self._settings, self._info)):
+            print(begun)
             self._average.begin()
         with self._precision.applied(), self._optimizing(), self._randomness(_TRAINING):
             loss_sum, lr = self._train_epoch()
@@ -166,6 +171,9 @@ class ImageClassifier:
 
     def test(self) -> dict[str, float]:
         """The loss, the accuracy (0 to 1) and the chosen metrics on the held-out test split."""
+        if skipped := self._data.info.skipped:
+            message = f"warning: without {some_of(skipped)}, which cannot be read"
+            print(message, file=sys.stderr)
         return {f"test_{name}": value for name, value in self._averaged("test").items()}
 
     copies_state = True

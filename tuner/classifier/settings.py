@@ -98,6 +98,16 @@ class ClassifierSettings(RecipeSettings, ImageSettings, _ModelSettings):
         description="height and width in px to which images of your own are resized; unless set "
         "their own, at most 64",
     )
+    image_bits: int | None = Field(
+        None,
+        ge=8,
+        le=16,
+        description="bits of a channel that your own images of more than 8 bits use, 12 for many "
+        "sensors; unless set those of the brightest pixel of all images",
+    )
+    skip_unreadable: bool = Field(
+        False, description="whether to train without those of your own images that cannot be read"
+    )
     split_seed: int = Field(
         0, ge=0, description="the seed of the split of your own images, the same for every trial"
     )
@@ -312,6 +322,9 @@ def _dataset_faults(settings: ClassifierSettings, info: DatasetInfo) -> Iterator
     if settings.image_size not in (None, info.image_size):
         rule = f"is not used by dataset {name!r}, whose images have {info.image_size} px"
         yield Fault("image_size", rule, settings.image_size)
+    for key in ("image_bits", "skip_unreadable"):
+        if getattr(settings, key) and catalog.ships(name):
+            yield Fault(key, f"is not used by dataset {name!r}", getattr(settings, key))
     limits = {
         "batch_size": (info.train, "the number of training images"),
         **size_limits(info.image_size),

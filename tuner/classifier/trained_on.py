@@ -16,7 +16,8 @@ from tuner.errors import CheckpointError, DataError
 
 DATA = "data"  # the key in a Learner's state
 
-_LEFT_OUT = ("load", "archive", "files")  # what is of this machine, or never of a user's own
+# what is of this machine, or never of a user's own
+_LEFT_OUT = ("load", "archive", "files", "skipped")
 
 
 def described(info: DatasetInfo) -> dict[str, Any]:

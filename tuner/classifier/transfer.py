@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, nn
 
 from tuner.classifier.norms import BATCH_NORMS
+from tuner.classifier.randomness import seeded
 from tuner.errors import CheckpointError, Fault, SpecError
 from tuner.trial.checkpoint_store import load_state
 
 if TYPE_CHECKING:
+    from tuner.classifier.blueprint import Blueprint
     from tuner.classifier.models._model import ModelInfo
     from tuner.classifier.settings import ClassifierSettings
 
@@ -47,22 +49,40 @@ def load_weights(path: Path | str) -> dict[str, Tensor]:
     return weights
 
 
-def begin(model: nn.Module, settings: ClassifierSettings, info: ModelInfo) -> bool:
-    """Give `model` the weights that `settings` let it start from; False where there are none.
+def begin(model: nn.Module, settings: ClassifierSettings, info: ModelInfo) -> str | None:
+    """Give `model` the weights that `settings` let it start from.
 
-    Raises CheckpointError where they cannot be read, and SpecError where they do not fit.
+    Returns in words what it started from, or None. Raises CheckpointError where the weights cannot
+    be read, and SpecError where they do not fit.
     """
     source = settings.start_from
     if settings.pretrained and info.pretrained is not None:
         source = str(info.pretrained())
     if source is None:
-        return False
+        return None
     weights = load_weights(source)
     if settings.pretrained:
         weights = for_channels(weights, model)
     new = start_from(model, weights, source=source)
-    print(f"started from {source}; new: {', '.join(new) or 'nothing'}")
-    return True
+    return f"started from {source}; new: {', '.join(new) or 'nothing'}"
+
+
+def start_faults(settings: ClassifierSettings, plan: Blueprint) -> list[Fault]:
+    """Why a trial could not begin with its weights, or freeze its layers; its network is built."""
+    faults: list[Fault] = []
+    try:
+        with seeded(0):
+            model = plan.initial()
+        begin(model, settings, plan.info)
+    except SpecError as error:
+        return list(error.faults)
+    except CheckpointError as error:
+        faults = [Fault("pretrained" if settings.pretrained else "start_from", str(error))]
+    try:
+        matching(model, settings.freeze)
+    except SpecError as error:
+        faults += error.faults
+    return faults
 
 
 def start_from(model: nn.Module, weights: Mapping[str, Tensor], *, source: str) -> list[str]:

@@ -147,6 +147,8 @@ def _classifier(
     name = without_place(settings.dataset)
     if "dataset" in training:
         training["dataset"] = name
+    if not ships(settings.dataset):  # images of another folder are scaled as these were
+        training |= {"image_size": info.image_size, "image_bits": info.bits}
     if training.get("start_from"):
         training["start_from"] = Path(training["start_from"]).name
     copied = ("title", "origin", "licence", "train", "validation", "test")

@@ -19,12 +19,12 @@ from tuner.classifier.sources._decoded_set import CONSTANT
 from tuner.errors import SpecError
 from tuner.settings_base import FaultsError
 from tuner.spec.experiment import ExperimentSpec
-from tuner.wording import amount_of
+from tuner.wording import amount_of, some_of
 
 _UNEVEN = 3.0  # times as many images in the largest class as in the smallest
 
 _FLAT = 0.02  # of 1: the standard deviation of pixels in which hardly anything is to be seen
-_SHOWN = 5  # classes that a message lists
+_SHOWN = 5  # classes or images that a message lists
 
 _SIZE = 32  # px that are trained on unless set: a first search on a CPU takes minutes
 _SMALL = 16  # px up to which a network of three layers sees a whole image
@@ -33,7 +33,7 @@ _EPOCHS, _TRIALS = 10, 16
 
 def own_images(spec: ExperimentSpec) -> DatasetInfo | None:
     """The images of the user's own that `spec` trains on, as far as known without decoding them."""
-    choice = data_choice(spec.constants)
+    choice = data_choice(spec.trial_constants)
     if not spec.ships or ships(choice.dataset):
         return None
     decoded = decoded_before(choice)
@@ -41,10 +41,10 @@ def own_images(spec: ExperimentSpec) -> DatasetInfo | None:
 
 
 def outline_of(info: DatasetInfo) -> dict[str, Any]:
-    """What a plan says of images: {title, images, shape, classes}.
+    """What a plan says of images: {title, images, shape, classes, bits, skipped}.
 
     images: of each split. classes: how many images each has, where they have been counted, else
-    their number.
+    their number. bits, skipped: of the `DatasetInfo`, left out where they are empty.
     """
     return {
         "title": info.title,
@@ -53,12 +53,17 @@ def outline_of(info: DatasetInfo) -> dict[str, Any]:
         "classes": dict(zip(info.classes, info.class_counts, strict=True))
         if info.class_counts
         else info.num_classes,
+        **({"bits": info.bits} if info.bits else {}),
+        **({"skipped": list(info.skipped)} if info.skipped else {}),
     }
 
 
 def doubts(info: DatasetInfo) -> list[str]:
     """What makes measures on these images doubtful, in words."""
     found = [*_of_pixels(info)]
+    if info.skipped:
+        count = amount_of(len(info.skipped), "image")
+        found.append(f"{count} skipped that cannot be read: {some_of(info.skipped, _SHOWN)}")
     if info.unmeasured:
         more = ", ..." if len(info.unmeasured) > _SHOWN else ""
         found.append(
@@ -85,7 +90,7 @@ def _of_pixels(info: DatasetInfo) -> Iterator[str]:
     if stds and max(stds) < _FLAT:
         yield (
             f"the images are almost of one colour, their pixels differ by {max(stds):.1g} of 1: "
-            "files of 16 bits may use a part of these alone, and have to be scaled"
+            "if a few pixels of files of 16 bits are far brighter, set training.image_bits"
         )
 
 

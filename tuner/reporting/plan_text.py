@@ -162,6 +162,8 @@ def _data(data: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
     shape, classes = "x".join(map(str, data["shape"])), data["classes"]
     yield "Data", data["title"]
     yield "", f"{counts} of {shape} to train, validate and test"
+    if "bits" in data:
+        yield "", f"{data['bits']} bits of a channel are scaled to 8 (training.image_bits)"
     if isinstance(classes, int):
         yield "Classes", str(classes)
     else:

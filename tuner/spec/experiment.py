@@ -246,6 +246,11 @@ class ExperimentSpec(Settings):
         length = {} if self.epochs is None else {"epochs": self.epochs}
         return {**length, "seed": self.seed, **self.training}
 
+    @property
+    def trial_constants(self) -> dict[str, Any]:
+        """The same, with images of the user's own as decoded, once they are."""
+        return self.constants
+
     def replace(self, **changes: Any) -> ExperimentSpec:
         """This spec with the given fields changed, validated anew. Raises SpecError."""
         return build_spec({**self.plain(), **changes})

@@ -1,13 +1,15 @@
 """Decoding, once: what is written, when it is written anew, and what is told of bad images."""
 
+import json
+
 import numpy as np
 import photos
 import pytest
 from PIL import Image
 
 from tuner.classifier.sources import _module, folder
-from tuner.classifier.sources._decode import decode, decoded_path
-from tuner.errors import DataError
+from tuner.classifier.sources._decode import Decoding, decode, decoded_path
+from tuner.errors import DataError, UnreadableImagesError
 
 
 @pytest.fixture
@@ -15,8 +17,9 @@ def place(tmp_path):
     return photos.write(tmp_path / "photos", each=6)
 
 
-def decoded(place, store, size=16):
-    return decode(folder.find(str(place), store), size=size, store=store, name="photos")
+def decoded(place, store, size=16, bits=None, skip=False):
+    images = folder.find(str(place), store)
+    return decode(images, Decoding(size, bits, skip), store=store, name="photos")
 
 
 def array(path, name):
@@ -38,7 +41,7 @@ def test_it_is_done_once_and_anew_when_files_change(place, tmp_path, monkeypatch
 
 def test_where_it_lies_is_known_before(place, tmp_path):
     images = folder.find(str(place), tmp_path)
-    expected = decoded_path(images, size=16, store=tmp_path, name="photos")
+    expected = decoded_path(images, Decoding(16), store=tmp_path, name="photos")
     assert not expected.exists()
     assert decoded(place, tmp_path) == expected
 
@@ -87,6 +90,60 @@ def test_a_decompression_bomb_is_one_clear_error(place, tmp_path, monkeypatch):
         decoded(place, tmp_path)
 
 
+def deep(place, most):
+    """18 grey images of 16 bits, whose pixels go up to `most`."""
+    for number, path in enumerate(sorted(place.rglob("*.jpg"))):
+        pixels = np.linspace(0, most * (number + 1) / 18, 40 * 40).reshape(40, 40)
+        Image.fromarray(pixels.astype(np.uint16)).save(path.with_suffix(".png"))
+        path.unlink()
+    return place
+
+
+@pytest.mark.parametrize("bits", [12, 16])
+def test_decode_of_deep_images_scales_all_by_the_bits_that_the_set_uses(bits, place, tmp_path):
+    most = (1 << bits) - 1
+    path = decoded(deep(place, most), tmp_path, size=40)
+    images = array(path, "images")
+    assert len(np.unique(images)) == 256
+    assert [image.max() for image in images] == [
+        most * (n + 1) // 18 >> bits - 8 for n in range(18)
+    ]
+    assert json.loads((path / "info.json").read_text())["bits"] == bits
+
+
+def test_decode_with_bits_keeps_that_scale(place, tmp_path):
+    path = decoded(deep(place, 4095), tmp_path, size=40, bits=14)
+    assert array(path, "images").max() == 255 // 4
+    assert json.loads((path / "info.json").read_text())["bits"] == 14
+
+
+def test_decode_of_8_bits_records_no_bits(place, tmp_path):
+    assert json.loads((decoded(place, tmp_path) / "info.json").read_text())["bits"] is None
+
+
+def test_decode_skips_what_cannot_be_read_and_lists_it(place, tmp_path):
+    expected = np.delete(array(decoded(place, tmp_path / "all"), "images"), [6, 13], axis=0)
+    for name in ("rose/0000.jpg", "tulip/0001.jpg"):
+        (place / name).write_bytes(b"no image")
+    path = decoded(place, tmp_path, skip=True)
+    assert np.array_equal(array(path, "images"), expected)
+    assert array(path, "labels").tolist() == [0] * 6 + [1] * 5 + [2] * 5
+    assert {len(array(path, name)) for name in ("splits", "moments")} == {16}
+    assert json.loads((path / "info.json").read_text())["skipped"] == [
+        f"{place / name} (cannot identify image file)"
+        for name in ("rose/0000.jpg", "tulip/0001.jpg")
+    ]
+
+
+def test_decode_that_skips_a_whole_class_is_refused(place, tmp_path):
+    for path in (place / "rose").iterdir():
+        path.write_bytes(b"no image")
+    with pytest.raises(
+        UnreadableImagesError, match=r"without the 6 of 18 .* every class; .*: rose"
+    ):
+        decoded(place, tmp_path, skip=True)
+
+
 def test_what_has_no_fingerprint_is_known_by_its_pixels(tmp_path):
     def images(seed):
         arrays = [photos.pixels(n % 3, seed=seed, size=(9, 9)) for n in range(12)]
@@ -94,7 +151,7 @@ def test_what_has_no_fingerprint_is_known_by_its_pixels(tmp_path):
         return _module.images_of(parts, place="x", title="x")
 
     first, again, other = (
-        decode(images(seed), size=9, store=tmp_path, name="x") for seed in (0, 0, 1)
+        decode(images(seed), Decoding(9), store=tmp_path, name="x") for seed in (0, 0, 1)
     )
     assert first == again != other
     assert len(list(tmp_path.glob("x-*"))) == 2

@@ -39,7 +39,8 @@ class DatasetInfo:
     Of a user's own: mean and std are empty until it has been decoded. class_counts: images of each
     class, of all splits. copies: images of validation and test that are exact copies of images in
     an earlier split. unmeasured: the classes that validation or test have no image of. content: a
-    digest of all that was decoded.
+    digest of all that was decoded. bits: how many of a channel's the images use where they have
+    more than 8; None where none has. skipped: the images that cannot be read, with the reasons.
     """
 
     load: Callable[..., ImageArrays]
@@ -60,6 +61,8 @@ class DatasetInfo:
     copies: int = 0
     unmeasured: tuple[str, ...] = ()
     content: str = ""
+    bits: int | None = None
+    skipped: tuple[str, ...] = ()
 
     @property
     def num_classes(self) -> int:

@@ -115,6 +115,8 @@ class DecodedSet:
             copies=contents.copies_across(splits),
             unmeasured=contents.absent_from(splits["validation"], splits["test"]),
             content=contents.info["content"],
+            bits=contents.info["bits"],
+            skipped=tuple(contents.info["skipped"]),
         )
 
     def _load(self, folder: Path, *, split_seed: int) -> ImageArrays:

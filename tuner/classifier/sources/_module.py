@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.classifier.sources._images import SPLITS, Images, fault, split_of, spread_over
 from tuner.classifier.sources._pixels import channels_of, shorter_side
-from tuner.classifier.sources._splits import check_sizes
+from tuner.classifier.sources._splits import check_sizes, counts_of
 from tuner.errors import TunerError, reason_of
 from tuner.settings_base import FaultsError
 from tuner.trial.loading import load_trainable
@@ -100,11 +100,7 @@ def images_of(
     classes, labels_N = _numbered(labels, next((p.classes for _, p in placed if p.classes), ()))
     lengths = [len(part.labels) for _, part in placed]
     splits_N = np.repeat(np.array([SPLITS.index(s) for s, _ in placed], np.uint8), lengths)
-    counts = {
-        split: tuple(np.bincount(labels_N[splits_N == number], minlength=len(classes)).tolist())
-        for number, split in enumerate(SPLITS)
-    }
-    check_sizes(classes, counts, place)
+    check_sizes(classes, counts_of(labels_N, splits_N, classes), place)
 
     def read(position: int) -> Any:
         part, number = owners[position]

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,15 +18,56 @@ if TYPE_CHECKING:
 
 _MODES = {1: "L", 3: "RGB"}
 _GRAY = ("1", "L", "I;16", "I;16L", "I;16B", "I;16N")
+DEEPEST = 16  # bits of a channel
+_OUTLIERS = 0.01  # of an image's pixels may be beyond its bits: a sensor has dead pixels
 _GRAYISH = 32  # of 255 by which the channels of a grey image may differ once it was compressed
 _REDUCING_GAP = 2.0  # what is reduced fast leaves twice the pixels to what is resized well
 
 
 def open_image(path: Path) -> Image.Image:
-    """The image in a file, its header read. Raises what Pillow does."""
+    """The image in a file, its header read. Raises what Pillow does.
+
+    Within `bombs_refused`, of the images beyond Pillow's limit it opens only JPEGs that libjpeg
+    reads row by row, so that `square` reads them at a reduced size. Raises ValueError for others.
+    """
     from PIL import Image
 
-    return Image.open(path)
+    try:
+        return Image.open(path)
+    except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
+        image = _baseline_jpeg(path)
+        if image is None:
+            raise ValueError(
+                f"{_too_large()}: convert it to a smaller or a baseline JPEG"
+            ) from error
+        return image
+
+
+def _baseline_jpeg(path: Path) -> Image.Image | None:
+    """The image, without Pillow's check of its size; None for what is no such JPEG.
+
+    libjpeg holds all of a picture in memory if it is progressive, or if its first scan (SOS, whose
+    header Pillow has just read) lacks some of its channels.
+    """
+    from PIL.JpegImagePlugin import JpegImageFile
+
+    try:
+        image = JpegImageFile(path)
+    except SyntaxError:
+        return None
+    scan = b"\xff\xda" + (6 + 2 * image.layers).to_bytes(2)
+    assert image.fp is not None
+    image.fp.seek(-len(scan) - 4 - 2 * image.layers, os.SEEK_CUR)
+    if image.fp.read(len(scan)) == scan and not image.info.get("progressive"):
+        return image
+    image.close()
+    return None
+
+
+def _too_large() -> str:
+    from PIL import Image
+
+    return f"it has more than {Image.MAX_IMAGE_PIXELS:,} pixels, a possible decompression bomb"
 
 
 @contextmanager
@@ -55,12 +97,35 @@ def shorter_side(image: Any) -> int:
     return int(min(_as_array(image).shape[:2]))
 
 
-def square(image: Any, *, size: int, channels: int) -> NDArray[np.uint8]:
+def bits_used(image: Any) -> int | None:
+    """How many bits of a channel, 8 to 16, the image's brightest pixel uses.
+
+    None for an array, and for an image of 8 bits. Of a colour of 16 bits Pillow keeps the upper 8.
+    Raises ValueError for more bits than 16.
+    """
+    import numpy as np
+
+    if not _is_pillow(image):
+        return None
+    if image.mode[0] in "IF":
+        pixels = np.asarray(image)
+        if image.mode == "F" or pixels.min() < 0 or pixels.max() >= 1 << DEEPEST:
+            raise ValueError(f"it has pixels of 32 bits (mode {image.mode}), must have 8 or 16")
+        return max(8, int(pixels.max()).bit_length())
+    stored = getattr(image, "tile", ())[:1] if image.format in ("PNG", "TIFF") else ()
+    if ";16" in str(stored):
+        return 8 + int(np.asarray(image.convert("RGB")).max()).bit_length()
+    return None
+
+
+def square(image: Any, *, size: int, channels: int, bits: int | None = None) -> NDArray[np.uint8]:
     """(size, size, channels) of the centre of a Pillow image or an array of uint8.
 
     The largest square in the middle, resized; what is transparent is white. A JPEG is decoded at a
-    fraction of its size where that is enough. Raises ValueError, also for one in colour where one
-    channel is asked for, and what Pillow does.
+    fraction of its size where that is enough. bits: how many bits of a channel the images use where
+    they have more than 8, of which the upper 8 are taken; None accepts only an image that uses all
+    16. Raises ValueError, also for one in colour where one channel is asked for, and what Pillow
+    does.
     """
     import numpy as np
     from PIL import Image, ImageOps
@@ -73,8 +138,11 @@ def square(image: Any, *, size: int, channels: int) -> NDArray[np.uint8]:
     mode = _MODES[channels]
     if image.format == "JPEG":
         image.draft(None, (round(_REDUCING_GAP * size),) * 2)
+        if Image.MAX_IMAGE_PIXELS and image.width * image.height > Image.MAX_IMAGE_PIXELS:
+            raise ValueError(f"{_too_large()}, when reduced to {image.width} x {image.height}, too")
+    used = bits_used(image)
     ImageOps.exif_transpose(image, in_place=True)
-    image = _opaque(_eight_bits(image))
+    image = _opaque(image if used is None else _eight_bits(image, used, bits))
     if channels == 1 and channels_of(image) == 3:
         _refuse_colour(image)
     image = image.convert(mode)
@@ -93,16 +161,28 @@ def _is_pillow(image: Any) -> bool:
     return isinstance(getattr(image, "mode", None), str)
 
 
-def _eight_bits(image: Image.Image) -> Image.Image:
-    """Pillow itself would clip what has more bits: most of it would be white."""
+def _eight_bits(image: Image.Image, used: int, bits: int | None) -> Image.Image:
+    """The upper 8 of `bits`. Pillow itself would clip: most of the image would be white."""
     import numpy as np
     from PIL import Image
 
-    if image.mode.startswith("I;16"):
-        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-    if image.mode in ("I", "F"):
-        raise ValueError(f"it has pixels of 32 bits (mode {image.mode}), must have 8 or 16")
-    return image
+    if bits is None and used < DEEPEST:
+        rule = f"it uses {used} of {DEEPEST} bits, from which nobody can tell how bright it is"
+        raise ValueError(f"{rule}: say how many bits the images use")
+    bits = bits or DEEPEST
+    if not image.mode.startswith("I"):
+        if bits < DEEPEST:
+            raise ValueError(
+                f"it has colours of {DEEPEST} bits, of which the images use {bits} and Pillow "
+                "keeps the upper 8: convert it to 8 bits"
+            )
+        return image
+    pixels = np.asarray(image)
+    if np.mean(pixels >= 1 << bits) > _OUTLIERS:
+        raise ValueError(
+            f"its pixels go up to {pixels.max()}, beyond the {bits} bits of the images"
+        )
+    return Image.fromarray(np.minimum(pixels >> (bits - 8), 255).astype(np.uint8))
 
 
 def _opaque(image: Image.Image) -> Image.Image:

@@ -67,6 +67,18 @@ def sizes(counts: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
     }
 
 
+def counts_of(
+    labels_N: NDArray[np.int64], splits_N: NDArray[np.uint8], classes: tuple[str, ...]
+) -> dict[str, tuple[int, ...]]:
+    """How many images of each class there are in each of SPLITS."""
+    import numpy as np
+
+    return {
+        split: tuple(np.bincount(labels_N[splits_N == number], minlength=len(classes)).tolist())
+        for number, split in enumerate(SPLITS)
+    }
+
+
 def check_sizes(
     classes: tuple[str, ...], counts: Mapping[str, tuple[int, ...]], place: str
 ) -> None:

@@ -20,7 +20,6 @@ from tuner.classifier.sources._decoded_set import DecodedSet
 from tuner.cluster.joined.nodes import Node
 from tuner.cluster.joined.run_on_nodes import RunOnEach, problem_of, remote_on, run_on_each
 from tuner.errors import DataError
-from tuner.planning.validation import ValidatedSpec
 from tuner.space.domains import Domain
 from tuner.spec.experiment import ExperimentSpec
 from tuner.wording import amount_of
@@ -59,9 +58,8 @@ def needed_data(spec: ExperimentSpec) -> list[NeededData]:
     """
     if not spec.ships:
         return []
-    constants = spec.trial_constants if isinstance(spec, ValidatedSpec) else spec.constants
     usual = ClassifierSettings.model_fields["dataset"].default
-    chosen = {**constants, **spec.search.space}.get("dataset", usual)
+    chosen = {**spec.trial_constants, **spec.search.space}.get("dataset", usual)
     names = chosen.extremes() if isinstance(chosen, Domain) else (chosen,)
     archives = [archive_of(str(name)) for name in names]
     data_dir = spec.training.get("data_dir")
