@@ -2,6 +2,7 @@
 
 import json
 
+import photos
 import pytest
 from commands import GOOD, call, text_of, tuner
 from fresh import ran
@@ -40,6 +41,37 @@ def test_the_networks_are_summed_up_on_request():
     assert f"{network['parameters']:,} parameters, " in text
     with pytest.raises(SpecError, match="freeze: matches no parameter, got 'tail'"):
         raise call("validate", "digits", "--summary", "training.freeze=tail").exception
+
+
+@pytest.fixture
+def place(here, monkeypatch):
+    monkeypatch.setenv("TUNER_DATA", str(here / "data"))
+    return photos.write(here / "photos", each=12)
+
+
+@pytest.mark.parametrize("command", [["validate"], ["run"], ["run", "--dry-run"]])
+def test_faults_of_images_and_networks_show_before_anything_starts(command, place):
+    layers = call(*command, "folder:photos", "training.freeze=tail").exception
+    assert "training.freeze: matches no parameter, got 'tail'; available: stem" in str(layers)
+    (place / "rose" / "0003.jpg").write_bytes(b"no image")
+    image = call(*command, "folder:photos").exception
+    assert "1 of 36 images cannot be read: " in str(image)
+    assert str(image).endswith("; training.skip_unreadable=true trains without them")
+    assert layers.exit_code == image.exit_code == 2
+    assert not (place.parent / "results").exists()
+
+
+def test_validate_of_images_shows_duplicates_and_skipped_ones(place):
+    for number in range(1, 12):
+        (place / "rose" / f"{number:04}.jpg").write_bytes(
+            (place / "rose" / "0000.jpg").read_bytes()
+        )
+    (place / "daisy" / "0000.jpg").write_bytes(b"no image")
+    done = call("validate", "folder:photos", "training.skip_unreadable=true", "--json")
+    shown = json.loads(done.stdout)
+    assert shown["data"]["classes"]["daisy"] == 11
+    assert len(shown["data"]["skipped"]) == 1
+    assert any("are exact copies of images of another split" in note for note in shown["notes"])
 
 
 def test_flags_and_assignments_set_the_spec():

@@ -1,8 +1,13 @@
 """Faults of what a search would give the image classifier that ships."""
 
-import pytest
+import sys
 
-from tuner.planning.classifier_faults import settings_faults
+import pytest
+import torch
+from torch import nn
+
+from tuner.classifier.models import _libraries
+from tuner.planning.classifier_faults import settings_faults, start_faults
 from tuner.spec.experiment import build_spec
 
 
@@ -40,3 +45,58 @@ def test_images_of_the_users_own_are_not_searched(space):
 def test_without_a_scheduler_a_length_is_needed():
     [told] = faults({"lr": "uniform(0.1, 1)"}, scheduler="none")
     assert told.startswith("training.epochs: is required")
+
+
+@pytest.fixture
+def library(tmp_path, monkeypatch):
+    """A torchvision whose networks count how often they are built; it has no weights."""
+    models = tmp_path / "torchvision" / "models"
+    models.mkdir(parents=True)
+    (models.parent / "__init__.py").touch()
+    (models / "nets.py").write_text("@register_model\ndef tiny(): ...\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "torchvision", raising=False)
+    built = []
+
+    def build(name, *, in_channels, num_classes, image_size, model_args):
+        built.append(name)
+        return nn.Sequential(nn.Flatten(), nn.Linear(in_channels * image_size**2, num_classes))
+
+    fake = _libraries.Library(build, lambda name: (None, "fetch-it"), ())
+    monkeypatch.setitem(_libraries.LIBRARIES, "torchvision", fake)
+    return built
+
+
+LR = {"lr": "uniform(0.1, 1)"}
+
+
+def start(space=LR, *, here=True, **training):
+    spec = build_spec({"search": {"space": space}, "num_samples": 1, "training": training})
+    return [str(fault) for fault in settings_faults(spec, further=start_faults(here=here))]
+
+
+def test_start_faults_name_missing_weights_and_patterns_once_for_each_network(library):
+    told = start(model="torchvision:tiny", pretrained=True, freeze=["0.*"])
+    assert len(library) == 1
+    weights, pattern = sorted(set(told), reverse=True)
+    assert weights.startswith("training.pretrained: the pretrained weights of torchvision:tiny")
+    assert weights.endswith("fetch-it")
+    assert pattern == "training.freeze: matches no parameter, got '0.*'; available: 1"
+
+
+def test_start_faults_on_a_cluster_leave_out_pretrained_weights(library):
+    assert start(here=False, model="torchvision:tiny", pretrained=True) == []
+
+
+def test_start_faults_name_weights_that_do_not_fit(tmp_path):
+    path = tmp_path / "weights.pt"
+    torch.save({"other.weight": torch.zeros(3)}, path)
+    [told] = set(start(start_from=str(path)))
+    assert told.startswith("training.start_from: lacks, or has in another shape")
+
+
+def test_start_faults_of_a_searched_setting_have_its_key():
+    told = start({"freeze": "choice(['head', 'tail'])"})
+    assert set(told) == {
+        "search.space.freeze: matches no parameter, got 'tail'; available: features, head"
+    }

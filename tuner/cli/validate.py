@@ -18,7 +18,6 @@ from tuner.wording import printable
 
 if TYPE_CHECKING:
     from tuner.planning.validation import ValidatedSpec
-    from tuner.spec.experiment import ExperimentSpec
 
 
 @click.command(
@@ -47,6 +46,9 @@ def validate(
     **flags: Any,
 ) -> int:
     """Check EXPERIMENT and show what would run; starts nothing.
+
+    Your own images are decoded, which the search does not repeat, and networks that begin with
+    weights or freeze layers are built.
 
     EXPERIMENT and KEY=VALUE are those of `tuner run`. With --address it also asks the nodes of
     the cluster what fits on which, and whether they share the storage.
@@ -131,16 +133,18 @@ def _without_target(spec: Mapping[str, Any], assignments: tuple[str, ...]) -> li
 
 
 def print_plan(
-    spec: ExperimentSpec, source: str, address: str, as_json: bool, *, summary: bool = False
+    spec: ValidatedSpec, source: str, address: str, as_json: bool, *, summary: bool = False
 ) -> None:
     """Print what `spec` comes to: its trials, and what each reserves, here or on a cluster.
 
+    Images are decoded, as a search does before it starts, unless that may take a download.
     summary: also what its networks consist of.
     """
     from tuner.planning.plan import plan_of
     from tuner.reporting.plan_text import plan_text
 
     here = address == LOCAL
+    spec.pin_data(download=False)
     plan = plan_of(spec, here=here)
     if summary:
         from tuner.planning.summary import summaries_of

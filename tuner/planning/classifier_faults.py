@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -21,31 +21,68 @@ from tuner.space.spaces import extreme_configs, walk
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Resources
 
+FaultsOf = Callable[[Mapping[str, Any]], list[Fault]]
+
 
 def settings_faults(
-    spec: ExperimentSpec, pinned: Mapping[str, Any] | None = None
+    spec: ExperimentSpec,
+    pinned: Mapping[str, Any] | None = None,
+    *,
+    further: FaultsOf = lambda values: [],
 ) -> Iterator[Fault]:
     """The faults of what the image classifier would be given, at every extreme of the space.
 
-    pinned: replaces some of the constants.
+    pinned: replaces some of the constants. further: checks values that have no other fault.
     """
     if spec.epochs is None:
         yield Fault("training.epochs", "is required when there is no scheduler")
     constants, space = {**spec.constants, **(pinned or {})}, spec.search.space
     yield from _own_data_faults(spec)
     described = remembering(describe)  # a folder is listed once, not for every extreme
-    check = partial(check_settings, split=spec.resources.split, describe=described)
+    settings_check = partial(check_settings, split=spec.resources.split, describe=described)
+
+    def check(values: Mapping[str, Any]) -> list[Fault]:
+        faults = [*settings_check(values), *_rank_faults(values, spec.resources)]
+        return faults or further(values)
+
     meant = {slip.path: f": did you mean {slip.domains}?" for slip in slips(space)}
     searched = {*meant, *(place.path for place, _ in walk(space))}
     for config in extreme_configs(space):
         settings = merged(constants, config)
-        for fault in [*check(settings), *_rank_faults(settings, spec.resources)]:
+        for fault in check(settings):
             is_searched = any(f"{fault.key}.".startswith(f"{path}.") for path in searched)
             told = replace(fault, rule=fault.rule + meant.get(fault.key, ""))
             yield told.under("search.space" if is_searched else "training")
     for number, config in enumerate(getattr(spec.search, "configs", ())):
         for fault in check(merged(constants, config)):
             yield fault.under(f"search.configs.{number}")
+
+
+def start_faults(*, here: bool) -> FaultsOf:
+    """Checks whether networks can begin with weights and freeze layers; each is built once.
+
+    here: whether trials run on this machine, whose pretrained weights they take. Imports torch
+    only for values that name weights or layers.
+    """
+    known: dict[str, list[Fault]] = {}
+
+    def check(values: Mapping[str, Any]) -> list[Fault]:
+        settings = ClassifierSettings.model_validate(values)
+        if not here:
+            settings = settings.model_copy(update={"pretrained": False})
+        start = (settings.pretrained, settings.start_from, settings.freeze)
+        if not any(start) or (data := describe(settings)) is None:
+            return []
+        from tuner.classifier.blueprint import blueprint_of
+        from tuner.classifier.transfer import start_faults
+
+        plan = blueprint_of(settings, data)
+        key = repr((plan, start))
+        if key not in known:
+            known[key] = start_faults(settings, plan)
+        return known[key]
+
+    return check
 
 
 def _own_data_faults(spec: ExperimentSpec) -> Iterator[Fault]:
@@ -57,9 +94,10 @@ def _own_data_faults(spec: ExperimentSpec) -> Iterator[Fault]:
     for name in names:
         if isinstance(name, str) and not ships(name):
             yield own_data_searched(name).under("search.space")
-    if "image_size" in space:
-        rule = "cannot be searched, since images are decoded once: set training.image_size"
-        yield Fault("search.space.image_size", rule)
+    for name in ("image_size", "image_bits", "skip_unreadable"):
+        if name in space:
+            rule = f"cannot be searched, since images are decoded once: set training.{name}"
+            yield Fault(f"search.space.{name}", rule)
 
 
 def _rank_faults(settings: Mapping[str, Any], resources: Resources) -> Iterator[Fault]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,13 @@ from tuner.classifier.catalog import (
     data_choice,
     dataset_info,
     listing_doubts,
+    may_download,
     pinned,
     ships,
 )
+from tuner.classifier.datasets._dataset import DatasetInfo
 from tuner.errors import Fault, SpecError, unknown
-from tuner.planning.classifier_faults import settings_faults
+from tuner.planning.classifier_faults import settings_faults, start_faults
 from tuner.planning.config_size import config_faults
 from tuner.planning.misplaced import placed
 from tuner.planning.own_images import doubts
@@ -76,8 +79,9 @@ class ValidatedSpec(ExperimentSpec):
     ExperimentSpec again.
     """
 
-    _pinned: dict[str, Any] = PrivateAttr(default_factory=dict)
+    _pinned: dict[str, Any] | None = PrivateAttr(None)
     _content: str = PrivateAttr("")
+    _is_here: bool = PrivateAttr(True)
     _left_out: int = PrivateAttr(0)
 
     @property
@@ -94,32 +98,38 @@ class ValidatedSpec(ExperimentSpec):
 
     @property
     def trial_constants(self) -> dict[str, Any]:
-        """What every Learner is built with: `constants`, images of the user's own as decoded."""
-        return {**self.constants, **self._pinned}
+        return {**self.constants, **(self._pinned or {})}
 
     @property
     def data_content(self) -> str:
         """A digest of the pinned images; empty where none are the user's own."""
         return self._content
 
-    def pin_data(self) -> list[str]:
+    def pin_data(self, *, download: bool = True) -> list[str]:
         """Have images of the user's own decoded, once: all trials get these, on any machine.
 
-        Returns what to warn of, the first time. Raises DataError where the images cannot be had,
-        and SpecError where the spec does not fit them.
+        Also builds the networks that begin with weights or freeze layers, to see whether they can.
+        download: False leaves out images that a library may have to download. Returns what to warn
+        of, the first time. Raises DataError where the images cannot be had, and SpecError where the
+        spec does not fit them.
         """
-        if not self.ships or self._pinned:
+        if not self.ships or self._pinned is not None:
             return []
         choice = data_choice(self.constants)
-        if ships(choice.dataset):
-            return []
-        chosen = pinned(choice)
-        values = {"dataset": chosen.dataset, "image_size": None}
-        if faults := list(dict.fromkeys(map(str, settings_faults(self, values)))):
+        info: DatasetInfo | None = None
+        values: dict[str, Any] = {}
+        if not ships(choice.dataset) and (download or not may_download(choice.dataset)):
+            chosen = pinned(choice)
+            info = dataset_info(chosen)
+            values = asdict(chosen)
+        further = start_faults(here=self._is_here)
+        if faults := list(dict.fromkeys(map(str, settings_faults(self, values, further=further)))):
             raise SpecError(
                 (Fault("", fault) for fault in faults), f"the spec, for {choice.dataset},"
             )
-        info = dataset_info(chosen)
+        if info is None:
+            self._pinned = values if download else None
+            return []
         self._pinned, self._content = values, info.content
         return [*listing_doubts(choice), *doubts(info)]
 
@@ -162,8 +172,9 @@ def validate(
     if parsed is None or faults:
         raise SpecError(map(placed, faults), source)
     # The fields are taken over as they are: nothing is dumped and parsed again
-    parsed = reporting(parsed)
-    return settled(parsed)
+    validated = settled(reporting(parsed))
+    validated._is_here = machine is not None
+    return validated
 
 
 def settled(spec: ExperimentSpec) -> ValidatedSpec:
