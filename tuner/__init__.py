@@ -19,7 +19,8 @@ start_dir            inside a trial: the directory where its search was started
 
 Errors: every one is a TunerError, whose text is the whole message. SpecError, UsageError
 (NameTakenError), NoUsableTrialError, InterruptedSearchError, and ExperimentError (JournalError with
-JournalLostError, CheckpointError, StorageError, DataError): see `tuner.errors`.
+JournalLostError, CheckpointError, StorageError, DataError with UnreadableImagesError): see
+`tuner.errors`.
 
 The names are imported when they are first used: `import tuner` alone is instant.
 """
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         SpecError,
         StorageError,
         TunerError,
+        UnreadableImagesError,
         UsageError,
     )
     from tuner.export.read import load_model
@@ -72,6 +74,7 @@ __all__ = [
     "SpecError",
     "StorageError",
     "TunerError",
+    "UnreadableImagesError",
     "UsageError",
     "compare",
     "confirm",
