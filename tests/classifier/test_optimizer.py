@@ -9,6 +9,7 @@ from torch import nn
 
 from tuner.classifier.optimizer import build_lr_schedule, build_optimizer, next_lr
 from tuner.classifier.settings import ClassifierSettings
+from tuner.trial.torch_compat import HalfScaler
 
 SCHEDULES = ["constant", "cosine", "step", "one_cycle", "triangular"]
 
@@ -33,6 +34,7 @@ from contextlib import nullcontext
 from torch import nn
 from tuner.trial.torch_compat import without_compiler
 from tuner.classifier.settings import ClassifierSettings
+from tuner.trial.torch_compat import HalfScaler
 from tuner.classifier.optimizer import build_lr_schedule, build_optimizer
 model = nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1), nn.Linear(1, 1))
 for name, compiled in (("sgd", False), ("muon", False), ("sgd", True)):
@@ -249,6 +251,55 @@ def test_what_is_frozen_can_begin_later(name):
         model(torch.ones(1, 2)).sum().backward()
         optimizer.step()
         assert torch.equal(model[1].weight, before) != trains
+
+
+@pytest.mark.parametrize("name", ["sgd", "sgdw", "adamw", "muon"])
+@pytest.mark.parametrize("momentum", [0, 0.9])
+def test_optimizer_begins_with_a_parameter_when_it_first_has_a_gradient(name, momentum):
+    """As a branch of a mixture of experts has, in the group of those that always train."""
+    settings = ClassifierSettings(optimizer=name, momentum=momentum, weight_decay=0, lr=0.1)
+
+    def trained(gradients):
+        torch.manual_seed(0)
+        model = nn.Sequential(*(nn.Linear(2, 2) for _ in range(4))).double()
+        optimizer = build_optimizer(settings, model)
+        for layers in gradients:
+            optimizer.zero_grad()
+            for parameter in (p for layer in layers for p in model[layer].parameters()):
+                parameter.grad = torch.ones_like(parameter)
+            optimizer.step()
+        return model
+
+    both, late, early = trained([(0, 1), (0, 1)]), trained([(0,), (0, 1), (1,)]), trained([()])
+    for layer in (0, 1):
+        assert torch.equal(late[layer].weight, both[layer].weight)
+    for layer in (2, 3):
+        assert torch.equal(late[layer].weight, early[layer].weight)
+
+
+def test_sgd_has_no_momentum_after_a_first_step_that_overflows(monkeypatch):
+    """torch's fused SGD leaves it as the memory was."""
+    monkeypatch.setattr(torch, "empty_like", lambda like: torch.full_like(like, math.nan))
+    model = nn.Linear(2, 1)
+    optimizer = build_optimizer(ClassifierSettings(), model)
+    scaler = HalfScaler("cpu")
+    for gradient in (math.inf, 1.0):
+        for parameter in model.parameters():
+            parameter.grad = torch.full_like(parameter, gradient)
+        scaler.scale(torch.ones(()))
+        scaler.step(optimizer)
+        scaler.update()
+    assert model.weight.isfinite().all()
+
+
+def test_complex_parameters_train():
+    model = nn.Linear(2, 1, dtype=torch.complex64)
+    for name in ("sgd", "sgdw", "adamw"):
+        before = model.weight.detach().clone()
+        optimizer = build_optimizer(ClassifierSettings(optimizer=name), model)
+        model(torch.ones(1, 2, dtype=torch.complex64)).abs().sum().backward()
+        optimizer.step()
+        assert not torch.equal(model.weight, before)
 
 
 def names(model, groups):

@@ -46,9 +46,14 @@ def build_optimizer(
         for group in others + filters:
             group.setdefault("weight_decay", _scale(settings) * weight_decay / group["lr"])
     fused = fused_steps(model.parameters())
-    first: Callable[..., Optimizer] = partial(
-        as_set(kind), lr=settings.lr, weight_decay=weight_decay, fused=fused, **own
-    )
+    make = partial(as_set(kind), lr=settings.lr, weight_decay=weight_decay, fused=fused, **own)
+
+    def first(groups: Sequence[Group]) -> Optimizer:
+        optimizer: Optimizer = make(groups)
+        if own.get("nesterov"):
+            optimizer.register_step_pre_hook(_begin_momentum)
+        return optimizer
+
     if settings.optimizer != "muon":
         return first(others)
     if not filters:
@@ -61,6 +66,18 @@ def build_optimizer(
 
 def _as_it_is(kind: Any) -> Any:
     return kind
+
+
+def _begin_momentum(optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
+    """Let SGD have a momentum of 0 for what has its first gradient; the step is the same.
+
+    torch 2.13's fused SGD raises TypeError where only some of a group have a momentum, and leaves
+    it as the memory was where `GradScaler` skips the first step.
+    """
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if parameter not in optimizer.state and parameter.grad is not None:
+                optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
 
 
 class _Kind(NamedTuple):
@@ -77,8 +94,7 @@ def _groups(
 ) -> tuple[list[Group], list[Group]]:
     """Parameters that share a learning rate, a decay and the epoch from which they train.
 
-    Those that Muon trains come second. torch's fused SGD cannot begin with some of a group later,
-    so what is frozen has groups apart.
+    Those that Muon trains come second.
     """
     biases = {
         f"{name}.bias"

@@ -145,9 +145,13 @@ def copy_all(targets: list[Tensor], sources: list[Tensor]) -> None:
 def fused_steps(parameters: Iterable[Tensor]) -> bool:
     """Whether torch's fused optimizers can be trusted with these parameters.
 
-    On a CPU, torch 2.13's fused SGD leaves most of a tensor in half precision as it was.
+    They refuse complex ones. On a CPU, torch 2.13's fused SGD leaves most of a tensor in half
+    precision as it was.
     """
-    return all(p.device.type != "cpu" or p.dtype.itemsize > 2 for p in parameters)
+    return all(
+        p.is_floating_point() and (p.device.type != "cpu" or p.dtype.itemsize > 2)
+        for p in parameters
+    )
 
 
 class HalfScaler(torch.amp.GradScaler):
