@@ -49,7 +49,7 @@ def test_of_three_strategies_the_choice_of_the_best_is_counted_in(tmp_path):
 def test_equal_strategies_cannot_be_told_apart(comparison):
     ahead, beside = verdict(comparison)  # the same trials by another name
     assert ahead == f"After 49 epochs {comparison.sides[0].strategy} is ahead."
-    assert "cannot be told apart from it: 0 behind, +0 to +0 by the 95 % interval" in beside
+    assert "cannot be told apart from it: 0 behind, -0.012 to +0.012 by the 95 % interval" in beside
 
 
 def test_one_seed_or_none_in_common_tells_nothing(tmp_path):

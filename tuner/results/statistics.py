@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import combinations
+from itertools import pairwise
 from math import comb, fsum, sqrt
 from typing import Any
 
@@ -76,36 +76,39 @@ def mean_of_best(values: Sequence[float], *, among: int, sign: int) -> Mean:
 def differences_from_best(
     others: Sequence[Mapping[int, float]], best: Mapping[int, float]
 ) -> list[Mean | None]:
-    """Of each of `others`, the better first, less `best`, by key; None where the two share none.
+    """Of each of `others` less `best`, by key; None where the two share no key.
 
-    best: what was chosen for its mean among all of them. The level of the intervals is Sidak's for
-    all pairs (JASA 1967; Hsu, "Multiple Comparisons", 1996, chapter 5), so that in 95 % of cases
-    each holds what it should, whichever one was chosen. The spread is that of all pairs up to the
-    other's place, since few keys say little of it, or the pair's own where that is wider, as of a
-    config that is less stable. With one other it is the paired t-interval.
+    best: the group that was chosen for its mean among all of them. The intervals are paired
+    t-intervals at Bonferroni's level for all pairs of groups, so that in at least 95 % of cases all
+    of them hold, whichever group was chosen. Each has the spread and the degrees of freedom of its
+    pair alone: a spread pooled over the groups would tell too many apart where the variances of
+    groups differ. With one other it is the paired t-interval.
     """
-    found = [paired_difference(values, best) for values in others]
-    count = sum(1 for values in (best, *others) if values)
-    level = (1 + LEVEL ** (1 / max(comb(count, 2), 1))) / 2
-    return [
-        each and _among([best, *others[: place + 1]], each, level)
-        for place, each in enumerate(found)
-    ]
+    groups = [values for values in (best, *others) if values]
+    level = 1 - (1 - LEVEL) / 2 / max(comb(len(groups), 2), 1)
+    least_sd = _resolution(groups) / sqrt(6)
+    differences = (paired_difference(values, best) for values in others)
+    return [each and _with_interval(each, level, least_sd) for each in differences]
 
 
-def _among(groups: Sequence[Mapping[int, float]], difference: Mean, level: float) -> Mean:
-    """The difference, of the last of `groups` from the first, with its interval of that level."""
-    if difference.standard_error is None:
+def _with_interval(difference: Mean, level: float, least_sd: float) -> Mean:
+    if difference.sd is None:
         return difference
-    every = [paired_difference(a, b) for a, b in combinations(groups, 2)]
-    pairs = [(each.n - 1, each.sd) for each in every if each and each.sd is not None]
-    weight = sum(n for n, _ in pairs)
-    pooled = sqrt(fsum(n * sd**2 for n, sd in pairs) / weight / difference.n)
-    error = max(difference.standard_error, pooled)
-    degrees = 2 * weight / sum(map(bool, groups))  # (groups - 1) * (keys - 1) where none is missing
-    reach = _student(degrees, level) * error
+    # Values of few digits, as accuracies are, often differ by the same with every one of few keys
+    sd = difference.sd if difference.sd > least_sd / 1e6 else least_sd
+    error = sd / sqrt(difference.n)
+    reach = _student(difference.n - 1, level) * error
     low, high = difference.mean - reach, difference.mean + reach
-    return replace(difference, standard_error=error, low=low, high=high)
+    return replace(difference, sd=sd, standard_error=error, low=low, high=high)
+
+
+def _resolution(groups: Sequence[Mapping[int, float]]) -> float:
+    """The smallest difference between values of one group; 0 if no group's values differ.
+
+    The difference of two values that are rounded to it has a standard deviation of it / sqrt(6).
+    """
+    ordered = [sorted(set(values.values())) for values in groups]
+    return min((b - a for values in ordered for a, b in pairwise(values)), default=0.0)
 
 
 def _student(degrees: float, level: float) -> float:
