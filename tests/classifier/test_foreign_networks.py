@@ -1,5 +1,7 @@
 """The image classifier with networks from elsewhere: it does all that it does with its own."""
 
+from unittest.mock import patch
+
 import pytest
 import real_ranks
 import tiny_images
@@ -114,6 +116,10 @@ def result_of(one):
     return {"metrics": metrics, "model": one.state_dict()["model"]}
 
 
+def as_on_cuda():
+    return patch.object(replica, "OVERLAPPING", ("cpu",))
+
+
 def plain(rank):
     return result_of(learner("Plain", rank=rank, world_size=2, **EXACT))
 
@@ -124,26 +130,58 @@ def unused(rank):
 
 def overlapping(rank):
     """As on CUDA, where DistributedDataParallel exchanges, unless parameters are left out."""
-    replica.OVERLAPPING = ("cpu",)
     results = {}
     for name in ("Plain", "Unused"):
         ran = set()
         hook = register_module_forward_pre_hook(
             lambda module, inputs, ran=ran: ran.add(type(module))
         )
-        one = learner(name, rank=rank, world_size=2, **EXACT)
-        results[name] = result_of(one)
+        with as_on_cuda():
+            one = learner(name, rank=rank, world_size=2, **EXACT)
+            results[name] = result_of(one)
         assert DistributedDataParallel in ran
         assert one._part._uses_all is (name == "Plain")
         hook.remove()
     return results
 
 
+EXPERTS = {**EXACT, "optimizer": "adamw", "weight_decay": 0.1}
+
+
+def experts(rank):
+    return result_of(learner("Experts", rank=rank, world_size=2, **EXPERTS))
+
+
+def overlapping_experts(rank):
+    """Two steps use all of them, a later one does on rank 1 alone; one image uses one."""
+    with as_on_cuda():
+        one = learner("Experts", rank=rank, world_size=2, **EXPERTS)
+        result = result_of(one)
+    assert one._part._uses_all
+    return result
+
+
+def overlapping_in_parts(rank):
+    """The last of the parts of a step, in which the ranks exchange, uses other parameters."""
+    with as_on_cuda():
+        one = learner("Experts", rank=rank, world_size=2, **EXPERTS)
+        one.load_state_dict({**one.state_dict(), "micro_batch_size": 3})
+        return result_of(one)
+
+
+def overlapping_checkpointed(rank):
+    with as_on_cuda():
+        return result_of(learner("Checkpointed", rank=rank, world_size=2, **EXACT))
+
+
 def drawing(rank):
     return result_of(learner("Drawing", rank=rank, world_size=2, batch_size=16))
 
 
-CASES = (plain, unused, overlapping, drawing)
+CASES = (
+    *(plain, unused, overlapping, drawing),
+    *(experts, overlapping_experts, overlapping_in_parts, overlapping_checkpointed),
+)
 
 
 @pytest.fixture(scope="module")
@@ -151,8 +189,8 @@ def ranks(tmp_path_factory):
     return real_ranks.run({case.__name__: case for case in CASES}, tmp_path_factory.mktemp("ranks"))
 
 
-def assert_equals_one_process(result, name):
-    alone = result_of(learner(name, **EXACT))
+def assert_equals_one_process(result, name, settings=EXACT):
+    alone = result_of(learner(name, **settings))
     for got, wanted in zip(result["metrics"], alone["metrics"], strict=True):
         assert got == pytest.approx(wanted, rel=1e-11)
     for key, value in alone["model"].items():
@@ -169,6 +207,17 @@ def test_two_ranks_equal_one_process_where_parameters_are_left_out(ranks):
     for result in ranks:
         assert_equals_one_process(result["unused"], "Unused")
         assert_equals_one_process(result["overlapping"]["Unused"], "Unused")
+
+
+@pytest.mark.parametrize("case", ["experts", "overlapping_experts", "overlapping_in_parts"])
+def test_two_ranks_equal_one_process_where_a_later_step_leaves_out_parameters(ranks, case):
+    for result in ranks:
+        assert_equals_one_process(result[case], "Experts", EXPERTS)
+
+
+def test_two_ranks_equal_one_process_where_layers_are_checkpointed(ranks):
+    for result in ranks:
+        assert_equals_one_process(result["overlapping_checkpointed"], "Checkpointed")
 
 
 def test_ranks_that_draw_on_their_own_agree_on_the_weights(ranks):

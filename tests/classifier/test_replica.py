@@ -129,8 +129,9 @@ def test_where_one_cannot_go_on_all_end_with_out_of_memory(results):
 def test_overlapping_the_exchange_changes_nothing(results):
     for result in results:
         case = result["overlapping"]
-        # Before the first of 6 steps, and again once the optimizer has its state
-        assert case["agreed"] == [3, 3]
+        # On a size, and that all parameters are used: before the first of 6 steps, and again once
+        # the optimizer has its state
+        assert case["agreed"] == [3, 1, 3, 1]
         assert_equals_one_process(case)
 
 

@@ -50,6 +50,7 @@ class Ranks:
         """What a training step calls: `module`, which computes `model`, averaging gradients."""
         if not self.several or not any(p.requires_grad for p in model.parameters()):
             return module
+        self._share({**dict(model.named_parameters()), **dict(model.named_buffers())})
         return data_parallel(module, self.device)
 
     def without_exchange(self, network: nn.Module) -> AbstractContextManager[None]:
@@ -59,37 +60,73 @@ class Ranks:
             return context
         return nullcontext()
 
-    def used_by_any(self, parameters: Sequence[Tensor]) -> list[bool]:
-        """Of each parameter, whether it has a gradient on any rank."""
-        used = [float(parameter.grad is not None) for parameter in parameters]
-        return [value > 0 for value in self.reduced(used, dist.ReduceOp.MAX)]
+    def complete(self, parameters: Sequence[Tensor]) -> None:
+        """End a step's exchange, in which a rank may have left out some of `parameters`.
+
+        DistributedDataParallel waits for a gradient of each of them: a rank gives 0. One that no
+        rank has used has no gradient afterwards, as in one process.
+        """
+        unused = [parameter for parameter in parameters if parameter.grad is None]
+        if unused:
+            torch.autograd.backward(unused, [torch.zeros_like(p) for p in unused])
+        left_out = set(map(id, unused))
+        used = torch.tensor([id(p) not in left_out for p in parameters], dtype=torch.uint8)
+        used = used.to(self.device, non_blocking=True)
+        work = dist.all_reduce(used, dist.ReduceOp.MAX, async_op=True)
+        if unused:  # a rank that uses all of them waits for nothing
+            work.wait()
+            for parameter, is_used in zip(parameters, used.tolist(), strict=True):
+                parameter.grad = parameter.grad if is_used else None
 
     def average_gradients(self, parameters: Iterable[Tensor]) -> None:
-        """Give every rank the mean of the ranks' gradients; without one, a rank's is 0.
+        """Give every rank the mean of the ranks' gradients; a rank without one adds 0.
 
-        The parameters are the same on all ranks.
+        A parameter that no rank has used has no gradient afterwards, as in one process. The
+        parameters are the same on all ranks.
         """
         by_type: dict[torch.dtype, list[Tensor]] = {}
         for parameter in parameters:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-            by_type.setdefault(parameter.grad.dtype, []).append(parameter.grad)
-        for gradients in by_type.values():
-            flat = torch.cat([gradient.flatten() for gradient in gradients]).div_(self.world_size)
-            dist.all_reduce(flat)
-            parts = flat.split([gradient.numel() for gradient in gradients])
-            for gradient, part in zip(gradients, parts, strict=True):
-                gradient.copy_(part.view_as(gradient))
+            by_type.setdefault(parameter.dtype, []).append(parameter)
+        for dtype, group in by_type.items():
+            used = torch.tensor([p.grad is not None for p in group], device=self.device)
+            gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in group]
+            flat = torch.cat([*(each.flatten() for each in gradients), used.to(dtype)])
+            dist.all_reduce(flat.div_(self.world_size))
+            *means, used = flat.split([*(each.numel() for each in gradients), len(group)])
+            for parameter, gradient, mean, share in zip(
+                group, gradients, means, used.tolist(), strict=True
+            ):
+                parameter.grad = gradient.copy_(mean.view_as(gradient)) if share else None
 
     def smallest(self, value: int) -> int:
         """The smallest `value` of any rank. Every rank waits for all of them."""
         return int(self.reduced([value], dist.ReduceOp.MIN)[0]) if self.several else value
 
     def share_buffers(self, model: nn.Module) -> None:
-        """Give every rank rank 0's BatchNorm statistics, so that all evaluate one model."""
+        """Give every rank rank 0's buffers, so that all evaluate one model."""
         if self.several:
-            for buffer in model.buffers():
-                dist.broadcast(buffer, src=0)
+            self._share(dict(model.named_buffers()))
+
+    @torch.no_grad()
+    def _share(self, tensors: dict[str, Tensor]) -> None:
+        """Give every rank the values of rank 0's dense tensors of the same name, shape and type.
+
+        They travel as bytes in one message: gloo lacks int16, unsigned and 8-bit floating-point
+        types, and reads the memory of a tensor that is not dense beyond its end.
+        """
+        views = {n: _distinct(t) for n, t in tensors.items() if t.layout is torch.strided}
+        sizes = [[(n, v.shape, v.dtype, v.numel() * v.itemsize) for n, v in views.items()]]
+        dist.broadcast_object_list(sizes, src=0, device=self.device)
+        total = sum(size for *_, size in sizes[0])
+        message = torch.empty(total, dtype=torch.uint8, device=self.device)
+        if self.rank == 0:
+            torch.cat([*map(_bytes_of, views.values()), message[:0]], out=message)
+        dist.broadcast(message, src=0)
+        parts = message.split([size for *_, size in sizes[0]])
+        for (name, shape, dtype, _), part in zip(sizes[0], parts, strict=True):
+            view = views.get(name)
+            if view is not None and (view.shape, view.dtype) == (shape, dtype):
+                view.copy_(part.clone().view(dtype).view(shape))
 
     def reduced(self, values: list[float], how: Any = dist.ReduceOp.SUM) -> list[float]:
         """`values` reduced over all ranks."""
@@ -99,3 +136,15 @@ class Ranks:
         dist.all_reduce(shared, how)
         reduced: list[float] = shared.tolist()
         return reduced
+
+
+def _distinct(tensor: Tensor) -> Tensor:
+    """A view of each element of an expanded tensor once."""
+    for dim in range(tensor.ndim):
+        if tensor.stride(dim) == 0 and tensor.shape[dim] > 1:
+            tensor = tensor.narrow(dim, 0, 1)
+    return tensor
+
+
+def _bytes_of(tensor: Tensor) -> Tensor:
+    return tensor.flatten().clone(memory_format=torch.contiguous_format).view(torch.uint8)

@@ -92,7 +92,7 @@ class Replica:
         self._norms = shared_norms(self._model)
         self._rehearses = self._ranks.several and self._ranks.device.type in OVERLAPPING
         self._optimizer: Optimizer | None = None
-        self._uses_all: bool | None = None  # whether a step leaves no parameter without gradient
+        self._is_foreign = model_info(setup.settings.model).foreign  # steps may use some parameters
         self._wrap()
         world_size, device = self._ranks.world_size, self._ranks.device
         self._micro = MicroBatch(
@@ -139,13 +139,18 @@ class Replica:
             return self._micro.run(attempt)
         if not self._rehearses:
             loss_sum = self._micro.run(attempt, agree=self._ranks.smallest)
-            self._exchange()
+            self._ranks.average_gradients(self._trained())
             return loss_sum
         if not self._rehearsed.covers(self._needed(shard)):
             self._rehearse(epoch, shard)
-        loss_sum = attempt(self._micro.size, overlap=self._uses_all is True)
-        if not self._uses_all:
-            self._exchange()
+        # In several parts of a step, DistributedDataParallel heeds only what the last one uses
+        in_parts = self._micro.size * self._ranks.world_size < shard.global_count
+        overlap = self._uses_all and not (self._is_foreign and in_parts)
+        loss_sum = attempt(self._micro.size, overlap=overlap)
+        if not overlap:
+            self._ranks.average_gradients(self._trained())
+        elif self._is_foreign:
+            self._ranks.complete(self._trained())
         return loss_sum
 
     def measure(self, rows_N: Tensor) -> Tensor:
@@ -181,7 +186,7 @@ class Replica:
             self._micro.size = state.get("micro_batch_size", self._micro.size)
 
     def _buffers(self) -> Buffers:
-        if model_info(self._settings.model).foreign:  # it may put others in their place
+        if self._is_foreign:  # it may put others in their place
             return lambda: list(self._model.buffers())
         fixed = list(self._model.buffers())
         return lambda: fixed
@@ -191,7 +196,8 @@ class Replica:
         with resting(self._norms):
             attempt = partial(self._accumulate, epoch, shard, network=self._model)
             self._micro.rehearse(attempt, agree=self._ranks.smallest)
-        self._uses_all = all(self._used())
+        uses_all = all(parameter.grad is not None for parameter in self._trained())
+        self._uses_all = self._ranks.smallest(int(uses_all)) > 0
         self._model.zero_grad()
         self._rehearsed = self._needed(shard)
 
@@ -199,23 +205,6 @@ class Replica:
         assert self._optimizer is not None
         held = sum(map(len, self._optimizer.state.values()))
         return _Rehearsed(self._micro.size, held, shard.global_count)
-
-    def _exchange(self) -> None:
-        """Average the gradients of a step over the ranks.
-
-        A network may leave out parameters, always or now and then, and on one rank alone. Where its
-        first step leaves out some, the ranks agree at each step on which; no step overlaps.
-        """
-        trained = self._trained()
-        if self._uses_all is not True:
-            used = self._used()
-            self._uses_all = all(used) if self._uses_all is None else False
-            trained = [p for p, is_used in zip(trained, used, strict=True) if is_used]
-        self._ranks.average_gradients(trained)
-
-    def _used(self) -> list[bool]:
-        """Of each parameter that trains, whether it has a gradient on any rank."""
-        return self._ranks.used_by_any(self._trained())
 
     def _trained(self) -> list[nn.Parameter]:
         return [p for p in self._model.parameters() if p.requires_grad]
@@ -228,7 +217,6 @@ class Replica:
         self._network = self._ranks.wrapped(self._model, self._compiled or self._model)
         self._wrapped = self._training()
         self._rehearsed = _NOTHING  # more gradients, more memory
-        self._uses_all = None
 
     @contextmanager
     def _passing(self, part: Shard, *, exchange: bool) -> Iterator[None]:

@@ -188,16 +188,17 @@ def when_cuda_begins(work: Callable[[], None]) -> None:
 
 
 def data_parallel(module: nn.Module, device: torch.device) -> DistributedDataParallel:
-    """`module` with its gradients averaged over the ranks; buffers are left alone.
+    """`module` with its gradients averaged over the ranks; its tensors are left alone.
 
-    No training step reads BatchNorm's buffers, so it is enough to share them once an epoch. torch
-    2.13 renamed the argument that says so.
+    The ranks' parameters and buffers must be equal: torch would share them, but gloo has not all of
+    their types. No training step reads BatchNorm's buffers, so it is enough to share them once an
+    epoch. torch 2.13 renamed the argument that says so.
     """
     known = inspect.signature(DistributedDataParallel.__init__).parameters
     name = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
     devices = [device] if device.type == "cuda" else None
-    buffers: dict[str, Any] = {name: False}
-    return DistributedDataParallel(module, device_ids=devices, **buffers)
+    alone: dict[str, Any] = {name: False, "init_sync": False}
+    return DistributedDataParallel(module, device_ids=devices, **alone)
 
 
 class Compiled(nn.Module):
