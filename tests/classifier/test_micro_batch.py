@@ -58,6 +58,48 @@ def micro_batch(size=100, **more):
     return MicroBatch(size, device=CPU, purpose="training", **more)
 
 
+def buffers_after(failing, **buffers):
+    """The model's buffers after an attempt that does `failing` to it and runs out of memory."""
+    model = torch.nn.Module()
+    for name, buffer in buffers.items():
+        model.register_buffer(name, buffer)
+    micro = micro_batch(2, buffers=lambda: dict(model.named_buffers()))
+
+    def attempt(size):
+        if size == 2:
+            failing(model)
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return {name: buffer.tolist() for name, buffer in model.named_buffers()}
+
+    return micro.run(attempt)
+
+
+def test_a_failed_attempt_that_registers_a_buffer_leaves_the_others_as_they_were():
+    def register(model):
+        model.x.fill_(9)
+        model._buffers = {"new": torch.tensor(5), **model._buffers}
+
+    kept = {"x": torch.tensor(1), "y": torch.tensor(2)}
+    assert buffers_after(register, **kept) == {"x": 1, "y": 2, "new": 5}
+
+
+def test_a_failed_attempt_that_gives_a_buffer_another_shape_leaves_it():
+    def reshape(model):
+        model.x, model.z = torch.zeros(3), torch.tensor(7)
+        del model.y
+
+    kept = {name: torch.tensor(1.0) for name in "xyz"}
+    assert buffers_after(reshape, **kept) == {"x": [0.0] * 3, "z": 7}
+
+
+def test_a_failed_attempt_leaves_expanded_buffers_as_they_were():
+    def fill(model):
+        model.x[0], model.sliced[:] = 9, 9
+
+    kept = {"x": torch.tensor([1]).expand(3), "sliced": torch.arange(4)[::2]}
+    assert buffers_after(fill, **kept) == {"x": [1] * 3, "sliced": [0, 2]}
+
+
 def test_it_halves_until_it_fits_and_stays_there(capsys):
     micro = micro_batch()
     attempt, tried = fits(30)
@@ -128,7 +170,7 @@ def test_buffers_and_random_state_are_put_back():
         return size
 
     before = torch.get_rng_state()
-    micro_batch(8, buffers=lambda: list(norm.buffers())).run(attempt)
+    micro_batch(8, buffers=lambda: dict(norm.named_buffers())).run(attempt)
     assert drawn == [drawn[0]] * 3
     assert norm.num_batches_tracked == 1
     assert norm.running_mean.tolist() == pytest.approx([0.3, 0.3])
@@ -146,7 +188,7 @@ def test_buffers_that_were_replaced_are_put_back():
             raise torch.OutOfMemoryError
         return size
 
-    micro = micro_batch(8, buffers=lambda: list(module.buffers()))
+    micro = micro_batch(8, buffers=lambda: dict(module.named_buffers()))
     assert micro.run(attempt) == 2
     assert module.count.tolist() == [1.0]
     micro.run(attempt)
@@ -177,7 +219,7 @@ def test_a_rehearsal_finds_the_size_and_leaves_everything_else(capsys):
             raise torch.OutOfMemoryError
 
     before = torch.get_rng_state()
-    micro = micro_batch(8, buffers=lambda: list(norm.buffers()))
+    micro = micro_batch(8, buffers=lambda: dict(norm.named_buffers()))
     micro.rehearse(attempt, agree=lambda size: size)
     assert micro.size == 2
     assert norm.num_batches_tracked == 0

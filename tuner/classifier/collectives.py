@@ -114,14 +114,15 @@ class Ranks:
         They travel as bytes in one message: gloo lacks int16, unsigned and 8-bit floating-point
         types, and reads the memory of a tensor that is not dense beyond its end.
         """
-        views = {n: _distinct(t) for n, t in tensors.items() if t.layout is torch.strided}
+        views = {n: distinct(t) for n, t in tensors.items() if t.layout is torch.strided}
         sizes = [[(n, v.shape, v.dtype, v.numel() * v.itemsize) for n, v in views.items()]]
         dist.broadcast_object_list(sizes, src=0, device=self.device)
         total = sum(size for *_, size in sizes[0])
         message = torch.empty(total, dtype=torch.uint8, device=self.device)
         if self.rank == 0:
             torch.cat([*map(_bytes_of, views.values()), message[:0]], out=message)
-        dist.broadcast(message, src=0)
+        if total:
+            dist.broadcast(message, src=0)
         parts = message.split([size for *_, size in sizes[0]])
         for (name, shape, dtype, _), part in zip(sizes[0], parts, strict=True):
             view = views.get(name)
@@ -138,7 +139,7 @@ class Ranks:
         return reduced
 
 
-def _distinct(tensor: Tensor) -> Tensor:
+def distinct(tensor: Tensor) -> Tensor:
     """A view of each element of an expanded tensor once."""
     for dim in range(tensor.ndim):
         if tensor.stride(dim) == 0 and tensor.shape[dim] > 1:

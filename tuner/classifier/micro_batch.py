@@ -7,19 +7,20 @@ the batch size keeps its meaning. The smaller size stays for the steps that foll
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from operator import is_
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
+from tuner.classifier.collectives import distinct
 from tuner.trial.failures import is_out_of_memory
 from tuner.trial.memory import release
 from tuner.trial.torch_compat import copy_all
 
 T = TypeVar("T")
-Buffers = Callable[[], Sequence[Tensor]]
+Buffers = Callable[[], Mapping[str, Tensor]]
 
 
 def next_smaller(size: int) -> int:
@@ -45,7 +46,7 @@ class MicroBatch:
     """
 
     def __init__(
-        self, size: int, *, device: torch.device, buffers: Buffers = tuple, purpose: str
+        self, size: int, *, device: torch.device, buffers: Buffers = dict, purpose: str
     ) -> None:
         self.size = size
         self._purpose = purpose
@@ -102,37 +103,47 @@ class _Snapshot:
 
     def __init__(self, buffers: Buffers, device: torch.device) -> None:
         self._buffers, self._device = buffers, device
-        self._live: Sequence[Tensor] = ()
-        self._copies: list[Tensor] = []
-        self._groups: list[list[int]] = []  # positions of the buffers of each type
+        self._live: Mapping[str, Tensor] = {}
+        self._copies: dict[str, Tensor] = {}
+        self._groups: list[tuple[list[Tensor], list[Tensor]]] = []  # copies, live, of each type
 
     @torch.no_grad()
     def update(self) -> None:
         live = self._buffers()
-        if live is not self._live and not _same(live, self._live):
-            self._copies = [buffer.detach().clone() for buffer in live]
-            by_type: dict[torch.dtype, list[int]] = {}
-            for position, buffer in enumerate(live):
-                by_type.setdefault(buffer.dtype, []).append(position)
-            self._live, self._groups = live, list(by_type.values())
+        if live is self._live or _same(live, self._live):
+            for copies, present in self._groups:
+                copy_all(copies, present)
         else:
-            self._copy(live, self._copies)
+            self._begin(live)
         self._random = torch.get_rng_state()
         if self._device.type == "cuda":
             self._device_random = torch.cuda.get_rng_state(self._device)
 
     @torch.no_grad()
     def restore(self) -> None:
-        self._copy(self._copies, self._buffers())
+        """A buffer that the attempt registered, or gave another shape or type, stays as it is."""
+        live = {name: distinct(buffer) for name, buffer in self._buffers().items()}
+        for name, copy in self._copies.items():
+            present = live.get(name, copy)
+            if (present.shape, present.dtype) == (copy.shape, copy.dtype):
+                present.copy_(copy)
         torch.set_rng_state(self._random)
         if self._device.type == "cuda":
             torch.cuda.set_rng_state(self._device_random, self._device)
 
-    def _copy(self, sources: Sequence[Tensor], targets: Sequence[Tensor]) -> None:
-        for group in self._groups:
-            copy_all([targets[n] for n in group], [sources[n] for n in group])
+    def _begin(self, live: Mapping[str, Tensor]) -> None:
+        self._live = live
+        present = {name: distinct(buffer) for name, buffer in live.items()}
+        self._copies = {name: buffer.detach().clone() for name, buffer in present.items()}
+        by_type: dict[torch.dtype, list[str]] = {}
+        for name, buffer in present.items():
+            by_type.setdefault(buffer.dtype, []).append(name)
+        self._groups = [
+            ([self._copies[name] for name in names], [present[name] for name in names])
+            for names in by_type.values()
+        ]
 
 
-def _same(some: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
+def _same(some: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> bool:
     """Whether they are the same objects: a forward pass can put others in their place."""
-    return len(some) == len(others) and all(map(is_, some, others))
+    return list(some) == list(others) and all(map(is_, some.values(), others.values()))

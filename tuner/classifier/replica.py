@@ -187,8 +187,8 @@ class Replica:
 
     def _buffers(self) -> Buffers:
         if self._is_foreign:  # it may put others in their place
-            return lambda: list(self._model.buffers())
-        fixed = list(self._model.buffers())
+            return lambda: dict(self._model.named_buffers())
+        fixed = dict(self._model.named_buffers())
         return lambda: fixed
 
     def _rehearse(self, epoch: Epoch, shard: Shard) -> None:
