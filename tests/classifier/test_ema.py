@@ -36,6 +36,15 @@ def test_statistics_are_averaged_and_counts_are_copied():
         assert norm.num_batches_tracked == 1
 
 
+def test_complex_weights_are_averaged():
+    weights = [torch.zeros(1), torch.zeros(1, dtype=torch.complex64)]
+    average = WeightAverage(lambda: weights, decay=0.5)
+    weights[1].fill_(10j)
+    average.update()
+    with average.applied():
+        assert weights[1].item() == pytest.approx(9j)
+
+
 def test_what_does_not_change_stays_bit_for_bit():
     weight = torch.rand(1000, generator=torch.Generator().manual_seed(0))
     average, before = WeightAverage(lambda: [weight], decay=0.999), weight.clone()

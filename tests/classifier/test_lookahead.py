@@ -57,6 +57,15 @@ def test_weights_of_several_types_go_together():
     assert half.tolist() == single.tolist() == [0.5] * 3
 
 
+def test_complex_weights_follow():
+    weights = [torch.zeros(1), torch.zeros(1, dtype=torch.complex64)]
+    lookahead = made(lambda: weights, steps=1)
+    lookahead.begin()
+    weights[1].fill_(10j)
+    lookahead.update(1, last=True)
+    assert weights[1].item() == pytest.approx(2j)
+
+
 def test_what_does_not_change_stays_bit_for_bit():
     weight = torch.rand(1000, generator=torch.Generator().manual_seed(0))
     lookahead, before = made(lambda: [weight], steps=1, decay=0.9), weight.clone()

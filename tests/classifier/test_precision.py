@@ -7,7 +7,7 @@ from torch import nn
 
 from tuner.classifier import precision as numbers
 from tuner.classifier.image_classifier import ImageClassifier
-from tuner.classifier.precision import Hardware, Precision, choose, hardware
+from tuner.classifier.precision import Hardware, Precision, cast_weights, choose, hardware
 from tuner.classifier.settings import ClassifierSettings, check_settings
 from tuner.testing.learner_contract import same
 
@@ -127,6 +127,18 @@ def test_weights_in_half_precision_have_norms_in_float32(dtype, monkeypatch):
     assert restored.test() == learner.test()
     assert restored.step()["val_loss"] == learner.step()["val_loss"]
     assert same(restored.state_dict(), learner.state_dict())
+
+
+@pytest.mark.parametrize(
+    ("dtype", "complex_dtype"),
+    [("float32", "complex64"), ("float64", "complex128"), ("bfloat16", "complex64")],
+)
+def test_cast_weights_keeps_imaginary_parts(dtype, complex_dtype):
+    model = nn.ParameterDict({"spectrum": torch.tensor([1 + 2j]), "gain": torch.ones(1)})
+    cast_weights(model, getattr(torch, dtype))
+    assert model["spectrum"].tolist() == [1 + 2j]
+    assert model["spectrum"].dtype == getattr(torch, complex_dtype)
+    assert model["gain"].dtype == getattr(torch, dtype)
 
 
 def test_weights_stay_in_float32_where_half_precision_is_only_emulated(monkeypatch):

@@ -47,7 +47,7 @@ class WeightAverage:
         self.updates += 1
         floats: list[tuple[Tensor, Tensor]] = []
         for average, tensor in zip(self._averages, self._tensors(), strict=True):
-            if tensor.is_floating_point():
+            if tensor.is_floating_point() or tensor.is_complex():
                 floats.append((average, tensor))
             else:
                 average.copy_(tensor)

@@ -60,4 +60,4 @@ class Lookahead:
         copy_all(present, self._slow)
 
     def _floats(self) -> list[Tensor]:
-        return [tensor for tensor in self._tensors() if tensor.is_floating_point()]
+        return [t for t in self._tensors() if t.is_floating_point() or t.is_complex()]

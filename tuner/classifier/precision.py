@@ -102,8 +102,15 @@ def weights_in(settings: ClassifierSettings, precision: Precision) -> torch.dtyp
 
 
 def cast_weights(model: nn.Module, dtype: torch.dtype) -> nn.Module:
-    """`model` in `dtype`; where that is half precision, norm layers stay in float32."""
-    model.to(dtype)
+    """`model` in `dtype`; where that is half precision, norm layers stay in float32.
+
+    Complex tensors have the same precision, at least complex64: torch would drop imaginary parts.
+    """
+    for tensor in [*model.parameters(), *model.buffers()]:
+        if tensor.is_complex():
+            tensor.data = tensor.data.to(torch.promote_types(dtype, torch.complex64))
+        elif tensor.is_floating_point():
+            tensor.data = tensor.data.to(dtype)
     for module in model.modules():
         if dtype in _HALF and isinstance(module, _EXACT):
             module.float()
