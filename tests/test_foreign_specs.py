@@ -83,7 +83,7 @@ LAUGHS = ["&a0 [1, 1]", *(f"&a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in r
     ],
 )
 def test_what_yaml_has_beyond_json_is_refused(text: str, reason: str) -> None:
-    with pytest.raises(SpecError, match=f"is neither YAML nor JSON: .*{reason}"):
+    with pytest.raises(SpecError, match=f"cannot be read as YAML or JSON: .*{reason}"):
         read_mapping(f"a: {text}")
     with pytest.raises(SpecError, match=f"training.a: cannot be read: .*{reason}"):
         override(SPEC, [f"training.a={text}"])

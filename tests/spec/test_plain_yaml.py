@@ -29,3 +29,30 @@ def test_a_number_may_be_long_but_not_longer() -> None:
     assert plain_yaml.load(digits) == int(digits)
     with pytest.raises(ValueError, match="it has a number of 1,001 characters"):
         plain_yaml.load(f"{digits}9")
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("a: 1\nb: 2\na: 3", "lines 1 and 3"),
+        ("x:\n  - a: 1\n    a: 1", "lines 2 and 3"),
+        ('{"a": 1,\n "a": 2}', "lines 1 and 2"),
+        ("{a: 1, 'a': 2}", "line 1"),
+    ],
+)
+def test_load_duplicate_key_names_the_key_and_both_lines(text: str, lines: str) -> None:
+    with pytest.raises(ValueError, match=f"it has the key 'a' twice, in {lines}: keep one"):
+        plain_yaml.load(text)
+
+
+def test_load_same_key_in_two_mappings_is_accepted() -> None:
+    assert plain_yaml.load("x: {a: 1}\ny: &y {a: 2}\nz: *y") == {
+        "x": {"a": 1},
+        "y": {"a": 2},
+        "z": {"a": 2},
+    }
+
+
+def test_load_syntax_error_names_the_line() -> None:
+    with pytest.raises(ValueError, match=r"^line 2: found character"):
+        plain_yaml.load("a:\n\tb: 1")

@@ -127,10 +127,10 @@ def test_a_strategy_and_a_scheduler_that_are_assigned_replace_the_others_setting
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("seed: [1", "is neither YAML nor JSON"),
-        ("[" * 100_000, "is neither YAML nor JSON"),
+        ("seed: [1", "cannot be read as YAML or JSON"),
+        ("[" * 100_000, "cannot be read as YAML or JSON"),
         ("[1]", "must be a mapping of names to values"),
-        ("1: 2", "is neither YAML nor JSON: it has a key that is no text, '1': quote it"),
+        ("1: 2", "cannot be read as YAML or JSON: it has a key that is no text, '1': quote it"),
     ],
 )
 def test_text_that_is_no_mapping_is_refused(text: str, fault: str) -> None:
@@ -167,3 +167,14 @@ def test_another_scheduler_keeps_the_length_of_a_trial_alone() -> None:
     assert with_scheduler({}, "forecast") == {"scheduler": {"name": "forecast"}}
     assert with_scheduler({"scheduler": "none"}, "asha") == {"scheduler": {"name": "asha"}}
     assert with_scheduler(forecast, "none") == {"scheduler": {"name": "none", "max_t": 10}}
+
+
+def test_override_call_with_a_mapping_needs_no_quotes() -> None:
+    domain = "choice([{'kind': 'a', 'width': randint(1, 9)}, {'kind': 'b'}])"
+    raw = override(MINIMAL, [f"search.space.head={domain}"])
+    assert raw["search"]["space"]["head"] == domain
+
+
+def test_read_mapping_empty_text_is_refused_by_that_name() -> None:
+    with pytest.raises(SpecError, match=r"is empty: a spec needs at least search\.space"):
+        read_mapping("# nothing yet\n")

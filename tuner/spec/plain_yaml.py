@@ -22,9 +22,13 @@ def load(text: str) -> Any:
     """The value of `text`.
 
     Raises ValueError for what is refused, before it is built: a few lines can take minutes, and
-    gigabytes. Lets out whatever PyYAML raises.
+    gigabytes. Lets out whatever PyYAML raises, a syntax error as a ValueError with its line.
     """
-    return yaml.load(text, Loader=_Loader)
+    try:
+        return yaml.load(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ValueError(f"line {line}: {error.problem}") from None
 
 
 class _Loader(yaml.SafeLoader):
@@ -54,11 +58,17 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        lines: dict[str, int] = {}
         for key, _ in node.value:
             if key.tag == _MERGE:
                 raise ValueError("it has a merge key, <<: write the keys themselves")
             if key.tag != _TEXT:
                 raise ValueError(f"it has a key that is no text, {shown(key.value)}: quote it")
+            line = key.start_mark.line + 1
+            if first := lines.get(key.value):
+                where = f"line {line}" if first == line else f"lines {first} and {line}"
+                raise ValueError(f"it has the key {shown(key.value)} twice, in {where}: keep one")
+            lines[key.value] = line
 
 
 def _joined(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ from tuner.spec.sections import Objective, usual_mode
 from tuner.spec.strategies import SEARCHERS, SearchSettings
 
 LONGEST = 1 << 20  # characters of a spec, or of the value of a KEY=VALUE
-_COMMAND_LINE = "the command line"
+COMMAND_LINE = "the command line"
 _OF_SEVERAL = ("space", "forbid", "points_to_evaluate")  # of the settings of a search
 
 
@@ -39,7 +40,9 @@ def read_mapping(text: str, source: str = "the spec") -> dict[str, Any]:
     try:
         raw = read_value(text)
     except ValueError as error:
-        raise SpecError([Fault("", f"is neither YAML nor JSON: {error}")], source) from None
+        raise SpecError([Fault("", f"cannot be read as YAML or JSON: {error}")], source) from None
+    if raw is None:
+        raise SpecError([Fault("", "is empty: a spec needs at least search.space")], source)
     if not isinstance(raw, dict) or not all(isinstance(key, str) for key in raw):
         raise SpecError([Fault("", "must be a mapping of names to values", raw)], source)
     return raw
@@ -77,7 +80,7 @@ def override(
     target = stop.get("target") if isinstance(stop, Mapping) else None
     if target is not None and not {"stop", "stop.target"} & named.keys():
         rule = f"was for {before}; with {metric} give another one, or stop.target=null"
-        raise SpecError([Fault("stop.target", rule, target)], _COMMAND_LINE)
+        raise SpecError([Fault("stop.target", rule, target)], COMMAND_LINE)
     return changed
 
 
@@ -98,11 +101,12 @@ def assigned(assignments: Iterable[str]) -> list[tuple[str, Any]]:
             faults.append(Fault(assignment, "must be KEY=VALUE, as in scheduler.max_t=30"))
             continue
         try:
-            values.append((path, read_value(text)))
+            is_call = re.fullmatch(r"[\w.]+\(.*\)", text)  # with ": " in it, YAML's is a mapping
+            values.append((path, text if is_call else read_value(text)))
         except ValueError as error:
             faults.append(Fault(path, f"cannot be read: {error}", text))
     if faults:
-        raise SpecError(faults, _COMMAND_LINE)
+        raise SpecError(faults, COMMAND_LINE)
     return values
 
 
@@ -140,7 +144,7 @@ def assign(changed: dict[str, Any], values: Iterable[tuple[str, Any]]) -> dict[s
         else:
             node[last] = value
     if faults:
-        raise SpecError(faults, _COMMAND_LINE)
+        raise SpecError(faults, COMMAND_LINE)
     return changed
 
 
