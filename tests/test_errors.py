@@ -9,6 +9,7 @@ from tuner.errors import (
     SpecError,
     TunerError,
     UsageError,
+    nearest,
     translate_error,
     unknown,
 )
@@ -101,3 +102,21 @@ def test_only_the_errors_that_are_named_are_translated_and_ours_never():
     with pytest.raises(UsageError, match=r"^gone$"):  # noqa: SIM117
         with translate_error(UsageError, lambda error: str(error.args[0])):
             raise RuntimeError("gone", 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "near"),
+    [
+        ("Max-T", ["max_t", "name"], ["max_t"]),
+        ("maximize", ["min", "max"], ["max"]),
+        ("lrr", ["lr", "l1", "momentum"], ["lr"]),
+        ("methods", ["a", "seed"], []),
+    ],
+)
+def test_nearest_ignores_case_and_dashes_and_takes_a_beginning(name, known, near):
+    assert nearest(name, known, 3) == near
+
+
+def test_unknown_lists_each_choice_once():
+    fault = unknown("k", "hyperparameter", "x", ["lr", "batch_size", "lr"])
+    assert fault.choices == ("batch_size", "lr")

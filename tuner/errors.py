@@ -20,7 +20,7 @@ value that was given. The command line turns `exit_code` into the process's in o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -168,7 +168,7 @@ def unknown(key: str, what: str, value: str, known: Iterable[str]) -> Fault:
     >>> str(unknown("search.strategy", "search", "bo", ["bayesopt", "grid"]))
     "search.strategy: unknown search 'bo'; available: bayesopt, grid"
     """
-    names = tuple(sorted(known))
+    names = tuple(sorted(set(known)))
     return Fault(
         key, f"unknown {what} {_short(repr(value))}{did_you_mean(value, names)}", choices=names
     )
@@ -180,11 +180,28 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     >>> did_you_mean("gird", ["grid", "random"])
     " (did you mean 'grid'?)"
     """
-    return "".join(f" (did you mean {found!r}?)" for found in nearest(name, known))
+    return hint(nearest(name, known))
 
 
-def nearest(name: str, known: Iterable[str]) -> list[str]:
-    """The one of `known` that is nearest to `name`; none where all are far."""
+def hint(names: Sequence[str]) -> str:
+    """The question whether one of `names` was meant; empty for none.
+
+    >>> hint(["lr", "l1"])
+    " (did you mean 'lr' or 'l1'?)"
+    """
+    return f" (did you mean {' or '.join(map(repr, names))}?)" if names else ""
+
+
+def nearest(name: str, known: Iterable[str], most: int = 1) -> list[str]:
+    """Those of `known` that are nearest to `name`, or begin as it does; none where all are far.
+
+    >>> nearest("Max-T", ["max_t", "name"]), nearest("maximize", ["max", "min"])
+    (['max_t'], ['max'])
+    """
     from difflib import get_close_matches
 
-    return get_close_matches(name, list(known), n=1)
+    forms = {one.lower().replace("-", "_"): one for one in known}
+    wanted = name.lower().replace("-", "_")
+    near = get_close_matches(wanted, forms, n=most)
+    near += [form for form in forms if len(form) > 2 and wanted.startswith(form)]
+    return [forms[form] for form in dict.fromkeys(near)][:most]

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 from synthetic import START, Writer, make_folder
@@ -53,3 +54,25 @@ def test_some_are_found_by_what_ls_is_asked_for(tmp_path):
     assert find(listed, tag="none") == []
     with pytest.raises(UsageError, match="no name 'x' here"):
         find(listed, sort="x")
+
+
+def test_find_metric_that_no_trial_reported_is_an_unknown_name(tmp_path):
+    writer = Writer(make_folder(tmp_path / "typo", objective={"metric": "val_los", "mode": "min"}))
+    writer.trial(0, [], error=("bad_report", "did not report 'val_los'"))
+    writer.end()
+    writer = Writer(
+        make_folder(tmp_path / "right", objective={"metric": "val_loss", "mode": "min"})
+    )
+    writer.trial(0, [{"val_loss": 0.3}])
+    writer.end()
+    listed = list_experiments(tmp_path)
+    with pytest.raises(UsageError, match=r"no name 'val_los' here \(did you mean 'val_loss'\?\)"):
+        find(listed, where="val_los < 0.5")
+    assert [one.name for one in find(listed, where="val_loss < 0.5")] == ["right"]
+
+
+def test_find_metric_of_a_search_that_runs_is_a_name_before_its_first_report(tmp_path):
+    folder = make_folder(tmp_path / "early", objective={"metric": "val_loss", "mode": "min"})
+    Writer(folder).trial(0, [], end=None)
+    [early] = list_experiments(tmp_path)
+    assert find([replace(early, status="running")], where="val_loss < 0.5") == []

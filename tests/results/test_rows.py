@@ -32,7 +32,9 @@ def test_rows_for_which_it_holds(where, numbers):
     ("where", "told"),
     [
         ("los < 1", r"no name 'los' here \(did you mean 'loss'\?\); available: name, loss, tags"),
-        ("loss <", "--where: is not an expression that can be read, got 'loss <'"),
+        ("loss <", "--where: cannot be read as an expression, .* optimizer == 'sgd', got 'loss <'"),
+        ("loss = 1", "cannot be read as an expression, such as lr > 0.1 and optimizer == 'sgd'"),
+        ("config.lrr < 1", r"no name 'config.lrr' here \(did you mean 'config.lr'"),
         ("__import__('os')", "is not allowed: use names"),
     ],
 )
@@ -47,8 +49,12 @@ def test_rows_in_order_those_without_a_value_last():
     assert by(ROWS, "loss", reverse=True) == [0, 2, 1]
     assert by(ROWS, "config.lr") == [0, 1, 2]  # numbers before text
     assert by(ROWS, "tags") == [1, 0, 2]
+
+
+def test_arranged_sort_name_must_be_of_a_row_but_not_of_a_chosen_row() -> None:
+    assert arranged(ROWS, where="name == 'c'", sort="config", reverse=False) == [2]
     with pytest.raises(UsageError, match="no name 'lr'"):
-        by(ROWS, "lr")
+        arranged(ROWS, where="name == 'c'", sort="lr", reverse=False)
 
 
 def test_names():

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import TunerError
-from tuner.record.events import standing_of
+from tuner.record.events import RUNNING, standing_of
 from tuner.record.folder import ExperimentFolder
 from tuner.record.storage import experiment_folders
 from tuner.results.known import look_at
@@ -48,9 +48,13 @@ class Listed:
         return asdict(self) | {"folder": ExperimentFolder(self.folder).location}
 
     def row(self) -> dict[str, Any]:
-        """What `ls --where` and `--sort` know of it: its best under its metric's name, too."""
+        """What `ls --where` and `--sort` know of it: its best under its metric's name, too.
+
+        A metric that no trial has reported by the end is likely mistyped, so it is no name.
+        """
+        may_report = self.best is not None or self.status == RUNNING
         return {
-            **({self.metric: self.best} if self.metric else {}),
+            **({self.metric: self.best} if self.metric and may_report else {}),
             "name": self.name,
             "status": standing_of(self.status, self.ended_by),
             "trials": sum(self.counts.values()),

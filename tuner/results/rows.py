@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tuner.errors import UsageError, did_you_mean
+from tuner.errors import UsageError, hint, nearest
 from tuner.plain_values import is_number
 from tuner.settings_base import FaultsError
 from tuner.space.constraints import Condition
@@ -23,6 +23,7 @@ def arranged(
     """
     numbers = chosen(rows, where)
     if sort is not None:
+        check_names([sort], rows)  # of all rows: those that were chosen may lack it
         order = by([rows[number] for number in numbers], sort, reverse=reverse)
         return [numbers[place] for place in order]
     return numbers[::-1] if reverse else numbers
@@ -46,9 +47,8 @@ def chosen(rows: Sequence[Row], where: str | None) -> list[int]:
 def by(rows: Sequence[Row], name: str, *, reverse: bool = False) -> list[int]:
     """The numbers of the rows by their values of `name`, ascending; those without come last.
 
-    Numbers come before text. Raises UsageError for a name that no row has.
+    Numbers come before text.
     """
-    check_names([name], rows)
     values = [value_at(row, name) for row in rows]
     there = [number for number, value in enumerate(values) if value is not None]
     lacking = [number for number, value in enumerate(values) if value is None]
@@ -73,8 +73,17 @@ def _key(value: object) -> tuple[bool, Any]:
 
 def check_names(names: Sequence[str], rows: Sequence[Row]) -> None:
     """Raise UsageError for a name that none of the rows has; of none there is nothing to say."""
-    known = dict.fromkeys(key for row in rows for key in row)
+    known = dict.fromkeys(path for row in rows for path in _paths(row))
     for name in names:
-        if rows and name.partition(".")[0] not in known:
-            hint = did_you_mean(name, known)
-            raise UsageError(f"no name {name!r} here{hint}; available: {', '.join(known)}")
+        if rows and name not in known:
+            near = hint(nearest(name, known, 3))
+            available = ", ".join(path for path in known if "." not in path)
+            raise UsageError(f"no name {name!r} here{near}; available: {available}")
+
+
+def _paths(row: Row) -> Iterator[str]:
+    """The dotted name of each value in `row`."""
+    for name, value in row.items():
+        yield name
+        if isinstance(value, Mapping):
+            yield from (f"{name}.{below}" for below in _paths(value))

@@ -129,7 +129,8 @@ def _parse(text: str) -> tuple[ast.expr, Evaluate]:
     except FaultsError:
         raise
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise FaultsError(Fault("", "is not an expression that can be read", text)) from None
+        rule = "cannot be read as an expression, such as lr > 0.1 and optimizer == 'sgd'"
+        raise FaultsError(Fault("", rule, text)) from None
 
 
 def _build(node: ast.expr, text: str, depth: int = 0) -> Evaluate:
