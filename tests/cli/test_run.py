@@ -41,13 +41,13 @@ def test_what_is_hardly_meant_is_warned_of_before_the_search(here, ended, monkey
     for command in ("run", "validate"):
         done = call(command, "mine.yaml")
         told = " ".join((done.stderr if command == "run" else done.stdout).split())
-        assert "search.space.momentum is [0.5, 0.9] in every trial. Did you mean choice(" in told
+        assert "search.space.momentum is [0.5, 0.9] in every trial. Did you mean a dom" in told
 
 
 def test_a_bad_spec_is_exit_code_2_with_every_fault_on_stderr(here):
     done = tuner("run", "digits", "num_samples=0", "serch=1", "--search", "bo", "--cpus", "9999")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "has 4 faults:" in done.stderr
+    assert "the command line has 4 faults:" in done.stderr
     assert "serch: unknown key 'serch' (did you mean 'search'?)" in done.stderr
     assert "search.strategy: unknown search 'bo'" in done.stderr
     assert "Traceback" not in done.stderr

@@ -25,11 +25,35 @@ def test_each_extreme_of_a_domain_is_tried():
     assert told.startswith("search.space.batch_size: must be at most the number of training images")
 
 
-def test_what_was_meant_as_a_domain_is_told_where_it_is_no_value():
-    [told] = set(faults({"momentum": [0.8, 0.9]}))
-    assert "must be a number: did you mean choice([0.8, 0.9]) or uniform(0.8, 0.9)?" in told
-    [told] = set(faults({"batch_size": {"min": 1, "max": 9}}))
-    assert told.startswith("search.space.batch_size: must be a whole number: did you mean randint(")
+@pytest.mark.parametrize("value", ["0.8,0.9", "0.8..0.9", [0.8, 0.9], {"min": 0.8, "max": 0.9}])
+def test_settings_faults_constant_that_is_no_value_shows_domains(value):
+    [fault] = set(faults({"momentum": value}))
+    assert fault == (
+        f"search.space.momentum: must be a number or a domain, got {value!r}; "
+        "available: uniform(0, 1), loguniform(1e-4, 1e-1), randint(1, 9), choice([16, 32])"
+    )
+
+
+def test_settings_faults_text_among_whole_numbers_is_refused_without_domains():
+    assert faults({"batch_size": "choice([32, 'x'])"}) == [
+        "search.space.batch_size: must be a whole number, got 'x'"
+    ]
+
+
+@pytest.mark.parametrize("domain", ["uniform(16, 64)", "quniform(16, 64, 0.5)"])
+def test_settings_faults_fractions_of_a_whole_setting_are_refused(domain):
+    [fault] = faults({"batch_size": domain})
+    assert fault.startswith("search.space.batch_size: must be a whole number, got ")
+    assert faults({"batch_size": "quniform(16, 64, 16)"}) == []
+
+
+def test_settings_faults_both_bounds_too_low_is_one_fault():
+    assert faults({"lr": "uniform(-2, -1)"}) == ["search.space.lr: must be above 0, got -2.0"]
+
+
+def test_settings_faults_unknown_mapping_of_the_space_is_under_the_space():
+    [fault] = faults({"modle_args": {"width": 3}})
+    assert fault.startswith("search.space.modle_args: unknown key")
 
 
 def test_ranks_share_a_batch_evenly():

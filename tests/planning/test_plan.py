@@ -80,7 +80,7 @@ def test_an_objective_that_takes_the_worst_for_the_best_is_noted():
 def test_a_constant_that_looks_like_a_domain_is_noted():
     spec = build_spec({"search": {"space": {"lr": "uniform(0, 1)", "l1": [1, 2, 4]}}} | SAMPLES)
     [note] = plan_of(spec, here=True)["notes"]
-    assert note.startswith("search.space.l1 is [1, 2, 4] in every trial. Did you mean choice(")
+    assert note.startswith("search.space.l1 is [1, 2, 4] in every trial. Did you mean a dom")
     written = spec.replace(search={"space": {"lr": "uniform(0, 1)", "l1": "constant([1, 2, 4])"}})
     assert plan_of(written, here=True)["notes"] == []
 

@@ -55,8 +55,30 @@ def test_the_next_free_name_unless_one_is_assigned(here):
         resolve("mine.json", ["name=mine"])
 
 
+def test_resolve_fault_names_the_file_or_the_command_line(tmp_path):
+    bad = {**json.loads(Path("mine.json").read_text()), "seed": -1}
+    Path("bad.json").write_text(json.dumps(bad))
+    for arguments, source in {
+        (): r"bad\.json has 1 fault",
+        ("seed=-2",): "the command line has 1 fault",
+        ("scheduler.max_t=0",): r"bad\.json with the arguments of the command line has 2 faults",
+    }.items():
+        with pytest.raises(SpecError, match=source):
+            resolve("bad.json", arguments)
+    with pytest.raises(SpecError, match=r"the command line has 1 fault:\n  search\.strategy"):
+        resolve("mine.json", strategy="optuna")
+    with pytest.raises(SpecError, match="the command line has 1 fault:\n  scheduler"):
+        resolve("mine.json", scheduler="optuna")
+
+
+def test_load_experiment_missing_file_names_a_near_one(tmp_path):
+    (tmp_path / "sweep.yaml").write_text("{}")
+    with pytest.raises(UsageError, match=r"no file .*sweep\.yml \(did you mean 'sweep\.yaml'\?\)"):
+        load_experiment("sweep.yml", tmp_path)
+
+
 def test_what_the_machine_does_not_have_is_refused():
-    with pytest.raises(SpecError, match=r"mine\.json has 1 fault:\n  resources\.cpus"):
+    with pytest.raises(SpecError, match=r"the command line has 1 fault:\n  resources\.cpus"):
         resolve("mine.json", ["resources.cpus=3"], machine=Machine(cpus=2, gpus=0))
     assert resolve("mine.json", ["resources.cpus=3"])[0].resources.cpus == 3
 
@@ -97,7 +119,7 @@ def test_files_and_functions(tmp_path):
         ("../x", "no experiment '../x'"),
         ("nowhere:make", "No module named 'nowhere'"),
         ("missing.py", "no file"),
-        ("missing.yaml", "cannot read"),
+        ("missing.yaml", "no file"),
         ("json:nothing", "has no function nothing()"),
         ("getpass:getuser", "must return an ExperimentSpec, got str"),
     ],

@@ -72,7 +72,7 @@ def test_what_keeps_the_meaning_of_what_was_recorded_may_change(document, key, v
     ("key", "reason"),
     [
         ("search.space.lr", "the trials' configs follow from it"),
-        ("search.points", "the trials' configs follow from it"),
+        ("search.forbid", "the trials' configs follow from it"),
         ("objective.metric", "trials were compared by it"),
         ("scheduler.grace_period", "it decided which trials were stopped"),
         ("training.width", "trials were trained with it"),
@@ -91,10 +91,10 @@ def test_anything_else_is_refused_with_the_reason_and_the_command(document, key,
 @pytest.mark.parametrize(
     ("key", "meant"),
     [
-        ("epochs", "did you mean scheduler.max_t?"),
-        ("max_t", "did you mean scheduler.max_t?"),
+        ("epochs", "did you mean 'scheduler.max_t'?"),
+        ("scheduler.maxt", "unknown key 'maxt' (did you mean 'scheduler.max_t'?)"),
         ("num_sample", "did you mean 'num_samples'?"),
-        ("nonsense.a", "unknown key 'nonsense'; available: scheduler.max_t, training.epochs"),
+        ("nonsense.a", "unknown key 'nonsense'; `tuner spec` lists all"),
     ],
 )
 def test_a_key_that_is_none_is_not_said_to_work_in_another_search(document, key, meant):

@@ -55,7 +55,7 @@ def test_from_python_what_is_hardly_meant_is_logged_once(spec, no_search, caplog
     run_experiment(spec.replace(**changes))
     [told] = [record.getMessage() for record in caplog.records]
     assert told.startswith("search.space.label_smoothing is {'min': 0.0, 'max': 0.2} in every")
-    assert "Did you mean uniform(0.0, 0.2)? If it is to be" in told
+    assert "? If it is to be constant, write constant({" in told
     run_experiment(validate(spec.replace(**changes, name="again")))  # by whoever validated it
     assert len(caplog.records) == 1
 

@@ -47,7 +47,7 @@ def test_each_extreme_of_each_domain_is_in_a_config(space: dict[str, object]) ->
 
 
 def test_extremes_are_also_those_of_nested_names_and_branches() -> None:
-    space = parse_space({"a": {"x": "uniform(1, 2)"}, "b": "choice([7, {'y': randint(0, 3)}])"})
+    space = parse_space({"a": {"x": "quniform(1, 2, 1)"}, "b": "choice([7, {'y': randint(0, 3)}])"})
     configs = extreme_configs(space)
     assert {config["a"]["x"] for config in configs} == {1, 2}
     assert [c["b"] for c in configs if c["b"] != 7] == [{"y": 0}, {"y": 2}]

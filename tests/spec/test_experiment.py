@@ -155,7 +155,8 @@ def test_all_faults_come_at_once_with_key_rule_value_and_choices() -> None:
         ),
         (
             {"search": {"strategy": "grid", "space": {"a": "uniform(0, 1)"}, "points": 1001}},
-            "must be at most 1000, got 1001",
+            "search.points: must be a whole number from 1 to 1000, or such a number for each name, "
+            "got 1001",
         ),
         (
             {"num_samples": None, "search": HUGE_GRID},

@@ -15,8 +15,8 @@ from tuner.classifier.settings import (
     own_data_searched,
 )
 from tuner.errors import Fault
-from tuner.space.domains import Domain
-from tuner.space.slips import slips
+from tuner.space.domains import Domain, Numeric
+from tuner.space.parsing import EXAMPLES
 from tuner.space.spaces import extreme_configs, walk
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Resources
@@ -45,14 +45,20 @@ def settings_faults(
         faults = [*settings_check(values), *_rank_faults(values, spec.resources)]
         return faults or further(values)
 
-    meant = {slip.path: f": did you mean {slip.domains}?" for slip in slips(space)}
-    searched = {*meant, *(place.path for place, _ in walk(space))}
+    searched = [f"{place.path}." for place, _ in walk(space)]
+    refused = set()  # domains of numbers: of one that breaks a rule at both bounds one is enough
     for config in extreme_configs(space):
-        settings = merged(constants, config)
-        for fault in check(settings):
-            is_searched = any(f"{fault.key}.".startswith(f"{path}.") for path in searched)
-            told = replace(fault, rule=fault.rule + meant.get(fault.key, ""))
-            yield told.under("search.space" if is_searched else "training")
+        for fault in check(merged(constants, config)):
+            key, value = f"{fault.key}.", space.get(fault.key, 0)
+            is_searched = any(key.startswith(path) or path.startswith(key) for path in searched)
+            if isinstance(value, Numeric):
+                if (key, fault.rule) in refused:
+                    continue
+                refused.add((key, fault.rule))
+            elif fault.rule.startswith("must be") and not isinstance(value, Domain | int | float):
+                choices = (*fault.choices, *EXAMPLES)
+                fault = replace(fault, rule=f"{fault.rule} or a domain", choices=choices)
+            yield fault.under("search.space" if is_searched else "training")
     for number, config in enumerate(getattr(spec.search, "configs", ())):
         for fault in check(merged(constants, config)):
             yield fault.under(f"search.configs.{number}")

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 from tuner.classifier.settings import ClassifierSettings
-from tuner.errors import Fault, nearest
-from tuner.settings_base import Settings
+from tuner.errors import Fault, hint, nearest
+from tuner.planning.schema import SECTIONS, schedulers, strategies
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.schedulers import SCHEDULERS
-from tuner.spec.sections import Checkpoints, Objective, Resources, Stop, Timeouts
-from tuner.spec.strategies import SEARCHERS
 
 # What the same thing is called elsewhere
 _ALSO = {
     **dict.fromkeys(("epochs", "max_epochs", "num_epochs", "n_epochs"), "scheduler.max_t"),
     **dict.fromkeys(("trials", "n_trials", "num_trials", "samples"), "num_samples"),
     **dict.fromkeys(("learning_rate", "learningrate"), "search.space.lr"),
-    "params": "search.space",
+    **dict.fromkeys(("params", "parameters"), "search.space"),
     "algorithm": "search.strategy",
     "sampler": "search.strategy",
     "pruner": "scheduler.name",
@@ -29,17 +27,52 @@ _ALSO = {
     "config": "search.space",
 }
 _NEVER_SEARCHED = {"model", "dataset", "data_dir"}  # at first, so that only one place is told
+_LISTED = 12  # keys of a section that a fault lists
 
 
-def placed(fault: Fault) -> Fault:
-    """`fault`, and if it is of a key that belongs elsewhere, where that is."""
+def placed(faults: Iterable[Fault], spec: Mapping[str, Any]) -> list[Fault]:
+    """`faults`, each of an unknown key with the nearest keys and with where such a key belongs.
+
+    spec: what was checked. What only follows from a mistyped key is left out: that the right one is
+    missing, or what a section lacks that `spec` does not have.
+    """
+    faults = list(faults)
+    meant = [f"{path}." for fault in faults if fault.stranger for path in _meant(fault)]
+    sections = tuple(path for path in meant if path.partition(".")[0] not in spec)
+
+    def follows(fault: Fault) -> bool:
+        is_missing = fault.rule.startswith("is required")
+        return fault.key.startswith(sections) or (
+            is_missing and any(path.startswith(f"{fault.key}.") for path in meant)
+        )
+
+    return [_placed(fault) for fault in faults if not follows(fault)]
+
+
+def keys_like(name: str) -> list[str]:
+    """The dotted paths of the keys whose last name is `name`, or else the nearest name; or none."""
+    return [path for key in nearest(name, _places()) for path in _places()[key]]
+
+
+def _placed(fault: Fault) -> Fault:
     if not fault.stranger:
         return fault
-    elsewhere = [path for path in _places().get(fault.stranger, ()) if path != fault.key]
-    if not elsewhere:
-        return fault
-    meant = " or ".join([*nearest(fault.stranger, fault.choices), *elsewhere])
-    return replace(fault, rule=f"unknown key {fault.stranger!r}: did you mean {meant}?")
+    rule = f"unknown key {fault.stranger!r}{hint(_meant(fault))}"
+    if len(fault.choices) <= _LISTED:
+        return replace(fault, rule=rule)
+    return replace(fault, rule=f"{rule}; `tuner spec` lists all", choices=())
+
+
+def _meant(fault: Fault) -> list[str]:
+    """The dotted paths of the keys that an unknown one may have been meant for."""
+    section = fault.key.removesuffix(fault.stranger)
+    elsewhere = [
+        path
+        for path in _places().get(fault.stranger.lower().replace("-", "_"), ())
+        if path != fault.key
+    ]
+    near = nearest(fault.stranger, fault.choices, 1 if elsewhere else 3)
+    return list(dict.fromkeys([*(section + name for name in near), *elsewhere]))
 
 
 @cache
@@ -55,15 +88,9 @@ def _places() -> dict[str, tuple[str, ...]]:
 
 def _paths() -> Iterator[str]:
     yield from ExperimentSpec.model_fields
-    sections: list[tuple[str, type[Settings]]] = [
-        ("objective", Objective),
-        ("resources", Resources),
-        ("timeouts", Timeouts),
-        ("checkpoints", Checkpoints),
-        ("stop", Stop),
-    ]
-    sections += [("search", SEARCHERS.settings(name)) for name in SEARCHERS.names()]
-    sections += [("scheduler", SCHEDULERS.settings(name)) for name in SCHEDULERS.names()]
+    sections = [(name, model) for name, model in SECTIONS.items() if name != "confirms"]
+    sections += [("search", model) for model in strategies().values()]
+    sections += [("scheduler", model) for model in schedulers().values()]
     for section, model in sections:
         yield from (f"{section}.{name}" for name in model.model_fields if name != "name")
     for name in ClassifierSettings.model_fields:

@@ -13,7 +13,7 @@ import inspect
 import os
 import pkgutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tuner.classifier.catalog import SOURCES
-from tuner.errors import SpecError, TunerError, UsageError, did_you_mean
+from tuner.errors import Fault, SpecError, TunerError, UsageError, did_you_mean
 from tuner.planning.misplaced import placed
 from tuner.planning.own_images import default_experiment
 from tuner.planning.validation import Machine, ValidatedSpec, settled, validate
@@ -34,7 +34,7 @@ from tuner.record.storage import free_name
 from tuner.settings_base import faults_of, parse
 from tuner.spec.code import NamedCode, code_named, file_of
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.text import LONGEST, override, read_mapping
+from tuner.spec.text import COMMAND_LINE, LONGEST, assigned, override, read_mapping
 
 _FUNCTION = "experiment"  # of a module: def experiment() -> ExperimentSpec
 _SHIPPED = "tuner.shipped.experiments"
@@ -65,11 +65,27 @@ def resolve(
     if not named and isinstance(name, str) and isinstance(storage, str | None):
         raw["name"] = free_name(name, storage)
     admit([code for code in loaded.code if code in code_named(raw)], loaded.source)
-    spec = validate(raw, source=loaded.source, machine=machine)
+    paths = [path for path, _ in assigned(assignments)]
+    paths += ["search.strategy"] * bool(strategy) + ["scheduler"] * bool(scheduler)
+    try:
+        spec = validate(raw, source=loaded.source, machine=machine)
+    except SpecError as error:
+        raise SpecError(error.faults, _source(error.faults, loaded.source, paths)) from None
     folder = ExperimentFolder(spec.folder)
     if folder.is_taken:
         raise folder.name_taken()
     return spec, loaded.source
+
+
+def _source(faults: Iterable[Fault], source: str, paths: Sequence[str]) -> str:
+    """What is at fault: the experiment, or the command line that has set the keys at `paths`."""
+
+    def is_set(key: str) -> bool:
+        return any(f"{key}.".startswith(f"{p}.") or p.startswith(f"{key}.") for p in paths)
+
+    if all(is_set(fault.key) for fault in faults):
+        return COMMAND_LINE
+    return f"{source} with the arguments of the command line" if paths else source
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +111,13 @@ def load_experiment(text: str, directory: Path | None = None) -> Experiment:
     directory = directory or Path.cwd()
     path = directory / text
     search_modules_in(directory)
+    if path.suffix in (".yaml", ".yml", ".json", ".py") and not path.exists():
+        beside = [file.name for file in path.parent.glob("*.*")]
+        raise UsageError(f"no file {path}{did_you_mean(path.name, beside)}")
     if path.suffix in (".yaml", ".yml", ".json"):
         search_modules_in(path.parent)
         return _from_text(path)
     if path.suffix == ".py":
-        if not path.is_file():
-            raise UsageError(f"no file {path}")
         search_modules_in(path.parent)
         return _from_module(_import_file(path.stem, path), path.stem)
     if text.partition(":")[0] in SOURCES:
@@ -169,7 +186,7 @@ def _translate_errors(source: str) -> Iterator[None]:
     except TunerError:
         raise
     except ValidationError as error:
-        raise SpecError(map(placed, faults_of(error, ExperimentSpec)), source) from error
+        raise SpecError(placed(faults_of(error, ExperimentSpec), {}), source) from error
     except (Exception, SystemExit) as error:
         lines = [f.lineno for f in extract_tb(error.__traceback__) if f.filename == source]
         if isinstance(error, SyntaxError) and error.filename == source:

@@ -170,7 +170,7 @@ def validate(
         ]
         faults += {str(f): f for f in further if f.key.split(".")[0] not in known}.values()
     if parsed is None or faults:
-        raise SpecError(map(placed, faults), source)
+        raise SpecError(placed(faults, dict(spec)), source)
     # The fields are taken over as they are: nothing is dumped and parsed again
     validated = settled(reporting(parsed))
     validated._is_here = machine is not None

@@ -13,12 +13,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tuner.errors import Fault, SpecError, did_you_mean
+from tuner.errors import Fault, SpecError
 from tuner.planning.misplaced import placed
 from tuner.record.changes import CHANGES, Change, changes_of
 from tuner.record.events import COMPLETED
 from tuner.record.trials import TrialRecord
 from tuner.results.rows import value_at
+from tuner.settings_base import parse
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.text import with_values
 from tuner.wording import program
@@ -94,7 +95,10 @@ def changed(
     new = {
         path: value for path, value in changes.items() if value_at(document["spec"], path) != value
     }
-    faults = [fault for path, value in new.items() for fault in _faults(before, path, value, name)]
+    strangers = [fault for fault in parse(ExperimentSpec, after)[1] if fault.stranger]
+    faults = placed(strangers, after) or [
+        fault for path, value in new.items() for fault in _faults(before, path, value, name)
+    ]
     longest = {path: value for path, value in new.items() if path in _LONGER}
     if not faults and longest:
         faults += _bounded(before, after, longest)
@@ -113,11 +117,7 @@ def changed(
 def _faults(spec: ExperimentSpec, path: str, value: object, name: str) -> Iterator[Fault]:
     """Why a resume cannot set `path` to `value`; nothing where it can."""
     section, choices = path.split(".")[0], (*_LONGER, *_FREE)
-    if section not in ExperimentSpec.model_fields:
-        last = path.rpartition(".")[2]
-        rule = f"unknown key {section!r}{did_you_mean(section, choices)}"
-        yield placed(Fault(path, rule, None, choices, stranger=last))
-    elif path in _LONGER:
+    if path in _LONGER:
         yield from _not_longer(spec, path, value)
     elif section == "notify":
         yield Fault(path, "is given anew by --notify")

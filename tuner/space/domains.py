@@ -19,6 +19,7 @@ from tuner.settings_base import FaultsError
 
 _LARGEST = 1e300  # so that what is computed from two or three numbers stays finite
 _MAX_STEPS = 2**53
+_BETWEEN = (3 - math.sqrt(5)) / 2  # a quantile whose value is not whole where the bounds are
 
 Value = Any  # a hyperparameter's value: number, text, bool, None, or a list or mapping of them
 Space = Mapping[str, Value]  # name -> Domain, constant, or a mapping of them
@@ -112,7 +113,10 @@ class Numeric(Domain):
         return self._cast(self._between(self.first, self.last, u, round))
 
     def extremes(self) -> tuple[Value, ...]:
-        return tuple(dict.fromkeys((self._cast(self.first), self._cast(self.last))))
+        values = [self.first, self.last]
+        if not self.integer:  # between whole bounds lie values that are not
+            values.insert(1, min(self.first + self.q, self.last) if self.q else self.at(_BETWEEN))
+        return tuple(dict.fromkeys(map(self._cast, values)))
 
     def _between(self, low: float, high: float, u: float, snap: Callable[[float], int]) -> float:
         if u <= 0 or u >= 1:  # exp(log(x)) is not always x

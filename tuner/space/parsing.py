@@ -121,6 +121,8 @@ _NO_FUNCTION = (
     "{'kind': 'b'}])"
 )
 
+EXAMPLES = ("uniform(0, 1)", "loguniform(1e-4, 1e-1)", "randint(1, 9)", "choice([16, 32])")
+
 _MAX_NAMES = 1000
 _CUT = "lacks a closing parenthesis: within {...} of YAML, a domain must stand in quotes"
 MAX_LENGTH = 100_000  # characters of a domain: a choice of some 20,000 numbers
@@ -177,8 +179,8 @@ def parse_domain(text: str) -> Domain:
         raise
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         is_cut = text.count("(") > text.count(")")
-        rule = _CUT if is_cut else "is not a domain that can be read"
-        raise FaultsError(Fault("", rule, text)) from None
+        fault = Fault("", "cannot be read as a domain", text, EXAMPLES)
+        raise FaultsError(Fault("", _CUT, text) if is_cut else fault) from None
     if not isinstance(parsed, Domain):
         raise FaultsError(Fault("", "must be one call of a domain", text, tuple(sorted(CALLS))))
     return parsed
@@ -233,7 +235,7 @@ def _called(text: str) -> str | None:
 
 def _options(raw: Sequence[Value]) -> tuple[Value, ...]:
     if isinstance(raw, str | bytes) or not isinstance(raw, Sequence):
-        raise FaultsError(Fault("", "takes a list of values", raw))
+        raise FaultsError(Fault("", "takes a list of values, as choice([16, 32])", raw))
     # Text that calls no domain, as "resnet(18)", is text
     options = tuple(
         value if isinstance(value, str) and _called(value) not in CALLS else _parse_value(value)
@@ -262,10 +264,13 @@ def _evaluate(node: ast.expr, text: str) -> Value:
             return [_evaluate(item, text) for item in items]
         case ast.Dict(keys=keys, values=values) if all(isinstance(k, ast.Constant) for k in keys):
             names = [_evaluate(key, text) for key in keys if key is not None]
+            if len(set(names)) < len(names):
+                twice = next(name for name in names if names.count(name) > 1)
+                raise FaultsError(Fault("", f"has the key {twice!r} twice: keep one", text))
             return dict(zip(names, [_evaluate(v, text) for v in values], strict=True))
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(value=ast.Name(id="tune"), attr=name)):
             return _evaluate_call(name, node, text)
-    rule = f"{ast.unparse(node)!r} is not a literal (number, text, list, mapping)"
+    rule = f"{ast.unparse(node)!r} is not a literal (number, quoted text, list, mapping)"
     raise FaultsError(Fault("", rule, text))
 
 
@@ -280,6 +285,9 @@ def _evaluate_call(name: str, node: ast.Call, text: str) -> Domain:
         if keyword.arg not in names or keyword.arg in arguments:
             raise FaultsError(unknown("", f"argument of {name}", str(keyword.arg), names))
         arguments[keyword.arg] = keyword.value
+    if len(node.args) > 1 and not takes_numbers:
+        listed = ", ".join(map(ast.unparse, node.args))
+        raise FaultsError(Fault("", f"{name} takes one value: write {name}([{listed}])", text))
     if len(node.args) > len(names) or any(n not in arguments for n in names[:required]):
         raise FaultsError(Fault("", f"{name} takes ({', '.join(names)})", text))
     values = [_evaluate(arguments[n], text) for n in names if n in arguments]

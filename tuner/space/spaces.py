@@ -86,9 +86,9 @@ def extreme_configs(space: Space) -> list[dict[str, Value]]:
 
     Each domain, those in branches too, has each of its extremes in one, and the others their first.
 
-    >>> extreme_configs({"lr": Numeric(1, 2), "model": {"width": Choice((8, 16))}})
-    [{'lr': 1.0, 'model': {'width': 8}}, {'lr': 2.0, 'model': {'width': 8}}, \
-{'lr': 1.0, 'model': {'width': 8}}, {'lr': 1.0, 'model': {'width': 16}}]
+    >>> extreme_configs({"lr": Numeric(1, 5, integer=True), "model": {"width": Choice((8, 16))}})
+    [{'lr': 1, 'model': {'width': 8}}, {'lr': 4, 'model': {'width': 8}}, \
+{'lr': 1, 'model': {'width': 8}}, {'lr': 1, 'model': {'width': 16}}]
     """
     extremes = {name: _extremes(value) for name, value in space.items()}
     first = {name: values[0] for name, values in extremes.items()}

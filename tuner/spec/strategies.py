@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 from tuner.errors import Fault, unknown
+from tuner.plain_values import is_number
 from tuner.settings_base import MAX_COUNT, FaultsError, Settings, parse
 from tuner.space.constraints import Constraints
 from tuner.space.grid import (
@@ -144,6 +145,16 @@ _POINTS = 3  # values of a continuous domain on a grid
 _Points = Annotated[int, Field(ge=1, le=1000)]
 
 
+def _read_points(raw: Any) -> Any:
+    """Checked here, since pydantic has a fault for each type of a union."""
+    named = raw if isinstance(raw, Mapping) else {"": raw}
+    wrong = {n: v for n, v in named.items() if not (is_number(v) and v in range(1, 1001))}
+    rule = "must be a whole number from 1 to 1000, or such a number for each name"
+    if wrong:
+        raise FaultsError(*(Fault(name, rule, value) for name, value in wrong.items()))
+    return raw
+
+
 class GridSettings(SearchSettings):
     """Every combination of values, each once.
 
@@ -162,7 +173,7 @@ class GridSettings(SearchSettings):
 
     strategy: Literal["grid"] = "grid"
     order: Literal["spread", "rows"] | None = None
-    points: _Points | dict[str, _Points] = _POINTS
+    points: Annotated[_Points | dict[str, _Points], BeforeValidator(_read_points)] = _POINTS
     through: dict[str, JsonValue] | None = None
     configs: tuple[dict[str, JsonValue], ...] = ()
     seeds: tuple[Annotated[int, Field(ge=0, lt=2**32)], ...] = ()
@@ -237,7 +248,12 @@ class GridSettings(SearchSettings):
 
 
 SEARCHERS = Registry(
-    "search", "tuner.search.searchers", "strategy", SearchSettings, UncheckedSearch
+    "search",
+    "tuner.search.searchers",
+    "strategy",
+    SearchSettings,
+    UncheckedSearch,
+    others={"optuna": "hyperopt", "tpe": "hyperopt"},
 )
 
 
