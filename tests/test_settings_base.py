@@ -61,7 +61,7 @@ def test_it_is_frozen():
         ({}, "name: is required"),
         ({"name": "x", "inner": {"size": 0}}, "inner.size: must be at least 1"),
         ({"name": "x", "inner": {"size": "a"}}, "inner.size: must be a whole number, got 'a'"),
-        ({"name": "x", "inner": 3}, "inner: must be a mapping of keys to values, got 3"),
+        ({"name": "x", "inner": 3}, "inner: must be a mapping of keys to values, got 3; av"),
         ({"name": 3}, "name: must be text, got 3"),
         ({"name": "x", "rate": float("nan")}, "rate: must be a finite number"),
         ({"name": "x", "rate": float("inf")}, "rate: must be a finite number"),

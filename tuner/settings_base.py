@@ -63,9 +63,10 @@ _MESSAGES = {
     "int_type": "must be a whole number",
     "int_parsing": "must be a whole number",
     "int_from_float": "must be a whole number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
     "float_type": "must be a number",
     "float_parsing": "must be a number",
-    "model_type": "must be a mapping of keys to values",
     "dict_type": "must be a mapping of keys to values",
     "mapping_type": "must be a mapping of keys to values",
     "tuple_type": "must be a list",
@@ -137,8 +138,13 @@ def faults_of(error: ValidationError, model: type[BaseModel], prefix: str = "") 
                 faults.append(unknown(key, str(location[-1]), value, choices))
             else:
                 faults.append(Fault(key, "must be one of the choices", value, choices))
+        elif item["type"] == "model_type":
+            owner = _model_at(model, location)
+            keys = () if owner is model else tuple(sorted(owner.model_fields))
+            faults.append(Fault(key, "must be a mapping of keys to values", value, keys))
         elif item["type"] in _MESSAGES:
-            faults.append(Fault(key, _MESSAGES[item["type"]], value))
+            unit = " of seconds" if key.endswith("_s") else ""
+            faults.append(Fault(key, _MESSAGES[item["type"]] + unit, value))
         elif message.startswith("Input should "):
             rule = message.removeprefix("Input should ")
             for theirs, ours in _BOUNDS.items():

@@ -118,12 +118,16 @@ def test_each_bound_is_held(key, value):
 
 
 def test_unknown_names_list_the_choices_and_the_nearest():
-    (fault,) = check_settings({"model": "resnet21"})
-    assert str(fault).startswith("model: unknown model 'resnet21' (did you mean 'resnet20'?)")
+    (fault,) = check_settings({"model": "ResNet-20"})
+    assert str(fault).startswith("model: unknown model 'ResNet-20' (did you mean 'resnet20'?)")
+    (fault,) = check_settings({"model": "resnet50"})
+    assert "(did you mean 'torchvision:resnet50' or 'timm:resnet50'?)" in str(fault)
     elsewhere = {"my_module:MyNet", "torchvision:NAME", "timm:NAME"}
     assert set(fault.choices) == {*MODELS, *elsewhere}
     (fault,) = check_settings({"dataset": "cifar"})
     assert "did you mean 'cifar10'?" in str(fault)
+    (fault,) = check_settings({"dataset": "cifar100"})
+    assert "did you mean" not in str(fault)
     (fault,) = check_settings({"momentun": 0.9})
     assert "did you mean 'momentum'?" in str(fault)
 

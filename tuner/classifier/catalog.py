@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from importlib import import_module
 from pathlib import Path
@@ -28,7 +28,7 @@ from tuner.classifier.sources._decode import Decoding, decode, decoded_path
 from tuner.classifier.sources._decoded_set import LICENCE, ORIGIN, STORE, DecodedSet
 from tuner.classifier.sources._images import LARGEST_SIZE, Images, Outline, Source
 from tuner.classifier.sources._splits import sizes
-from tuner.errors import DataError, Fault, did_you_mean, translate_error, unknown
+from tuner.errors import DataError, Fault, hint, nearest, translate_error
 from tuner.settings_base import FaultsError
 from tuner.spec.code import is_dotted
 
@@ -267,7 +267,7 @@ def _outlined(outline: Outline, settings: DataSettings) -> DatasetInfo:
 def _unknown(dataset: str) -> Fault:
     """A fault that shows all forms, and the nearest name."""
     forms = (*sorted(source.form for source in SOURCES.values()), "my_module:load")
-    near = did_you_mean(dataset.partition(":")[0], [*SOURCES, *DATASETS])
+    near = hint(_near(dataset.partition(":")[0], [*SOURCES, *DATASETS]))
     return Fault("", f"unknown dataset {dataset!r}{near}", choices=(*sorted(DATASETS), *forms))
 
 
@@ -311,5 +311,14 @@ def model_info(reference: str) -> ModelInfo:
     scheme, colon, name = reference.partition(":")
     if colon:
         return library_model(scheme, name) if scheme in LIBRARIES else own_model(reference)
-    fault = unknown("", "model", reference, MODELS)
-    raise FaultsError(Fault("", fault.rule, None, (*fault.choices, *_ELSEWHERE)))
+    near = _near(reference, MODELS)
+    if not near and re.search(r"\d", reference):
+        near = [f"{library}:{reference}" for library in LIBRARIES]
+    rule = f"unknown model {reference!r}{hint(near)}"
+    raise FaultsError(Fault("", rule, choices=(*sorted(MODELS), *_ELSEWHERE)))
+
+
+def _near(name: str, known: Iterable[str]) -> list[str]:
+    """The nearest name of `known`, with the same numbers: resnet50 is no slip for resnet20."""
+    numbers = re.findall(r"\d+", name)
+    return [one for one in nearest(name, known) if numbers in ([], re.findall(r"\d+", one))]

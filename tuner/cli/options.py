@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import click
 
+from tuner.errors import nearest
 from tuner.places import LOCAL
 
 Section = Literal["Search", "Look", "Explain", "Hand over", "Keep", "Cluster"]  # in this order
@@ -18,7 +19,31 @@ Section = Literal["Search", "Look", "Explain", "Hand over", "Keep", "Cluster"]  
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-class Command(click.Command):
+class Subcommand(click.Command):
+    """A command whose error for an unknown option says what to write in its place."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            instead = self._instead_of(error.option_name.lstrip("-").replace("-", "_"))
+            rule = f"No such option {error.option_name!r}"
+            rule += f": write {' or '.join(instead)}." if instead else "."
+            raise click.NoSuchOption(error.option_name, rule, ctx=error.ctx) from None
+
+    def _instead_of(self, name: str) -> list[str]:
+        """The nearest option to a `name` that is none, else the key of the spec with that name."""
+        options = {o[2:]: o for param in self.params for o in param.opts if o.startswith("--")}
+        if near := nearest(name, options):
+            return [options[near[0]]]
+        if all("KEY=VALUE" not in (param.metavar or "") for param in self.params):
+            return []
+        from tuner.planning.misplaced import keys_like
+
+        return [f"{key}=VALUE" for key in keys_like(name)]
+
+
+class Command(Subcommand):
     """A command, in the module of its name: @click.command(cls=Command, section=..., place=...).
 
     section: of `tuner --help`; place: among the commands of that section, the lowest first;
@@ -46,6 +71,8 @@ class Command(click.Command):
 
 class Group(Command, click.Group):
     """A command that has commands of its own, in one module: `tuner queue add`."""
+
+    command_class = Subcommand
 
 
 class Duration(click.ParamType[float]):

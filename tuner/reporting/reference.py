@@ -80,6 +80,7 @@ def part(key: str) -> str:
     if texts:
         return "\n\n".join(texts)
     names = {one.key for one in sections} | {n for one in sections for n, _ in one.entries}
+    names |= {name.rpartition(".")[2] for name in names}
     known = ", ".join(dict.fromkeys(one.key for one in sections))
     raise UsageError(f"no key {key!r}{did_you_mean(key, names)}; sections: {known}")
 

@@ -46,7 +46,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def _folder_name(raw: object) -> str:
-    name = str(raw)
+    name = "" if raw is None else str(raw)
     if not _NAME.fullmatch(name) or ".." in name or len(name) > 100:
         rule = "must be letters, digits, '-', '_' and single '.', at most 100, no path"
         raise FaultsError(Fault("", rule, name))
@@ -75,7 +75,8 @@ def trainable_text(raw: Any) -> str:
     if isinstance(raw, str):
         module, _, name = raw.partition(":") if ":" in raw else raw.rpartition(".")
         parts = [*module.split("."), *name.split(".")]
-        if not module or not all(part.isidentifier() for part in parts):
+        is_file = "py" in (name, parts[-2])  # train.py, or train.py:main
+        if not module or is_file or not all(part.isidentifier() for part in parts):
             raise FaultsError(Fault("", "must be a dotted path, as in 'package.module:Name'", raw))
         return f"{module}:{name}"
     if not callable(raw):
