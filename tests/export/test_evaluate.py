@@ -110,7 +110,7 @@ def test_it_is_measured_once(folder):
 
 
 def test_where_searches_share_gpus_it_takes_one_as_a_trial_does(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(shared_gpus, "_held", [])
+    monkeypatch.setattr(shared_gpus, "_held", {})
     monkeypatch.setenv(shared_gpus.VISIBLE, "0,GPU-5")
     for name, value in shared_gpus.sharing(tmp_path / "gpus", ["GPU-5"]).items():
         monkeypatch.setenv(name, value)
@@ -120,7 +120,7 @@ def test_where_searches_share_gpus_it_takes_one_as_a_trial_does(folder, tmp_path
     path.write_text(json.dumps(document))
     evaluate(Results(folder))
     assert os.environ[shared_gpus.VISIBLE] == "GPU-5"
-    [file] = shared_gpus._held
+    [file] = shared_gpus._held.values()
     file.close()
 
 

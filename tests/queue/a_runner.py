@@ -6,11 +6,11 @@ from pathlib import Path
 from tuner.queue import runner
 from tuner.queue.entries import Queue
 from tuner.queue.runner import Runner, Terms
-from tuner.queue.shares import Amounts
+from tuner.queue.shares import Room
 
 PLAYED = (sys.executable, str(Path(__file__).with_name("played.py")))
 
 if __name__ == "__main__":
     runner._EVERY_S = 0.02
     terms = Terms(int(sys.argv[2]), {}, command=PLAYED)
-    Runner(Queue(sys.argv[1]), terms, capacity=lambda gpus: Amounts(4), tell=print).run()
+    Runner(Queue(sys.argv[1]), terms, capacity=lambda gpus: Room(4), tell=print).run()

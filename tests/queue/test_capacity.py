@@ -25,8 +25,8 @@ def four_gpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_this_machine_has_its_cpus_and_if_they_are_asked_for_its_gpus() -> None:
-    assert capacity_of(LOCAL, gpus=True) == (8, 4)
-    assert capacity_of(LOCAL, gpus=False) == (8, 0)
+    assert capacity_of(LOCAL, gpus=True) == (8, (1, 1, 1, 1))
+    assert capacity_of(LOCAL, gpus=False) == (8, ())
 
 
 @pytest.mark.parametrize(
@@ -50,4 +50,4 @@ def test_gpus_have_the_names_by_which_cuda_shows_them(
 def test_a_cluster_has_what_its_nodes_have(monkeypatch: pytest.MonkeyPatch) -> None:
     made = [nodes.Node("1", "10.0.0.1", cpus=4, gpus=1), nodes.Node("2", "10.0.0.2", cpus=2)]
     monkeypatch.setattr(nodes, "list_nodes", lambda: made)
-    assert capacity_of("auto", gpus=False) == (6, 1)
+    assert capacity_of("auto", gpus=False) == (6, (1,))

@@ -23,7 +23,7 @@ from tuner.queue import runner as module
 from tuner.queue.entries import Ended, Entry, Queue
 from tuner.queue.held import Held
 from tuner.queue.runner import Runner, Terms
-from tuner.queue.shares import Amounts
+from tuner.queue.shares import Room
 from tuner.record.control import requested
 from tuner.record.events import TRIAL_STARTED
 from tuner.record.files import JOURNAL
@@ -60,7 +60,7 @@ class Played:
 
     def runner(self, at_once: int = 2, cpus: float = 4, terms: Terms | None = None) -> Runner:
         terms = terms or Terms(at_once, {}, command=PLAYED)
-        return Runner(self.queue, terms, capacity=lambda gpus: Amounts(cpus), tell=self.told.append)
+        return Runner(self.queue, terms, capacity=lambda gpus: Room(cpus), tell=self.told.append)
 
     def running(self, name: str) -> Runner:
         """A runner that has started a search of this name."""
@@ -330,7 +330,7 @@ def test_a_search_in_a_bucket_is_taken_over_though_its_driver_is_on_another_mach
     with folder.held(told.append):
         monkeypatch.setenv(ROOT, str(tmp_path / "here"))
         runner = Runner(
-            Queue(storage), Terms(1, {}), capacity=lambda gpus: Amounts(4), tell=told.append
+            Queue(storage), Terms(1, {}), capacity=lambda gpus: Room(4), tell=told.append
         )
         runner.turn()
         assert told == ["a runs already"]
@@ -377,9 +377,9 @@ def test_searches_of_this_machine_share_its_gpus(
 def test_gpus_are_counted_only_where_some_are_asked_for(play: Played) -> None:
     asked: list[bool] = []
 
-    def capacity(gpus: bool) -> Amounts:
+    def capacity(gpus: bool) -> Room:
         asked.append(gpus)
-        return Amounts(4, 2)
+        return Room(4, (1.0, 1.0))
 
     runner = Runner(
         play.queue, Terms(1, {}, command=PLAYED), capacity=capacity, tell=play.told.append
@@ -399,6 +399,6 @@ def test_a_limit_is_kept_through_what_runs(play: Played) -> None:
     for trial in range(3):
         event = {"event": TRIAL_STARTED, "time": 1.0, "trial_id": f"{trial:05}", "config": {}}
         search._history.apply(event)
-    assert search.demand(Amounts(4)).holds == 4
+    assert search.demand(Room(4)).holds == 4
     play.ends("a", "completed")
     play.until(lambda: play.queue.ended("a"), runner)

@@ -22,7 +22,7 @@ from tuner.queue.searches import (
     waiting,
     why_of,
 )
-from tuner.queue.shares import Amounts
+from tuner.queue.shares import Room
 from tuner.record.history import History
 
 SPEC: dict[str, Any] = {
@@ -116,7 +116,7 @@ def search(tmp_path: Path, *, limit: int | None = None, **fields: Any) -> Search
 
 def test_what_it_holds_is_what_it_may_run_at_this_moment(tmp_path: Path) -> None:
     one = search(tmp_path, limit=3)
-    capacity = Amounts(8)
+    capacity = Room(8)
     assert one.demand(capacity).each == (2, 0)
     assert (one.demand(capacity).wants, one.demand(capacity).holds) == (4, 3)
     for each in (started(), trial(0), trial(1), trial(2), control(1)):
@@ -137,7 +137,7 @@ def test_one_that_is_paused_wants_a_single_place_to_go_on_with(tmp_path: Path) -
     one = search(tmp_path, limit=3)
     for verb, wants in (("pause", 1), ("go-on", 4)):
         one._history.apply(event("control", id=verb, control={"verb": verb}))
-        assert one.demand(Amounts(8)).wants == wants
+        assert one.demand(Room(8)).wants == wants
 
 
 def test_one_at_its_end_is_not_asked_for_less_than_it_has_left(
@@ -149,14 +149,14 @@ def test_one_at_its_end_is_not_asked_for_less_than_it_has_left(
     for each in (started(), *map(trial, range(6)), *(trial(n, "completed") for n in range(4))):
         one._history.apply(each)
     one.limit(2)
-    assert (asked, one.demand(Amounts(8)).holds) == ([], 2)
+    assert (asked, one.demand(Room(8)).holds) == ([], 2)
     one.limit(1)
     assert asked == [1]
 
 
 def test_of_one_that_another_runner_started_the_most_is_taken(tmp_path: Path) -> None:
-    assert search(tmp_path).demand(Amounts(8)).holds == 4
-    assert search(tmp_path / "x", max_concurrent=2).demand(Amounts(8)).wants == 2
+    assert search(tmp_path).demand(Room(8)).holds == 4
+    assert search(tmp_path / "x", max_concurrent=2).demand(Room(8)).wants == 2
 
 
 def test_one_that_nobody_drives_cannot_hear_and_has_ended(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_one_that_nobody_drives_cannot_hear_and_has_ended(tmp_path: Path) -> Non
     one.read()
     one.end()
     assert one.has_ended
-    assert one.demand(Amounts(8)).holds == 3
+    assert one.demand(Room(8)).holds == 3
 
 
 @pytest.mark.parametrize(

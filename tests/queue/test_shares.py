@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.queue.shares import Amounts, Demand, Waiting, divide, limits, next_to_start
+from tuner.queue.shares import Amounts, Demand, Room, Waiting, divide, limits, next_to_start
 
 ONE = Amounts(1)
 MANY = 10**6
@@ -17,8 +17,12 @@ def demand(name: str, user: str = "ann", each: Amounts = ONE, **fields: int) -> 
     return Demand(name, user, each, **{"wants": MANY, **fields})
 
 
-def divided(*demands: Demand, cpus: float, gpus: float = 0, **weights: float) -> dict[str, int]:
-    return divide(demands, capacity=Amounts(cpus, gpus), weights=weights)
+def of(cpus: float, gpus: int = 0) -> Room:
+    return Room(cpus, (1.0,) * gpus)
+
+
+def divided(*demands: Demand, cpus: float, gpus: int = 0, **weights: float) -> dict[str, int]:
+    return divide(demands, capacity=of(cpus, gpus), weights=weights)
 
 
 def test_equals_share_equally_and_what_is_over_goes_to_the_first() -> None:
@@ -52,8 +56,11 @@ def test_each_has_one_at_least_where_all_can() -> None:
     assert divided(demand("a"), demand("b", each=Amounts(2)), cpus=2) == {"a": 2, "b": 0}
 
 
-def limited(*demands: Demand, cpus: float) -> dict[str, int]:
-    return limits(demands, capacity=Amounts(cpus), weights={})
+def limited(
+    *demands: Demand, cpus: float, gpus: int = 0, unused: Room | None = None
+) -> dict[str, int]:
+    capacity = of(cpus, gpus)
+    return limits(demands, capacity=capacity, unused=unused or capacity, weights={})
 
 
 def test_nobody_gets_what_another_still_holds() -> None:
@@ -70,7 +77,22 @@ def test_one_that_runs_keeps_a_trial_whatever_room_there_is() -> None:
     assert limited(demand("a", holds=2), demand("b", holds=2), cpus=1) == {"a": 1, "b": 1}
 
 
-AMOUNTS = st.builds(Amounts, st.sampled_from([0.5, 1, 2, 3]), st.sampled_from([0, 0.25, 1]))
+def test_a_share_needs_room_on_a_single_gpu() -> None:
+    share = Amounts(1, 0.6)
+    assert of(8, 2).fits(share) == 2
+    assert of(8, 2).less(share).less(share).fits(Amounts(1, 0.6)) == 0
+    assert divided(demand("a", each=share), cpus=8, gpus=2) == {"a": 2}
+
+
+def test_a_whole_gpu_waits_while_shares_lie_on_each() -> None:
+    shares = demand("a", each=Amounts(1, 0.5), wants=2, holds=2)
+    whole = demand("b", "bob", each=Amounts(1, 1))
+    spread, together = Room(8, (0.5, 0.5)), Room(8, (0.0, 1.0))
+    assert limited(shares, whole, cpus=8, gpus=2, unused=spread) == {"a": 2, "b": 0}
+    assert limited(shares, whole, cpus=8, gpus=2, unused=together) == {"a": 2, "b": 1}
+
+
+AMOUNTS = st.builds(Amounts, st.sampled_from([0.5, 1, 2, 3]), st.sampled_from([0, 0.25, 0.5, 1, 2]))
 USERS = st.sampled_from(["ann", "bob", "cy"])
 
 
@@ -82,21 +104,24 @@ def some_demands(draw: st.DrawFn) -> list[Demand]:
     ]
 
 
-def used(counts: Mapping[str, int], demands: list[Demand]) -> Amounts:
-    return Amounts(
-        sum(counts[d.name] * d.each.cpus for d in demands),
-        sum(counts[d.name] * d.each.gpus for d in demands),
-    )
+def left_of(capacity: Room, counts: Mapping[str, int], demands: list[Demand]) -> Room:
+    for demand in sorted(demands, key=lambda d: -d.each.gpus):
+        capacity = capacity.less(demand.each, counts[demand.name])
+    return capacity
+
+
+def least(room: Room) -> float:
+    return min(room.cpus, *room.gpus, 0)
 
 
 @given(some_demands(), st.integers(1, 24), st.integers(0, 8), st.floats(0.5, 4))
 def test_whatever_is_asked_for_it_fits_and_no_place_stays_free_that_one_could_use(
     demands: list[Demand], cpus: int, gpus: int, weight: float
 ) -> None:
-    capacity = Amounts(cpus, gpus)
+    capacity = of(cpus, gpus)
     due = divide(demands, capacity=capacity, weights={"ann": weight})
-    left = capacity.less(used(due, demands))
-    assert min(left) >= -1e-6
+    left = left_of(capacity, due, demands)
+    assert least(left) >= -1e-6
     assert not [d for d in demands if due[d.name] < d.wants and left.fits(d.each)]
 
 
@@ -105,17 +130,17 @@ def test_searches_that_come_and_go_never_hold_more_than_there_is(
     demands: list[Demand], cpus: int, gpus: int, data: st.DataObject
 ) -> None:
     """What may run counts for what was granted before until trials end, as in a runner."""
-    capacity, holds = Amounts(cpus, gpus), {d.name: 0 for d in demands}
+    capacity, holds = of(cpus, gpus), {d.name: 0 for d in demands}
     for _ in range(5):
         present = [
             Demand(d.name, d.user, d.each, d.wants, holds[d.name])
             for d in demands
             if holds[d.name] or data.draw(st.booleans())
         ]
-        for name, limit in limits(present, capacity=capacity, weights={}).items():
+        for name, limit in limits(present, capacity=capacity, unused=capacity, weights={}).items():
             still = data.draw(st.integers(min(limit, holds[name]), holds[name]))
             holds[name] = max(still, limit)  # trials that run go on to their end
-        assert min(capacity.less(used(holds, demands))) >= -1e-6
+        assert least(left_of(capacity, holds, demands)) >= -1e-6
         gone = data.draw(st.sampled_from(demands)).name
         holds[gone] = 0
 
@@ -125,7 +150,7 @@ def waiting(name: str, user: str = "ann", added: float = 0, each: Amounts = ONE)
 
 
 def turn(*entries: Waiting, running: tuple[Demand, ...] = (), **fields: object) -> str | None:
-    given_fields = {"at_once": 2, "capacity": Amounts(4, 2), "weights": {}, **fields}
+    given_fields = {"at_once": 2, "capacity": of(4, 2), "weights": {}, **fields}
     first = next_to_start(entries, running, **given_fields)  # type: ignore[arg-type]
     return first and first.name
 
@@ -153,6 +178,6 @@ def test_one_that_has_no_room_is_not_overtaken_and_starts_where_it_is_alone() ->
 
 
 def test_what_one_that_is_to_start_wants_is_what_fits_and_no_more_than_it_may() -> None:
-    assert waiting("a", each=Amounts(2)).to_start(Amounts(5)).wants == 2
-    assert waiting("a", each=Amounts(9)).to_start(Amounts(5)).wants == 1
-    assert Waiting("a", "ann", 0, ONE, most=3).to_start(Amounts(5)).wants == 3
+    assert waiting("a", each=Amounts(2)).to_start(of(5)).wants == 2
+    assert waiting("a", each=Amounts(9)).to_start(of(5)).wants == 1
+    assert Waiting("a", "ann", 0, ONE, most=3).to_start(of(5)).wants == 3

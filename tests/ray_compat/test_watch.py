@@ -1,6 +1,7 @@
 """The watch over workers; `test_NAME` fails when Ray moves what NAME relies on."""
 
 import inspect
+import math
 from types import SimpleNamespace
 
 import pytest
@@ -83,6 +84,13 @@ def test_a_new_process_has_time_to_come_up(driver):
     assert driver.killed == []
     driver.go_on(1)
     assert driver.killed == [driver.worker]
+
+
+def test_a_start_that_waits_for_a_gpu_has_no_limit(driver):
+    driver.watch.start_s = math.inf
+    driver.ask(ray_compat.START)
+    driver.go_on(1000)
+    assert driver.killed == []
 
 
 def test_one_whose_answer_only_waits_to_be_read_lives(driver):

@@ -12,7 +12,7 @@ import pytest
 from test_worker import context
 
 from tuner.trial import shared_gpus
-from tuner.trial.shared_gpus import VISIBLE, sharing, take
+from tuner.trial.shared_gpus import VISIBLE, room, sharing, should_move, take
 from tuner.trial.trial_process import TrialProcess
 
 WAITING = "waiting for a GPU that another search still uses"
@@ -105,6 +105,53 @@ def test_one_that_waits_is_not_overtaken(hold: Hold) -> None:
     assert late.gpus == "2"
 
 
+def test_take_waits_for_a_whole_gpu_while_others_pass_to_another(hold: Hold) -> None:
+    halves = [hold(0.5) for _ in range(3)]
+    assert [half.gpus for half in halves] == ["2", "2", "3"]
+    halves[0].kill()  # a half of each is left
+    whole = hold(1)
+    assert whole.gpus == WAITING
+    quarters = [hold(0.25) for _ in range(2)]
+    assert [quarter.gpus for quarter in quarters] == ["2", "2"]  # `whole` has claimed the other
+    halves[2].kill()
+    assert whole.gpus == "3"
+
+
+def test_room_is_what_is_free_of_each_gpu_and_none_of_a_claimed_one(
+    hold: Hold, tmp_path: Path
+) -> None:
+    folder = tmp_path / "new: one"
+    assert room(folder, ["2", "3"]) == (1, 1)
+    halves = [hold(0.5) for _ in range(3)]
+    assert [half.gpus for half in halves] == ["2", "2", "3"]
+    halves[0].kill()
+    assert room(folder, ["2", "3"]) == (0.5, 0.5)
+    assert hold(1).gpus == WAITING
+    assert room(folder, ["2", "3"]) == (0.5, 0)
+
+
+def test_a_share_alone_on_its_gpu_should_move_beside_another(
+    hold: Hold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_gpus, "_held", {})
+    monkeypatch.setenv(VISIBLE, "")
+    for name, value in sharing(tmp_path / "new: one", ["2", "3"]).items():
+        monkeypatch.setenv(name, value)
+    assert not should_move(0.5)  # it has taken nothing
+    halves = [hold(0.5) for _ in range(2)]
+    assert [half.gpus for half in halves] == ["2", "2"]
+    take(0.5)
+    assert os.environ[VISIBLE] == "3"
+    assert not should_move(0.5)
+    halves[0].kill()
+    assert should_move(0.5)
+    assert room(tmp_path / "other", ["2"]) == (1,)
+    assert hold(0.5).gpus == "2"
+    assert hold(0.5).gpus == "3"  # `should_move` has kept this process's half, and no more
+    for file in shared_gpus._held.values():
+        file.close()
+
+
 def test_who_shares_nothing_sees_what_ray_shows_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,12 +166,12 @@ def test_who_shares_nothing_sees_what_ray_shows_it(
 def test_a_trial_takes_its_part_before_its_module_is_imported_and_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_gpus, "_held", [])
+    monkeypatch.setattr(shared_gpus, "_held", {})
     monkeypatch.setenv(VISIBLE, "0")
     for name, value in sharing(tmp_path / "gpus", ["GPU-5"]).items():
         monkeypatch.setenv(name, value)
     for _ in range(2):
         TrialProcess(context(tmp_path, trainable="no_such_module:train", gpus=1))
     assert os.environ[VISIBLE] == "GPU-5"
-    [file] = shared_gpus._held
+    [file] = shared_gpus._held.values()
     file.close()

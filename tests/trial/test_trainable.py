@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from test_worker import Counter, context
 
-from tuner.trial import trainable, trial_log
+from tuner.trial import shared_gpus, trainable, trial_log
 from tuner.trial.checkpoint_store import load_state
 from tuner.trial.failures import STORAGE, Failure, WorkerSpentError
 from tuner.trial.recycling import Leftovers, WorkerReplacedError, is_recycled
@@ -267,6 +267,33 @@ def test_a_process_whose_node_is_about_to_leave_does_not_begin_another_trial(
     with pytest.raises(WorkerReplacedError, match="its node is about to leave"):
         trial.reset(assignment(trial_id="00001"))
     assert not (tmp_path / "trials" / "00001").exists()
+
+
+def test_a_process_whose_share_keeps_a_whole_gpu_does_not_begin_another_trial(make, monkeypatch):
+    trial = make()
+    trial.train()
+    monkeypatch.setattr(trainable, "should_move", lambda gpus: True)
+    with pytest.raises(WorkerReplacedError, match="leaves a whole one free"):
+        trial.reset(assignment(trial_id="00001"))
+
+
+def test_a_trial_that_waits_for_a_gpu_has_no_time_limit(make, tmp_path, monkeypatch):
+    for name, value in shared_gpus.sharing(tmp_path / "gpus", ["0"]).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv(shared_gpus.VISIBLE, "")
+    monkeypatch.setattr(shared_gpus, "_held", {})
+    events = []
+    limit = SimpleNamespace(
+        dump_traceback_later=lambda *_, **__: events.append("limit"),
+        cancel_dump_traceback_later=lambda: events.append("no limit"),
+    )
+    monkeypatch.setattr(trainable, "faulthandler", limit)
+    look = shared_gpus._taken
+    monkeypatch.setattr(shared_gpus, "_taken", lambda *to: events.append("waits") or look(*to))
+    make(gpus=0.5)
+    assert events == ["waits", "limit", "no limit"]
+    for file in shared_gpus._held.values():
+        file.close()
 
 
 def test_a_checkpoint_that_the_disk_does_not_take_is_no_fault_of_the_trial(make, tmp_path):

@@ -7,21 +7,22 @@ from functools import cache
 
 from tuner.places import LOCAL
 from tuner.planning.validation import Machine
-from tuner.queue.shares import Amounts
+from tuner.queue.shares import Room
 from tuner.trial.shared_gpus import VISIBLE
 
 
-def capacity_of(address: str, *, gpus: bool) -> Amounts:
+def capacity_of(address: str, *, gpus: bool) -> Room:
     """The CPUs and GPUs of this machine, or of the cluster that this process is connected to.
 
     gpus: whether those of this machine are asked for; to count them, torch is imported.
     """
     if address == LOCAL:
-        return Amounts(Machine.here().cpus, len(gpus_here()) if gpus else 0)
+        return Room(Machine.here().cpus, (1.0,) * len(gpus_here()) if gpus else ())
     from tuner.cluster.joined.nodes import list_nodes
 
     nodes = list_nodes()
-    return Amounts(sum(node.cpus for node in nodes), sum(node.gpus for node in nodes))
+    gpus_there = int(sum(node.gpus for node in nodes))
+    return Room(sum(node.cpus for node in nodes), (1.0,) * gpus_there)
 
 
 @cache

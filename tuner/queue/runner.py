@@ -34,10 +34,10 @@ from tuner.queue.searches import (
     waiting,
     why_of,
 )
-from tuner.queue.shares import Amounts, Waiting, limits, next_to_start
+from tuner.queue.shares import Room, Waiting, limits, next_to_start
 from tuner.record.remote.lease import Lease, Watch
 from tuner.spec.experiment import ExperimentSpec
-from tuner.trial.shared_gpus import sharing
+from tuner.trial.shared_gpus import room, sharing
 from tuner.wording import amount_of
 
 _log = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class Runner:
         queue: Queue,
         terms: Terms,
         *,
-        capacity: Callable[[bool], Amounts],
+        capacity: Callable[[bool], Room],
         tell: Callable[[str], object],
     ) -> None:
         self._queue, self._terms, self._capacity, self._tell = queue, terms, capacity, tell
@@ -165,6 +165,7 @@ class Runner:
         found = limits(
             [*demands, *([first.to_start(capacity)] if first else [])],
             capacity=capacity,
+            unused=self._unused(capacity),
             weights=terms.weights,
         )
         for search in self._held.searches:
@@ -173,6 +174,12 @@ class Runner:
         # Alone it starts in any case: one that is too large says so by itself
         if first and (most := max(found[first.name], 0 if demands else 1)):
             self._begin(first.name, most)
+
+    def _unused(self, capacity: Room) -> Room:
+        """Of the GPUs that searches share by locks, what no process has locked."""
+        if self._terms.address != LOCAL or not capacity.gpus:
+            return capacity
+        return Room(capacity.cpus, room(self._queue.gpus(gethostname()), gpus_here()))
 
     def _waits(self, name: str) -> Waiting | None:
         """An entry that waits; None where it cannot be read."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tuner.errors import JournalError, TunerError, UsageError
 from tuner.queue.entries import COMPLETED, ERROR, FAILED, INTERRUPTED, Entry, Queue
-from tuner.queue.shares import Amounts, Demand, Waiting, least, wanted
+from tuner.queue.shares import Amounts, Demand, Room, Waiting, least, wanted
 from tuner.record.control import MaxConcurrent, request
 from tuner.record.events import COMPLETED as EXPERIMENT_COMPLETED
 from tuner.record.events import EXPERIMENT_ENDED, RUNNING
@@ -120,7 +120,7 @@ class Search:
             for event in self._tail.read():
                 self._history.apply(event)
 
-    def demand(self, capacity: Amounts) -> Demand:
+    def demand(self, capacity: Room) -> Demand:
         """What it wants, and may hold, of a machine or cluster of this `capacity`."""
         each, left, live = self.each, self._left, self._history.counts[RUNNING]
         in_force = limit_of(self._history) or self._begun_with or wanted(each, capacity)

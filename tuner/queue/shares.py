@@ -18,23 +18,46 @@ _SLACK = 1e-9  # of sums of fractions
 
 
 class Amounts(NamedTuple):
-    """CPUs and GPUs."""
+    """CPUs and GPUs of a trial: a share of one GPU, or whole ones."""
 
     cpus: float
     gpus: float = 0.0
 
-    def less(self, each: Amounts, times: int = 1) -> Amounts:
-        """What is left once `each` is taken from it so many times."""
-        return Amounts(self.cpus - times * each.cpus, self.gpus - times * each.gpus)
+
+class Room(NamedTuple):
+    """CPUs, and what is free of each GPU."""
+
+    cpus: float
+    gpus: tuple[float, ...] = ()
+
+    def less(self, each: Amounts, times: int = 1) -> Room:
+        """What is left once `each` is taken from it so many times.
+
+        A share lies where it leaves the least; below 0 is what was promised and is not there.
+        """
+        gpus = sorted(self.gpus)
+        for _ in range(times if gpus and each.gpus else 0):
+            if each.gpus >= 1:
+                count = int(each.gpus)
+                gpus[-count:] = [free - 1 for free in gpus[-count:]]
+            else:
+                fitting = (n for n, free in enumerate(gpus) if free + _SLACK >= each.gpus)
+                gpus[next(fitting, -1)] -= each.gpus
+            gpus.sort()
+        return Room(self.cpus - times * each.cpus, tuple(gpus))
 
     def fits(self, each: Amounts) -> int:
         """How many times it holds `each`; 0 where it is less than nothing."""
-        pairs = [(mine, one) for mine, one in zip(self, each, strict=True) if one > 0]
-        return max(0, math.floor(min(mine / one for mine, one in pairs) + _SLACK))
+        counts = [self.cpus / each.cpus] if each.cpus else []
+        if each.gpus:
+            part = min(each.gpus, 1)
+            parts = sum(max(0, math.floor(free / part + _SLACK)) for free in self.gpus)
+            counts.append(parts / max(1, int(each.gpus)))
+        return max(0, math.floor(min(counts) + _SLACK))
 
-    def share_of(self, all_of_it: Amounts) -> float:
-        """The dominant share."""
-        pairs = zip(self, all_of_it, strict=True)
+    def share_of(self, each: Amounts) -> float:
+        """The dominant share that `each` has of it."""
+        pairs = (each.cpus, self.cpus), (each.gpus, len(self.gpus))
         return max((mine / whole for mine, whole in pairs if whole > 0), default=0.0)
 
 
@@ -57,14 +80,14 @@ def least(*counts: int | None) -> int | None:
     return min((count for count in counts if count is not None), default=None)
 
 
-def wanted(each: Amounts, capacity: Amounts, *, most: int | None = None) -> int:
+def wanted(each: Amounts, capacity: Room, *, most: int | None = None) -> int:
     """How many trials at a time a search wants: as many as fit, and no more than `most`."""
     fits = max(1, capacity.fits(each))
     return min(fits, most or fits)
 
 
 def divide(
-    demands: Sequence[Demand], *, capacity: Amounts, weights: Mapping[str, float]
+    demands: Sequence[Demand], *, capacity: Room, weights: Mapping[str, float]
 ) -> dict[str, int]:
     """How many trials at a time each search is due: one at least, where all can have one.
 
@@ -78,7 +101,7 @@ def divide(
         due[demand.name] += 1
         left = left.less(demand.each)
         weight = weights.get(demand.user, 1.0)
-        taken[demand.user] += demand.each.share_of(capacity) / weight
+        taken[demand.user] += capacity.share_of(demand.each) / weight
 
     for demand in demands:
         if demand.wants > 0 and left.fits(demand.each):
@@ -86,25 +109,27 @@ def divide(
     while open_ones := [
         demand for demand in demands if due[demand.name] < demand.wants and left.fits(demand.each)
     ]:
-        give(min(open_ones, key=lambda d: (taken[d.user], due[d.name] * d.each.share_of(capacity))))
+        give(min(open_ones, key=lambda d: (taken[d.user], due[d.name] * capacity.share_of(d.each))))
     return due
 
 
 def limits(
-    demands: Sequence[Demand], *, capacity: Amounts, weights: Mapping[str, float]
+    demands: Sequence[Demand], *, capacity: Room, unused: Room, weights: Mapping[str, float]
 ) -> dict[str, int]:
     """How many trials at a time each search may have from now on.
 
     Nobody gets what another still holds: one that has too much gives it up as its trials end, and
     only then do others get more. 0: one that is to start cannot yet. One that runs keeps a trial.
+    unused: what no process uses now; there, what is held may lie less closely together.
     """
     due = divide(demands, capacity=capacity, weights=weights)
     free, found = capacity, {}
-    for demand in demands:
+    for demand in sorted(demands, key=lambda demand: -demand.each.gpus):
         free = free.less(demand.each, demand.holds)
     for demand in demands:
-        more = min(max(0, due[demand.name] - demand.holds), free.fits(demand.each))
-        free = free.less(demand.each, more)
+        fits = min(free.fits(demand.each), unused.fits(demand.each))
+        more = min(max(0, due[demand.name] - demand.holds), fits)
+        free, unused = free.less(demand.each, more), unused.less(demand.each, more)
         limit = demand.holds + more if more else min(demand.holds, due[demand.name])
         found[demand.name] = max(limit, 1 if demand.holds else 0)
     return found
@@ -123,7 +148,7 @@ class Waiting:
     each: Amounts
     most: int | None = None
 
-    def to_start(self, capacity: Amounts) -> Demand:
+    def to_start(self, capacity: Room) -> Demand:
         """What it wants as it is to start."""
         return Demand(self.name, self.user, self.each, wanted(self.each, capacity, most=self.most))
 
@@ -133,7 +158,7 @@ def next_to_start(
     running: Sequence[Demand],
     *,
     at_once: int,
-    capacity: Amounts,
+    capacity: Room,
     weights: Mapping[str, float],
 ) -> Waiting | None:
     """The entry whose turn it is; None where there is none, or it has to wait for room.
@@ -148,7 +173,7 @@ def next_to_start(
         waiting, key=lambda w: (searches[w.user] / weights.get(w.user, 1.0), w.added, w.name)
     )
     left = capacity
-    for demand in running:
+    for demand in sorted(running, key=lambda demand: -demand.each.gpus):
         left = left.less(demand.each)
     if running and not left.fits(first.each):
         return None

@@ -12,7 +12,7 @@ START = "start"  # what a worker is asked first, by its actor being made
 RESET = "reset"  # what one is asked that has trained before: to begin another trial
 
 _LOOK_EVERY_S = 0.25
-_PROCESS_S = 15.0  # more for a new process, which starts and imports before its trial begins
+_PROCESS_S = 15.0  # for a new process to start, and to import what its trial needs
 _MOST_S = 2.0  # counted between two looks: a driver that was itself stopped heard nobody
 
 
@@ -33,11 +33,11 @@ class Call:
 class WorkerWatch:
     """The last call of each worker; none may go unanswered for more than `limit_s` seconds.
 
-    For a start there are some more, since a process has to come up before a trial can begin in it.
+    For a start there are `start_s` more, since a process has to come up before a trial can begin.
     """
 
     def __init__(self, limit_s: float) -> None:
-        self.limit_s = limit_s
+        self.limit_s, self.start_s = limit_s, _PROCESS_S
         self.calls: dict[str, Call] = {}  # by the id of the worker's actor
 
     def call_of(self, error: BaseException | None) -> Call | None:
@@ -100,7 +100,7 @@ def watched_workers(watch: WorkerWatch) -> Names:
         return list(ray.wait(futures, num_returns=len(futures), timeout=0)[1])
 
     def _is_late(call: Call) -> bool:
-        return call.silent_s >= watch.limit_s + (_PROCESS_S if call.method == START else 0)
+        return call.silent_s >= watch.limit_s + (watch.start_s if call.method == START else 0)
 
     def _id(actor: Any) -> str:
         return str(actor._actor_id.hex())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -53,6 +54,7 @@ from tuner.search.retention import Retention
 from tuner.search.stopping import EarlyEnd, StopRequest, why_early
 from tuner.search.warm_start import WarmStart
 from tuner.trial.context import Assignment
+from tuner.trial.shared_gpus import is_shared
 
 if TYPE_CHECKING:
     from tuner.search.recorder import Observer
@@ -184,6 +186,8 @@ class SearchRun:
         if self._resumed:
             leftovers.sweep(self._folder, self.history.trials.values())
         watch = ray_compat.WorkerWatch(_PATIENCE * spec.timeouts.report_s)
+        if is_shared():
+            watch.start_s = math.inf  # it may wait for a GPU that another search has
         self._recorder = recorder = Recorder(
             self._journal,
             self.history,

@@ -65,6 +65,9 @@ class _Rank:
         self._worker = Worker(context, rank)
         self._log: TrialLog | None = None
 
+    def ready(self) -> None:
+        """Answer, once this process has its GPU."""
+
     def open_rendezvous(self) -> tuple[str, int]:
         host = ray.util.get_node_ip_address()
         return host, self._worker.open_rendezvous(host)
@@ -111,15 +114,24 @@ class RankGroup:
     def __init__(self, context: TrialContext) -> None:
         self._context = context
         self._ranks: list[Any] = []
+        self._has_met = False
         self._trial_id: str | None = None
+
+    def start(self) -> None:
+        """Start the ranks if there are none; each waits for its GPU. Raises as `begin` does."""
+        if not self._ranks:
+            self._trial_id, self._has_met = None, False
+            self._ranks = self._start()
+            self._all("ready")
 
     def begin(self, assignment: Assignment) -> None:
         """Build the Learner of every rank. Raises what the first rank to fail raised."""
+        self.start()
         self._trial_id = assignment.trial_id
-        if not self._ranks:
-            self._ranks = self._start()
+        if not self._has_met:
             rendezvous = self._all("open_rendezvous", only=0)[0]
             self._all("join", *rendezvous)
+            self._has_met = True
         self._all("begin", assignment)
 
     def step(self) -> tuple[object, dict[str, float]]:

@@ -4,8 +4,9 @@ Each of these Rays counts every GPU of the machine as its own, so the one that i
 may be in use by another search. The process therefore chooses among all of them, by locks that the
 system gives back when the process ends, however it ends:
 
-    GPU     a file for each, by its name; whoever uses a part of it has locked as many bytes
-    door    locked by the one process that chooses; those who come later wait behind it
+    GPU     a file for each, by its name; a process that uses a part of it has locked as many bytes
+    claim   one more byte of that file: of the process that waits for it, which no other overtakes
+    door    locked while a process looks at the others and chooses, never while it waits
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 from urllib.parse import quote
@@ -23,14 +24,21 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 _SHARED = "TUNER_SHARED_GPUS"  # in the environment: FOLDER:GPU,GPU
 _PARTS = 1000  # of a GPU
+_CLAIM = _PARTS  # the byte after them
 _EVERY_S = 0.2
 _EPSILON = 1e-9  # of a share
-_held: list[IO[bytes]] = []  # the files with this process's locks, which go when one is closed
+Files = Mapping[str, IO[bytes]]  # by the names of GPUs
+_held: dict[str, IO[bytes]] = {}  # those with this process's locks, which go when one is closed
 
 
 def sharing(folder: Path, gpus: Iterable[str]) -> dict[str, str]:
     """The environment of a search that shares these GPUs with all that have the same `folder`."""
     return {_SHARED: f"{folder}:{','.join(gpus)}"}
+
+
+def is_shared() -> bool:
+    """Whether this process's GPUs are, so that a trial may have to wait for its own."""
+    return _SHARED in os.environ
 
 
 def take(amount: float) -> None:
@@ -42,42 +50,102 @@ def take(amount: float) -> None:
     folder, _, names = os.environ.get(_SHARED, "").rpartition(":")
     if not amount or not folder or _held:
         return
-    place, has_told = Path(folder), False
-    place.mkdir(parents=True, exist_ok=True)
-    with (place / "door").open("ab") as door:
-        fcntl.lockf(door, fcntl.LOCK_EX)
-        while not (taken := _taken(place, names.split(","), amount)):
-            if not has_told:
-                print("waiting for a GPU that another search still uses")
-                has_told = True
-            time.sleep(_EVERY_S)
-    _held.extend(taken.values())
+    files, has_reported = _opened(Path(folder), names.split(",")), False
+    while not (taken := _taken(Path(folder), files, amount)):
+        if not has_reported:
+            print("waiting for a GPU that another search still uses")
+            has_reported = True
+        time.sleep(_EVERY_S)
+    _held.update(files)
     os.environ[VISIBLE] = ",".join(taken)
 
 
-def _taken(folder: Path, names: Iterable[str], amount: float) -> dict[str, IO[bytes]]:
-    """The locked files of GPUs with room for `amount`, by name; empty where there are too few.
+def should_move(amount: float) -> bool:
+    """Whether the share that this process has taken fits beside others, and leaves its GPU empty.
 
-    Those come first that have the least room, so that whole ones stay free.
+    Otherwise shares that are left over, one on each GPU, keep whole ones from other searches.
     """
-    count, parts = max(1, int(amount)), max(1, int(min(amount, 1) * _PARTS + _EPSILON))
-    found = []
-    for name in names:
-        file = (folder / f"gpu-{quote(name, safe='')}").open("ab")
-        free = [part for part in range(_PARTS) if _is_locked_now(file, part)]
-        for part in free[parts:]:
-            fcntl.lockf(file, fcntl.LOCK_UN, 1, part)
-        found.append((len(free), name, file))
-    fitting = sorted((one for one in found if one[0] >= parts), key=lambda one: one[0])
-    taken = fitting[:count] if len(fitting) >= count else []
-    for one in found:
-        if one not in taken:
-            one[2].close()
-    return {name: file for _, name, file in taken}
+    if not _held or amount >= 1:
+        return False
+    folder, own = Path(os.environ[_SHARED].rpartition(":")[0]), os.environ[VISIBLE]
+    with _alone(folder):
+        free = _lock_free(_held)
+        _unlock(_held, free, {own: _parts(amount)})
+    others = [len(parts) for name, parts in free.items() if name != own]
+    is_alone = len(free.get(own, [])) == _PARTS
+    return is_alone and any(_parts(amount) <= count < _PARTS for count in others)
 
 
-def _is_locked_now(file: IO[bytes], part: int) -> bool:
-    """Whether this process has got a part that nobody had."""
+def room(folder: Path, gpus: Iterable[str]) -> tuple[float, ...]:
+    """What is free of each GPU; 0 of one that a process waits for.
+
+    Not for a process that has taken a part: it would lose that.
+    """
+    with ExitStack() as stack:
+        files = {name: stack.enter_context(file) for name, file in _opened(folder, gpus).items()}
+        stack.enter_context(_alone(folder))
+        free = _lock_free(files)
+        return tuple(len(free.get(name, [])) / _PARTS for name in files)
+
+
+def _opened(folder: Path, gpus: Iterable[str]) -> dict[str, IO[bytes]]:
+    folder.mkdir(parents=True, exist_ok=True)
+    return {name: (folder / f"gpu-{quote(name, safe='')}").open("ab") for name in gpus}
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    with (folder / "door").open("ab") as door:
+        fcntl.lockf(door, fcntl.LOCK_EX)
+        yield
+
+
+def _taken(folder: Path, files: Files, amount: float) -> list[str]:
+    """Lock `amount` of the GPUs; their names, or none where too few have room.
+
+    Those come first that have the least room, so that whole ones stay free. A process that has to
+    wait claims those with the most room: all that it needs or none, so that no two processes wait
+    for each other.
+    """
+    count, parts = max(1, int(amount)), _parts(amount)
+    with _alone(folder):
+        free = _lock_free(files)
+        by_room = sorted(free, key=lambda name: len(free[name]))
+        fitting = [name for name in by_room if len(free[name]) >= parts]
+        taken = fitting[:count] if len(fitting) >= count else []
+        claimed = by_room[-count:] if not taken and len(by_room) >= count else []
+        _unlock(files, free, dict.fromkeys(taken, parts), claimed)
+    return taken
+
+
+def _parts(amount: float) -> int:
+    """How many parts of each GPU."""
+    return max(1, int(min(amount, 1) * _PARTS + _EPSILON))
+
+
+def _lock_free(files: Files) -> dict[str, list[int]]:
+    """Lock what no other process has: the parts of each GPU that no other claims, by its name."""
+    return {
+        name: [part for part in range(_PARTS) if _lock(file, part)]
+        for name, file in files.items()
+        if _lock(file, _CLAIM)
+    }
+
+
+def _unlock(
+    files: Files,
+    free: Mapping[str, list[int]],
+    kept: Mapping[str, int],
+    claimed: Collection[str] = (),
+) -> None:
+    """Unlock what was `free`, but for so many parts of those `kept`, and for claims."""
+    for name, parts in free.items():
+        for part in [*parts[kept.get(name, 0) :], *([] if name in claimed else [_CLAIM])]:
+            fcntl.lockf(files[name], fcntl.LOCK_UN, 1, part)
+
+
+def _lock(file: IO[bytes], part: int) -> bool:
+    """Whether this process has locked a part, since no other has."""
     with suppress(BlockingIOError, PermissionError):  # which of the two, is the system's choice
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, part)
         return True

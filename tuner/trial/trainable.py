@@ -35,6 +35,7 @@ from tuner.trial.failures import (
 from tuner.trial.rank_actors import RankGroup, RankTimeoutError
 from tuner.trial.recycling import WorkerReplacedError, must_move, why_not_again
 from tuner.trial.save_policy import Save, SavePolicy
+from tuner.trial.shared_gpus import should_move, take
 from tuner.trial.trial_log import TrialLog
 from tuner.trial.worker import Worker
 from tuner.trial.worker_death import death_of
@@ -69,6 +70,8 @@ class Trial(Trainable):
             reason = f"a trial could not be cleared away: {failure_of(error).message}"
         if reason is None and must_move():
             reason = "its node is about to leave"
+        if reason is None and should_move(self._context.gpus):
+            reason = "its share of a GPU fits beside others, which leaves a whole one free"
         if reason:
             raise WorkerReplacedError(reason)
         self._begin(new_config)
@@ -107,6 +110,10 @@ class Trial(Trainable):
         """Train one epoch; the result for Ray. Raises whatever the trainable raises."""
         raise NotImplementedError
 
+    def _reserve(self) -> None:
+        """Wait for the GPUs, however long another search has them."""
+        take(self._context.gpus)
+
     def _prepare(self, assignment: Assignment) -> None:
         """Build what trains. Raises whatever the trainable raises."""
         raise NotImplementedError
@@ -128,11 +135,12 @@ class Trial(Trainable):
             self._failure = failure_of(error)
             return
         self._live = True
-        with self._in_time():
-            try:
+        try:
+            self._reserve()
+            with self._in_time():
                 self._prepare(assignment)
-            except BaseException as error:
-                self._fail(error)
+        except BaseException as error:
+            self._fail(error)
 
     def _end(self) -> str | None:
         """End the trial, once; why this process should not train another."""
@@ -209,10 +217,15 @@ class LearnerTrial(Trial):
     _workers: Worker | RankGroup | None = None
     _writing: int | None = None  # the epoch whose checkpoint is being written beside training
 
+    def _reserve(self) -> None:
+        if self._context.ranks == 1:
+            super()._reserve()
+        else:
+            self._workers = self._workers or RankGroup(self._context)
+            self._workers.start()
+
     def _prepare(self, assignment: Assignment) -> None:
-        if self._workers is None:
-            several = self._context.ranks > 1
-            self._workers = RankGroup(self._context) if several else Worker(self._context)
+        self._workers = self._workers or Worker(self._context)
         self._policy = SavePolicy(self._context.saves, reported=assignment.reported)
         self._writing = None
         self._workers.begin(assignment)
