@@ -4,7 +4,7 @@ import pytest
 from synthetic import Writer, make_folder
 
 from tuner.results.described import Described
-from tuner.results.outcome import Outcome, asked_of, strategy_of
+from tuner.results.outcome import Outcome, strategy_of, trials_of
 from tuner.results.results import Results
 
 
@@ -44,4 +44,14 @@ def test_trials_that_were_asked_for_beside_the_search_s_own_are_counted_as_to_be
 def test_of_a_spec_that_cannot_be_read_what_it_says_is_told(tmp_path, search, strategy):
     folder = make_folder(tmp_path / "digits", search=search, num_samples="many")
     assert strategy_of(Described(folder)) == strategy
-    assert asked_of(Described(folder)) is None
+    assert trials_of(Described(folder)) is None
+
+
+@pytest.mark.parametrize(("samples", "total"), [(None, 108), (100_000, 108), (50, 50)])
+def test_outcome_of_a_grid_counts_no_more_trials_than_it_has(tmp_path, samples, total):
+    sizes = {"a": range(6), "b": range(6), "c": range(3)}
+    space = {name: f"choice({list(size)})" for name, size in sizes.items()}
+    search = {"strategy": "grid", "space": space}
+    folder = make_folder(tmp_path / "digits", search=search, num_samples=samples)
+    Writer(folder).kill()
+    assert Results(folder).outcome.total == total

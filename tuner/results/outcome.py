@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tuner.errors import SpecError
 from tuner.results.described import Described
+from tuner.spec.experiment import build_spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +30,20 @@ class Outcome:
     total: int | None
 
 
-def asked_of(described: Described) -> int | None:
-    """The number of trials asked for, or of the grid's cells; None if that is not known."""
-    asked = described.document["spec"].get("num_samples")
-    if type(asked) is int or strategy_of(described) != "grid":
-        return asked if type(asked) is int else None
+def trials_of(described: Described) -> int | None:
+    """How many trials the spec gives; None if that is not known."""
+    spec = described.document["spec"]
+    fields = {name: spec[name] for name in ("search", "num_samples") if name in spec}
+    return _trials(json.dumps(fields))
+
+
+@lru_cache(maxsize=1024)  # to check a spec takes milliseconds
+def _trials(fields: str) -> int | None:
+    raw = json.loads(fields)
     try:
-        return described.spec.trials
-    except SpecError:  # of another version
-        return None
+        return build_spec(raw).trials
+    except SpecError:  # of another version, or without a number
+        return raw["num_samples"] if type(raw.get("num_samples")) is int else None
 
 
 def strategy_of(described: Described) -> str:

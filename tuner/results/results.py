@@ -23,7 +23,7 @@ from tuner.record.storage import find_experiment
 from tuner.record.trials import TrialRecord
 from tuner.results.changes import changes_json
 from tuner.results.described import Described
-from tuner.results.outcome import Outcome, asked_of
+from tuner.results.outcome import Outcome, trials_of
 from tuner.results.selection import (
     MODES,
     best_epoch,
@@ -171,7 +171,7 @@ class Results(Described):
             started=self.started,
             searched_s=self.searched_s,
             ended_by=self.ended_by,
-            total=self.history.total(asked_of(self)),
+            total=self.history.total(trials_of(self)),
         )
 
     @property
