@@ -1,6 +1,7 @@
 """What browsers are told without asking."""
 
 import asyncio
+import errno
 import json
 
 import pytest
@@ -10,6 +11,7 @@ from synthetic import Writer, make_folder
 from tuner.record.checkpoints import sha256_of
 from tuner.results.test_record import record_test
 from tuner.serve import live as live_module
+from tuner.serve import watch
 from tuner.serve.live import Live
 from tuner.serve.watch import Experiments
 
@@ -95,6 +97,29 @@ def test_one_that_cannot_be_read_says_why(tmp_path, experiments):
         assert "no experiment 'nope'" in told["error"]
 
     play(story, experiments)
+
+
+def test_live_goes_on_once_a_storage_that_failed_can_be_read_again(
+    tmp_path, experiments, monkeypatch
+):
+    writer = Writer(make_folder(tmp_path / "a"))
+
+    def fails(storage, *, known):
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    async def story(live):
+        events = stream(live)
+        assert (await anext(events))[1]["problem"] == ""
+        with monkeypatch.context() as broken:
+            broken.setattr(watch, "experiment_folders", fails)
+            told = (await anext(events))[1]
+            assert told["problem"] == f"{tmp_path} cannot be read: [Errno 116] Stale file handle"
+        assert (await anext(events))[1]["problem"] == ""
+        writer.trial(0, [0.5])
+        assert (await anext(events))[1]["listed"][0]["best"] == 0.5
+
+    play(story, experiments)
+    writer.end()
 
 
 def test_nobody_looks_while_nobody_listens(tmp_path, experiments, monkeypatch):

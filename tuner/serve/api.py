@@ -199,13 +199,13 @@ def routes() -> list[Route]:
 
 
 def error_answer(request: Request, error: Exception) -> Response:
-    """What a TunerError is answered with: its message."""
-    kinds = {UnknownNameError: 404, ValueError: 400, NoUsableTrialError: 409}
+    """What a TunerError, or a storage's OSError, is answered with: its message."""
+    kinds = {UnknownNameError: 404, ValueError: 400, NoUsableTrialError: 409, OSError: 503}
     status = next((code for kind, code in kinds.items() if isinstance(error, kind)), 500)
     return refusal(status, str(error))
 
 
-ERRORS = {TunerError: error_answer}
+ERRORS = {TunerError: error_answer, OSError: error_answer}
 
 
 def _experiments(request: Request) -> Experiments:

@@ -87,7 +87,7 @@ class Live:
             with results.lock:
                 same = results.version == known
                 return results.version, {} if same else shown(results)
-        except TunerError as error:
+        except (TunerError, OSError) as error:
             return -2, {"name": name, "error": str(error)}
 
     async def _wait(self, seen: int) -> bool:

@@ -114,8 +114,9 @@ class Experiments:
                 for entry in list(self._entries.values()):
                     if entry.due <= now:
                         self._ask(entry, now)
-            except TunerError as error:  # of a store, until it answers again
-                problem = str(error)
+            except Exception as error:  # of any storage, until it answers again
+                is_said = isinstance(error, TunerError)
+                problem = str(error) if is_said else f"{self.place} cannot be read: {error}"
             if problem != self._problem or not self.version:
                 self._problem = problem
                 self.version += 1
