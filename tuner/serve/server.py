@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import resource
 import signal
 import socket
 import ssl
@@ -11,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tuner import signals
 from tuner.errors import UsageError
@@ -19,6 +22,9 @@ from tuner.serve.app import Application, application
 from tuner.serve.token import token_of
 
 _GRACE_S = 2  # for answers that are under way
+_HEAD_S = 10  # for a request's head, from the connection or from the answer before
+_MOST, _ACCEPTED = 512, 32  # connections at a time, and those that are accepted together
+_FILES = 1 << 16
 
 
 def check_host(host: str, *, is_tls: bool, is_insecure: bool) -> None:
@@ -66,9 +72,12 @@ def serve(
     token = token_of(is_kept=is_token_kept)
     listening = _listening(host, port)
     port = listening.getsockname()[1]
+    _Connection.most = _room_for_connections()
     access = Access(token, names_of(host), port, is_tls)
     config = uvicorn.Config(
         (app := application(storage, access)).asgi,
+        http=_Connection,
+        backlog=_ACCEPTED,
         ssl_certfile=cert,
         ssl_keyfile=key,
         log_level="warning",
@@ -81,6 +90,57 @@ def serve(
     with suppress(KeyboardInterrupt):  # of a signal before the server takes them
         tell(f"{'https' if is_tls else 'http'}://{_shown(host)}:{port}/?token={access.token}", port)
         _Server(config, app).run(sockets=[listening])
+
+
+def _room_for_connections() -> int:
+    """How many there may be at a time: a quarter of the files that may be open, at most _MOST.
+
+    Raises this process's limit of open files as far as it may: a handshake of TLS that is not
+    completed holds a file for a minute, and counts as no connection yet.
+    """
+    files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = max(files, min(most, _FILES))
+    with suppress(OSError, ValueError):  # a system that allows fewer
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
+    return max(_ACCEPTED, min(_MOST, files // 4))
+
+
+class _Connection(H11Protocol):
+    """A connection that is closed where a request's head does not come in time.
+
+    One beyond the `most` there may be takes the place of the one that has waited longest for a
+    head: it needs no token to connect. What a request's answer takes has no limit.
+    """
+
+    most = _MOST
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._await_head()
+        if len(self.connections) > self.most:
+            waiting = [c for c in self.connections if isinstance(c, _Connection) and c._is_waiting]
+            longest = min(waiting, key=lambda connection: connection._waits_since)
+            self.connections.discard(longest)
+            longest.transport.abort()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._await_head()
+
+    @property
+    def _is_waiting(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _await_head(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._waits_since = self.loop.time()
+        self._deadline = self.loop.call_later(_HEAD_S, self._give_up)
+
+    def _give_up(self) -> None:
+        if self._is_waiting:
+            self.transport.abort()
 
 
 class _Server(uvicorn.Server):
