@@ -218,11 +218,12 @@ class LearnerTrial(Trial):
     _writing: int | None = None  # the epoch whose checkpoint is being written beside training
 
     def _reserve(self) -> None:
-        if self._context.ranks == 1:
-            super()._reserve()
-        else:
-            self._workers = self._workers or RankGroup(self._context)
+        if self._workers is None and self._context.ranks > 1:
+            self._workers = RankGroup(self._context)
+        if isinstance(self._workers, RankGroup):
             self._workers.start()
+        else:
+            super()._reserve()
 
     def _prepare(self, assignment: Assignment) -> None:
         self._workers = self._workers or Worker(self._context)
