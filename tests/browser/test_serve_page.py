@@ -192,6 +192,30 @@ def test_of_what_cannot_be_read_it_shows_why_and_nothing_else(page):
     assert "Report" not in page.texts(".head a")
 
 
+# A server that has not answered yet
+SILENT = (
+    "window.fetch = () => new Promise(() => {});"
+    "window.EventSource = class { addEventListener() {} close() {} };"
+)
+
+
+@pytest.fixture
+def silenced(page):
+    """The page of an experiment of which nothing has come yet."""
+    added = page.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": SILENT})
+    page.driver.get("about:blank")
+    page.driver.get(f"{page.url}#/digits")
+    yield page
+    page.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
+
+
+def test_page_of_an_experiment_says_that_it_is_loading(silenced):
+    silenced.wait(lambda: silenced.texts(".plot text") == ["loading …"] * 2)
+    assert silenced.texts(".tile > :last-child") == ["loading …"] * 4
+    assert silenced.texts(".trials .count") == ["loading …"]
+    silenced.browser.screenshot("serve-loading.png")
+
+
 def test_the_verbs_are_asked_for_and_the_hard_ones_confirmed(page, steered):
     files, name = ExperimentFolder(steered.folder), steered.folder.name
 

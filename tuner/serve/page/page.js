@@ -3,6 +3,7 @@
 
 const STATUSES = ["running", "completed", "interrupted", "failed", "damaged"];
 const ROWS = 100; // trials that are shown at a time
+const LOADING = "loading …";
 const state = {
   experiments: new Map(), // name -> as `ls --json` has it
   toRead: 1,
@@ -387,6 +388,7 @@ class Plot {
     this.svg.addEventListener("pointerleave", () => this.leave());
     this.svg.addEventListener("click", () => this.near && this.choose(this.near.id));
     this.shape = { lines: [], dots: [] };
+    this.isLoaded = false;
     new ResizeObserver(() => this.draw()).observe(this.svg);
   }
 
@@ -402,6 +404,7 @@ class Plot {
   // lines: [{id, kind, points, steps}], the last on top; dots: [{id, kind, x, y}]
   show({ lines = [], dots = [], said = "" }) {
     this.shape = { lines, dots };
+    this.isLoaded = true;
     this.said = said;
     if (!this.near) this.told.textContent = clean(said);
     this.draw();
@@ -415,7 +418,7 @@ class Plot {
     if (!points.length) {
       this.places = [];
       const nothing = { x: width / 2, y: height / 2, "text-anchor": "middle" };
-      this.svg.replaceChildren(svg("text", nothing, "nothing reported"));
+      this.svg.replaceChildren(svg("text", nothing, this.isLoaded ? "nothing reported" : LOADING));
       return;
     }
     const xs = points.map(([x]) => x);
@@ -521,7 +524,7 @@ class Open {
     this.steer.append(h("h2", {}, "Steer"), ...VERBS.map((verb) => button(verb, this)), this.asked);
     this.changes = h("section", { class: "card steer changes", hidden: true });
     this.table = h("table");
-    this.count = h("span", { class: "count" });
+    this.count = h("span", { class: "count" }, LOADING);
     this.wrong = h("span", { class: "wrong", hidden: true });
     this.more = h("div", { class: "more", hidden: true },
       h("button", { onclick: () => { this.limit += ROWS; this.refresh(); } }, "Show more"));
@@ -658,7 +661,6 @@ class Open {
     const metric = one?.metric ?? "best";
     const value = best ? best.metrics[metric] : one?.best;
     const counts = shown?.counts;
-    const failed = counts?.failed ?? 0;
     const isOver = shown?.status !== "running";
     const others = counts ? { ...counts, "not started": isOver ? (one?.total ?? 0) - trialsOf(counts) : 0 } : {};
     const also = ["running", "stopped", "interrupted", "not started"].filter((name) => others[name] > 0)
@@ -667,10 +669,10 @@ class Open {
     this.tiles.replaceChildren(
       tile(metric, measured(value) || "–", best
         ? [h("a", { href: hashOf(this.name, best.trial_id) }, `trial ${best.trial_id}, epoch ${best.epoch}`), ...this.measuredAlso()]
-        : `no usable trial${isOver ? "" : " yet"}`),
-      tile("trials", counts ? shareOf({ counts, total: one?.total }) : "–", also || "all have ended"),
-      tile("time", duration(one?.searched_s) || "–", "of searching"),
-      tile("failed", String(failed), `of ${amount(counts ? trialsOf(counts) : 0, "trial")}`),
+        : this.shown ? `no usable trial${isOver ? "" : " yet"}` : LOADING),
+      tile("trials", counts ? shareOf({ counts, total: one?.total }) : "–", counts ? also || "all have ended" : LOADING),
+      tile("time", duration(one?.searched_s) || "–", one ? "of searching" : LOADING),
+      tile("failed", counts ? String(counts.failed) : "–", counts ? `of ${amount(trialsOf(counts), "trial")}` : LOADING),
     );
   }
 
