@@ -74,16 +74,21 @@ def test_the_lines_of_curl_are_answered_as_shown(here: Path) -> None:
     assert done.stdout == PAGE.block('{"name":"far"')
 
 
-def test_clients_share_a_search(here: Path) -> None:
+def test_clients_share_a_search_that_is_closed_and_opened_again(here: Path) -> None:
     space = {"space": {"lr": "loguniform(1e-4, 1)"}}
     rest = {"objective": {"metric": "loss"}, "scheduler": {"max_t": 9}, "num_samples": 6}
     with served(here / "results") as url:
         post(url, "", {"name": "far", "search": space, **rest})
         command, environment = [sys.executable, "client.py"], {**os.environ, "SERVER": url}
         clients = [subprocess.Popen(command, env=environment) for _ in range(2)]
-        assert [client.wait(60) for client in clients] == [0, 0]
+        while any(client.poll() is None for client in clients):
+            post(url, "far/close", {})
+        assert [client.returncode for client in clients] == [0, 0]
     results = Results(here / "results" / "far")
     assert results.status == "completed"
+    epochs = [[report.epoch for report in trial.results] for trial in results.trials.values()]
+    assert len(epochs) == 6
+    assert all(each == list(range(1, len(each) + 1)) for each in epochs)
     assert all(event["client"] for event in started(results))
 
 

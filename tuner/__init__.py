@@ -19,8 +19,8 @@ start_dir            inside a trial: the directory where its search was started
 
 Errors: every one is a TunerError, whose text is the whole message. SpecError, UsageError
 (NameTakenError), NoUsableTrialError, InterruptedSearchError, and ExperimentError (JournalError with
-JournalLostError, CheckpointError, StorageError, DataError with UnreadableImagesError): see
-`tuner.errors`.
+JournalLostError, SearchClosedError, CheckpointError, StorageError, and DataError with
+UnreadableImagesError): see `tuner.errors`.
 
 The names are imported when they are first used: `import tuner` alone is instant.
 """
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         JournalLostError,
         NameTakenError,
         NoUsableTrialError,
+        SearchClosedError,
         SpecError,
         StorageError,
         TunerError,
@@ -71,6 +72,7 @@ __all__ = [
     "NameTakenError",
     "NoUsableTrialError",
     "Results",
+    "SearchClosedError",
     "SpecError",
     "StorageError",
     "TunerError",

@@ -7,6 +7,7 @@
     ├── NoUsableTrialError     no trial that could be shown, exported or evaluated   exit 1
     ├── InterruptedSearchError a signal ended the search, which can be resumed       exit 128 + n
     └── ExperimentError        the experiment's own failure, not a trial's           exit 1
+        ├── SearchClosedError  a search that its driver has let go of, and may open again
         ├── JournalError       a journal that is damaged or cannot be written
         │   └── JournalLostError   its folder has gone, or another driver writes to it
         ├── CheckpointError    a checkpoint that is missing, damaged or not loadable
@@ -105,6 +106,10 @@ class InterruptedSearchError(TunerError):
 
 class ExperimentError(TunerError):
     """The experiment itself cannot go on; no single trial is to blame."""
+
+
+class SearchClosedError(ExperimentError):
+    """A search that its driver has let go of, which may be opened again: nothing was recorded."""
 
 
 class JournalError(ExperimentError, ValueError):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,12 @@ from jsonschema import Draft202012Validator
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from synthetic import make_folder
+from test_ask_tell_doc import post, served
 
 from tuner.record.reading import read
 from tuner.results.results import Results
-from tuner.search.ask_tell import LONGEST_CLIENT
+from tuner.search.ask_tell import LONGEST_CLIENT, AskTell
+from tuner.search.searchers._background import BackgroundSearch
 from tuner.serve.answers import LARGEST
 from tuner.serve.ask_tell import PLACE, Searches, routes
 from tuner.serve.openapi import description
@@ -219,7 +223,7 @@ def test_what_each_takes_is_described(far: Server) -> None:
             assert known["client"]["maxLength"] == LONGEST_CLIENT
     asked = paths[f"{PLACE}/{{name}}/trials/{{trial_id}}/should-stop"]
     assert ("requestBody" in asked["get"], "requestBody" in asked["post"]) == (False, True)
-    assert set(paths[f"{PLACE}/"]["post"]["responses"]) == {"200", "201", "default"}
+    assert set(paths[f"{PLACE}/"]["post"]["responses"]) == {"200", "201", "503", "default"}
 
 
 def test_what_each_answers_is_described(far: Server) -> None:
@@ -242,3 +246,72 @@ def test_what_each_answers_is_described(far: Server) -> None:
 def test_what_is_no_text_is_answered_as_it_was_asked(far: Server) -> None:
     status, message = far.refused("/far/suggest", content=b'{"\\ud800": 1}')
     assert (status, message) == (400, "unknown: \ud800; available: client")
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    """The URL of `far` at a server that listens, which waits for each suggestion's model."""
+    with served(tmp_path) as server:
+        spec = {**SPEC, "search": {**SPEC["search"], "strategy": "bayesopt"}}
+        post(server, "", spec)
+        yield f"{server}/far"
+        post(server, "far/close", {})
+
+
+def asked(url: str, body: object) -> tuple[int, str | None, Any]:
+    """The status, Retry-After, and what was answered."""
+    answer = httpx.post(url, json=body, timeout=60)
+    return answer.status_code, answer.headers.get("retry-after"), answer.json()
+
+
+CLOSED = (503, "2", {"error": "far is closed: ask again once it is opened"})
+
+
+def test_suggest_that_waits_while_its_search_is_closed_is_to_ask_again(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits, is_closed = threading.Event(), threading.Event()
+    asked(f"{url}/suggest", {})
+
+    def wait(self: object, timeout_s: float) -> None:
+        waits.set()
+        is_closed.wait(60)
+
+    with monkeypatch.context() as slow, ThreadPoolExecutor() as workers:
+        slow.setattr(BackgroundSearch, "suggest", lambda self, trial_id: None)
+        slow.setattr(BackgroundSearch, "wait", wait)
+        answer = workers.submit(asked, f"{url}/suggest", {"client": "a"})
+        assert waits.wait(60)
+        post(url, "close", {})
+        is_closed.set()
+        assert answer.result() == CLOSED
+    status, _, given = asked(f"{url}/suggest", {"client": "a"})
+    assert (status, given["ended"], given["trial"]["trial_id"]) == (200, False, "00001")
+
+
+@pytest.mark.parametrize("verb", ["report", "complete"])
+def test_what_meets_a_search_that_is_being_closed_can_be_sent_again(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    trial = f"{url}/trials/{asked(f'{url}/suggest', {})[2]['trial']['trial_id']}"
+    report = {"epoch": 1, "metrics": {"val_loss": 0.5}}
+    body, done = {"report": (report, (False, "running")), "complete": ({}, (True, "failed"))}[verb]
+    arrived, is_closed, call = threading.Event(), threading.Event(), getattr(AskTell, verb)
+
+    def late(self: AskTell, *arguments: Any, **options: Any) -> Any:
+        arrived.set()
+        is_closed.wait(60)
+        return call(self, *arguments, **options)
+
+    with monkeypatch.context() as slow, ThreadPoolExecutor() as workers:
+        slow.setattr(AskTell, verb, late)
+        answer = workers.submit(asked, f"{trial}/{verb}", body)
+        assert arrived.wait(60)
+        post(url, "close", {})
+        is_closed.set()
+        assert answer.result() == CLOSED
+    assert [e for e in read(tmp_path / "far") if e["event"] == "result"] == []
+    status, _, told = asked(f"{trial}/{verb}", body)
+    assert (status, told) == (200, dict(zip(("should_stop", "status"), done, strict=True)))
+    results = [e for e in read(tmp_path / "far") if e["event"] == "result"]
+    assert len(results) == (verb == "report")

@@ -25,6 +25,7 @@ from tuner.errors import (
     FAILURE_KINDS,
     ExperimentError,
     Fault,
+    SearchClosedError,
     TunerError,
     UsageError,
     translate_error,
@@ -90,6 +91,8 @@ class AskTell:
 
     Every method may be called from any thread. Entering raises as `run_experiment` does. Once the
     journal or the storage fails, every method raises that ExperimentError, which `error` is then.
+    Once it is closed before its end, every method raises SearchClosedError, and records nothing:
+    the next driver of the experiment takes the same calls.
     """
 
     def __init__(
@@ -107,7 +110,7 @@ class AskTell:
         else:
             self.spec = recorded(ExperimentFolder(experiment), self._more)
         self.history = History(self.spec.objective, metrics=[self.spec.objective.metric])
-        self.is_over = False
+        self.is_over = self._is_closed = False
         self._folder = ExperimentFolder(self.spec.folder)
         self._clock = clock
         self._lock = threading.RLock()
@@ -132,6 +135,7 @@ class AskTell:
         self._watched.close()  # without the lock, for which its thread may wait
         with self._lock:
             if not self.is_over:
+                self._is_closed = True
                 self._finish(INTERRUPTED)
                 if self.error is not None:
                     raise self.error
@@ -139,7 +143,7 @@ class AskTell:
     @property
     def ended(self) -> bool:
         """Whether no further trial will be suggested; those that run still report."""
-        return self.is_over or self._trials.at_end
+        return (self.is_over and not self._is_closed) or self._trials.at_end
 
     def suggest(self, client: str | None = None) -> Suggestion | None:
         """The next trial to run. None: there is no more (`ended`), or enough run for now.
@@ -162,7 +166,7 @@ class AskTell:
             is_computed = isinstance(self._searcher, BackgroundSearch)
             if self.ended or self._trials.is_full or left_s <= 0 or not is_computed:
                 return None
-            self._searcher.wait(left_s)  # without the lock: others may report
+            self._searcher.wait(min(left_s, _TICK_S))  # without the lock: others may report
 
     def report(self, trial_id: str, epoch: int, metrics: Mapping[str, Any]) -> bool:
         """Record what an epoch came to; whether the trial should stop now.
@@ -177,19 +181,21 @@ class AskTell:
         recorded, _, failure = check_report(metrics, self.spec.objective.metric)
         if failure and failure.kind == "bad_report":
             raise UsageError(f"epoch {epoch} of trial {trial_id} {failure.message}")
-        with self._call():
-            if self._runs(trial_id) and failure:
-                self._trials.end(trial_id, FAILED, failure)
-            elif self._runs(trial_id):
-                self._trials.report(trial_id, epoch, recorded)
-        return trial_id not in self._trials
+        with self._lock:
+            with self._call():
+                if self._runs(trial_id) and failure:
+                    self._trials.end(trial_id, FAILED, failure)
+                elif self._runs(trial_id):
+                    self._trials.report(trial_id, epoch, recorded)
+            return trial_id not in self._trials
 
     def should_stop(self, trial_id: str) -> bool:
         """Whether the trial should stop now: it has ended. Raises UsageError for an unknown one."""
-        with self._call():
-            if self._runs(trial_id):
-                self._trials.leave_if_asked(trial_id)
-        return trial_id not in self._trials
+        with self._lock:
+            with self._call():
+                if self._runs(trial_id):
+                    self._trials.leave_if_asked(trial_id)
+            return trial_id not in self._trials
 
     def complete(
         self, trial_id: str, *, failure: str | None = None, kind: str = "exception"
@@ -242,6 +248,8 @@ class AskTell:
                 self._finish(COMPLETED)
         if self.error is not None:
             raise self.error
+        if self._is_closed:
+            raise SearchClosedError(f"{self.spec.name} is closed: ask again once it is opened")
 
     def _finish(self, status: str) -> None:
         """Journal how the search has ended, and let go of the experiment."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.responses import Response
@@ -20,6 +21,6 @@ class Json(Response):
         return json.dumps(content, separators=(",", ":")).encode("ascii")
 
 
-def refusal(status: int, reason: str) -> Response:
+def refusal(status: int, reason: str, *, headers: Mapping[str, str] | None = None) -> Response:
     """An answer that says why there is none."""
-    return Json({"error": reason}, status_code=status)
+    return Json({"error": reason}, status_code=status, headers=headers)

@@ -21,7 +21,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tuner.errors import ExperimentError, NameTakenError, TunerError, UsageError
+from tuner.errors import (
+    ExperimentError,
+    NameTakenError,
+    SearchClosedError,
+    TunerError,
+    UsageError,
+)
 from tuner.plain_values import parse_json
 from tuner.record.storage import find_experiment, storage_folder
 from tuner.serve.answers import LARGEST, Json, refusal
@@ -31,6 +37,8 @@ if TYPE_CHECKING:
     from tuner.search.ask_tell import AskTell
 
 PLACE = "/api/ask-tell"  # where `tuner serve` has the routes
+
+_RETRY_S = "2"  # after which a client may ask a search that is closed, and opens it again
 
 _Body = Mapping[str, Any]
 _Answer = tuple[int, dict[str, Any]]  # the status, and what is sent as JSON
@@ -147,7 +155,8 @@ def _answering(
             status, content = await run_in_threadpool(answer, self, request, body)
         except TunerError as error:
             status = next((s for kind, s in _STATUSES if isinstance(error, kind)), 400)
-            return refusal(status, str(error))
+            again = {"Retry-After": _RETRY_S} if isinstance(error, SearchClosedError) else {}
+            return refusal(status, str(error), headers=again)
         return Json(content, status_code=status)
 
     return endpoint
@@ -203,7 +212,9 @@ class Verbs:
 
     @_answering
     def close(self, request: Request, body: _Body) -> _Answer:
-        """Let go of an experiment. Its trials stay with those who run them."""
+        """Let go of an experiment. Its trials stay with those who run them. Requests that wait are
+        answered with 503 and Retry-After, and record nothing; the next request opens it again.
+        """
         self._searches.close(request.path_params["name"])
         return 200, {}
 

@@ -77,6 +77,7 @@ def _shapes(path: str, method: str) -> tuple[Mapping[str, str], Schema, dict[str
         taken, given = _VERBS[path.removeprefix(ASK_TELL)]
         statuses = ("200", "201") if path == f"{ASK_TELL}/" else ("200",)  # 201: it was made
         answers = {status: _content("done", given) for status in statuses}
+        answers["503"] = _CLOSED
         return {}, {} if method == "GET" else taken, answers
     endpoint = next((e for e in ENDPOINTS if (e.path, e.method) == (path, method)), None)
     if endpoint is None:
@@ -217,6 +218,10 @@ _SCHEMAS: dict[str, Schema] = {
             "curves": _array(_object({"trial_id": _TEXT, "status": _TEXT, "points": _array({})})),
         }
     ),
+}
+_CLOSED: Schema = {
+    **_content("nothing was done; with Retry-After, ask again", _ref("Error")),
+    "headers": {"Retry-After": {"description": "seconds", "schema": _WHOLE}},
 }
 _STANDING = _object({"should_stop": _TRUTH, "status": _TEXT})
 _SUGGESTED = _object({"trial_id": _TEXT, "config": _ANY, "seed": _or_null(_WHOLE), "epoch": _WHOLE})
