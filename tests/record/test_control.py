@@ -106,10 +106,21 @@ def test_what_is_no_request_is_passed_over(driven):
 
 def test_without_a_driver_there_is_nobody_to_ask(tmp_path):
     writer = Writer(make_folder(tmp_path / "digits"))
-    writer.end()
-    with pytest.raises(UsageError, match=r"digits has no driver .* tuner resume digits"):
+    writer.kill()
+    with pytest.raises(UsageError, match=r"digits has no driver .* go on .* tuner resume digits"):
         request(ExperimentFolder(writer.folder), Pause())
     assert not (tmp_path / "digits" / "control").exists()
+
+
+def test_request_of_a_completed_search_does_not_advise_to_go_on(tmp_path):
+    writer = Writer(make_folder(tmp_path / "digits"))
+    writer.end()
+    completed = "digits is completed, so nothing of it can be steered; `tuner resume digits` shows how"
+    with pytest.raises(UsageError, match=completed):
+        request(ExperimentFolder(writer.folder), Pause())
+    Writer(folder := make_folder(tmp_path / "far", trainable="elsewhere")).end()
+    with pytest.raises(UsageError, match=r"far is completed, .* add_samples=N\) adds trials"):
+        request(ExperimentFolder(folder), Pause())
 
 
 def test_a_driver_that_has_ended_its_search_and_only_tidies_up_is_not_asked(tmp_path):
@@ -123,7 +134,7 @@ def test_a_driver_that_has_ended_its_search_and_only_tidies_up_is_not_asked(tmp_
 
 
 def test_one_whose_trials_run_elsewhere_is_not_gone_on_with_by_a_resume(tmp_path):
-    Writer(folder := make_folder(tmp_path / "far", trainable="elsewhere")).end()
+    Writer(folder := make_folder(tmp_path / "far", trainable="elsewhere")).kill()
     with pytest.raises(UsageError, match=r"far has no driver to be asked; .* `tuner serve`"):
         request(ExperimentFolder(folder), Pause())
 

@@ -20,9 +20,11 @@ from pydantic import Field, JsonValue, TypeAdapter
 from tuner.errors import SpecError, UsageError, translate_error
 from tuner.plain_values import fault_of_values
 from tuner.record.events import (
+    COMPLETED,
     CONTROL,
     EXPERIMENT_ENDED,
     RESULT,
+    TARGET,
     TRIAL_ENDED,
     TRIAL_STARTED,
     fault_of,
@@ -123,7 +125,7 @@ def request(folder: ExperimentFolder, control: Control, *, by: str = "") -> str:
     UsageError where the request cannot be written.
     """
     if not folder.is_driven:
-        raise UsageError(f"{folder.name} has no driver to be asked; {_how_to_go_on(folder)}")
+        raise UsageError(_why_not_driven(folder))
     folder.refresh()
     if (last_event(folder.path) or {}).get("event") == EXPERIMENT_ENDED:  # nobody would answer
         raise UsageError(f"{folder.name} has just ended, or is about to go on: ask while it runs")
@@ -189,10 +191,19 @@ def admitted(control: Control, spec: ExperimentSpec) -> Control:
     return TryConfig(config=config)
 
 
-def _how_to_go_on(folder: ExperimentFolder) -> str:
+def _why_not_driven(folder: ExperimentFolder) -> str:
+    """Why nobody can be asked, and what helps."""
+    end = last_event(folder.path) or {}
+    is_done = (end.get("event"), end.get("status")) == (EXPERIMENT_ENDED, COMPLETED)
+    resume = f"{program()} resume {shlex.quote(folder.name)}"
     if folder.document()["spec"].get("trainable") == ELSEWHERE:
-        return f"those who run its trials have one, by `{program()} serve` or tuner.AskTell"
-    return f"go on with it by: {program()} resume {shlex.quote(folder.name)}"
+        helps = f"those who run its trials have one, by `{program()} serve` or tuner.AskTell"
+        more = "tuner.AskTell(FOLDER, add_samples=N) adds trials"
+    else:
+        helps, more = f"go on with it by: {resume}", f"`{resume}` shows how to add to it"
+    if is_done and end.get("reason") in (None, TARGET):  # of others a resume has trials left
+        return f"{folder.name} is completed, so nothing of it can be steered; {more}"
+    return f"{folder.name} has no driver to be asked; {helps}"
 
 
 def _check_runs(folder: ExperimentFolder, trial_id: str) -> None:
