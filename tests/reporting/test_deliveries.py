@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,27 @@ def test_other_urls_are_apprises() -> None:
     assert (message["title"], message["message"]) == ("tuner digits", "digits: completed")
     with pytest.raises(UsageError, match=r"^notify: apprise does not know nonsense://\*\*\*; see"):
         deliveries(("nonsense://x",))
+
+
+def test_url_of_a_variable_is_posted_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server()
+    monkeypatch.setenv("WEBHOOK_URL", server.url)
+    try:
+        deliver("${WEBHOOK_URL}")
+        assert server.message() == MESSAGE
+    finally:
+        server.close()
+
+
+def test_url_of_a_variable_that_needs_apprise_names_the_package_and_no_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("WEBHOOK_URL", "slack://s3cret")
+    monkeypatch.setitem(sys.modules, "apprise", None)
+    with pytest.raises(
+        UsageError, match=r"^notify: \$\{WEBHOOK_URL\} needs a package: pip install"
+    ):
+        deliver("${WEBHOOK_URL}")
 
 
 def test_the_hidden_form_of_a_target_is_passed_over() -> None:

@@ -31,6 +31,8 @@ def spec_with(*notify: str) -> ExperimentSpec:
         ("mailto://me:s3cret@mail.com", "mailto://***"),
         ("tgram://s3cret/chat", "tgram://***"),
         ("https://hooks.slack.com/${PATH_OF_IT}", "https://hooks.slack.com/${PATH_OF_IT}"),
+        ("${WEBHOOK_URL}", "${WEBHOOK_URL}"),
+        ("${WEBHOOK_HOST}/hook", "${WEBHOOK_HOST}/hook"),
         ("exec:mail -s done me@there", "exec:mail -s done me@there"),
     ],
 )
@@ -55,10 +57,10 @@ def test_one_target_is_a_list_of_one_and_each_counts_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "target", ["", "hooks.slack.com/x", "exec:", "exec: ", "https:// x", "x\n"]
+    "target", ["", "hooks.slack.com/x", "exec:", "exec: ", "https:// x", "x\n", "${A} x", "x${A}"]
 )
 def test_what_is_no_target_is_refused(target: str) -> None:
-    with pytest.raises(SpecError, match=r"notify: must be a URL, https://HOST/PATH, or a command"):
+    with pytest.raises(SpecError, match=r"notify: must be a URL, https://HOST/PATH or \$\{VAR"):
         spec_with(target)
 
 
@@ -67,11 +69,20 @@ def test_kinds_of_targets() -> None:
         *(True, True),
         *(False, False),
     ]
-    assert [is_apprise(t) for t in (SECRET, "slack://x", "exec:x")] == [False, True, False]
+    assert [is_apprise(t) for t in (SECRET, "slack://x", "exec:x", "${X}")] == [
+        *(False, True),
+        *(False, False),
+    ]
 
 
 def test_variables_are_filled_in_where_the_search_runs() -> None:
     assert filled("https://host/${A}/${B}", {"A": "1", "B": "2"}) == "https://host/1/2"
+    assert filled("${A}", {"A": SECRET}) == SECRET
+    for value in ("exec:rm x", "hooks.slack.com/s3cret", "https:///s3cret"):
+        with pytest.raises(
+            UsageError, match=r"^notify: \$\{A\} is no URL once its v\w+ are filled in$"
+        ):
+            filled("${A}", {"A": value})
     assert filled("exec:echo ${A}", {}) == "exec:echo ${A}"  # the shell's
     with pytest.raises(UsageError, match=r"^notify: https://host/\$\{A\} needs \$A in the env"):
         filled("https://host/${A}", {"A": ""})

@@ -94,8 +94,10 @@ def _run_command(command: str, message: Message) -> None:
 
 
 def _apprise(url: str, name: str) -> Deliver:
-    import apprise
-
+    try:
+        import apprise
+    except ImportError:
+        raise UsageError(f"notify: {name} needs a package: pip install 'tuner[notify]'") from None
     logging.getLogger("apprise").setLevel(logging.CRITICAL)  # its messages name the URL
     found = apprise.Apprise.instantiate(url)
     if found is None:

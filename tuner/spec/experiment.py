@@ -147,8 +147,8 @@ class ExperimentSpec(Settings):
     ] = Field(
         (),
         description="who is told of the end, the first failure and a new best: https://HOST/PATH, "
-        "which gets JSON, a URL of apprise's, or exec:COMMAND. ${NAME} in a URL is a variable of "
-        "the environment.",
+        "which gets JSON, a URL of apprise's, or exec:COMMAND. ${NAME} in place of a URL, or of a "
+        "part of it, is a variable of the environment.",
     )
     confirms: Confirms | None = None
     warm_start: Annotated[str, AfterValidator(_path)] | None = None

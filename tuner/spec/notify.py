@@ -1,7 +1,7 @@
 """Whom a search notifies: targets as text, and what of them may be written down.
 
-A target is a URL or `exec:COMMAND`. A URL may hold `${NAME}`, a variable of the environment in
-which the search runs. What may be a secret is never written into an experiment's folder: the
+A target is a URL or `exec:COMMAND`. A URL may hold or be `${NAME}`, a variable of the environment
+in which the search runs. What may be a secret is never written into an experiment's folder: the
 webhooks of Slack and kin have theirs in the path.
 """
 
@@ -32,7 +32,7 @@ def read_targets(raw: object) -> object:
     return tuple(dict.fromkeys(targets))
 
 
-_RULE = "must be a URL, https://HOST/PATH, or a command, exec:COMMAND"
+_RULE = "must be a URL, https://HOST/PATH or ${VARIABLE}, or a command, exec:COMMAND"
 
 
 def _is_target(target: object) -> bool:
@@ -40,7 +40,11 @@ def _is_target(target: object) -> bool:
         return False
     if target.startswith(COMMAND):
         return bool(target.removeprefix(COMMAND).strip())
-    return _SCHEME.fullmatch(target) is not None
+    return _SCHEME.fullmatch(target) is not None or _begins_with_variable(target)
+
+
+def _begins_with_variable(target: str) -> bool:
+    return _VARIABLE.match(target) is not None and not re.search(r"\s", target)
 
 
 def is_web(target: str) -> bool:
@@ -49,8 +53,9 @@ def is_web(target: str) -> bool:
 
 
 def is_apprise(target: str) -> bool:
-    """Whether it takes the library apprise to notify a target."""
-    return not target.startswith(COMMAND) and not is_web(target)
+    """Whether it takes the library apprise to notify a target, as far as that is known here."""
+    is_known = not target.startswith(COMMAND) and not _begins_with_variable(target)
+    return is_known and not is_web(target)
 
 
 def is_hidden(target: str) -> bool:
