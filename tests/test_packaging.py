@@ -102,3 +102,11 @@ def test_a_copy_of_an_experiment_that_ships_is_the_users_own(
         done = tuner(tmp_path, place, "validate", experiment)
         assert done.returncode == 0, done.stderr
         assert f"{tmp_path / 'experiments/digits.py'}" in done.stdout
+
+
+def test_install_without_extras_brings_what_serve_imports(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [n for n in archive.namelist() if n.endswith(".dist-info/METADATA")]
+        lines = archive.read(name).decode().splitlines()
+    required = [line.removeprefix("Requires-Dist: ") for line in lines if "; extra ==" not in line]
+    assert {"starlette>=0.46", "uvicorn>=0.34"} <= set(required)

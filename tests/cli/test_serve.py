@@ -1,11 +1,7 @@
 """tuner serve."""
 
-import sys
-
-import pytest
 from commands import call
 
-import tuner.serve
 from tuner.errors import UsageError
 from tuner.serve import server
 
@@ -30,14 +26,3 @@ def test_a_host_for_others_is_refused_before_anything_is_served(here):
     done = call("serve", "--host", "0.0.0.0")
     assert isinstance(done.exception, UsageError)
     assert "--insecure" in str(done.exception)
-
-
-@pytest.mark.parametrize("package", ["starlette", "uvicorn"])
-def test_without_its_packages_it_says_how_to_get_them(here, monkeypatch, package):
-    monkeypatch.setattr(tuner, "serve", tuner.serve)  # put back after what is imported below
-    for name in [name for name in sys.modules if name.startswith(("tuner.serve", package))]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, package, None)
-    done = call("serve")
-    assert isinstance(done.exception, UsageError)
-    assert "pip install 'tuner[serve]'" in str(done.exception)

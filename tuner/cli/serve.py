@@ -8,7 +8,6 @@ import click
 
 from tuner.cli import options
 from tuner.cli.printing import print_tunnel
-from tuner.errors import UsageError
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -60,12 +59,7 @@ def serve(
 
     Open the address that it prints. The token in it is the key: nothing is shown without it.
     """
-    try:
-        from tuner.serve.server import serve as run
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn"):
-            raise
-        raise UsageError("tuner serve needs two packages: pip install 'tuner[serve]'") from error
+    from tuner.serve.server import serve as run
 
     def tell(url: str, port: int) -> None:
         click.echo(url)
