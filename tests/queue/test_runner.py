@@ -391,6 +391,25 @@ def test_gpus_are_counted_only_where_some_are_asked_for(play: Played) -> None:
     assert asked == [False, True]
 
 
+def test_runner_starts_a_search_of_whole_gpus_once_one_is_empty(
+    play: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unused = [(0.5, 0.5)]
+    monkeypatch.setattr(module, "gpus_here", lambda: ("0", "1"))
+    monkeypatch.setattr(module, "room", lambda folder, gpus: unused[-1])
+    play.add("halves", resources={"gpus": 0.5}, max_concurrent=2)
+    play.add("whole", resources={"gpus": 1})
+    terms, capacity = Terms(2, {}, command=PLAYED), Room(4, (1.0, 1.0))
+    runner = Runner(play.queue, terms, capacity=lambda gpus: capacity, tell=play.told.append)
+    play.until(lambda: play.starts, runner)
+    for _ in range(5):
+        runner.turn()
+    assert play.starts == ["run halves 2"]
+    unused.append((0.0, 1.0))
+    play.until(lambda: play.starts[1:], runner)
+    assert play.starts == ["run halves 2", "run whole 1"]
+
+
 @pytest.mark.slow
 def test_a_limit_is_kept_through_what_runs(play: Played) -> None:
     """Trials that run count, whatever the limit is by now."""
