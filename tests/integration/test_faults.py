@@ -389,4 +389,29 @@ def test_all_failures_are_exit_code_1(ray_here, tmp_path):
     assert "no usable trial: 1 failed (exception)" in done.stderr
     assert "1 exception, first trial 00000\n    ValueError: wrong shape: 3 x 32, at " in done.stdout
     events = list(read(tmp_path / "spec"))
-    assert events[-1]["status"] == "completed"
+    assert events[-1]["status"] == "failed"
+
+
+@pytest.mark.slow
+def test_a_search_that_fails_alike_ends_and_a_resume_runs_its_failed_trials_again(
+    ray_here, tmp_path
+):
+    missing = tmp_path / "labels.csv"
+    fields = {
+        "trainable": "faulty:reads",
+        "search": {"space": {"x": "uniform(0, 1)", "file": str(missing)}},
+        "scheduler": {"max_t": 1},
+        "num_samples": 12,
+    }
+    done = run(tmp_path, fields)
+    assert done.return_value == 1
+    assert "FileNotFoundError: [Errno 2] No such file or directory: " in done.stdout
+    *_, end = read(tmp_path / "spec")
+    assert (end["status"], end["reason"]) == ("failed", "same_failure")
+    assert end["never_started"] >= 12 - 3 - os.cpu_count()
+    missing.write_text("")
+    resumed = call("resume", tmp_path / "spec")
+    assert resumed.return_value == 0
+    results = Results(tmp_path / "spec")
+    assert results.status == "completed"
+    assert results.counts["completed"] == len(results.trials) == 12

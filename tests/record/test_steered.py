@@ -39,6 +39,10 @@ def test_a_search_that_is_to_end_holds_to_it_until_it_has_ended():
     assert steered(asked(1, "finish"), START).finishing
     assert steered(asked(1, "finish"), {**END, "status": "interrupted"}, START).finishing
     assert not steered(asked(1, "finish"), END, START).finishing
+    failed = {**END, "status": "failed"}
+    assert not steered(asked(1, "finish"), failed, START).finishing
+    running = {"event": "trial_started", "time": 1.0, "trial_id": "00000", "config": {}}
+    assert steered(running, asked(1, "finish"), failed, START).finishing
 
 
 def test_stops_and_configs_are_kept_for_good():

@@ -101,6 +101,22 @@ def test_a_search_that_is_out_of_time_says_what_is_left_and_how_to_go_on(storage
     assert "out of time" in experiments_table(list_experiments(storage))
 
 
+def test_summary_of_a_search_whose_trials_fail_alike_says_how_to_go_on(storage):
+    writer = Writer(make_folder(storage / "digits"))
+    for number in range(3):
+        writer.trial(number, error=("bad_report", "did not report 'lss'; it reported loss"))
+    writer.trial(3, end="interrupted")
+    writer.add("experiment_ended", status="failed", reason="same_failure", never_started=16)
+    text = summary(Results(writer.folder))
+    assert text.startswith("digits: failed after")
+    assert text.count("did not report 'lss'; it reported loss") == 1
+    assert "4 of 20 trials: 3 failed, 1 interrupted, 16 never started" in text
+    assert "as its first trials failed with one cause. Mend the" in text
+    assert "begin\nanew: tuner run --like digits KEY=VALUE" in text
+    assert text.endswith("Go on        tuner resume digits")
+    assert list_experiments(storage)[0].as_dict()["status"] == "failed"
+
+
 def test_a_search_elsewhere_that_was_out_of_time_goes_on_with_more_than_it_had(storage):
     spec = {"trainable": "elsewhere", "training": {}, "time_budget_s": 90}
     make_folder(storage / "far", **spec)

@@ -279,6 +279,25 @@ def test_a_search_ends_before_its_trials_do(
     assert not Results(spec.folder).history.of_status("running")
 
 
+def test_ask_and_tell_after_failures_of_one_cause_ends_and_hands_them_out_again(
+    spec: ExperimentSpec,
+) -> None:
+    with AskTell(spec.replace(num_samples=9)) as search:
+        search.suggest("runs on")
+        for _ in range(3):
+            trial = search.suggest("fails")
+            assert trial is not None
+            search.complete(trial.trial_id, failure="no such file: a.csv")
+        assert search.is_over
+    assert told(spec.folder)[-1] == ("experiment_ended", "failed", "same_failure", 5)
+    with AskTell(spec.folder) as search:
+        trials = [search.suggest(f"mended {number}") for number in range(5)]
+        ids = [trial and trial.trial_id for trial in trials]
+        assert ids == ["00000", "00001", "00002", "00003", "00004"]
+        search.report("00001", 4, {"val_loss": 0.5})
+    assert Results(spec.folder).get_best_trial().trial_id == "00001"
+
+
 def test_a_time_budget_is_that_of_all_drivers(spec: ExperimentSpec) -> None:
     clock = Clock(tick=0.001)
     with AskTell(spec.replace(time_budget_s=100), clock=clock) as search:

@@ -18,9 +18,9 @@ An event is a dict with `event`, `time` (seconds since the epoch) and, if it is 
     control              what was asked of the search that runs, journaled before it is done:
                          id: the request's, control: {verb, ...} as `tuner.record.control` has
                          it; if known also by: who asked; refused: why it is not done, if so
-    experiment_ended     status; if its trials did not end it also reason: TIME_BUDGET, TARGET,
-                         PATIENCE or FINISH, and never_started: how many more trials there were
-                         to be, if known
+    experiment_ended     status, "failed" also if no trial is usable; if its trials did not end it
+                         also reason: TIME_BUDGET, TARGET, PATIENCE, FINISH or SAME_FAILURE, and
+                         never_started: how many more trials there were to be, if known
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ TIME_BUDGET = "time_budget"
 TARGET = "target"  # a trial has reached it
 PATIENCE = "patience"  # no trial was better for long
 FINISH = "finish"  # it was asked to end
+SAME_FAILURE = "same_failure"  # its first trials failed with one cause
 _EARLY = {
     TIME_BUDGET: "out of time",
     TARGET: "target reached",
@@ -65,7 +66,7 @@ Event = dict[str, Any]
 
 def standing_of(status: str, ended_by: str | None) -> str:
     """How an experiment stands, in words: its status, or why it ended before its trials did."""
-    return _EARLY.get(ended_by or "", status)
+    return _EARLY.get(ended_by or "", status) if status == COMPLETED else status
 
 
 _LEAST, _MOST = -math.inf, math.inf

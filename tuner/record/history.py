@@ -116,7 +116,8 @@ class History:
         elif kind == EXPERIMENT_ENDED:
             self.status, self.ended = event["status"], time
             self.ended_by, self.never_started = event.get("reason"), event.get("never_started")
-            if self.status == COMPLETED:
+            unfinished = self.of_status(RUNNING, INTERRUPTED)
+            if self.status == COMPLETED or (self.status == FAILED and not unfinished):
                 self.steered.end()
         else:
             return

@@ -11,7 +11,16 @@ from typing import Any
 
 from tuner.errors import NoUsableTrialError
 from tuner.places import shown
-from tuner.record.events import COMPLETED, FINISH, INTERRUPTED, PATIENCE, TARGET, TIME_BUDGET
+from tuner.record.events import (
+    COMPLETED,
+    FAILED,
+    FINISH,
+    INTERRUPTED,
+    PATIENCE,
+    SAME_FAILURE,
+    TARGET,
+    TIME_BUDGET,
+)
 from tuner.record.storage import storage_folder
 from tuner.reporting.control_text import change_lines, control_lines
 from tuner.results.labels import Labels
@@ -50,6 +59,7 @@ def summary(
         _best(results, test or {}),
         _confirmed(results.metric, confirmed) if confirmed else [],
         failure_lines(results),
+        _how_to_mend(results),
         _leaks(results),
         change_lines(results.changes),
         control_lines(results.answers),
@@ -185,6 +195,20 @@ def failure_lines(results: Results) -> list[str]:
     return lines
 
 
+def _how_to_mend(results: Results) -> list[str]:
+    """How to go on with a search that has failed by its trials."""
+    if results.status != FAILED or results.ranked or not results.counts[FAILED]:
+        return []
+    text = "Mend the cause in your code and go on: the failed trials run again."
+    if results.ended_by == SAME_FAILURE:
+        text = f"The search has ended, as its first trials failed with one cause. {text}"
+    trainable = str(results.document["spec"].get("trainable", ""))
+    if trainable != ELSEWHERE and not is_by_value(trainable):
+        like = f"{program()} run --like {folder_name(results.folder)} KEY=VALUE"
+        text += f" To change the spec, begin anew: {like}"
+    return wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
 def _indented(message: str) -> list[str]:
     text, indent = " ".join(printable(message).split()), " " * 4
     return wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=indent)
@@ -235,6 +259,7 @@ def _next_steps(results: Results) -> list[str]:
         f"Report       {program()} report {name}",
         f"TensorBoard  {program()} tensorboard {name}",
     ]
-    if results.status == INTERRUPTED or results.ended_by in (TIME_BUDGET, PATIENCE, FINISH):
+    is_early = results.ended_by in (TIME_BUDGET, PATIENCE, FINISH)
+    if results.status in (INTERRUPTED, FAILED) or is_early:
         lines.append(f"Go on        {_how_to_resume(results)}")
     return lines

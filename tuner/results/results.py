@@ -93,7 +93,9 @@ class Results(Described):
 
     @property
     def ended_by(self) -> str | None:
-        """Why it ended early: "time_budget", "target", "patience" or "finish"; else None."""
+        """Why it ended early: "time_budget", "target", "patience", "finish" or "same_failure"; else
+        None.
+        """
         return self.history.ended_by
 
     @property

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from tuner.record.trials import TrialRecord
+from tuner.record.trials import TrialError, TrialRecord
+
+_NUMBER = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?(e[+-]?\d+)?", re.IGNORECASE)
+_AMOUNT = re.compile(r"allocate (\d[\d.]* ?\w+)")
+
+
+class Cause(NamedTuple):
+    """What trials have in common that failed for one reason."""
+
+    kind: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +36,19 @@ class Growth:
     count: int
     trial_id: str
     mib: float
+
+
+def cause_of(error: TrialError) -> Cause:
+    """Of a message its numbers do not count; of `oom` only the amount, where the message has it.
+
+    >>> cause_of(TrialError("exception", "ValueError: <Net object at 0x7f12>, at net.py:12"))
+    Cause(kind='exception', message='ValueError: <Net object at #>, at net.py:#')
+    >>> cause_of(TrialError("oom", "Tried to allocate 2.00 GiB. Process 1234 has 5 GiB in use"))
+    Cause(kind='oom', message='2.00 GiB')
+    """
+    if error.kind == "oom" and (amount := _AMOUNT.search(error.message)):
+        return Cause(error.kind, amount[1])
+    return Cause(error.kind, _NUMBER.sub("#", error.message))
 
 
 def failures_by_kind(

@@ -53,10 +53,10 @@ from tuner.search.handed_out import Client, HandedOut, noting
 from tuner.search.policy import scheduler_of, searcher_of
 from tuner.search.provenance import create
 from tuner.search.recorder import Recorder
-from tuner.search.resuming import Extension, finished, restored
+from tuner.search.resuming import Extension, finished, has_failed, restored
 from tuner.search.schedulers._stopping import InOrder, StoppingScheduler
 from tuner.search.searchers._background import BackgroundSearch
-from tuner.search.stopping import EarlyEnd, StopRequest, why_early
+from tuner.search.stopping import EarlyEnd, StopRequest, ending
 from tuner.search.warm_start import leave_out_tried, load_warm_start
 from tuner.spec.experiment import ExperimentSpec
 from tuner.trial.failures import Failure, check_report, cut
@@ -256,8 +256,10 @@ class AskTell:
         self.is_over = True
         self._listening.close()  # what is asked for too late is refused, in the journal
         self._trials.interrupt()
-        early = why_early(self.spec, self.history, self.stop) if status == COMPLETED else {}
-        self._recorder.emit(EXPERIMENT_ENDED, status=status, **early)
+        end = {"status": status}
+        if status == COMPLETED:
+            end = ending(self.spec, self.history, self.stop)
+        self._recorder.emit(EXPERIMENT_ENDED, **end)
         self.error = self.error or self._recorder.error
         try:
             self._held.close()
@@ -301,8 +303,9 @@ class AskTell:
         )
         self._searched_s = history.duration_s
         self.stop = StopRequest(None)
-        self._early_end = EarlyEnd(spec.stop, spec.objective, history)
-        if history.status == COMPLETED:  # those who ran trials were told to stop
+        self._early_end = EarlyEnd(spec.stop, spec.objective, history, spec.search.space)
+        retry_failed = has_failed(history)
+        if history.status == COMPLETED or retry_failed:  # those who ran trials were told to stop
             clients = {i: replace(client, has_left=True) for i, client in clients.items()}
         if not is_done:
             held.enter_context(sync.running(self._journal, self.stop.fail))
@@ -322,7 +325,7 @@ class AskTell:
             on_change=self._go_on_by,
         )
         self._go_on_by(spec)
-        self._trials.take_up(clients)
+        self._trials.take_up(clients, retry_failed=retry_failed)
         self.is_over = is_done
 
     def _go_on_by(self, spec: ValidatedSpec) -> None:

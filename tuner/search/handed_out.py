@@ -67,7 +67,7 @@ def noting(events: Iterable[Event], clients: dict[str, Client]) -> Iterator[Even
             client.name, client.has_left = event.get("client"), False
         elif event["event"] == RESULT:
             clients[event["trial_id"]].latest = event["epoch"], event["metrics"]
-        elif event["event"] == TRIAL_ENDED and event.get("control"):
+        elif event["event"] == TRIAL_ENDED and (event.get("control") or event["status"] == FAILED):
             clients[event["trial_id"]].has_left = True
         yield event
 
@@ -117,10 +117,12 @@ class HandedOut:
         """Whether no further trial will be handed out."""
         return self._source.is_whole
 
-    def take_up(self, clients: Mapping[str, Client]) -> None:
+    def take_up(self, clients: Mapping[str, Client], *, retry_failed: bool = False) -> None:
         """Let the trials go on that had not ended: with those who have them, as `clients` says, or,
-        where they have left, with whoever asks.
+        where they have left, with whoever asks. retry_failed: those that have failed, too.
         """
+        if retry_failed:
+            self._recorder.reopen_failed()
         trials = self._history.trials
         going_on = sorted(self._going_on(), key=lambda trial: clients[trial.trial_id].has_left)
         kept = [t.trial_id for t in going_on if not clients[t.trial_id].has_left]

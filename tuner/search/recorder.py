@@ -137,6 +137,11 @@ class Recorder(Callback):
             return False
         return True
 
+    def reopen_failed(self) -> None:
+        """Let the trials that have failed go on, also if this driver is killed before they do."""
+        for trial in sorted(self._history.of_status(FAILED), key=lambda t: t.trial_id):
+            self.end(trial.trial_id, INTERRUPTED)
+
     def interrupt_running(self) -> None:
         """End the trials that still run as interrupted."""
         for trial in sorted(self._history.of_status(RUNNING), key=lambda t: t.trial_id):

@@ -201,6 +201,13 @@ def restored(
         yield event
 
 
+def has_failed(history: History) -> bool:
+    """Whether the search has ended without a usable trial: a resume then runs the failed ones
+    again, since their cause has been mended.
+    """
+    return history.status == FAILED and history.best is None
+
+
 def unfinished(history: History, *, retry_failed: bool = False) -> list[TrialRecord]:
     """The trials that go on, by their ids: those that had not ended, or, if asked, had failed."""
     statuses = [RUNNING, INTERRUPTED, *([FAILED] if retry_failed else [])]

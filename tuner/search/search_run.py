@@ -46,12 +46,13 @@ from tuner.search.changing import Lengths
 from tuner.search.policy import scheduler_of, searcher_of
 from tuner.search.resuming import (
     assignment_of,
+    has_failed,
     in_turn,
     restored,
     unfinished,
 )
 from tuner.search.retention import Retention
-from tuner.search.stopping import EarlyEnd, StopRequest, why_early
+from tuner.search.stopping import EarlyEnd, StopRequest, ending
 from tuner.search.warm_start import WarmStart
 from tuner.trial.context import Assignment
 from tuner.trial.shared_gpus import is_shared
@@ -88,7 +89,7 @@ class SearchRun:
         self.spec = spec
         self.history = History(spec.objective, metrics=[spec.objective.metric])
         self.stop = StopRequest(spec.time_budget_s)
-        self._early_end = EarlyEnd(spec.stop, spec.objective, self.history)
+        self._early_end = EarlyEnd(spec.stop, spec.objective, self.history, spec.search.space)
         self._folder = folder
         self._journal = journal
         self._sync = sync
@@ -239,9 +240,11 @@ class SearchRun:
         """What suggests configs; it and `scheduler` have seen the runs before this one."""
         events, metric = self._journal.earlier(), self.spec.objective.metric
         earlier = restored(events, self.history, scheduler, metric, self._lengths)
-        return searcher_of(
+        searcher = searcher_of(
             self.spec, slots=self._slots, earlier=earlier, warm_start=self._warm_start
         )
+        self._retry_failed |= has_failed(self.history)
+        return searcher
 
     def _fits(self) -> Callable[[], int]:
         """How many trials fit at the moment, whatever max_concurrent says."""
@@ -287,7 +290,9 @@ class SearchRun:
     def _unfinished(self) -> list[Assignment]:
         """Where the unfinished trials go on; ends those that had come to their end."""
         assignments = []
-        trials = unfinished(self.history, retry_failed=self._retry_failed)
+        if self._retry_failed:
+            self._recorder.reopen_failed()
+        trials = unfinished(self.history)
         for trial in in_turn(trials, self._lengths, self.spec.objective):
             if self._recorder.end_if_over(trial, epochs=self.spec.epochs):
                 continue
@@ -325,17 +330,18 @@ class SearchRun:
         """However `tune.run` ends, the journal says so. Raises ExperimentError if it failed."""
         from ray.tune import TuneError
 
-        recorder, status = self._recorder, FAILED
+        recorder, has_ended = self._recorder, False
         try:
             with steering.listening():
                 yield
-            status = COMPLETED if self.stop.error is None else FAILED
+            has_ended = self.stop.error is None
         except TuneError as error:
             raise ExperimentError(f"Ray Tune failed: {error}") from error
         finally:
             recorder.interrupt_running()
-            status = status if self.stop.signal is None else INTERRUPTED
-            early = why_early(self.spec, self.history, self.stop) if status == COMPLETED else {}
-            recorder.emit(EXPERIMENT_ENDED, status=status, **early)
+            end = ending(self.spec, self.history, self.stop) if has_ended else {"status": FAILED}
+            if self.stop.signal is not None:
+                end = {"status": INTERRUPTED}
+            recorder.emit(EXPERIMENT_ENDED, **end)
         if (cause := recorder.error) is not None:
             raise self._with_advice(cause) from cause

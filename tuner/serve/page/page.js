@@ -83,7 +83,7 @@ function moment(time) {
 
 const amount = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 const EARLY = { time_budget: "out of time", target: "target reached", patience: "no more progress" };
-const standing = (one) => (one.paused ? "paused" : (EARLY[one.ended_by] ?? one.status));
+const standing = (one) => (one.paused ? "paused" : ((one.status === "completed" && EARLY[one.ended_by]) || one.status));
 const trialsOf = (counts) => Object.values(counts).reduce((sum, n) => sum + n, 0);
 const endedOf = (counts) => counts.completed + counts.stopped + counts.failed;
 const status = (name, word = name) => h("span", { class: `status ${name}` }, word);
