@@ -6,10 +6,15 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("tuner", "experiments", "search_spaces")
@@ -110,3 +115,49 @@ def test_install_without_extras_brings_what_serve_imports(wheel: Path) -> None:
         lines = archive.read(name).decode().splitlines()
     required = [line.removeprefix("Requires-Dist: ") for line in lines if "; extra ==" not in line]
     assert {"starlette>=0.46", "uvicorn>=0.34"} <= set(required)
+
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = {"": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}
+PINNED = {
+    canonicalize_name(name): version
+    for name, version in (
+        line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines()
+    )
+}
+
+
+def needed(texts: Iterable[str], extras: frozenset[str] = frozenset()) -> set[Requirement]:
+    """What these requirements come to with all that they need, as far as it is installed."""
+    seen: set[Requirement] = set()
+    waiting = [(text, extras) for text in texts]
+    while waiting:
+        text, asked = waiting.pop()
+        requirement = Requirement(text)
+        marker = requirement.marker
+        if marker and not any(marker.evaluate({"extra": name}) for name in asked or {""}):
+            continue
+        if requirement not in seen:
+            seen.add(requirement)
+            if requirement.name == "torch":  # what it brings depends on its build
+                continue
+            try:
+                below = requires(requirement.name) or []
+            except PackageNotFoundError:
+                continue
+            waiting += [(inner, frozenset(requirement.extras)) for inner in below]
+    return seen
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_constraints_pin_all_that_an_extra_installs(extra: str) -> None:
+    names = {canonicalize_name(each.name) for each in needed(EXTRAS[extra])}
+    assert names - PINNED.keys() <= {"setuptools"}
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_constraints_meet_what_an_extra_asks_for(extra: str) -> None:
+    asked = [Requirement(text) for text in EXTRAS[extra]]
+    for each in asked:
+        if each.name != "setuptools":
+            assert each.specifier.contains(PINNED[canonicalize_name(each.name)]), each

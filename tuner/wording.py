@@ -133,6 +133,13 @@ def printable_lines(text: str) -> str:
     return _SUSPECT.sub(lambda found: printable(found[0]), text)
 
 
+def install(extra: str) -> str:
+    """The command that installs an extra, and keeps torch as it is."""
+    hint = " (beside a CPU build of torch see docs/models.md)"
+    own_build = extra in ("torchvision", "timm")
+    return f"pip install -c constraints.txt 'tuner[{extra}]'{hint if own_build else ''}"
+
+
 def program() -> str:
     """How to call this tuner from here: `tuner` where the PATH finds it, else by its path."""
     own, on_path = Path(sys.argv[0]), shutil.which("tuner")

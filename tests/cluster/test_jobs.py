@@ -113,7 +113,7 @@ class AuthenticationError(Exception):
     [
         (ConnectionRefusedError(), "no dashboard of Ray answers at http://head:8265"),
         (TimeoutError(), "no dashboard"),
-        (ImportError(), r"pip install 'tuner\[cluster\]'"),
+        (ImportError(), r"pip install -c constraints.txt 'tuner\[cluster\]'"),
         (RuntimeError("status code 500"), "refused: status code 500"),
         (AuthenticationError(), "http://head:8265 asks for a token, and none was shown"),
     ],

@@ -23,7 +23,7 @@ from tuner.cluster import access
 from tuner.cluster.joined.runtime_env import runtime_env
 from tuner.errors import ExperimentError, UsageError, did_you_mean, translate_error
 from tuner.places import is_url
-from tuner.wording import program
+from tuner.wording import install, program
 
 STOPPED_CODE = 143  # of a job that was stopped: as of a search that SIGTERM has ended
 
@@ -202,7 +202,7 @@ def answering(address: str) -> Iterator[None]:
 
     def explain(error: Exception) -> str:
         if isinstance(error, ImportError):
-            return "jobs need a package: pip install 'tuner[cluster]'"
+            return f"jobs need a package: {install('cluster')}"
         if isinstance(error, OSError):
             do = f"check that its head was started with a dashboard, and the address ({_PORT})"
             return f"no dashboard of Ray answers at {address}: {do}"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.errors import ExperimentError, UsageError, reason_of, translate_error
+from tuner.wording import install
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -33,9 +34,7 @@ def check_formats(formats: Collection[str]) -> None:
     for name in formats:
         missing = [package for package in _NEEDED[name] if find_spec(package) is None]
         if missing:
-            raise UsageError(
-                f"--format {name} needs {', '.join(missing)}: pip install 'tuner[{name}]'"
-            )
+            raise UsageError(f"--format {name} needs {', '.join(missing)}: {install(name)}")
 
 
 def write(model: nn.Module, name: str, folder: Path, *, shape: tuple[int, int, int]) -> Path:

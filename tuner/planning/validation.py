@@ -46,6 +46,7 @@ from tuner.trial.loading import (
     takes_split,
     trainable_fault,
 )
+from tuner.wording import install
 
 
 class Machine:
@@ -190,7 +191,7 @@ def _log_faults(spec: ExperimentSpec) -> Iterator[Fault]:
     for name in spec.log:
         found = find_spec(name)
         if found is None or found.origin is None:  # a folder of that name is no package
-            yield Fault("log", f"needs a package: pip install 'tuner[{name}]'", name)
+            yield Fault("log", f"needs a package: {install(name)}", name)
         elif name == "wandb" and not _wandb_is_set_up():
             rule = "needs an API key: run `wandb login`, or set WANDB_API_KEY or WANDB_MODE=offline"
             yield Fault("log", rule, name)
@@ -199,7 +200,7 @@ def _log_faults(spec: ExperimentSpec) -> Iterator[Fault]:
 def _notify_faults(spec: ExperimentSpec) -> Iterator[Fault]:
     wanted = [target for target in spec.notify if is_apprise(target)]
     if wanted and find_spec("apprise") is None:
-        yield Fault("notify", "needs a package: pip install 'tuner[notify]'", hidden(wanted[0]))
+        yield Fault("notify", f"needs a package: {install('notify')}", hidden(wanted[0]))
 
 
 def _wandb_is_set_up() -> bool:

@@ -71,7 +71,7 @@ def test_arguments_that_are_settings_are_refused(package):
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_a_package_that_is_missing_is_told_with_how_to_install_it(library, monkeypatch):
     monkeypatch.setattr(_libraries, "find_spec", lambda name: None)
-    with pytest.raises(FaultsError, match=rf"needs a package: pip install 'tuner\[{library}\]'"):
+    with pytest.raises(FaultsError, match=rf"a package: pip .* 'tuner\[{library}\]'"):
         model_info(f"{library}:resnet18")
 
 

@@ -25,7 +25,7 @@ def test_a_missing_package_is_told_with_what_to_install(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "no_such_package").mkdir()  # a folder is none
-    rule = r"needs a package: pip install 'tuner\[extra\]', got 'NAME'"
+    rule = r"needs a package: pip install -c constraints.txt 'tuner\[extra\]', got 'NAME'"
     with pytest.raises(FaultsError, match=rule):
         require("no_such_package", "extra", "NAME")
     require("numpy", "extra", "NAME")

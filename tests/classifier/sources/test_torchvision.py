@@ -108,8 +108,17 @@ def test_a_download_that_fails_is_told_with_the_folder(played, tmp_path):
         find("Gone", tmp_path)
 
 
+def test_find_with_a_torchvision_of_another_build_says_what_to_install(played, tmp_path):
+    broken = "raise RuntimeError('operator torchvision::nms does not exist')"
+    (tmp_path / "packages" / "torchvision" / "__init__.py").write_text(broken)
+    with pytest.raises(DataError, match="nms does not exist: torch and torchvision are of differ"):
+        find("CIFAR100", tmp_path)
+
+
 def test_without_the_package_it_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setattr("tuner.classifier.sources._images.find_spec", lambda name: None)
     for ask in (lambda: outline("CIFAR100"), lambda: find("CIFAR100", tmp_path)):
-        with pytest.raises(FaultsError, match=r"pip install 'tuner\[torchvision\]', got 'CIFAR1"):
+        with pytest.raises(
+            FaultsError, match=r"'tuner\[torchvision\]' \(beside a CPU build .*, got 'CIFAR1"
+        ):
             ask()

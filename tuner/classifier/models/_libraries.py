@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.classifier.models._model import Arguments, ModelInfo
 from tuner.errors import CheckpointError, Fault, unknown
 from tuner.settings_base import FaultsError
+from tuner.wording import install
 
 if TYPE_CHECKING:
     from torch import nn
@@ -46,8 +47,7 @@ def library_model(package: str, name: str) -> ModelInfo:
     """
     folder = _models_folder(package)
     if folder is None:
-        rule = f"needs a package: pip install 'tuner[{package}]'"
-        raise FaultsError(Fault("", rule, f"{package}:{name}"))
+        raise FaultsError(Fault("", f"needs a package: {install(package)}", f"{package}:{name}"))
     names = _names(folder)
     if name.partition(".")[0] not in names or (package != "timm" and name not in names):
         fault = unknown("", f"network of {package}", name, names)

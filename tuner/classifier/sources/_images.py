@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.errors import Fault
 from tuner.settings_base import FaultsError
+from tuner.wording import install
 
 if TYPE_CHECKING:
     import numpy as np
@@ -106,4 +107,4 @@ def require(package: str, extra: str, value: str) -> None:
     """Raise FaultsError with what to install where `package` is missing."""
     found = find_spec(package)
     if found is None or found.origin is None:  # a folder of that name is no package
-        raise fault(f"needs a package: pip install 'tuner[{extra}]'", value)
+        raise fault(f"needs a package: {install(extra)}", value)

@@ -19,8 +19,9 @@ from tuner.classifier.sources._images import (
     require,
 )
 from tuner.classifier.sources._module import images_of, parts_of
-from tuner.errors import DataError, reason_of, unknown
+from tuner.errors import DataError, reason_of, translate_error, unknown
 from tuner.settings_base import FaultsError
+from tuner.trial.failures import message_of
 
 # channels, px, classes, training and test images: what a spec is checked by without torch
 _KNOWN = {
@@ -57,7 +58,8 @@ def outline(name: str) -> Outline | None:
 def find(name: str, folder: Path) -> Images:
     """The images of the data set called `name`. Raises FaultsError, DataError for no download."""
     require("torchvision", "torchvision", name)
-    from torchvision import datasets
+    with translate_error(DataError, message_of):  # a torchvision that does not fit torch
+        from torchvision import datasets
 
     kind = getattr(datasets, name, None)
     known = [each for each in datasets.__all__ if _split_argument(getattr(datasets, each))]
