@@ -302,7 +302,7 @@ class Search:
             t.trial_id: (t.config, t.status, t.last_epoch, t.values("val_loss"))
             for t in results.trials.values()
         }
-        failed = {kind: len(trials) for kind, trials in results.failures.items()}
+        failed = Counter(t.error.kind for t in results.trials.values() if t.error)
         best = results.show()["best"]
         folders = sorted(path.name for path in (self.folder / "trials").iterdir())
         value = best and (best["trial_id"], best["epoch"], best["metrics"]["val_loss"])

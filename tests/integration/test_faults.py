@@ -203,7 +203,9 @@ def test_a_function_may_return_early_or_return_its_report(functions):
 
 def test_a_function_without_a_report_is_told(functions):
     trial = trial_that(functions, "returns_at_once")
-    assert trial.error == ("bad_report", "returned without a report")
+    assert trial.error.kind == "bad_report"
+    assert trial.error.message.startswith("returned without a report; each epoch has to end with ")
+    assert trial.error.message.endswith("tune.report({'val_loss': ...})")
 
 
 def test_a_functions_checkpoints_are_kept_as_a_learners(functions):

@@ -3,7 +3,13 @@ from confirmed import retrained, searched
 from synthetic import Clock, Writer, make_folder
 
 import tuner
-from tuner.reporting.experiment_text import best_text, folder_name, nothing_left, summary
+from tuner.reporting.experiment_text import (
+    best_text,
+    failure_lines,
+    folder_name,
+    nothing_left,
+    summary,
+)
 from tuner.reporting.tables import experiments_table
 from tuner.results.best import best_json
 from tuner.results.listing import list_experiments
@@ -115,6 +121,19 @@ def test_summary_of_a_search_whose_trials_fail_alike_says_how_to_go_on(storage):
     assert "begin\nanew: tuner run --like digits KEY=VALUE" in text
     assert text.endswith("Go on        tuner resume digits")
     assert list_experiments(storage)[0].as_dict()["status"] == "failed"
+
+
+def test_failure_lines_show_the_five_most_frequent_causes(storage):
+    writer = Writer(make_folder(storage / "digits"))
+    for number, word in enumerate("aabcdefg"):
+        writer.trial(number, error=("exception", f"ValueError: {word}"))
+    lines = failure_lines(Results(writer.folder))
+    assert [line for line in lines if "first trial" in line] == [
+        "  2 exception, first trial 00000",
+        *(f"  1 exception, first trial {number:05}" for number in range(2, 6)),
+    ]
+    which = "tuner trials digits --where 'status == \"failed\"'"
+    assert lines[-1] == f"  2 with other causes: {which}"
 
 
 def test_a_search_elsewhere_that_was_out_of_time_goes_on_with_more_than_it_had(storage):

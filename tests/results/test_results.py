@@ -50,8 +50,8 @@ def test_failures_are_told_by_kind_the_most_frequent_first(tmp_path):
         writer.trial(number, [0.5], error=(kind, f"{kind} {number}"))
     writer.trial(4, [0.5])
     failures = Results(writer.folder).failures
-    told = {kind: [(t.trial_id, said) for t, said in some] for kind, some in failures.items()}
-    assert list(told.items()) == [
+    told = [(c.kind, [(t.trial_id, t.error.message) for t in some]) for c, some in failures.items()]
+    assert told == [
         ("nan", [("00001", "nan 1"), ("00003", "nan 3")]),
         ("oom", [("00000", "oom 0")]),
         ("crash", [("00002", "crash 2")]),

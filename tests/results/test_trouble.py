@@ -1,7 +1,7 @@
 """What went wrong in trials, as it is told."""
 
 from tuner.record.trials import Report, TrialError, TrialRecord
-from tuner.results.trouble import Failures, Growth, failures_by_kind, first_failures, growth_of
+from tuner.results.trouble import Failures, Growth, failures_by_cause, first_failures, growth_of
 
 
 def trial(number, *, error=None, mib=()):
@@ -9,14 +9,16 @@ def trial(number, *, error=None, mib=()):
     return TrialRecord(f"{number:05}", 0.0, results=reports, error=error)
 
 
-def test_the_most_frequent_failure_is_told_first_by_its_first_trial():
-    errors = [TrialError("oom", "large"), TrialError("nan", "a"), None, TrialError("nan", "b")]
-    kinds = failures_by_kind(trial(number, error=error) for number, error in enumerate(errors))
-    assert list(first_failures(kinds).items()) == [
-        ("nan", Failures(2, "00001", "a")),
-        ("oom", Failures(1, "00000", "large")),
+def test_first_failures_are_those_of_each_cause_the_most_frequent_first():
+    errors = [("exception", "a"), ("exception", "b, line 3"), None, ("exception", "b, line 4")]
+    trials = [
+        trial(number, error=error and TrialError(*error)) for number, error in enumerate(errors)
     ]
-    assert first_failures(failures_by_kind([trial(0)])) == {}
+    assert first_failures(failures_by_cause(trials)) == [
+        Failures("exception", 2, "00001", "b, line 3"),
+        Failures("exception", 1, "00000", "a"),
+    ]
+    assert first_failures(failures_by_cause([trial(0)])) == []
 
 
 def test_memory_that_grew_is_told_of_the_first_trial():

@@ -39,6 +39,7 @@ from tuner.wording import (
 )
 
 _WIDTH = 80
+_CAUSES = 5  # of failures that are shown
 
 
 def summary(
@@ -51,8 +52,9 @@ def summary(
 
     How many trials ended how; the best trial with its validation metrics, the test_* of `test`
     (held-out split), and its config; `confirmed`, in the shape that `show_json` gives it; failures
-    by kind, each with its first message, whole, and its log; memory that kept growing; what resumes
-    changed of it; what was asked of it as it ran; where the results are and how to look at them.
+    by cause, each with its first message, whole, and its log; memory that kept growing; what
+    resumes changed of it; what was asked of it as it ran; where the results are and how to look at
+    them.
     """
     sections = [
         _head(results),
@@ -183,15 +185,18 @@ def _retrained(confirmed: Mapping[str, Any]) -> list[str]:
 
 
 def failure_lines(results: Results) -> list[str]:
-    """How many trials failed in which way, with the whole message and the log of the first each."""
+    """How many trials failed with which cause, the whole message and the log of the first each."""
     failures = results.first_failures
     lines = ["Failed trials"] if failures else []
-    for kind, failed in failures.items():
-        lines.append(f"  {failed.count} {printable(kind)}, first trial {failed.trial_id}")
+    for failed in failures[:_CAUSES]:
+        lines.append(f"  {failed.count} {printable(failed.kind)}, first trial {failed.trial_id}")
         lines += _indented(failed.message)
         log = results.log_path(failed)
         if log.exists():
             lines.append(f"    {printable(shown(log))}")
+    if more := failures[_CAUSES:]:
+        which = f"{program()} trials {folder_name(results.folder)} --where 'status == \"failed\"'"
+        lines.append(f"  {sum(each.count for each in more)} with other causes: {which}")
     return lines
 
 

@@ -80,20 +80,20 @@ class Report:
 
     @property
     def failures(self) -> list[dict[str, Any]]:
-        """Of each kind, the most frequent first: how many, the first one's message, all ids."""
+        """Of each cause, the most frequent first: how many, the first one's message, all ids."""
         told = []
-        for kind, failed in self.results.failures.items():
-            first, message = failed[0]
+        for cause, failed in self.results.failures.items():
+            first = failed[0]
             told.append(
                 {
-                    "kind": kind,
+                    "kind": cause.kind,
                     "count": len(failed),
                     "first": {
                         "trial_id": first.trial_id,
                         "after_epoch": first.last_epoch,
-                        "message": message,
+                        "message": first.error and first.error.message,
                     },
-                    "trial_ids": [trial.trial_id for trial, _ in failed],
+                    "trial_ids": [trial.trial_id for trial in failed],
                 }
             )
         return told

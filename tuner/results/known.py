@@ -91,7 +91,7 @@ class Known(BaseModel):
     outcome: Outcome
     never_started: int | None
     leaders: list[Leader]
-    failures: dict[str, Failures]
+    failures: list[Failures]
     growth: Growth | None
     changes: list[dict[str, Any]]
     answers: list[Answer]
@@ -128,7 +128,7 @@ class KnownResults(Results):
         return self._known.outcome
 
     @property
-    def first_failures(self) -> dict[str, Failures]:
+    def first_failures(self) -> list[Failures]:
         return self._known.failures
 
     @property

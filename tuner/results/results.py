@@ -6,6 +6,7 @@ It reads experiment.json as plain JSON and the journal, and runs nothing that it
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -33,7 +34,14 @@ from tuner.results.selection import (
     mode_of,
     ranked,
 )
-from tuner.results.trouble import Failures, Growth, failures_by_kind, first_failures, growth_of
+from tuner.results.trouble import (
+    Cause,
+    Failures,
+    Growth,
+    failures_by_cause,
+    first_failures,
+    growth_of,
+)
 from tuner.spec.code import ELSEWHERE
 from tuner.spec.sections import Objective
 from tuner.wording import amount_of
@@ -158,9 +166,9 @@ class Results(Described):
             return best_first(scored, self.objective)
 
     @property
-    def failures(self) -> dict[str, list[tuple[TrialRecord, str]]]:
-        """See `failures_by_kind`."""
-        return failures_by_kind(self.trials.values())
+    def failures(self) -> dict[Cause, list[TrialRecord]]:
+        """The failed trials by the cause, the most frequent one first."""
+        return failures_by_cause(self.trials.values())
 
     @property
     def outcome(self) -> Outcome:
@@ -177,8 +185,8 @@ class Results(Described):
         )
 
     @property
-    def first_failures(self) -> dict[str, Failures]:
-        """How many trials failed in which way, and the first of each; the most frequent first."""
+    def first_failures(self) -> list[Failures]:
+        """The first failure of each cause, and how many there are; the most frequent first."""
         return first_failures(self.failures)
 
     @property
@@ -188,10 +196,10 @@ class Results(Described):
 
     @property
     def why_failed(self) -> str:
-        """What the first trial of the most frequent kind of failure says, to be put after a
-        sentence; empty where none failed.
+        """What the first trial of the most frequent cause says, to be put after a sentence; empty
+        where none failed.
         """
-        for failed in self.first_failures.values():
+        for failed in self.first_failures:
             return f". Trial {failed.trial_id}: {failed.message}"
         return ""
 
@@ -370,7 +378,10 @@ class Results(Described):
         """Why no trial has a value of `metric` that counts: how many failed, and how."""
         if not self.trials:
             return "no trial has started"
-        reasons = [f"{f.count} failed ({kind})" for kind, f in self.first_failures.items()]
+        kinds: Counter[str] = Counter()
+        for failed in self.first_failures:
+            kinds[failed.kind] += failed.count
+        reasons = [f"{count} failed ({kind})" for kind, count in kinds.most_common()]
         silent = sum(t.status != FAILED and not t.values(metric) for t in self.trials.values())
         if silent:
             reasons.append(f"{silent} without a value of {metric!r}")

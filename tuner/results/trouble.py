@@ -1,4 +1,4 @@
-"""What went wrong in trials: failures by their kind, and memory that kept growing. Pure."""
+"""What went wrong in trials: failures by their cause, and memory that kept growing. Pure."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tuner.record.trials import TrialError, TrialRecord
+
+OF_CONFIGS = ("nan", "oom")  # kinds of failure that part of a sound space may lead to
 
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?(e[+-]?\d+)?", re.IGNORECASE)
 _AMOUNT = re.compile(r"allocate (\d[\d.]* ?\w+)")
@@ -22,8 +24,9 @@ class Cause(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """Trials that failed in one way: how many, and the first one's id and message."""
+    """Trials that failed with one cause: how many, and the first one's id and message."""
 
+    kind: str
     count: int
     trial_id: str
     message: str
@@ -51,26 +54,25 @@ def cause_of(error: TrialError) -> Cause:
     return Cause(error.kind, _NUMBER.sub("#", error.message))
 
 
-def failures_by_kind(
-    trials: Iterable[TrialRecord],
-) -> dict[str, list[tuple[TrialRecord, str]]]:
-    """The failed trials, each with its message, by kind of failure; the most frequent first."""
-    kinds: dict[str, list[tuple[TrialRecord, str]]] = {}
+def failures_by_cause(trials: Iterable[TrialRecord]) -> dict[Cause, list[TrialRecord]]:
+    """The failed trials by the cause, the most frequent one first; of `OF_CONFIGS` by the kind."""
+    causes: dict[Cause, list[TrialRecord]] = {}
     for trial in trials:
         if trial.error is not None:
-            kinds.setdefault(trial.error.kind, []).append((trial, trial.error.message))
-    return dict(sorted(kinds.items(), key=lambda pair: -len(pair[1])))
+            kind = trial.error.kind
+            cause = Cause(kind, "") if kind in OF_CONFIGS else cause_of(trial.error)
+            causes.setdefault(cause, []).append(trial)
+    return dict(sorted(causes.items(), key=lambda pair: -len(pair[1])))
 
 
-def first_failures(
-    kinds: Mapping[str, Sequence[tuple[TrialRecord, str]]],
-) -> dict[str, Failures]:
-    """What is told first of `failures_by_kind`."""
-    firsts = {kind: (len(failed), *failed[0]) for kind, failed in kinds.items()}
-    return {
-        kind: Failures(count, trial.trial_id, message)
-        for kind, (count, trial, message) in firsts.items()
-    }
+def first_failures(causes: Mapping[Cause, Sequence[TrialRecord]]) -> list[Failures]:
+    """The first failure of each cause of `failures_by_cause`."""
+    firsts = [(cause.kind, len(failed), failed[0]) for cause, failed in causes.items()]
+    return [
+        Failures(kind, count, trial.trial_id, trial.error.message)
+        for kind, count, trial in firsts
+        if trial.error is not None
+    ]
 
 
 def growth_of(trials: Iterable[TrialRecord]) -> Growth | None:

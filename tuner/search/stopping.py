@@ -27,7 +27,7 @@ from tuner.record.events import (
 from tuner.record.history import History
 from tuner.record.trials import Best, TrialRecord
 from tuner.results.rows import value_at
-from tuner.results.trouble import Cause, cause_of
+from tuner.results.trouble import OF_CONFIGS, Cause, cause_of
 from tuner.search.resuming import unfinished
 from tuner.space.domains import Choice, Space
 from tuner.space.spaces import walk
@@ -35,7 +35,6 @@ from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Objective, Stop
 
 _ENOUGH, _SURELY = 3, 10  # trials that fail with one cause
-_OF_CONFIGS = ("nan", "oom")  # kinds of failure that part of a sound space may lead to
 
 
 class StopRequest:
@@ -185,7 +184,7 @@ def would_all_fail(kind: str, failed: Collection[TrialRecord], choices: Iterable
     if kind == "bad_report" or not _ENOUGH <= len(failed) < _SURELY:
         return len(failed) >= _ENOUGH
     values = ({repr(value_at(trial.config, name)) for trial in failed} for name in choices)
-    return kind not in _OF_CONFIGS and all(len(different) > 1 for different in values)
+    return kind not in OF_CONFIGS and all(len(different) > 1 for different in values)
 
 
 def ending(spec: ExperimentSpec, history: History, stop: StopRequest) -> dict[str, Any]:

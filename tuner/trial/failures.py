@@ -57,6 +57,10 @@ _WAITED = re.compile(
 )
 # A torchvision that was built for another torch, whoever imports it
 _MISFIT = re.compile(r"operator torchvision::\w+ does not exist")
+_FITTING = (
+    "torch and torchvision are of different builds; install both together, with the command that "
+    "PyTorch's install selector shows for this machine's CPU or CUDA"
+)
 _CONNECTION = re.compile(r"gloo/transport/")  # of a rank, which another one may have closed
 
 
@@ -145,11 +149,8 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 def message_of(error: BaseException) -> str:
     """The class and the text of an exception, in one line; what to do where it is torchvision's."""
     text, name = _text(error), type(error).__name__
-    if _MISFIT.search(text):
-        text += (
-            ": torch and torchvision are of different builds; install both together, with the "
-            "command that PyTorch's install selector shows for this machine's CPU or CUDA"
-        )
+    if _MISFIT.search(text) and _FITTING not in text:
+        text += f": {_FITTING}"
     return f"{name}: {text}" if text else name
 
 
@@ -170,7 +171,8 @@ def check_report(report: object, metric: str) -> tuple[dict[str, float], list[st
     """
     if not isinstance(report, Mapping):
         kind = type(report).__name__
-        return {}, [], Failure("bad_report", f"reported {kind}, not a mapping of metrics")
+        fault = f"reported {kind}, not a mapping of metrics such as {{{metric!r}: 0.5}}"
+        return {}, [], Failure("bad_report", fault)
     flat = dict(islice(_flattened(report), MOST_METRICS + 1))
     if fault := _fault_of_size(flat):
         return {}, [], Failure("bad_report", fault)

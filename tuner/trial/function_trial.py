@@ -54,7 +54,9 @@ class FunctionTrial(Trial):
         report = ray_compat.next_report(self)
         if report.metrics is None:  # the function has returned
             if self._epoch == 0:
-                self._failure = Failure("bad_report", "returned without a report")
+                report_it = f"tune.report({{{self._context.metric!r}: ...}})"
+                fault = f"returned without a report; each epoch has to end with {report_it}"
+                self._failure = Failure("bad_report", fault)
                 return self._failed()
             return report.raw
         save = partial(self._save, report.checkpoint)
