@@ -95,6 +95,12 @@ def test_next_report(trial, tmp_path):
     assert last.raw.keys() >= {"__duplicate__"}  # by which Tune knows that the trial is done
 
 
+def test_ended(trial):
+    run(trial, two_epochs)
+    last = [ray_compat.next_report(trial) for _ in range(3)][-1]
+    assert ray_compat.ended().items() <= last.raw.items()
+
+
 def test_end_function(trial):
     ended = []
 

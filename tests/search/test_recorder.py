@@ -389,3 +389,13 @@ def test_a_trial_that_leaves_as_asked_ends_as_it_says(trials):
     ended = trials.history.trials.values()
     assert [(trial.status, trial.ended_by) for trial in ended] == list(leaving.values())
     assert trials.settled == [("00001", "paused", True)]  # which goes on later
+
+
+@pytest.mark.parametrize("runs_on", [False, True])
+def test_end_if_over_lets_a_whole_trial_go_on_whose_code_runs_on(trials, runs_on):
+    trials.start(0)
+    trials.result(0, 3)
+    trials.stopped.add("00000")
+    whole = trials.history.trials["00000"]
+    assert trials.recorder.end_if_over(whole, epochs=3, runs_on=runs_on) is not runs_on
+    assert whole.status == ("running" if runs_on else "completed")

@@ -22,6 +22,7 @@ from tuner.search.resuming import (
     restored,
     unfinished,
 )
+from tuner.search.schedulers._stopping import Patience, StoppingScheduler
 from tuner.spec.sections import Objective
 
 
@@ -71,6 +72,17 @@ def test_a_scheduler_and_a_searcher_see_reports_in_the_order_of_the_journal(writ
     scheduler = Scheduler()
     assert list(restored(events, History(), scheduler, "val_accuracy")) == events
     assert scheduler.seen == [("00001", 1, 0.1), ("00001", 2, 0.2), ("00000", 1, 0.3)]
+
+
+def test_restored_stops_no_trial_at_its_last_epoch(writer):
+    writer.trial(0, [0.9, 0.9, 0.9], end=None)
+    writer.trial(1, [0.9, 0.9], end=None)
+    writer.kill()
+    objective = Objective(metric="val_accuracy", mode="max")
+    scheduler = StoppingScheduler(objective, Patience(1))
+    for _ in restored(read(writer.folder), History(), scheduler, "val_accuracy", Lengths(3)):
+        pass
+    assert scheduler.stopped == {"00001"}
 
 
 def test_only_what_a_driver_needs_is_remembered(writer):

@@ -69,6 +69,13 @@ def next_report(trial: Any) -> Report:
     return Report(raw, {k: v for k, v in raw.items() if k not in rays}, checkpoint)
 
 
+def ended() -> dict[str, Any]:
+    """Return what a trial reports that has ended with its last report: nothing new."""
+    from ray.tune.result import RESULT_DUPLICATE
+
+    return {RESULT_DUPLICATE: True}
+
+
 # Without it: a trial may find the function of the one before still at work
 def end_thread(timeout_s: float) -> bool:
     """End the function's thread, at its next report; return whether it has ended in time.

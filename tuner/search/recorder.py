@@ -122,16 +122,18 @@ class Recorder(Callback):
             fields["forecasts"] = forecasts
         self.emit(TRIAL_ENDED, trial_id=trial_id, status=status, **fields)
 
-    def end_if_over(self, trial: TrialRecord, *, epochs: int | None) -> bool:
+    def end_if_over(self, trial: TrialRecord, *, epochs: int | None, runs_on: bool = False) -> bool:
         """Journal the end of a trial that had come to it when its driver was killed.
 
-        epochs: of a whole trial, if known. Returns False for a trial that goes on.
+        epochs: of a whole trial, if known. runs_on: a whole trial had code left to run. Returns
+        False for a trial that goes on.
         """
-        if trial.done or (epochs is not None and trial.last_epoch >= epochs):
+        is_whole = epochs is not None and trial.last_epoch >= epochs
+        if trial.done or (is_whole and not runs_on):
             self.end(trial.trial_id, COMPLETED, done=trial.done)
         elif stop := self._history.steered.stops.get(trial.trial_id):
             self.end(trial.trial_id, STOPPED, control=stop.id)
-        elif self.is_stopped(trial.trial_id):
+        elif self.is_stopped(trial.trial_id) and not is_whole:
             self.end(trial.trial_id, STOPPED)
         else:
             return False

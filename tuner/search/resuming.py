@@ -191,6 +191,8 @@ def restored(
                 trial = history.trials.get(trial_id)  # whose id is kept already
                 known_id = trial.trial_id if trial else trial_id
                 scheduler.record(known_id, epoch, event["metrics"])
+                if lengths.now is not None and epoch >= lengths.now:
+                    scheduler.stopped.discard(known_id)  # a whole trial is stopped by none
         history.apply(event)
         if event["event"] == TRIAL_ENDED and event["status"] in (COMPLETED, STOPPED):
             trial = history.trials[event["trial_id"]]

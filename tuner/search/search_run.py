@@ -289,12 +289,15 @@ class SearchRun:
 
     def _unfinished(self) -> list[Assignment]:
         """Where the unfinished trials go on; ends those that had come to their end."""
+        from tuner.search.tune_arguments import trial_class
+
         assignments = []
         if self._retry_failed:
             self._recorder.reopen_failed()
         trials = unfinished(self.history)
+        runs_on = bool(trials) and trial_class(self.spec).runs_on
         for trial in in_turn(trials, self._lengths, self.spec.objective):
-            if self._recorder.end_if_over(trial, epochs=self.spec.epochs):
+            if self._recorder.end_if_over(trial, epochs=self.spec.epochs, runs_on=runs_on):
                 continue
             assignment = self._continued(trial)
             if assignment.checkpoint is None and trial.last_epoch in self._lengths.before:

@@ -49,7 +49,7 @@ def tune_trainable(spec: ValidatedSpec) -> Any:
         directory=os.getcwd(),
         saves=_save_rules(spec),
     )
-    trial = tune.with_parameters(_trial_of(spec), context=context)
+    trial = tune.with_parameters(trial_class(spec), context=context)
     return tune.with_resources(trial, placement(spec.resources))
 
 
@@ -79,7 +79,8 @@ def learner_constants(spec: ValidatedSpec) -> dict[str, Any]:
     return constants
 
 
-def _trial_of(spec: ValidatedSpec) -> type[Trial]:
+def trial_class(spec: ValidatedSpec) -> type[Trial]:
+    """What Tune runs for a trial of `spec`, by the kind of its trainable."""
     if spec.ships or is_learner(trainable := load_trainable(spec.trainable)):
         return LearnerTrial
     return ClassTrial if is_rays_class(trainable) else FunctionTrial

@@ -22,15 +22,19 @@ _THREAD_S = 2.0  # how long a function may take to end once its trial has
 class FunctionTrial(Trial):
     """A trial of a plain `def train(config)`: an epoch is one `tune.report(...)`.
 
-    The function runs in a thread that Ray's session holds between two reports. A seed of the
+    The function runs in a thread that Ray's session holds between two reports. After the last epoch
+    of a whole trial it goes on to its return, or to a further report, which ends it. A seed of the
     trial's own is its config's `seed`, since a function has no other argument.
     """
 
+    runs_on = True
     _process: TrialProcess | None = None
+    _returned = False
 
     def _prepare(self, assignment: Assignment) -> None:
         self._process = self._process or TrialProcess(self._context)
         self._store = CheckpointStore(self._context.folder, assignment.trial_id)
+        self._returned = False
         began = ray_compat.begin_function(self, self._call)
         assert began, "`_release` has ended the thread of the trial before"
         self._function = ray_compat.as_tune_calls(self._process.begin(assignment))
@@ -53,12 +57,15 @@ class FunctionTrial(Trial):
     def _report(self) -> dict[str, Any]:
         report = ray_compat.next_report(self)
         if report.metrics is None:  # the function has returned
+            self._returned = True
             if self._epoch == 0:
                 report_it = f"tune.report({{{self._context.metric!r}: ...}})"
                 fault = f"returned without a report; each epoch has to end with {report_it}"
                 self._failure = Failure("bad_report", fault)
                 return self._failed()
             return report.raw
+        if self._is_whole:
+            return ray_compat.ended()
         save = partial(self._save, report.checkpoint)
         is_last = bool(report.metrics.get("done", False))  # as Tune takes it
         return self._recorded(report.metrics, save, {}, is_last=is_last)
@@ -74,6 +81,8 @@ class FunctionTrial(Trial):
         return [saved]
 
     def _release(self) -> str | None:
+        if not self._returned and self._failure is None:
+            print(f"ended after epoch {self._epoch}: what follows its last report does not run")
         ended = ray_compat.end_thread(_THREAD_S)
         self._store.release()
         reason = self._process.end() if self._process else None

@@ -42,6 +42,7 @@ from tuner.trial.worker_death import death_of
 from tuner.trial.working_directory import hint_of
 
 REPORT = "tuner"  # the key of a result under which the driver finds what to journal
+RUNS_ON = "runs_on"  # in it: the trial is whole, and no scheduler compares it any more
 SAVE_NOW = "save_now"  # the method that the driver calls when a trial ends that is not saved
 
 SaveEpoch = Callable[[int, float, bool], Iterable[CheckpointRecord]]
@@ -52,6 +53,7 @@ class Trial(Trainable):
 
     _live = False  # whether a trial has begun here and not ended
     _is_saved = True  # whether what was reported last can be gone on from, and the best epoch, too
+    runs_on = False  # whether its code goes on after the last epoch of a whole trial, to its return
 
     def setup(self, config: dict[str, Any], context: TrialContext | None = None) -> None:
         assert context is not None
@@ -200,12 +202,20 @@ class Trial(Trainable):
             return self._failed()
         self._epoch += 1
         metrics = {**memory, **metrics}
-        done = is_last or (self._context.epochs is not None and self._epoch >= self._context.epochs)
-        saved = _plain(save(self._epoch, metrics[self._context.metric], done))
+        is_whole = self._is_whole
+        saved = _plain(save(self._epoch, metrics[self._context.metric], is_last or is_whole))
         journaled = {"metrics": metrics, "checkpoints": saved, "is_saved": self._is_saved}
         if is_last:
             journaled["done"] = True
+        done = is_last or (is_whole and not self.runs_on)
+        if is_whole and not done:
+            journaled[RUNS_ON] = True
         return {**metrics, "training_iteration": self._epoch, "done": done, REPORT: journaled}
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether the trial has come to the last epoch of a whole trial."""
+        return self._context.epochs is not None and self._epoch >= self._context.epochs
 
 
 class LearnerTrial(Trial):

@@ -17,6 +17,7 @@ from tuner.search.resuming import restored
 from tuner.search.schedulers._stopping import InOrder, Patience, StoppingScheduler
 from tuner.search.schedulers.asha import AshaSettings, Brackets
 from tuner.spec.sections import Objective
+from tuner.trial.trainable import REPORT, RUNS_ON
 
 SETTINGS = AshaSettings(max_t=9, grace_period=1, reduction_factor=3)
 
@@ -33,6 +34,15 @@ def test_the_worse_is_stopped_and_the_better_goes_on(mode, worse, better):
     assert report(asha, "00001", 1, worse) == TrialScheduler.STOP
     assert report(asha, "00002", 1, better) == TrialScheduler.CONTINUE
     assert asha.stopped == {"00001"}
+
+
+def test_on_trial_result_compares_no_whole_trial_whose_code_runs_on():
+    asha = SETTINGS.build(Objective(metric="m", mode="min"))
+    assert report(asha, "00000", 1, 0.5) == TrialScheduler.CONTINUE
+    whole = {"training_iteration": 1, "m": 0.9, f"{REPORT}/{RUNS_ON}": True}
+    trial = SimpleNamespace(trial_id="any", config={"trial_id": "00001"})
+    assert asha.on_trial_result(None, trial, whole) == TrialScheduler.CONTINUE
+    assert not asha.stopped
 
 
 def test_no_trial_is_stopped_before_the_grace_period():

@@ -11,6 +11,7 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 from tuner import ray_compat
 from tuner.spec.sections import Objective
+from tuner.trial.trainable import REPORT, RUNS_ON
 
 _CLEANUP_TIMEOUT_S = 5
 
@@ -46,9 +47,10 @@ class InOrder(FIFOScheduler):
         self.controller = tune_controller
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        """Whether the trial goes on, in Tune's words."""
+        """Whether the trial goes on, in Tune's words; a whole trial is compared with none."""
         trial_id = str(trial.config["trial_id"])
-        goes_on = self.record(trial_id, int(result["training_iteration"]), result)
+        is_whole = f"{REPORT}/{RUNS_ON}" in result
+        goes_on = is_whole or self.record(trial_id, int(result["training_iteration"]), result)
         goes_on = goes_on and not self.leaves(trial_id)
         return str(TrialScheduler.CONTINUE if goes_on else TrialScheduler.STOP)
 
