@@ -16,6 +16,7 @@ load_model           the model of an exported folder, without Ray
 Learner              what to implement to bring your own training
 trial_dir            inside a trial: its own folder, which is kept with it
 start_dir            inside a trial: the directory where its search was started
+report               inside a script that is a trial: report the metrics of an epoch
 
 Errors: every one is a TunerError, whose text is the whole message. SpecError, UsageError
 (NameTakenError), NoUsableTrialError, InterruptedSearchError, and ExperimentError (JournalError with
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from tuner.results.comparison import compare
     from tuner.results.results import Results, load_results
     from tuner.search.ask_tell import AskTell
+    from tuner.script_report import report
     from tuner.search.confirm import confirm
     from tuner.search.run import resume_experiment, run_experiment
     from tuner.space.domains import constant
@@ -84,6 +86,7 @@ __all__ = [
     "export_model",
     "load_model",
     "load_results",
+    "report",
     "resume_experiment",
     "run_experiment",
     "start_dir",
@@ -101,6 +104,7 @@ _MODULES = {
     "export_model": "tuner.export.write",
     "load_model": "tuner.export.read",
     "load_results": "tuner.results.results",
+    "report": "tuner.script_report",
     "resume_experiment": "tuner.search.run",
     "run_experiment": "tuner.search.run",
     "start_dir": "tuner.places",

@@ -270,13 +270,18 @@ class Steps(tune.Trainable):
     """A class of Ray Tune's."""
 
 
-def test_a_class_of_rays_needs_a_length_and_takes_no_constants() -> None:
+def test_a_class_of_rays_takes_no_constants() -> None:
     steps: dict[str, Any] = {"trainable": Steps, "training": {"width": 4}}
     found = faults(**steps, resources={"workers": 2}, scheduler="none")
-    assert "scheduler.max_t: is required for a class of Ray Tune's" in found
     assert "training: is for Learners; a class of Ray Tune's gets constants as values" in found
     assert "resources.workers: must be 1 for a class of Ray Tune's" in found
-    assert "max_t" not in faults(**steps, scheduler={"name": "none", "max_t": 3})
+
+
+def test_a_class_of_rays_that_may_end_itself_needs_no_max_t() -> None:
+    steps = {"trainable": Steps, "training": {}, "objective": {"metric": "loss"}}
+    spec = validate({**DIGITS, **steps, "scheduler": "none"}, machine=MACHINE)
+    [warning] = [w for w in warnings_of(spec, here=False) if "max_t" in w]
+    assert "ends only where step() returns done=True" in warning
 
 
 @pytest.mark.parametrize(

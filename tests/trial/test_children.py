@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
 from tuner.trial.children import Children
@@ -70,3 +71,33 @@ def test_what_a_library_starts_once_for_its_process_stays(children):
     assert children.end() == 0
     assert tracker.poll() is None
     end(tracker)
+
+
+KILLED = """
+import os, subprocess, sys
+from tuner.trial.children import Children
+children = Children()
+children.begin()
+children.guard()
+for own in (True, False):
+    child = subprocess.Popen(["sleep", "60"], start_new_session=own, stdout=subprocess.DEVNULL)
+    print(child.pid)
+sys.stdout.flush()
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_guard_ends_what_a_killed_process_has_started():
+    done = subprocess.run([sys.executable, "-c", KILLED], stdout=-1, text=True)
+    assert done.returncode == -signal.SIGKILL
+    pids = [*map(int, done.stdout.split())]
+    assert len(pids) == 2
+    while any(map(is_running, pids)):
+        time.sleep(0.05)
+
+
+def is_running(pid):
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

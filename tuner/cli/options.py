@@ -153,6 +153,12 @@ notify = click.option(
 _search = _all_of(
     click.argument("assignments", nargs=-1, metavar="[KEY=VALUE ...]"),
     click.option(
+        "--command",
+        metavar="TEXT",
+        help="Train by this command, in place of EXPERIMENT or of its trainable: any script, as in "
+        "'python train.py --lr {lr}'.",
+    ),
+    click.option(
         "--search",
         "strategy",
         metavar="NAME",

@@ -29,6 +29,8 @@ _LARGE_GRID = 10_000  # cells
         "tuner run digits",
         "tuner run folder:photos --num-samples 8 --time-budget 2h",
         "tuner run my_search.yaml --search bayesopt --gpus 0.5 --max-concurrent 4",
+        "tuner run --command 'python train.py --lr {lr}' search.space.lr='loguniform(1e-4, 1e-1)' "
+        "--num-samples 20",
         "tuner run digits --name wide scheduler.max_t=30 search.space.lr='loguniform(1e-5, 1e-1)'",
         "tuner run --like wide --search bohb",
     ],
@@ -61,6 +63,8 @@ def run(
                          digits_hyperopt, digits_bayesopt, digits_bohb, cifar10_net,
                          cifar10_resnet, cifar10_speednet
       MODULE:FUNCTION    a function of yours that returns the spec
+
+    A script is searched as it is by --command (docs/your_training.md).
 
     KEY=VALUE sets any key of the spec; `tuner spec` explains them all.
     """

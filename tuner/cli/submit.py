@@ -54,9 +54,10 @@ def submit(
     from tuner.places import default_storage, is_url, local
 
     known_there = [name for name in (like, resume) if name is not None]
-    is_named = experiment is not None and not (known_there and "=" in experiment)
-    if len(known_there) + is_named != 1:
-        raise UsageError("give one of EXPERIMENT, --like NAME and --resume NAME")
+    has_command = flags["command"] is not None
+    is_named = experiment is not None and not ((known_there or has_command) and "=" in experiment)
+    if len(known_there) + is_named != 1 and (known_there or is_named or not has_command):
+        raise UsageError("give one of EXPERIMENT, --command TEXT, --like NAME and --resume NAME")
     directory = Path.cwd()
     changes = [] if experiment is None else [experiment, *assignments]
     storage = flags["storage"] or default_storage()
@@ -68,10 +69,11 @@ def submit(
         set_by_flags = _set_by({**flags, "storage": None})
         arguments = ["run", "--like", like, *set_by_flags, *changes, "--storage", storage]
     else:
-        assert experiment is not None
-        _check(experiment, assignments, flags, yes=yes)
+        named, changes = (changes[:1], changes[1:]) if is_named else ([], changes)
+        _check(*named or [None], changes, flags, yes=yes)
         set_by_flags = _set_by({**flags, "storage": storage})
-        arguments = ["run", entry(experiment, directory), *set_by_flags, *assignments]
+        entries = [entry(each, directory) for each in named]
+        arguments = ["run", *entries, *set_by_flags, *changes]
     if wait_for_resources is not None:
         arguments.append(f"--wait-for-resources={wait_for_resources:g}s")
     with connected(address) as cluster:
@@ -83,6 +85,7 @@ def submit(
 def _set_by(flags: dict[str, Any]) -> list[str]:
     """What has `tuner run` do there what the flags ask for."""
     named = {"--search": flags["strategy"], "--scheduler": flags["scheduler"]}
+    named["--command"] = flags["command"]
     chosen = [f"{option}={name}" for option, name in named.items() if name]
     return [*chosen, *options.assignments_of(flags)]
 
@@ -90,6 +93,7 @@ def _set_by(flags: dict[str, Any]) -> list[str]:
 def _set_on_resume(flags: dict[str, Any]) -> list[str]:
     """The same for `tuner resume`, which says of each setting that it cannot change why."""
     named = {"search.strategy": flags["strategy"], "scheduler.name": flags["scheduler"]}
+    named["trainable.command"] = flags["command"]
     chosen = [f"{path}={name}" for path, name in named.items() if name]
     notified = [f"--notify={target}" for target in flags["notify"]]
     others = options.assignments_of({**flags, "storage": None, "notify": None})
@@ -97,7 +101,7 @@ def _set_on_resume(flags: dict[str, Any]) -> list[str]:
 
 
 def _check(
-    experiment: str, assignments: tuple[str, ...], flags: dict[str, Any], *, yes: bool
+    experiment: str | None, assignments: list[str], flags: dict[str, Any], *, yes: bool
 ) -> None:
     """Refuse here what the cluster would refuse, but for what only it knows."""
     from tuner.planning.resolve import resolve
@@ -107,6 +111,7 @@ def _check(
     resolve(
         experiment,
         changes,
+        command=flags["command"],
         strategy=flags["strategy"],
         scheduler=flags["scheduler"],
         admit=admit,

@@ -73,12 +73,13 @@ def resolve(
     from tuner.planning.resolve import resolve as resolve_spec
     from tuner.planning.validation import Machine
 
-    experiment, implied, assignments = _source(experiment, assignments, flags)
+    source, implied, assignments = _source(experiment, assignments, flags)
     changes = [*implied, *options.assignments_of(flags), *assignments]
     machine = Machine.here() if address == LOCAL else None
     spec, source = resolve_spec(
-        experiment,
+        source,
         changes,
+        command=flags["command"],
         strategy=flags["strategy"],
         scheduler=flags["scheduler"],
         machine=machine,
@@ -96,12 +97,18 @@ def resolve(
 
 def _source(
     experiment: str | None, assignments: tuple[str, ...], flags: dict[str, Any]
-) -> tuple[str, list[str], tuple[str, ...]]:
-    """The experiment to read, what --like implies, and the KEY=VALUEs, which may begin earlier."""
+) -> tuple[str | None, list[str], tuple[str, ...]]:
+    """The experiment to read, what --like implies, and the KEY=VALUEs, which may begin earlier.
+
+    None: there is a command in place of an experiment.
+    """
     like = flags.get("like")
     if like is None:
-        if experiment is None:
-            raise UsageError("give EXPERIMENT, or --like NAME")
+        has_command = flags["command"] is not None
+        if experiment is None and not has_command:
+            raise UsageError("give EXPERIMENT, --command TEXT or --like NAME")
+        if has_command and experiment is not None and "=" in experiment:
+            return None, [], (experiment, *assignments)
         return experiment, [], assignments
     given = () if experiment is None else (experiment,)
     if experiment is not None and "=" not in experiment:

@@ -18,9 +18,11 @@ from tuner.space.domains import Choice, Domain
 from tuner.space.parsing import parse_domain
 from tuner.space.slips import slips
 from tuner.space.spaces import domains_of
+from tuner.spec.command import Command
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Objective, Resources, usual_mode
 from tuner.spec.strategies import GridSettings
+from tuner.trial.loading import is_rays_class, load_trainable
 from tuner.wording import amount_of, duration
 
 _BATCH_NORM = (
@@ -38,6 +40,11 @@ _CONSTANT_TEXT = (
     "search.space.{name}?"
 )
 
+_UNUSED = "the command has no {names}: the script finds the value in $TUNER_CONFIG alone"
+_ENDLESS = (
+    "scheduler.max_t is not set: a trial of a class of Ray Tune's ends only where step() returns "
+    "done=True"
+)
 _IDLE_GPUS = "trials reserve no GPU: they train on CPUs and leave {idle} idle; --gpus 1 uses {it}"
 _GPUS = Path("/proc/driver/nvidia/gpus")  # a folder for each, where NVIDIA's driver is loaded
 
@@ -95,8 +102,21 @@ def warnings_of(spec: ExperimentSpec, *, here: bool) -> list[str]:
         *_of_grids(spec),
         *(f"search.space.{slip}" for slip in slips(spec.search.space)),
         *(_CONSTANT_TEXT.format(name=name, text=spec.training[name]) for name in domains),
+        *_of_the_trainable(spec),
         *(_of_idle_gpus(spec) if here else ()),
     ]
+
+
+def _of_the_trainable(spec: ExperimentSpec) -> Iterator[str]:
+    """Hyperparameters that a command passes on to nobody, and classes that may never end."""
+    if isinstance(spec.trainable, Command):
+        names = {name.partition(".")[0] for name in spec.trainable.names}
+        unused = [f"{{{name}}}" for name in spec.search.space if name not in names]
+        if unused and names:
+            yield _UNUSED.format(names=" and no ".join(unused))
+    elif spec.epochs is None and not (spec.ships or spec.is_elsewhere):
+        if is_rays_class(load_trainable(spec.trainable)):
+            yield _ENDLESS
 
 
 def _of_the_objective(objective: Objective) -> Iterator[str]:

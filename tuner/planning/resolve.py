@@ -31,8 +31,9 @@ from tuner.planning.validation import Machine, ValidatedSpec, settled, validate
 from tuner.record.files import EXPERIMENT
 from tuner.record.folder import ExperimentFolder
 from tuner.record.storage import free_name
-from tuner.settings_base import faults_of, parse
+from tuner.settings_base import FaultsError, faults_of, parse
 from tuner.spec.code import NamedCode, code_named, file_of
+from tuner.spec.command import Command
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.text import COMMAND_LINE, LONGEST, assigned, override, read_mapping
 
@@ -41,9 +42,10 @@ _SHIPPED = "tuner.shipped.experiments"
 
 
 def resolve(
-    experiment: str,
+    experiment: str | None,
     assignments: Sequence[str] = (),
     *,
+    command: str | None = None,
     strategy: str | None = None,
     scheduler: str | None = None,
     machine: Machine | None = None,
@@ -51,14 +53,18 @@ def resolve(
 ) -> tuple[ValidatedSpec, str]:
     """The validated spec of EXPERIMENT, and where it comes from.
 
-    assignments, strategy and scheduler: as for `override`. machine: as for `validate`. admit:
+    command: trains in place of the trainable of EXPERIMENT, which may then be None. assignments, strategy and scheduler: as for `override`. machine: as for `validate`. admit:
     called with the code that a file of text names, and which file, before any of it is imported;
     it may raise. Without an assigned name the spec has the experiment's, or the next free one.
     Raises as `load_experiment`, `override` and `validate` do, and UsageError where an experiment of
     the assigned name exists.
     """
-    loaded = load_experiment(experiment)
-    raw = {"name": loaded.name, **loaded.raw}
+    loaded = _from_command(command or "") if experiment is None else load_experiment(experiment)
+    raw = {
+        "name": loaded.name,
+        **loaded.raw,
+        **({"trainable": {"command": command}} if command else {}),
+    }
     raw = override(raw, assignments, strategy=strategy, scheduler=scheduler)
     name, storage = raw["name"], raw.get("storage")
     named = any(assignment.startswith("name=") for assignment in assignments)
@@ -233,6 +239,16 @@ def _as_asked(spec: dict[str, Any]) -> dict[str, Any]:
             if parsed and getattr(getattr(settled(parsed), section), name, None) == given[name]:
                 spec = shorter
     return spec
+
+
+def _from_command(command: str) -> Experiment:
+    """A search that is described by the command line alone; modules are looked for here."""
+    search_modules_in(Path.cwd())
+    try:
+        name = Command.read({"command": command}).title
+    except FaultsError as error:
+        raise SpecError([fault.under("trainable") for fault in error.faults], "--command") from None
+    return Experiment({}, name, "the command line")
 
 
 def _from_images(dataset: str, directory: Path) -> Experiment:

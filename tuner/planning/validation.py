@@ -7,6 +7,7 @@ does it report, which settings does it take), and the machine (does it have as m
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from importlib.util import find_spec
@@ -34,6 +35,7 @@ from tuner.planning.own_images import doubts
 from tuner.planning.reported import OPTIONAL, of_the_objective, reporting
 from tuner.settings_base import FaultsError, parse
 from tuner.spec.by_value import ByValue, pickling_fault
+from tuner.spec.command import Command
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.notify import hidden, is_apprise
 from tuner.spec.registry import IMPORTING
@@ -162,7 +164,7 @@ def validate(
     if checked is not None:
         known = _sections(faults)
         further = [
-            *_trainable_faults(checked),
+            *_trainable_faults(checked, machine),
             *_machine_faults(checked.resources, machine),
             *_data_faults(checked, machine),
             *_log_faults(checked),
@@ -258,13 +260,17 @@ def _data_faults(spec: ExperimentSpec, machine: Machine | None) -> Iterator[Faul
         yield Fault("training.data_dir", "must be a folder that exists on this machine", folder)
 
 
-def _trainable_faults(spec: ExperimentSpec) -> Iterator[Fault]:
+def _trainable_faults(spec: ExperimentSpec, machine: Machine | None) -> Iterator[Fault]:
     if spec.ships:
         yield from _metric_faults(spec.objective, (*METRICS, *OPTIONAL))
         yield from of_the_objective(settings_faults(reporting(spec)), spec)
         return
     if spec.is_elsewhere:
         yield from _elsewhere_faults(spec)
+        return
+    if isinstance(spec.trainable, Command):
+        yield from _command_faults(spec.trainable, machine)
+        yield from _alone_faults(spec, "a command")
         return
     try:
         trainable = load_trainable(spec.trainable)
@@ -285,26 +291,38 @@ def _trainable_faults(spec: ExperimentSpec) -> Iterator[Fault]:
         return
     if is_learner(trainable) and spec.epochs is None:
         yield Fault("training.epochs", "is required for a Learner when there is no scheduler")
-    if is_rays_class(trainable) and spec.epochs is None:
-        rule = "is required for a class of Ray Tune's, whose trials may go on for ever"
-        yield Fault("scheduler.max_t", rule)
-    resources = spec.resources
-    what = "a class of Ray Tune's" if is_rays_class(trainable) else "a plain function"
-    if not is_learner(trainable) and resources.workers > 1:
-        rule = f"must be 1 for {what}: only a Learner knows of ranks"
-        yield Fault("resources.workers", rule, resources.workers)
-    if resources.split > 1 and not takes_split(trainable):
+    if not is_learner(trainable):
+        rays = is_rays_class(trainable)
+        yield from _alone_faults(spec, "a class of Ray Tune's" if rays else "a plain function")
+    elif spec.resources.split > 1 and not takes_split(trainable):
         rule = "must be 1 for a trainable that takes no argument `split`"
-        yield Fault("resources.split", rule, resources.split)
-    if not is_learner(trainable) and spec.training:
-        yield Fault(
-            "training",
-            f"is for Learners; {what} gets constants as values of search.space",
-            sorted(spec.training),
-        )
+        yield Fault("resources.split", rule, spec.resources.split)
     metrics = declared_metrics(trainable)
     if metrics is not None:
         yield from _metric_faults(spec.objective, metrics)
+
+
+def _alone_faults(spec: ExperimentSpec, what: str) -> Iterator[Fault]:
+    """What only a Learner has: ranks and constants."""
+    for name in ("workers", "split"):
+        if (count := getattr(spec.resources, name)) > 1:
+            rule = f"must be 1 for {what}: only a Learner knows of ranks"
+            yield Fault(f"resources.{name}", rule, count)
+    if spec.training:
+        rule = f"is for Learners; {what} gets constants as values of search.space"
+        yield Fault("training", rule, sorted(spec.training))
+
+
+def _command_faults(command: Command, machine: Machine | None) -> Iterator[Fault]:
+    """A program or a script that is not there; on a cluster whole paths are its nodes' own."""
+    here = Path.cwd()
+    program, script = command.located(here).arguments[0], command.script
+    if machine is not None and shutil.which(program) is None:
+        rule = "must begin with a program that is on the PATH, or with the path of one"
+        yield Fault("trainable.command", rule, program)
+    elif script and not (here / script).is_file() and (machine or not Path(script).is_absolute()):
+        rule = f"must name a script that exists, seen from {here}"
+        yield Fault("trainable.command", rule, script)
 
 
 def _elsewhere_faults(spec: ExperimentSpec) -> Iterator[Fault]:

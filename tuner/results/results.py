@@ -43,6 +43,7 @@ from tuner.results.trouble import (
     growth_of,
 )
 from tuner.spec.code import ELSEWHERE
+from tuner.spec.command import read_command
 from tuner.spec.sections import Objective
 from tuner.wording import amount_of
 
@@ -289,11 +290,24 @@ class Results(Described):
         trial = trial or self.get_best_trial(objective.metric, objective.mode)
         record = best_record(trial, objective)
         if record is None:
-            elsewhere = self.document["spec"].get("trainable") == ELSEWHERE
-            where = ": it ran elsewhere, and its model is there" if elsewhere else ""
             kept = f"trial {trial.trial_id} of {self.name} kept no checkpoint"
-            raise NoUsableTrialError(kept + where)
+            files = self.folder / "trials" / trial.trial_id / "files"
+            others = f"; the files that it wrote are in {files}" if files.is_dir() else ""
+            raise NoUsableTrialError(f"{kept}: {self._how_to_keep}{others}")
         return self.files.checkpoint(record, trial.trial_id)
+
+    @property
+    def _how_to_keep(self) -> str:
+        """How a trial of this experiment keeps a checkpoint."""
+        trainable = self.document["spec"].get("trainable")
+        if trainable == ELSEWHERE:
+            return "it ran elsewhere, and its model is there"
+        if read_command(trainable):
+            return "a script keeps what it writes to $TUNER_CHECKPOINT_DIR before it reports"
+        return (
+            "a function reports one by tune.report(metrics, checkpoint=tune.Checkpoint."
+            "from_directory(DIR)), a class of Ray Tune's writes one in save_checkpoint()"
+        )
 
     def best_json(
         self,

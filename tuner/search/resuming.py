@@ -31,7 +31,8 @@ from tuner.record.trials import TrialRecord
 from tuner.results.results import Results
 from tuner.search.changing import Lengths, changed, lengths_of
 from tuner.spec.by_value import bare_name, given_again, is_by_value
-from tuner.spec.code import refuse_elsewhere
+from tuner.spec.code import IMAGE_CLASSIFIER, refuse_elsewhere
+from tuner.spec.command import read_command
 from tuner.spec.experiment import trainable_text
 from tuner.spec.sections import Objective
 from tuner.trial.context import Assignment
@@ -133,6 +134,12 @@ def admit_longer(results: Results, lengths: Lengths, *, total: int | None) -> No
         f"{len(completed)} that were completed {done} came to their own end, and the others kept "
         "no checkpoint to go on from"
     )
+
+
+def recorded_trainable(document: Mapping[str, Any]) -> str:
+    """The trainable in an experiment.json, as a spec has it."""
+    recorded = document["spec"].get("trainable", IMAGE_CLASSIFIER)
+    return read_command(recorded) or str(recorded)
 
 
 def trainable_of(recorded: str, given: object, folder: Path) -> str:

@@ -26,11 +26,12 @@ from tuner.search.resuming import (
     admit_longer,
     as_begun,
     finished,
+    recorded_trainable,
     trainable_of,
 )
 from tuner.search.search_run import SearchRun
 from tuner.search.warm_start import leave_out_tried, load_warm_start
-from tuner.spec.code import IMAGE_CLASSIFIER, refuse_elsewhere
+from tuner.spec.code import refuse_elsewhere
 from tuner.spec.experiment import ExperimentSpec
 
 _log = logging.getLogger(__name__)
@@ -84,7 +85,7 @@ def resume_experiment(
     document = present_document(files)
     if results := finished(folder, more):
         return results
-    recorded = str(document["spec"].get("trainable", IMAGE_CLASSIFIER))
+    recorded = recorded_trainable(document)
     moved = {
         "name": files.name,
         "storage": files.storage,

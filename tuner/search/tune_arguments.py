@@ -20,8 +20,10 @@ from tuner.classifier.datasets._dataset import data_folder
 from tuner.cluster import connect as cluster
 from tuner.planning.validation import ValidatedSpec
 from tuner.record.folder import ExperimentFolder
+from tuner.spec.command import Command
 from tuner.spec.sections import Resources
 from tuner.trial.class_trial import ClassTrial
+from tuner.trial.command_trial import CommandTrial
 from tuner.trial.context import TrialContext
 from tuner.trial.function_trial import FunctionTrial
 from tuner.trial.loading import is_learner, is_rays_class, load_trainable
@@ -81,6 +83,8 @@ def learner_constants(spec: ValidatedSpec) -> dict[str, Any]:
 
 def trial_class(spec: ValidatedSpec) -> type[Trial]:
     """What Tune runs for a trial of `spec`, by the kind of its trainable."""
+    if isinstance(spec.trainable, Command):
+        return CommandTrial
     if spec.ships or is_learner(trainable := load_trainable(spec.trainable)):
         return LearnerTrial
     return ClassTrial if is_rays_class(trainable) else FunctionTrial

@@ -24,6 +24,7 @@ from tuner.settings_base import FaultsError
 from tuner.space.domains import Choice
 from tuner.space.parsing import parse_space
 from tuner.spec.by_value import is_by_value
+from tuner.spec.command import Command, read_command
 from tuner.spec.notify import runs_or_reads
 
 IMAGE_CLASSIFIER = "tuner.classifier.image_classifier:ImageClassifier"
@@ -80,6 +81,25 @@ class NotifiedCode(NamedCode):
         return f"notifying {self.path}"
 
 
+@dataclass(frozen=True, slots=True)
+class CommandCode(NamedCode):
+    """A command that trains. It has a file only where it does no more than run a script in Python.
+
+    So any other program counts as code from elsewhere, whatever files its arguments name.
+    """
+
+    command: Command
+
+    @property
+    def file(self) -> Path | None:
+        script = self.command.script
+        return Path(script).absolute() if script else None
+
+    @property
+    def announcement(self) -> str:
+        return f"running {self.path.removeprefix('$ ')}"
+
+
 def code_named(spec: Mapping[str, Any]) -> list[NamedCode]:
     """What the plain values of a spec name, but for what ships; what trains comes first.
 
@@ -94,7 +114,10 @@ def code_named(spec: Mapping[str, Any]) -> list[NamedCode]:
     targets = [notified] if isinstance(notified, str) else notified
     if not isinstance(targets, list | tuple):
         targets = ()
+    trainable = spec.get("trainable")
+    command = read_command(trainable)
     return [
+        *([CommandCode("trainable", str(command), command)] if command else ()),
         *(code for code in named if not is_standard(code.module)),
         *(NotifiedCode("notify", t) for t in targets if isinstance(t, str) and runs_or_reads(t)),
     ]
@@ -114,8 +137,9 @@ def _named(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     trainable, search, scheduler = map(spec.get, ("trainable", "search", "scheduler"))
     if trainable is None or str(trainable).startswith("tuner."):  # the classifier, by any path
         yield from _networks(spec)
-    # Of what is given by value, and of what runs elsewhere, nothing is imported
-    if isinstance(trainable, str) and trainable != ELSEWHERE and not is_by_value(trainable):
+    # Of what is given by value, what runs elsewhere, and a command, nothing is imported
+    is_path = isinstance(trainable, str) and trainable != ELSEWHERE and not is_by_value(trainable)
+    if is_path and read_command(trainable) is None:
         module, _, attribute = trainable.rpartition(".")
         yield "trainable", trainable if ":" in trainable else f"{module}:{attribute}"
     strategy = search.get("strategy") if isinstance(search, Mapping) else None

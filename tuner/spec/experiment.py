@@ -25,8 +25,10 @@ from pydantic import (
 from tuner.errors import Fault, SpecError
 from tuner.places import default_storage, local, url_of
 from tuner.settings_base import MAX_COUNT, FaultsError, Settings, parse
+from tuner.space.spaces import walk
 from tuner.spec.by_value import ByValue, is_by_value, is_found_by_name
 from tuner.spec.code import CLASSIFIER_BEFORE, ELSEWHERE, IMAGE_CLASSIFIER, code_named
+from tuner.spec.command import Command
 from tuner.spec.notify import hidden, read_targets
 from tuner.spec.schedulers import Scheduler
 from tuner.spec.sections import (
@@ -62,10 +64,13 @@ def _path(text: str) -> str:
 def trainable_text(raw: Any) -> str:
     """`module:name` of a class or function, given itself or as text; by value where that must be.
 
-    ELSEWHERE stays as it is: it names no code. Raises FaultsError for anything else.
+    A Command is text, too. ELSEWHERE stays as it is: it names no code. Raises FaultsError for
+    anything else.
     """
-    if isinstance(raw, ByValue):
+    if isinstance(raw, ByValue | Command):
         return raw
+    if isinstance(raw, Mapping):
+        return Command.read(raw)
     if raw == ELSEWHERE:
         return ELSEWHERE
     if raw == CLASSIFIER_BEFORE:
@@ -84,9 +89,13 @@ def trainable_text(raw: Any) -> str:
     return f"{raw.__module__}:{raw.__qualname__}" if is_found_by_name(raw) else ByValue(raw)
 
 
+def _plain_trainable(trainable: str) -> str | dict[str, list[str]]:
+    return trainable.plain if isinstance(trainable, Command) else str(trainable)
+
+
 # Wrapped, since pydantic's own check of a str would make a plain one of a ByValue
 _Trainable = Annotated[
-    str, WrapValidator(lambda raw, _: trainable_text(raw)), PlainSerializer(str, return_type=str)
+    str, WrapValidator(lambda raw, _: trainable_text(raw)), PlainSerializer(_plain_trainable)
 ]
 
 
@@ -105,8 +114,8 @@ class ExperimentSpec(Settings):
     """One experiment: what trains, what is searched, what decides, what it may use.
 
     name: the name of the experiment, and of its folder in `storage`. trainable: what trains, as a
-    Learner class, a function or a class of Ray Tune's, itself or by its dotted path; "elsewhere"
-    if trials run elsewhere and ask for their configs. training: the trainable's constants.
+    Learner class, a function or a class of Ray Tune's, itself or by its dotted path; {command: ...}
+    for any script; "elsewhere" if trials run elsewhere and ask for their configs. training: the trainable's constants.
     num_samples: how many trials to run; a grid, or a search with a time budget, may leave it out.
     max_concurrent: how many trials may run at a time; unless set as many as fit. time_budget_s: the
     seconds after which the search ends. seed: the seed of all configs and of each trial's training.
@@ -165,6 +174,9 @@ class ExperimentSpec(Settings):
             faults.append(
                 Fault(f"training.{name}", f"is also searched: set search.space.{name} instead")
             )
+        if isinstance(self.trainable, Command):
+            known = {*self.search.space, *(place.path for place, _ in walk(self.search.space))}
+            faults += [fault.under("trainable") for fault in self.trainable.faults(known)]
         if self.warm_start and not (self.search.learns or self.search.skips):
             rule = "(--from) needs a search that learns from trials, or leaves out what was tried"
             faults.append(Fault("warm_start", rule, self.search.strategy))

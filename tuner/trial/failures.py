@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+import signal
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from errno import ENOMEM
 from itertools import islice
@@ -25,6 +26,7 @@ MOST_METRICS = 5_000  # in a report
 LONGEST_NAME = 200  # characters of a metric's name
 
 _LARGEST = 10**300  # the journal takes no whole number beyond a float's range
+_LINES_OF_EXIT = 3  # of a script's stderr, in the message of its failure
 _MESSAGE_LENGTH = 1000  # characters of a message in the journal; the trial's log has all of it
 
 # How CUDA, cuBLAS, cuDNN, oneDNN and the CPU allocator say that memory ran out. A handle that
@@ -100,6 +102,27 @@ def failure_of(error: BaseException) -> Failure:
     message = f"{message}, at {origin}" if origin else message
     kind = "oom" if is_out_of_memory(error) else "exception"
     return Failure(kind, message, is_poisoned(error))
+
+
+def failure_of_exit(code: int, last_lines: Sequence[str]) -> Failure:
+    """The failure that a script's exit code means; below 0 it is the signal that ended it.
+
+    >>> failure_of_exit(1, ["Traceback ...", "ValueError: no such layer"])
+    Failure(kind='exception', message='exit code 1: Traceback ...; ValueError: no such layer', poisoned=False)
+    >>> failure_of_exit(-9, []).message
+    'killed by SIGKILL, as the system does when memory runs out'
+    """
+    said = "; ".join(last_lines[-_LINES_OF_EXIT:])
+    if code < 0:
+        name = signal.Signals(code * -1).name
+        cause = ", as the system does when memory runs out" if name == "SIGKILL" else ""
+        return Failure("crash", cut(f"killed by {name}{cause}" + (f": {said}" if said else "")))
+    is_oom = _OUT_OF_MEMORY.search(said) or any(
+        line.startswith("MemoryError") for line in last_lines
+    )
+    return Failure(
+        "oom" if is_oom else "exception", cut(f"exit code {code}: {said or 'stderr is empty'}")
+    )
 
 
 def cut(message: str) -> str:

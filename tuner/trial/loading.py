@@ -13,6 +13,7 @@ from tuner.errors import Fault
 from tuner.settings_base import FaultsError
 from tuner.spec.by_value import ByValue, given_again, is_by_value
 from tuner.spec.code import NOT_STANDARD, is_standard
+from tuner.spec.command import Command
 
 _METHODS = ("step", "state_dict", "load_state_dict")
 _OF_A_LEARNER = "(config, constants, *, device, rank, world_size)"
@@ -24,10 +25,13 @@ def load_trainable(path: str) -> Any:
 
     Raises whatever the import raises, AttributeError where the module has no such name, and
     FaultsError for what Python brings or C implements; a module of Python's is not even imported.
-    What was given by value is with its name, or nowhere: FaultsError then, too.
+    What was given by value is with its name, or nowhere: FaultsError then, too. Of a command
+    nothing is loaded: it is its Command.
     """
     if isinstance(path, ByValue):
         return path.value
+    if command := Command.of_text(path):
+        return command
     if is_by_value(path):
         rule = "was given by value, by a script or a notebook: give it again, from Python"
         raise FaultsError(Fault("", f"{rule}, as {given_again(path)}", path))

@@ -78,12 +78,12 @@ class Leftovers:
         self._first_mib: float | None = None
         self._put_back: Callable[[], None] | None = None
         self._environment: dict[str, str] | None = None
-        self._children = Children()
+        self.children = Children()
 
     def begin(self) -> None:
         """Note the process's state once the trial's modules are imported, before it begins."""
         self._environment = dict(os.environ)
-        self._children.begin()
+        self.children.begin()
         if "torch" in sys.modules:
             from tuner.trial.torch_compat import remember_numerics
 
@@ -99,7 +99,7 @@ class Leftovers:
         if self._environment is not None:
             _restore(self._environment)
         unusable = _released()
-        ended = self._children.end()
+        ended = self.children.end()
         self.grown_mib = self._growth()
         return unusable or why_not_again(grown_mib=self.grown_mib, ended_children=ended)
 

@@ -39,6 +39,10 @@ class TrialProcess:
         self._directory.enter(self._context.files(assignment.trial_id), stays=stays)
         return trainable
 
+    def guard(self) -> None:
+        """Have what the trial starts ended with this process, however that dies."""
+        self._leftovers.children.guard()
+
     def end(self) -> str | None:
         """Put back what the trial has changed; why this process should not train another trial."""
         self._directory.leave()

@@ -1,0 +1,145 @@
+"""A command as a trainable: any script, with `{name}` where the value of a hyperparameter goes.
+
+The arguments are a list, and no shell reads them. Text is split once, as a shell would, before any
+value is in it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tuner.errors import Fault, unknown
+from tuner.settings_base import FaultsError
+
+SEED = "seed"  # may be a placeholder of any command: the trial's seed
+_PROMPT = "$ "  # a command as text begins with it, and no dotted path does
+_BRACES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+_PLAIN = re.compile(r"[\w@%+=:,./{}-]+")
+_RULE = "must be a command as text or as a list of arguments, as in {command: 'python train.py'}"
+
+
+class Command(str):
+    """The text `$ python train.py --lr {lr}`, and the `arguments` that it stands for."""
+
+    arguments: tuple[str, ...]
+
+    def __new__(cls, arguments: Collection[str]) -> Command:
+        quoted = (a if _PLAIN.fullmatch(a) else shlex.quote(a) for a in arguments)
+        self = super().__new__(cls, _PROMPT + " ".join(quoted))
+        self.arguments = tuple(arguments)
+        return self
+
+    def __reduce__(self) -> Any:
+        return Command, (self.arguments,)
+
+    @classmethod
+    def read(cls, raw: object) -> Command:
+        """The command that a spec's `trainable` holds. Raises FaultsError for anything else."""
+        given = raw.get("command") if isinstance(raw, Mapping) and len(raw) == 1 else None
+        try:
+            arguments = shlex.split(given) if isinstance(given, str) else given
+        except ValueError as error:  # a quote that does not end
+            raise FaultsError(Fault("command", f"cannot be split: {error}", given)) from error
+        if not isinstance(arguments, list | tuple) or not arguments or not arguments[0]:
+            raise FaultsError(Fault("", _RULE, raw))
+        if not all(isinstance(each, str | int | float) for each in arguments):
+            raise FaultsError(Fault("command", "must hold text and numbers alone", given))
+        return cls([*map(str, arguments)])
+
+    @classmethod
+    def of_text(cls, text: str) -> Command | None:
+        """The command that `str(command)` was; None for other text."""
+        return cls(shlex.split(text[len(_PROMPT) :])) if text.startswith(_PROMPT) else None
+
+    @property
+    def plain(self) -> dict[str, list[str]]:
+        """The value of a spec's `trainable` that `read` reads."""
+        return {"command": [*self.arguments]}
+
+    @property
+    def names(self) -> list[str]:
+        """The placeholders, each once. `{{` and `}}` are braces, and none."""
+        found = (match for text in self.arguments for match in _BRACES.finditer(text))
+        return list(dict.fromkeys(m[1] for m in found if m[1] is not None))
+
+    def faults(self, known: Collection[str]) -> Iterator[Fault]:
+        """What is wrong with the placeholders; `known`: the names of the hyperparameters."""
+        choices = sorted({*known, SEED})
+        for name in self.names:
+            if name not in choices:
+                fault = unknown("command", "hyperparameter", name, choices)
+                yield Fault(
+                    fault.key, f"{fault.rule} (braces are {{{{ and }}}})", None, fault.choices
+                )
+        if any(m[0] in "{}" for text in self.arguments for m in _BRACES.finditer(text)):
+            rule = "has a brace without its partner: write {{ or }} for a brace"
+            yield Fault("command", rule, str(self))
+
+    def filled(self, config: Mapping[str, Any], seed: int) -> list[str]:
+        """The arguments of one trial. Raises ValueError for a name that its config lacks."""
+
+        def value(match: re.Match[str]) -> str:
+            return match[0][0] if match[1] is None else _text(_value_at(config, match[1]))
+
+        config = {SEED: seed, **config}
+        return [_BRACES.sub(value, text) for text in self.arguments]
+
+    def located(self, directory: Path) -> Command:
+        """The command as it is found from anywhere: with its program and its script as whole paths.
+
+        These are files in `directory`. The script is the first argument that is one, the first
+        `.py` if there is one; what follows is the script's, and stays as it is.
+        """
+        program, *others = self.arguments
+        files = [i for i, text in enumerate(others) if (directory / text).is_file()]
+        scripts = [i for i in files if others[i].endswith(".py")] or files
+        for i in files:
+            if i <= scripts[0]:
+                others[i] = str(directory / others[i])
+        return Command([str(directory / program) if "/" in program else program, *others])
+
+    @property
+    def script(self) -> str | None:
+        """The file that Python runs, where that is all that the program does; else None."""
+        arguments = [text for text in self.arguments if text != "-u"]
+        is_python = re.fullmatch(r"python[\d.]*", arguments[0]) or arguments[0] == sys.executable
+        runs_file = is_python and len(arguments) > 1 and arguments[1].endswith(".py")
+        return arguments[1] if runs_file else None
+
+    @property
+    def title(self) -> str:
+        """What an experiment of it is called: as its first .py file, else as its program."""
+        scripts = [text for text in self.arguments if text.endswith(".py")]
+        stem = Path((scripts or self.arguments)[0]).stem
+        return re.sub(r"[^\w-]+|^[^A-Za-z0-9]+", "-", stem, flags=re.ASCII).strip("-_") or "command"
+
+
+def read_command(trainable: object) -> Command | None:
+    """The command that a spec's plain `trainable`, or its text, stands for; None if it is none."""
+    if isinstance(trainable, str):
+        return Command.of_text(trainable)
+    try:
+        return Command.read(trainable)
+    except FaultsError:  # such a spec is refused
+        return None
+
+
+def _value_at(config: Mapping[str, Any], path: str) -> Any:
+    """The value of a name, or of one in a nested space by its dotted path."""
+    value: Any = config
+    for name in path.split("."):
+        if not isinstance(value, Mapping) or name not in value:
+            raise ValueError(f"this trial's config has no {path!r}, which the command names")
+        value = value[name]
+    return value
+
+
+def _text(value: Any) -> str:
+    """Lists and mappings as JSON, all else as Python shows it."""
+    return json.dumps(value) if isinstance(value, Mapping | list | tuple) else str(value)

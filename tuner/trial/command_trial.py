@@ -1,0 +1,169 @@
+"""A trial of a command: any script, which finds in its environment what a function is given.
+
+    TUNER_CONFIG           the config, as JSON
+    TUNER_SEED             the trial's seed
+    TUNER_CHECKPOINT_DIR   an empty folder; what is in it at a report is the epoch's checkpoint
+    TUNER_RESUME_FROM      the files of the checkpoint to go on from; not set for a new trial
+    TUNER_TRIAL_DIR        the trial's folder, where the script works
+    TUNER_START_DIR        the directory where the search was started
+
+Python finds modules in the start directory, and writes its output unbuffered.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tuner import ray_compat
+from tuner.places import start_dir
+from tuner.record.trials import CheckpointRecord
+from tuner.spec.command import SEED
+from tuner.trial.checkpoint_store import CheckpointStore
+from tuner.trial.context import Assignment, with_trial_seed
+from tuner.trial.failures import Failure, failure_of_exit, says_done
+from tuner.trial.script import Script
+from tuner.trial.trainable import Trial
+from tuner.trial.trial_process import TrialProcess
+from tuner.trial.working_directory import hint_of
+
+_MISSING = re.compile(r"No such file or directory: '([^']+)'")
+
+
+class CommandTrial(Trial):
+    """A trial of a command: an epoch is one report of its script.
+
+    After the last epoch of a whole trial the script goes on to its exit, or to a further report,
+    which ends it.
+    """
+
+    runs_on = True
+    _process: TrialProcess | None = None
+    _script: Script | None = None
+
+    def _prepare(self, assignment: Assignment) -> None:
+        context = self._context
+        self._process = self._process or TrialProcess(context)
+        self._store = CheckpointStore(context.folder, assignment.trial_id)
+        command = self._process.begin(assignment).located(start_dir())
+        config = with_trial_seed(assignment.config, assignment.seed)
+        seed = config.get(SEED, context.constants[SEED])
+        arguments = command.filled(config, seed)
+        environment = self._environment(assignment, config, seed)
+        self._process.guard()
+        self._goes_on_from = assignment.epoch
+        print(f"$ {shlex.join(arguments)}")
+        self._script = Script(
+            arguments, environment, metric=context.metric, on_report=self._take_checkpoint
+        )
+
+    def _environment(
+        self, assignment: Assignment, config: dict[str, Any], seed: int
+    ) -> dict[str, str]:
+        folder = self._files.parent / "checkpoints"
+        self._new, self._taken = folder / "new", folder / "taken"
+        for stale in (self._new, self._taken):  # of a process that was killed
+            shutil.rmtree(stale, ignore_errors=True)
+        self._new.mkdir(parents=True)
+        path = os.pathsep.join(filter(None, [str(start_dir()), os.environ.get("PYTHONPATH")]))
+        environment = {
+            **os.environ,
+            "PYTHONPATH": path,
+            "PYTHONUNBUFFERED": "1",
+            "TUNER_CONFIG": json.dumps(config),
+            "TUNER_SEED": str(seed),
+            "TUNER_CHECKPOINT_DIR": str(self._new),
+        }
+        environment.setdefault("OMP_NUM_THREADS", str(max(1, int(self._context.cpus))))
+        if assignment.checkpoint is not None:
+            files = self._store.fetch(assignment.checkpoint["path"])
+            environment["TUNER_RESUME_FROM"] = str(files)
+        return environment
+
+    def _take_checkpoint(self) -> Path | None:
+        """Move what the script has written, while it waits; None if there is nothing."""
+        written = sorted(self._new.iterdir())
+        if not written:
+            return None
+        shutil.rmtree(self._taken, ignore_errors=True)
+        self._taken.mkdir()
+        for path in written:
+            path.rename(self._taken / path.name)
+        return self._taken
+
+    def _report(self) -> dict[str, Any]:
+        assert self._script is not None
+        report = self._script.next_report()
+        if report is None:
+            return self._exited(self._script)
+        if self._is_whole:
+            return ray_compat.ended()
+        metrics, files = report
+        if isinstance(metrics, dict):
+            self._epoch = self._epoch_of(metrics.pop("epoch", None)) - 1
+        return self._recorded(metrics, partial(self._save, files), {}, is_last=says_done(metrics))
+
+    def _epoch_of(self, reported: object) -> int:
+        """The epoch of a report. A script may count from 0, leave some out, or not count at all.
+
+        One that begins anew where it should go on is counted from its own beginning.
+        """
+        following, self._goes_on_from, before = self._epoch + 1, 0, self._goes_on_from
+        if not isinstance(reported, int | float) or not float(reported).is_integer():
+            return following
+        if reported < before:
+            print(f"did not go on from $TUNER_RESUME_FROM (epoch {before}), but begins anew")
+            return max(1, int(reported))
+        return max(following, int(reported))
+
+    def _save(
+        self, files: Path | None, epoch: int, value: float, is_last: bool
+    ) -> list[CheckpointRecord]:
+        return [] if files is None else [self._store.fill(epoch, files.rename)]
+
+    def _exited(self, script: Script) -> dict[str, Any]:
+        """The end of a trial whose script has ended by itself."""
+        code = script.exit_code
+        assert code is not None
+        if code == 0 and self._epoch > 0:
+            return ray_compat.ended()
+        if code == 0:
+            self._failure = Failure("bad_report", self._how_to_report(script))
+        else:
+            failure = failure_of_exit(code, script.last_lines)
+            missing = _MISSING.search(failure.message)
+            error = FileNotFoundError(0, "", missing[1]) if missing else FileNotFoundError()
+            hint = hint_of(error, start=start_dir(), here=self._files)
+            self._failure = replace(failure, message=failure.message + hint)
+        print(self._failure.message)
+        return self._failed()
+
+    def _how_to_report(self, script: Script) -> str:
+        metric = self._context.metric
+        others = ", ".join(sorted(script.other_names))
+        printed = f"; its JSON lines hold {others}" if others else ""
+        return (
+            f"ended without a report of {metric!r}{printed}: call tuner.report({metric}=...) after "
+            f'each epoch, or print a line {{"{metric}": ...}}'
+        )
+
+    def _why_spent(self) -> str | None:
+        return None  # whatever a script does, this process lives on
+
+    def _release(self) -> str | None:
+        script, self._script = self._script, None
+        if script is not None:
+            if script.exit_code is None:
+                print(f"ended after epoch {self._epoch}: the script gets SIGTERM")
+            script.end()
+            for folder in (self._new, self._taken):
+                shutil.rmtree(folder, ignore_errors=True)
+        self._store.release()
+        return self._process.end() if self._process else None

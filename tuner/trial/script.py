@@ -1,0 +1,185 @@
+"""A script that a trial runs: its process, its output, and its reports.
+
+It reports by `tuner.report`, which waits for an answer, or by JSON lines on stdout. A script that
+has printed a report is paused (SIGSTOP) until the search has decided, so both ways are alike.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+from tuner.script_report import REPORTS
+
+_GRACE_S = 10.0  # between SIGTERM and SIGKILL
+_EVERY_S = 0.1  # how often its process is looked at
+_LEFT_S = 1.0  # to read what is left in the pipes, which a process of its own may hold open
+_ANSWER_S = 10.0  # for `tuner.report` to send its line
+_TAIL = 8192  # bytes of stderr that are kept
+_LONGEST_LINE = 1 << 20  # bytes of a JSON line
+
+
+class Script:
+    """The process of a script, which leads a group and a session of its own.
+
+    metric: the objective's, by which a JSON line is a report. on_report: called for each report as
+    soon as it is read, while the script waits; what it returns comes with the report.
+    """
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        metric: str,
+        on_report: Callable[[], Path | None],
+    ) -> None:
+        self.other_names: set[str] = set()  # in JSON lines that lack the metric
+        self._metric, self._on_report = metric, on_report
+        self._reports: deque[tuple[Any, Path | None]] = deque()
+        self._waiting: socket.socket | None = None  # the `tuner.report` that waits for its answer
+        self._has_called = False
+        self._is_paused = False
+        self._line = self._tail = b""
+        self._folder = Path(tempfile.mkdtemp(prefix="tuner-"))
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(self._folder / "reports"))
+        self._listener.listen()
+        self._process = subprocess.Popen(
+            arguments,
+            env={**environment, REPORTS: str(self._folder / "reports")},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        for fd, stream, read in self._streams:
+            copy = partial(self._copy, fd, stream, read)
+            self._selector.register(stream, selectors.EVENT_READ, copy)
+
+    def next_report(self) -> tuple[Any, Path | None] | None:
+        """The next report, and what `on_report` returned for it; None once the script has ended."""
+        if not self._reports:
+            self._go_on()
+        while not self._reports and self._process.poll() is None:
+            self._read(_EVERY_S)
+        deadline = time.monotonic() + _LEFT_S
+        while not self._reports and time.monotonic() < deadline and self._read(0):
+            pass
+        return self._reports.popleft() if self._reports else None
+
+    @property
+    def exit_code(self) -> int | None:
+        """As Popen's returncode: below 0 the signal that ended it; None while it runs."""
+        return self._process.poll()
+
+    @property
+    def last_lines(self) -> list[str]:
+        """The last lines of stderr that are not empty."""
+        text = self._tail.decode(errors="replace").replace("\r", "\n")
+        return [line.strip() for line in text.split("\n") if line.strip(" \t^~")]
+
+    def end(self) -> None:
+        """End the process group, by SIGTERM and after a grace by SIGKILL; forget the socket."""
+        if self._process.poll() is None:
+            self._signal(signal.SIGTERM)
+            self._go_on()
+            deadline = time.monotonic() + _GRACE_S
+            while self._process.poll() is None and time.monotonic() < deadline:
+                self._read(_EVERY_S)
+            self._signal(signal.SIGKILL)
+            self._process.wait()
+        self._selector.close()
+        self._listener.close()
+        for _, stream, _ in self._streams:
+            stream.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    @property
+    def _streams(self) -> list[tuple[int, IO[bytes], Callable[[bytes], None]]]:
+        """Its outputs, each with the descriptor of the trial's log and what reads it."""
+        stdout, stderr = self._process.stdout, self._process.stderr
+        assert stdout is not None
+        assert stderr is not None
+        return [(1, stdout, self._out), (2, stderr, self._err)]
+
+    def _go_on(self) -> None:
+        if self._waiting is not None:
+            with suppress(OSError), self._waiting:  # it is gone
+                self._waiting.sendall(b"\n")
+            self._waiting = None
+        if self._is_paused:
+            self._is_paused = False
+            self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
+    def _read(self, timeout_s: float) -> bool:
+        """Read what comes within the time; whether anything did."""
+        events = self._selector.select(timeout_s)
+        for key, _ in events:
+            key.data()
+        return bool(events)
+
+    def _copy(self, log: int, stream: IO[bytes], read: Callable[[bytes], None]) -> None:
+        data = os.read(stream.fileno(), 1 << 16)
+        if not data:
+            self._selector.unregister(stream)
+            return
+        os.write(log, data)
+        read(data)
+
+    def _err(self, data: bytes) -> None:
+        self._tail = (self._tail + data)[-_TAIL:]
+
+    def _out(self, data: bytes) -> None:
+        *lines, self._line = (self._line + data).split(b"\n")
+        self._line = self._line[:_LONGEST_LINE]
+        for line in lines:
+            if line.startswith(b"{") and not self._has_called:
+                self._take_line(line)
+
+    def _take_line(self, line: bytes) -> None:
+        try:
+            values = json.loads(line)
+        except ValueError:
+            return
+        if self._metric in values or self._metric.partition("/")[0] in values:
+            self._is_paused = True
+            self._signal(signal.SIGSTOP)
+            self._reports.append((values, self._on_report()))
+        elif len(self.other_names) < 20:
+            self.other_names |= values.keys()
+
+    def _accept(self) -> None:
+        """Take the report of a `tuner.report`. One connection waits at a time."""
+        connection, _ = self._listener.accept()
+        connection.settimeout(_ANSWER_S)
+        try:
+            with connection.makefile("rb") as file:
+                values = json.loads(file.readline())
+        except (OSError, ValueError):  # whoever it was has gone
+            connection.close()
+            return
+        self._has_called = True
+        if self._waiting is not None:
+            self._waiting.close()
+        self._waiting = connection
+        self._reports.append((values, self._on_report()))
