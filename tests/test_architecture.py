@@ -31,6 +31,7 @@ LEAVES = [
     "places",
     "plain_values",
     "quotas",
+    "script_report",
     "settings_base",
     "signals",
     "ray_compat",

@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from tuner.places import start_dir, trial_dir
     from tuner.results.comparison import compare
     from tuner.results.results import Results, load_results
-    from tuner.search.ask_tell import AskTell
     from tuner.script_report import report
+    from tuner.search.ask_tell import AskTell
     from tuner.search.confirm import confirm
     from tuner.search.run import resume_experiment, run_experiment
     from tuner.space.domains import constant

@@ -67,7 +67,7 @@ def validate(*arguments):
     """What `tuner validate` resolves, with stdin as it is: CliRunner has one of its own."""
     numbers = ("num_samples", "max_concurrent", "time_budget", "seed", "cpus", "gpus", "workers")
     names = ("name", "warm_start", "storage", "data_dir", "log", "notify", "strategy", "scheduler")
-    flags = dict.fromkeys((*numbers, *names))
+    flags = dict.fromkeys((*numbers, *names, "command"))
     name, *assignments = arguments
     return resolve(name, tuple(assignments), "local", flags, yes=False)
 
@@ -253,3 +253,33 @@ def test_what_a_foreign_spec_would_notify_is_told_and_asked_about(here, answered
     own = ["notify=['exec:mail me']"]
     assert validate("theirs.yaml", *own)  # the user's own: neither told nor asked about
     assert target not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "is_asked"),
+    [("python mine.py {lr}", False), ("bash mine.py", True), ("python -c 1 mine.py", True)],
+)
+def test_a_command_in_a_file_is_announced_and_asked_about_unless_it_runs_a_script_of_this_folder(
+    here, answered, capsys, command, is_asked
+):
+    (here / "mine.py").touch()
+    spec = {key: value for key, value in GOOD.items() if key != "training"}
+    text_of(here / "theirs.yaml", {**spec, "trainable": {"command": command}})
+    asked = answered(True)
+    assert validate("theirs.yaml")
+    assert asked == ([f"run {command}, from outside this folder?"] if is_asked else [])
+    assert f"running {command}, which {here}/theirs.yaml names" in capsys.readouterr().err
+
+
+def test_a_command_on_the_command_line_is_not_announced(here):
+    arguments = ("--command", "bash -c 1", "search.space.lr=uniform(0, 1)", "num_samples=1")
+    done = call("validate", *arguments)
+    assert done.exception is None
+    assert "running" not in done.stderr
+
+
+def test_an_experiment_of_a_command_is_asked_about_on_a_resume(here, answered):
+    answered(False)
+    results = experiment(here, {"command": "bash -c 1"})
+    with pytest.raises(click.Abort):
+        admit_experiment(results, yes=False)

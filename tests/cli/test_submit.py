@@ -9,7 +9,7 @@ from tuner.cluster import jobs
 from tuner.errors import UsageError
 
 URL = "http://head:8265"
-ONE_OF = "give one of EXPERIMENT, --like NAME and --resume NAME"
+ONE_OF = "give one of EXPERIMENT, --command TEXT, --like NAME and --resume NAME"
 
 
 @pytest.mark.parametrize(

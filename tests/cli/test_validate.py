@@ -1,6 +1,7 @@
 """tuner validate: the spec and its plan, or every fault of it, and nothing started."""
 
 import json
+import sys
 
 import photos
 import pytest
@@ -227,7 +228,29 @@ def test_what_had_been_left_open_is_decided_anew(first):
 
 
 def test_an_experiment_or_one_to_be_like_but_not_both(first):
-    assert "give EXPERIMENT, or --like NAME" in str(call("validate").exception)
+    assert "give EXPERIMENT, --command TEXT or --like NAME" in str(call("validate").exception)
     both = call("run", "digits", "--like", "first").exception
     assert "give EXPERIMENT or --like NAME, not both, got 'digits' and 'first'" in str(both)
     assert "no experiment 'frist'" in str(call("run", "--like", "frist").exception)
+
+
+def test_a_command_is_searched_without_an_experiment(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").touch()
+    command = f"{sys.executable} train.py --lr {{lr}}"
+    space = ("search.space.lr=uniform(0, 1)", "search.space.depth=3", "num_samples=2")
+    done = call("validate", "--command", command, *space, "--json")
+    plan = json.loads(done.stdout)
+    assert plan["spec"]["name"] == "train"
+    assert plan["spec"]["trainable"]["command"] == command.split()
+    [note] = [note for note in plan["notes"] if "command" in note]
+    assert note == "the command has no {depth}: the script finds the value in $TUNER_CONFIG alone"
+    (tmp_path / "spec.yaml").write_text("search: {space: {lr: 'uniform(0, 1)'}}\nnum_samples: 3")
+    spec = json.loads(call("validate", "spec.yaml", "--command", command, "--json").stdout)["spec"]
+    assert (spec["name"], spec["num_samples"]) == ("spec", 3)
+    for wrong, fault in (
+        ("python 'x", "cannot be split"),
+        (f"{sys.executable} tran.py", "must name a script that exists"),
+        ("no-such-program {lr}", "must begin with a program that is on the PATH"),
+    ):
+        assert fault in str(call("validate", "--command", wrong, *space).exception)

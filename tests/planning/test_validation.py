@@ -15,6 +15,7 @@ from ray import tune
 from tuner.classifier import catalog
 from tuner.errors import SpecError
 from tuner.planning import validation
+from tuner.planning.plan import warnings_of
 from tuner.planning.validation import Machine, validate
 from tuner.spec.experiment import build_spec
 

@@ -2,12 +2,9 @@
 
 import json
 import os
-import signal
 import sys
-import time
 from pathlib import Path
 
-import psutil
 import pytest
 from test_trainable import assignment, log
 from test_worker import context
@@ -105,15 +102,6 @@ def test_json_lines_with_the_metric_are_reports(make, tmp_path):
     assert log(tmp_path).count("not a report\n") == 2
 
 
-def test_a_script_that_printed_a_report_waits_for_the_decision(make):
-    trial = make(PRINTING)
-    trial.train()
-    process = psutil.Process(trial._script._process.pid)
-    while process.status() != psutil.STATUS_STOPPED:
-        time.sleep(0.01)
-    trial.train()
-
-
 TELLING = """
 import json, os, tuner
 names = ["TUNER_CONFIG", "TUNER_SEED", "TUNER_RESUME_FROM", "OMP_NUM_THREADS"]
@@ -192,31 +180,3 @@ def test_a_failure_says_what_the_script_said(make, tmp_path, source, kind, messa
     assert message in failure(result)[1]
     assert message in log(tmp_path) or kind == "exception"
     assert trial.reset(assignment(trial_id="00001", seed=None))  # the process is used again
-
-
-def test_a_script_that_waits_in_a_report_is_ended_by_sigterm(make, tmp_path):
-    source = "import atexit, tuner\ntuner.report(steps=1)\nopen('after', 'w')"
-    trial = make(source)
-    trial.train()
-    process = trial._script._process
-    trial.stop()
-    assert process.returncode == -signal.SIGTERM
-    assert not (tmp_path / "trials/00000/files/after").exists()
-
-
-STUBBORN = """
-import signal, time, tuner
-signal.signal(signal.SIGTERM, lambda *_: print("not yet"))
-tuner.report(steps=1)
-time.sleep(60)
-"""
-
-
-def test_a_script_that_ignores_sigterm_is_killed(make, tmp_path, monkeypatch):
-    monkeypatch.setattr(script, "_GRACE_S", 0.5)
-    trial = make(STUBBORN)
-    trial.train()
-    process = trial._script._process
-    trial.stop()
-    assert process.returncode == -signal.SIGKILL
-    assert "not yet" in log(tmp_path)

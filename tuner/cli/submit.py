@@ -56,7 +56,8 @@ def submit(
     known_there = [name for name in (like, resume) if name is not None]
     has_command = flags["command"] is not None
     is_named = experiment is not None and not ((known_there or has_command) and "=" in experiment)
-    if len(known_there) + is_named != 1 and (known_there or is_named or not has_command):
+    named = 1 if has_command and not known_there else len(known_there) + is_named
+    if named != 1:
         raise UsageError("give one of EXPERIMENT, --command TEXT, --like NAME and --resume NAME")
     directory = Path.cwd()
     changes = [] if experiment is None else [experiment, *assignments]
@@ -69,10 +70,9 @@ def submit(
         set_by_flags = _set_by({**flags, "storage": None})
         arguments = ["run", "--like", like, *set_by_flags, *changes, "--storage", storage]
     else:
-        named, changes = (changes[:1], changes[1:]) if is_named else ([], changes)
-        _check(*named or [None], changes, flags, yes=yes)
+        entries = [entry(changes.pop(0), directory)] if is_named else []
+        _check(experiment if is_named else None, changes, flags, yes=yes)
         set_by_flags = _set_by({**flags, "storage": storage})
-        entries = [entry(each, directory) for each in named]
         arguments = ["run", *entries, *set_by_flags, *changes]
     if wait_for_resources is not None:
         arguments.append(f"--wait-for-resources={wait_for_resources:g}s")

@@ -114,9 +114,10 @@ def _of_the_trainable(spec: ExperimentSpec) -> Iterator[str]:
         unused = [f"{{{name}}}" for name in spec.search.space if name not in names]
         if unused and names:
             yield _UNUSED.format(names=" and no ".join(unused))
-    elif spec.epochs is None and not (spec.ships or spec.is_elsewhere):
-        if is_rays_class(load_trainable(spec.trainable)):
-            yield _ENDLESS
+        return
+    is_own = not (spec.ships or spec.is_elsewhere)
+    if is_own and spec.epochs is None and is_rays_class(load_trainable(spec.trainable)):
+        yield _ENDLESS
 
 
 def _of_the_objective(objective: Objective) -> Iterator[str]:

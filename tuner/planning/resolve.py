@@ -53,18 +53,17 @@ def resolve(
 ) -> tuple[ValidatedSpec, str]:
     """The validated spec of EXPERIMENT, and where it comes from.
 
-    command: trains in place of the trainable of EXPERIMENT, which may then be None. assignments, strategy and scheduler: as for `override`. machine: as for `validate`. admit:
-    called with the code that a file of text names, and which file, before any of it is imported;
-    it may raise. Without an assigned name the spec has the experiment's, or the next free one.
-    Raises as `load_experiment`, `override` and `validate` do, and UsageError where an experiment of
-    the assigned name exists.
+    command: trains in place of the trainable of EXPERIMENT, which may then be None. assignments,
+    strategy and scheduler: as for `override`. machine: as for `validate`. admit: called with the
+    code that a file of text names, and which file, before any of it is imported; it may raise.
+    Without an assigned name the spec has the experiment's, or the next free one. Raises as
+    `load_experiment`, `override` and `validate` do, and UsageError where an experiment of the
+    assigned name exists.
     """
     loaded = _from_command(command or "") if experiment is None else load_experiment(experiment)
-    raw = {
-        "name": loaded.name,
-        **loaded.raw,
-        **({"trainable": {"command": command}} if command else {}),
-    }
+    raw = {"name": loaded.name, **loaded.raw}
+    if command:
+        raw["trainable"] = {"command": command}
     raw = override(raw, assignments, strategy=strategy, scheduler=scheduler)
     name, storage = raw["name"], raw.get("storage")
     named = any(assignment.startswith("name=") for assignment in assignments)
@@ -245,7 +244,7 @@ def _from_command(command: str) -> Experiment:
     """A search that is described by the command line alone; modules are looked for here."""
     search_modules_in(Path.cwd())
     try:
-        name = Command.read({"command": command}).title
+        name = Command.read({"command": command}).default_name
     except FaultsError as error:
         raise SpecError([fault.under("trainable") for fault in error.faults], "--command") from None
     return Experiment({}, name, "the command line")

@@ -97,7 +97,7 @@ class CommandCode(NamedCode):
 
     @property
     def announcement(self) -> str:
-        return f"running {self.path.removeprefix('$ ')}"
+        return f"running {self.path}"
 
 
 def code_named(spec: Mapping[str, Any]) -> list[NamedCode]:
@@ -117,7 +117,7 @@ def code_named(spec: Mapping[str, Any]) -> list[NamedCode]:
     trainable = spec.get("trainable")
     command = read_command(trainable)
     return [
-        *([CommandCode("trainable", str(command), command)] if command else ()),
+        *([CommandCode("trainable", str(command).removeprefix("$ "), command)] if command else ()),
         *(code for code in named if not is_standard(code.module)),
         *(NotifiedCode("notify", t) for t in targets if isinstance(t, str) and runs_or_reads(t)),
     ]
@@ -138,8 +138,9 @@ def _named(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if trainable is None or str(trainable).startswith("tuner."):  # the classifier, by any path
         yield from _networks(spec)
     # Of what is given by value, what runs elsewhere, and a command, nothing is imported
-    is_path = isinstance(trainable, str) and trainable != ELSEWHERE and not is_by_value(trainable)
-    if is_path and read_command(trainable) is None:
+    if isinstance(trainable, str) and not (
+        trainable == ELSEWHERE or is_by_value(trainable) or read_command(trainable)
+    ):
         module, _, attribute = trainable.rpartition(".")
         yield "trainable", trainable if ":" in trainable else f"{module}:{attribute}"
     strategy = search.get("strategy") if isinstance(search, Mapping) else None

@@ -73,10 +73,7 @@ class Command(str):
         choices = sorted({*known, SEED})
         for name in self.names:
             if name not in choices:
-                fault = unknown("command", "hyperparameter", name, choices)
-                yield Fault(
-                    fault.key, f"{fault.rule} (braces are {{{{ and }}}})", None, fault.choices
-                )
+                yield unknown("command", "hyperparameter", name, choices)
         if any(m[0] in "{}" for text in self.arguments for m in _BRACES.finditer(text)):
             rule = "has a brace without its partner: write {{ or }} for a brace"
             yield Fault("command", rule, str(self))
@@ -113,7 +110,7 @@ class Command(str):
         return arguments[1] if runs_file else None
 
     @property
-    def title(self) -> str:
+    def default_name(self) -> str:
         """What an experiment of it is called: as its first .py file, else as its program."""
         scripts = [text for text in self.arguments if text.endswith(".py")]
         stem = Path((scripts or self.arguments)[0]).stem

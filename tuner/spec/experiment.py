@@ -115,14 +115,14 @@ class ExperimentSpec(Settings):
 
     name: the name of the experiment, and of its folder in `storage`. trainable: what trains, as a
     Learner class, a function or a class of Ray Tune's, itself or by its dotted path; {command: ...}
-    for any script; "elsewhere" if trials run elsewhere and ask for their configs. training: the trainable's constants.
-    num_samples: how many trials to run; a grid, or a search with a time budget, may leave it out.
-    max_concurrent: how many trials may run at a time; unless set as many as fit. time_budget_s: the
-    seconds after which the search ends. seed: the seed of all configs and of each trial's training.
-    storage: a folder, relative to where the run is started, or a URL of an object store
-    (s3://bucket/folder). confirms: what `tuner confirm` says of the search that it retrains the
-    leaders of. warm_start: an earlier experiment, by name or folder, whose trials the strategy
-    learns from; grid and random skip its configs.
+    for any script; "elsewhere" if trials run elsewhere and ask for their configs. training: the
+    trainable's constants. num_samples: how many trials to run; a grid, or a search with a time
+    budget, may leave it out. max_concurrent: how many trials may run at a time; unless set as many
+    as fit. time_budget_s: the seconds after which the search ends. seed: the seed of all configs
+    and of each trial's training. storage: a folder, relative to where the run is started, or a URL
+    of an object store (s3://bucket/folder). confirms: what `tuner confirm` says of the search that
+    it retrains the leaders of. warm_start: an earlier experiment, by name or folder, whose trials
+    the strategy learns from; grid and random skip its configs.
     """
 
     name: Annotated[str, BeforeValidator(_folder_name)] = "experiment"

@@ -107,22 +107,19 @@ def failure_of(error: BaseException) -> Failure:
 def failure_of_exit(code: int, last_lines: Sequence[str]) -> Failure:
     """The failure that a script's exit code means; below 0 it is the signal that ended it.
 
-    >>> failure_of_exit(1, ["Traceback ...", "ValueError: no such layer"])
-    Failure(kind='exception', message='exit code 1: Traceback ...; ValueError: no such layer', poisoned=False)
+    >>> failure_of_exit(1, ["ValueError: no such layer"]).message
+    'exit code 1: ValueError: no such layer'
     >>> failure_of_exit(-9, []).message
     'killed by SIGKILL, as the system does when memory runs out'
     """
     said = "; ".join(last_lines[-_LINES_OF_EXIT:])
     if code < 0:
-        name = signal.Signals(code * -1).name
+        name = signal.Signals(-code).name
         cause = ", as the system does when memory runs out" if name == "SIGKILL" else ""
-        return Failure("crash", cut(f"killed by {name}{cause}" + (f": {said}" if said else "")))
-    is_oom = _OUT_OF_MEMORY.search(said) or any(
-        line.startswith("MemoryError") for line in last_lines
-    )
-    return Failure(
-        "oom" if is_oom else "exception", cut(f"exit code {code}: {said or 'stderr is empty'}")
-    )
+        return Failure("crash", cut(f"killed by {name}{cause}" + (said and f": {said}")))
+    is_oom = _OUT_OF_MEMORY.search(said) or (last_lines and "MemoryError" in last_lines[-1])
+    message = f"exit code {code}: {said or 'stderr is empty'}"
+    return Failure("oom" if is_oom else "exception", cut(message))
 
 
 def cut(message: str) -> str:

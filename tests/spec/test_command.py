@@ -1,0 +1,119 @@
+"""A command as a trainable: text that is split once, and placeholders."""
+
+import pickle
+import sys
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuner.errors import SpecError
+from tuner.spec.command import Command, read_command
+from tuner.spec.experiment import ExperimentSpec, build_spec
+
+SPACE = {"lr": "uniform(0, 1)", "layer": {"width": 3}, "sizes": "choice([[1, 2]])"}
+
+
+def spec(command: Any, **fields: Any) -> ExperimentSpec:
+    search = {"space": SPACE}
+    return build_spec({"trainable": {"command": command}, "search": search, "num_samples": 2})
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python train.py --name 'a b' --lr {lr}",
+        ["python", "train.py", "--name", "a b", "--lr", "{lr}"],
+    ],
+)
+def test_a_spec_holds_a_command_as_a_list_and_goes_back_to_it(command: Any) -> None:
+    built = spec(command)
+    plain = {"command": ["python", "train.py", "--name", "a b", "--lr", "{lr}"]}
+    assert built.model_dump(mode="json")["trainable"] == plain
+    assert str(built.trainable) == "$ python train.py --name 'a b' --lr {lr}"
+    assert ExperimentSpec.from_text(built.to_yaml()) == built
+    for again in (
+        built.replace(seed=3).trainable,
+        pickle.loads(pickle.dumps(built.trainable)),
+        deepcopy(built.trainable),
+        read_command(str(built.trainable)),
+        read_command(plain),
+    ):
+        assert isinstance(again, Command)
+        assert list(again.arguments) == plain["command"]
+
+
+def test_numbers_in_a_list_are_text() -> None:
+    trainable = spec(["train", "--epochs", 3]).trainable
+    assert isinstance(trainable, Command)
+    assert trainable.arguments == ("train", "--epochs", "3")
+
+
+@pytest.mark.parametrize(
+    ("command", "fault"),
+    [
+        ("train {lrr}", "trainable.command: unknown hyperparameter 'lrr' (did you mean 'lr'?)"),
+        ("train {lr", "trainable.command: has a brace without its partner: write {{ or }}"),
+        ("train 'x", "trainable.command: cannot be split: No closing quotation"),
+        ("", "trainable: must be a command as text or as a list of arguments"),
+        (["train", None], "trainable.command: must hold text and numbers alone"),
+        ({"x": 1}, "trainable: must be a command as text or as a list of arguments"),
+    ],
+)
+def test_a_command_that_cannot_work_is_refused(command: Any, fault: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        spec(command)
+    assert fault in str(refused.value)
+
+
+def test_filled_puts_one_value_into_each_argument() -> None:
+    command = Command(["x", "--lr={lr}", "{name}", "{layer.width}", "{sizes}", "{{lr}}", "{seed}"])
+    config = {"lr": 1e-05, "name": "$(rm -rf /) ; x", "layer": {"width": 3}, "sizes": [1, 2]}
+    filled = command.filled(config, seed=7)
+    assert filled == ["x", "--lr=1e-05", "$(rm -rf /) ; x", "3", "[1, 2]", "{lr}", "7"]
+    assert command.filled({**config, "seed": 8}, seed=7)[-1] == "8"
+    with pytest.raises(ValueError, match=r"config has no 'layer\.width'"):
+        command.filled({**config, "layer": 1}, seed=7)
+
+
+@pytest.mark.parametrize(
+    ("command", "located"),
+    [
+        ("python train.py --out model.pt", "python {}/train.py --out model.pt"),
+        ("python -u sub/train.py", "python -u {}/sub/train.py"),
+        ("run -c model.pt train.py model.pt", "run -c {0}/model.pt {0}/train.py model.pt"),
+        ("bash run.sh model.pt", "bash {}/run.sh model.pt"),
+        ("./run.sh sub", "{}/run.sh sub"),
+        ("python -m package", "python -m package"),
+    ],
+)
+def test_located_names_the_program_and_the_script_by_whole_paths(
+    command: str, located: str, tmp_path: Path
+) -> None:
+    (tmp_path / "sub").mkdir()
+    for name in ("train.py", "model.pt", "run.sh", "sub/train.py"):
+        (tmp_path / name).touch()
+    found = Command(command.split()).located(tmp_path)
+    expected = located.format(tmp_path).split()
+    assert [Path(each) for each in found.arguments] == [Path(each) for each in expected]
+
+
+def test_script_is_what_python_alone_runs() -> None:
+    for command in ("python t.py x.py", "python3.11 -u t.py", f"{sys.executable} t.py"):
+        assert Command(command.split()).script == "t.py"
+    for command in ("python -c x t.py", "./python t.py", "bash t.py", "python", "python -m t"):
+        assert Command(command.split()).script is None
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("python a/train.py x.py", "train"),
+        ("./run.sh", "run"),
+        ("python -m x", "python"),
+        ("é", "command"),
+    ],
+)
+def test_default_name_is_that_of_the_script(command: str, name: str) -> None:
+    assert Command(command.split()).default_name == name
