@@ -1,10 +1,20 @@
 """A user's code runs to its own end: a function to its return, and a script to its exit."""
 
+import sys
 from pathlib import Path
 
+import driven
+import psutil
+import pytest
+import torch
+from gated import open_gate, wait_for
 from ray import tune
 
 from tuner.results.results import Results
+from tuner.search.confirm import confirm
+from tuner.search.run import resume_experiment
+
+HERE = Path(__file__).parent
 
 
 def saves_at_its_end(config):
@@ -42,6 +52,7 @@ def test_a_function_that_has_reported_max_t_times_runs_to_its_return(searched):
         assert log_of(results, trial_id) == ""
 
 
+@pytest.mark.slow
 def test_a_function_that_reports_more_than_max_t_times_is_cut_and_its_log_says_so(searched):
     results = search_of_functions(searched, 9, scheduler={"max_t": 2, "grace_period": 2})
     assert results.counts["completed"] == 2
@@ -52,6 +63,7 @@ def test_a_function_that_reports_more_than_max_t_times_is_cut_and_its_log_says_s
         assert said in log_of(results, trial_id)
 
 
+@pytest.mark.slow
 def test_a_function_that_is_stopped_early_is_cut_and_its_log_says_so(searched):
     scheduler = {"max_t": 3, "grace_period": 1, "reduction_factor": 2}
     results = search_of_functions(searched, 3, scheduler=scheduler)
@@ -59,3 +71,50 @@ def test_a_function_that_is_stopped_early_is_cut_and_its_log_says_so(searched):
     assert model_of(results, "00000").exists()
     assert not model_of(results, "00001").exists()
     assert "ended after epoch 1: what follows" in log_of(results, "00001")
+
+
+def test_pytorchs_mnist_example_is_stopped_early_and_runs_to_its_end(searched, tmp_path):
+    lrs = [0.1, 1e-4]
+    command = [sys.executable, f"{HERE}/mnist.py", "--lr", "{lr}", "--epochs", "3"]
+    results = searched(
+        trainable={"command": command},
+        search={"strategy": "grid", "space": {"lr": f"grid_search({lrs})"}},
+        scheduler={"max_t": 3, "grace_period": 1, "reduction_factor": 2},
+        max_concurrent=1,
+    )
+    assert [trial.status for trial in results.trials.values()] == ["completed", "stopped"]
+    best = results.trial("00000")
+    assert [report.epoch for report in best.results] == [1, 2, 3]
+    assert best.results[2].metrics.keys() == {"val_loss"}
+    files = results.folder / "trials/00000/files"
+    assert torch.load(files / "mnist_cnn.pt")["fc1.weight"].shape == (10, 144)
+    assert "Train Epoch: 3" in log_of(results, "00000")
+    assert "ended after epoch 1: the script gets SIGTERM" in log_of(results, "00001")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("gated", "began_at"), [(3, [0, 0, 2, 2]), (5, [0, 0, 0, 0])])
+def test_a_script_goes_on_after_a_kill(tmp_path, ray_here, gated, began_at):
+    command = f"{sys.executable} {HERE}/counting_script.py {tmp_path} {gated} {{lr}}"
+    process = driven.start(
+        *("run", "--command", command, "search.space.lr=uniform(1, 2)", "objective.metric=loss"),
+        *("scheduler.max_t=4", "--num-samples", 1, "--name", "x", "--storage", tmp_path),
+        cwd=tmp_path,
+    )
+    wait_for((tmp_path / "waits").exists, process)
+    process.kill()
+    process.wait()
+    pids = [int(path.name.partition("-")[2]) for path in tmp_path.glob("pid-*")]
+    wait_for(lambda: not any(map(psutil.pid_exists, pids)))
+    open_gate(tmp_path)
+
+    results = resume_experiment(tmp_path / "x")
+    [trial] = results.trials.values()
+    assert trial.status == "completed"
+    assert [report.metrics["began_at"] for report in trial.results] == began_at
+    assert (tmp_path / "x/trials/00000/files/end.txt").read_text() == "0"
+    exported = results.export(tmp_path / "out") / "checkpoint" / "epoch"
+    assert exported.read_text() == "4"
+
+    confirmed = confirm(results, top=1, seeds=1).results
+    assert (confirmed.folder / "trials/00000/files/end.txt").read_text() == "1"

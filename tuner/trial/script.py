@@ -1,7 +1,8 @@
 """A script that a trial runs: its process, its output, and its reports.
 
 It reports by `tuner.report`, which waits for an answer, or by JSON lines on stdout. A script that
-has printed a report is paused (SIGSTOP) until the search has decided, so both ways are alike.
+has printed a report is paused (SIGSTOP) until the search has decided. It runs on until the line is
+read, mostly for less than a millisecond: what it writes in that time may be in the checkpoint.
 """
 
 from __future__ import annotations
