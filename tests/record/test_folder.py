@@ -29,6 +29,20 @@ def test_a_name_is_taken_once(tmp_path):
         ExperimentFolder(folder.path / EXPERIMENT / "inner").create({})
 
 
+@pytest.mark.parametrize(
+    ("trainable", "advice"),
+    [
+        ("__main__:train (by value)", "tuner.resume_experiment({folder!r}, trainable=train)"),
+        ("elsewhere", "tuner.AskTell({folder!r})"),
+        ({"command": ["train"]}, "tuner resume digits"),
+    ],
+)
+def test_name_taken_advises_what_goes_on_with_that_trainable(tmp_path, trainable, advice):
+    folder = make_folder(tmp_path / "digits", trainable=trainable, training={})
+    message = str(ExperimentFolder(folder).name_taken())
+    assert f"go on with it by: {advice.format(folder=str(folder))}, or give another" in message
+
+
 def test_a_link_to_nowhere_takes_a_name_too(tmp_path):
     (tmp_path / "digits").symlink_to("nowhere")
     with pytest.raises(NameTakenError):

@@ -10,7 +10,7 @@ import os
 import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from reprlib import repr as shown  # short, and safe on what is nested deep
 from typing import Any
@@ -28,7 +28,9 @@ from tuner.record.reading import read, read_naming
 from tuner.record.remote import mirror
 from tuner.record.remote.sync import RemoteSync, held
 from tuner.record.trials import CheckpointRecord
-from tuner.wording import program
+from tuner.spec.by_value import given_again, is_by_value
+from tuner.spec.code import ELSEWHERE
+from tuner.wording import printable, program
 
 FORMAT = 1  # of experiment.json
 Sync = LocalSync | RemoteSync  # what keeps an experiment's storage as new as its folder
@@ -104,11 +106,22 @@ class ExperimentFolder:
 
     def name_taken(self) -> NameTakenError:
         """The error for a new experiment whose folder exists."""
-        name = url_of(self.path) or self.path.name
         return NameTakenError(
             f"experiment {self.path.name!r} exists in {self.storage}; "
-            f"go on with it by: {program()} resume {shlex.quote(name)}, or give another name"
+            f"go on with it by: {self._resume}, or give another name"
         )
+
+    @property
+    def _resume(self) -> str:
+        """The command that goes on with the experiment, or the call where only Python can."""
+        trainable = None
+        with suppress(UsageError):  # the name is taken, be the folder damaged or not here
+            trainable = self.document()["spec"].get("trainable")
+        if trainable == ELSEWHERE:
+            return f"tuner.AskTell({str(self.path)!r})"
+        if isinstance(trainable, str) and is_by_value(trainable):
+            return f"tuner.resume_experiment({str(self.path)!r}, {printable(given_again(trainable))})"
+        return f"{program()} resume {shlex.quote(url_of(self.path) or self.path.name)}"
 
     def held(self, warn: Callable[[str], object]) -> AbstractContextManager[Sync]:
         """Within it no other driver has the experiment; yields what keeps its storage in sync.
