@@ -187,3 +187,23 @@ def test_a_trainable_in_place_of_an_experiment_is_told_where_it_belongs(tmp_path
     (tmp_path / "mine_trained.py").write_text("def train(config, *rest, more=1):\n    return 1\n")
     with pytest.raises(UsageError, match="it needs config; a trainable is named in a spec"):
         load_experiment("mine_trained:train", tmp_path)
+
+
+def test_a_function_of_a_file_is_an_experiment_and_finds_no_arguments(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["tuner", "run", "spaces.py:small"])
+    (tmp_path / "spaces.py").write_text(
+        "import sys\nassert len(sys.argv) == 1\n"
+        "def small():\n    return {'name': 'argv', 'num_samples': len(sys.argv)}\n"
+    )
+    loaded = load_experiment("spaces.py:small", tmp_path)
+    assert (loaded.name, loaded.raw["num_samples"]) == ("argv", 1)
+    assert sys.argv == ["tuner", "run", "spaces.py:small"]
+
+
+@pytest.mark.parametrize("text", ["script.py:main", "script:main", "script.py"])
+def test_a_script_is_not_run_but_how_to_search_it_is_said(tmp_path, monkeypatch, text):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "script", raising=False)
+    (tmp_path / "script.py").write_text("def main():\n    raise AssertionError('it is run')\n")
+    with pytest.raises(UsageError, match=r"run --command 'python script.py --lr \{lr\}'"):
+        load_experiment(text)

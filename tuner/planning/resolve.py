@@ -7,12 +7,15 @@ them; or images of the user's own, `folder:PATH`.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import inspect
 import os
 import pkgutil
+import shlex
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,6 +39,7 @@ from tuner.spec.code import NamedCode, code_named, file_of
 from tuner.spec.command import Command
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.text import COMMAND_LINE, LONGEST, assigned, override, read_mapping
+from tuner.wording import program
 
 _FUNCTION = "experiment"  # of a module: def experiment() -> ExperimentSpec
 _SHIPPED = "tuner.shipped.experiments"
@@ -129,6 +133,10 @@ def load_experiment(text: str, directory: Path | None = None) -> Experiment:
         return _from_images(text, directory)
     if ":" in text:
         module, _, function = text.partition(":")
+        file = directory / module
+        if file.suffix == ".py" and file.is_file():
+            search_modules_in(file.parent)
+            return _from_module(_import_file(file.stem, file), file.stem, function)
         if (hint := did_you_mean(module, SOURCES)) and file_of(module) is None:
             raise UsageError(f"no module {module!r} and no images{hint}, got {text!r}")
         return _from_module(_import(module, text), module.rpartition(".")[2], function)
@@ -184,8 +192,10 @@ def _import_file(name: str, path: Path) -> ModuleType:
 def _translate_errors(source: str) -> Iterator[None]:
     """Raise whatever the user's code raises as one message, with the line where `source` is a file.
 
-    Raises SpecError for an ExperimentSpec that cannot be built, else UsageError.
+    The code finds no arguments on its command line: ours are not for it. Raises SpecError for an
+    ExperimentSpec that cannot be built, else UsageError.
     """
+    arguments, sys.argv = sys.argv, [source]
     try:
         yield
     except TunerError:
@@ -198,6 +208,8 @@ def _translate_errors(source: str) -> Iterator[None]:
             lines.append(error.lineno)
         where = f"{source}, line {lines[-1]}" if lines else source
         raise UsageError(f"{where}: {type(error).__name__}: {error}") from error
+    finally:
+        sys.argv = arguments
 
 
 def _from_text(path: Path) -> Experiment:
@@ -273,15 +285,38 @@ def _needed(function: Callable[..., object]) -> list[str]:
     return [one.name for one in needed if one.kind not in several]
 
 
+def _returns_nothing(function: Callable[..., object]) -> bool:
+    """Whether its source has no `return` of a value; False where there is no source to read."""
+    try:
+        source = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):
+        return False
+    returned = (node.value for node in ast.walk(source) if isinstance(node, ast.Return))
+    return isinstance(source.body[0], ast.FunctionDef) and not any(returned)
+
+
+def _as_script(source: str) -> str:
+    script = shlex.quote(os.path.relpath(source))
+    return (
+        f"; as a script it is searched by: {program()} run --command 'python {script} --lr {{lr}}'"
+    )
+
+
 def _from_module(module: ModuleType, name: str, function: str = _FUNCTION) -> Experiment:
     source = str(module.__file__ or module.__name__)
     make = getattr(module, function, None)
     if not callable(make):
-        raise UsageError(f"{source} has no function {function}() that returns an ExperimentSpec")
+        rule = f"{source} has no function {function}() that returns an ExperimentSpec"
+        raise UsageError(rule + _as_script(source))
     if needed := _needed(make):
         raise UsageError(
             f"{source}: {function}() must return an ExperimentSpec and need no arguments, and it "
             f"needs {', '.join(needed)}; a trainable is named in a spec, as `trainable`"
+        )
+    if _returns_nothing(make):
+        raise UsageError(
+            f"{source}: {function}() must return an ExperimentSpec, and it returns nothing"
+            f"{_as_script(source)}"
         )
     with _translate_errors(source):
         spec = make()

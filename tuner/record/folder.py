@@ -120,7 +120,9 @@ class ExperimentFolder:
         if trainable == ELSEWHERE:
             return f"tuner.AskTell({str(self.path)!r})"
         if isinstance(trainable, str) and is_by_value(trainable):
-            return f"tuner.resume_experiment({str(self.path)!r}, {printable(given_again(trainable))})"
+            return (
+                f"tuner.resume_experiment({str(self.path)!r}, {printable(given_again(trainable))})"
+            )
         return f"{program()} resume {shlex.quote(url_of(self.path) or self.path.name)}"
 
     def held(self, warn: Callable[[str], object]) -> AbstractContextManager[Sync]:

@@ -92,7 +92,9 @@ def trainable_fault(trainable: Any) -> Fault | None:
         return Fault("trainable", rule, trainable)
     if is_learner(trainable) or _accepts(trainable, {}):
         return None
-    return Fault("trainable", f"a function must take {_FORMS}", str(_signature(trainable)))
+    script = "; a script is run as it is by --command 'python train.py'"
+    rule = f"a function must take {_FORMS}{script if _accepts(trainable) else ''}"
+    return Fault("trainable", rule, str(_signature(trainable)))
 
 
 def takes_split(trainable: Any) -> bool:
