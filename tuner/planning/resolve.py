@@ -259,7 +259,7 @@ def _from_command(command: str) -> Experiment:
         name = Command.read({"command": command}).default_name
     except FaultsError as error:
         raise SpecError([fault.under("trainable") for fault in error.faults], "--command") from None
-    return Experiment({}, name, "the command line")
+    return Experiment({}, name, COMMAND_LINE)
 
 
 def _from_images(dataset: str, directory: Path) -> Experiment:
