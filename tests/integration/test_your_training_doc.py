@@ -13,6 +13,7 @@ import pytest
 from pages import Page
 
 from tuner.results.results import Results
+from tuner.trial.script import Script
 
 PAGE = Page("docs/your_training.md")
 FILES = PAGE.files
@@ -48,6 +49,10 @@ def run(command: str, folder: Path) -> None:
 def test_every_command_works(folder: Path) -> None:
     for command in PAGE.commands:
         run(command, folder)
+    script = Results(folder / "results" / "script")
+    assert script.counts["stopped"] > 0
+    best = script.folder / "trials" / script.get_best_trial().trial_id
+    assert (best / "files" / "model.pt").is_file()
     assert (folder / "best_mlp" / "checkpoint" / "model.joblib").is_file()
     assert Results(folder / "results" / "sklearn_digits").counts["stopped"] > 0
 
@@ -90,3 +95,66 @@ def test_a_trials_own_files_are_where_they_are_said_to_be(
 )
 def test_each_example_has_at_most_30_lines(name: str) -> None:
     assert len(FILES[name].splitlines()) <= 30
+
+
+LIGHTNING = """
+class Net(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.model = torch.nn.Linear(1, 1)
+    def training_step(self, batch, _):
+        return self.model(batch).sum()
+    def validation_step(self, batch, _):
+        self.log("val_loss", torch.tensor(0.5))
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters())
+loader = torch.utils.data.DataLoader(torch.ones(2, 1))
+quiet = {"logger": False, "enable_progress_bar": False, "enable_checkpointing": False}
+lightning.Trainer(max_epochs=2, callbacks=[report], **quiet).fit(Net(), loader, loader)
+"""
+HUGGING_FACE = """
+model = transformers.ViTForImageClassification(transformers.ViTConfig(
+    image_size=8, patch_size=8, hidden_size=8, num_hidden_layers=1, num_attention_heads=1))
+data = [{"pixel_values": torch.ones(3, 8, 8), "labels": 0}] * 2
+arguments = transformers.TrainingArguments(
+    "out", num_train_epochs=2, eval_strategy="epoch", report_to="none", disable_tqdm=True)
+transformers.Trainer(model, arguments, None, data, data, callbacks=[Report()]).train()
+"""
+KERAS = """
+for epoch in range(2):
+    report.kept["on_epoch_end"](epoch, {"val_loss": 0.5})
+"""
+KERAS_HERE = """
+import types
+class LambdaCallback:
+    def __init__(self, **kept):
+        self.kept = kept
+keras = types.SimpleNamespace(callbacks=types.SimpleNamespace(LambdaCallback=LambdaCallback))
+"""
+
+
+@pytest.mark.docs
+@pytest.mark.parametrize(
+    ("framework", "begins", "ends", "metric"),
+    [
+        ("Lightning", "import lightning.pytorch, torch", LIGHTNING, "val_loss"),
+        ("Hugging Face", "import transformers, torch", HUGGING_FACE, "eval_loss"),
+        ("Keras", KERAS_HERE, KERAS, "val_loss"),
+    ],
+)
+def test_a_callback_reports_each_epoch(
+    framework: str, begins: str, ends: str, metric: str, tmp_path: Path
+) -> None:
+    if package := {"Lightning": "lightning", "Hugging Face": "transformers"}.get(framework):
+        pytest.importorskip(package)
+    [callback] = [block for block in PAGE.blocks("python") if block.startswith(f"# {framework}:")]
+    source = f"import tuner\n{begins}\n{callback}\n{ends}"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = ["env", "-C", str(tmp_path), sys.executable, "-c", source]
+    script = Script(command, environment, metric=metric, on_report=lambda: None)
+    try:
+        reports = [report[0] for report in iter(script.next_report, None)]
+    finally:
+        script.end()
+    assert script.exit_code == 0, script.last_lines
+    assert [isinstance(report[metric], float) for report in reports] == [True, True]

@@ -1,5 +1,6 @@
 """Memory that runs short: who is ended, and what is told of it."""
 
+import re
 import subprocess
 import sys
 import time
@@ -94,3 +95,19 @@ def test_with_nobody_to_end_nothing_happens(tmp_path):
 )
 def test_what_is_short_goes_by_the_size_of_the_machine(free, total, short):
     assert machine_memory.is_short(free << 20, total << 20) is short
+
+
+def test_what_a_worker_has_started_counts_as_its_own(tmp_path):
+    held = "held = b'x' * (300 << 20); print(flush=True); import time; time.sleep(60)"
+    command = [sys.executable, "-S", "-c", held]
+    parent = f"import subprocess; subprocess.run({command!r})"
+    title = "ray::CommandTrial.step"
+    worker = subprocess.Popen([title, "-S", "-c", parent], executable=sys.executable, stdout=-1)
+    worker.stdout.readline()
+    [child] = psutil.Process(worker.pid).children()
+    with machine_memory.watched(tmp_path, lambda: [worker.pid], lambda: (0, 32 * GIB)):
+        worker.wait(LIMIT_S)
+    child.kill()
+    worker.stdout.close()
+    [note] = tmp_path.glob(f"{worker.pid}-*")
+    assert re.search(r"ended at 3\d\d MiB", note.read_text())

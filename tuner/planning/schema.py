@@ -25,6 +25,12 @@ SECTIONS: dict[str, type[Settings]] = {
     "stop": Stop,
     "confirms": Confirms,
 }
+_COMMAND: Schema = {
+    "type": "object",
+    "properties": {"command": {"type": ["array", "string"]}},
+    "required": ["command"],
+    "additionalProperties": False,
+}
 _DOTTED: Schema = {"type": "string", "pattern": r"\."}
 
 
@@ -37,6 +43,10 @@ def spec_schema() -> Schema:
     properties: dict[str, Schema] = schema["properties"]
     for name in ("objective", "resources", "timeouts", "checkpoints", "stop"):
         properties[name] = _reference(SECTIONS[name])
+    properties["trainable"] = {
+        **{key: value for key, value in properties["trainable"].items() if key != "type"},
+        "anyOf": [{"type": "string"}, _COMMAND],
+    }
     properties["confirms"] = {"anyOf": [_reference(Confirms), {"type": "null"}]}
     own = {"type": "object", "properties": {"strategy": _DOTTED}, "required": ["strategy"]}
     properties["search"] = {"anyOf": [*map(_reference, strategies().values()), own]}

@@ -67,7 +67,8 @@ TRAINABLE = """
 
 FUNCTIONS = """
 A plain function of Ray Tune is given `config` alone; `tuner confirm` adds the trial's `seed` to it.
-Put the constants of a function into `search.space`.
+Put the constants of a function into `search.space`. `{command: [python, train.py, --lr, "{lr}"]}`
+runs [any script](your_training.md#a-script-as-it-is).
 """
 
 TRAINING = """

@@ -65,7 +65,7 @@ def _watch(
 
 def _end_largest(notes: Path, pids: Iterable[int]) -> None:
     """End the worker that holds the most; nothing where there is none."""
-    held = {pid: held_bytes(pid) for pid in pids if _is_worker(pid)}
+    held = {pid: _held_by_family(pid) for pid in pids if _is_worker(pid)}
     if not held:
         return
     pid = max(held, key=lambda worker: held[worker])
@@ -76,6 +76,15 @@ def _end_largest(notes: Path, pids: Iterable[int]) -> None:
     deadline = time.monotonic() + _GONE_S
     while held_bytes(pid) and time.monotonic() < deadline:  # else the next one would be ended too
         time.sleep(0.02)
+
+
+def _held_by_family(pid: int) -> int:
+    """Bytes that a worker holds, and what it has started: the script of a trial."""
+    try:
+        children = psutil.Process(pid).children(recursive=True)
+    except psutil.Error:
+        children = []
+    return held_bytes(pid) + sum(held_bytes(child.pid) for child in children)
 
 
 def _is_worker(pid: int) -> bool:
