@@ -55,7 +55,7 @@ def test_placed_many_keys_names_the_nearest_and_the_command():
     [fault] = refused.value.faults
     assert str(fault) == (
         "training.batchsize: unknown key 'batchsize' (did you mean 'training.batch_size'?); "
-        "`tuner spec` lists all"
+        "`tuner spec training` lists all"
     )
 
 

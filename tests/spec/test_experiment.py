@@ -143,6 +143,7 @@ def test_all_faults_come_at_once_with_key_rule_value_and_choices() -> None:
         ({"trainable": "nowhere"}, "trainable: must be a dotted path"),
         ({"trainable": 5}, "trainable: must be a class, a function, or the dotted"),
         ({"storage": ""}, "storage: must be a path"),
+        ({"storage": "s3:/b"}, "storage: must be a folder, or a URL such as s3://BUCKET/FOLDER"),
         ({"storage": "a\0b"}, "storage: must be a path"),
         ({"storage": "\ud800"}, "storage: must be a path"),
         ({"warm_start": ""}, "warm_start: must be a path"),

@@ -60,7 +60,8 @@ def _placed(fault: Fault) -> Fault:
     rule = f"unknown key {fault.stranger!r}{hint(_meant(fault))}"
     if len(fault.choices) <= _LISTED:
         return replace(fault, rule=rule)
-    return replace(fault, rule=f"{rule}; `tuner spec` lists all", choices=())
+    section = " training" if "." in fault.key else ""
+    return replace(fault, rule=f"{rule}; `tuner spec{section}` lists all", choices=())
 
 
 def _meant(fault: Fault) -> list[str]:

@@ -27,7 +27,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tuner.classifier.catalog import SOURCES
-from tuner.errors import Fault, SpecError, TunerError, UsageError, did_you_mean
+from tuner.errors import Fault, SpecError, TunerError, UsageError, did_you_mean, hint, nearest
 from tuner.planning.misplaced import placed
 from tuner.planning.own_images import default_experiment
 from tuner.planning.validation import Machine, ValidatedSpec, settled, validate
@@ -121,8 +121,9 @@ def load_experiment(text: str, directory: Path | None = None) -> Experiment:
     path = directory / text
     search_modules_in(directory)
     if path.suffix in (".yaml", ".yml", ".json", ".py") and not path.exists():
-        beside = [file.name for file in path.parent.glob("*.*")]
-        raise UsageError(f"no file {path}{did_you_mean(path.name, beside)}")
+        beside = {file.stem: file.name for file in path.parent.glob("*.*")}
+        near = [beside[stem] for stem in nearest(path.stem, beside)]
+        raise UsageError(f"no file {path}{hint(near)}")
     if path.suffix in (".yaml", ".yml", ".json"):
         search_modules_in(path.parent)
         return _from_text(path)
@@ -137,8 +138,8 @@ def load_experiment(text: str, directory: Path | None = None) -> Experiment:
         if file.suffix == ".py" and file.is_file():
             search_modules_in(file.parent)
             return _from_module(_import_file(file.stem, file), file.stem, function)
-        if (hint := did_you_mean(module, SOURCES)) and file_of(module) is None:
-            raise UsageError(f"no module {module!r} and no images{hint}, got {text!r}")
+        if (near := nearest(module, SOURCES)) and file_of(module) is None:
+            raise UsageError(f"no module {module!r} and no images{hint(near)}, got {text!r}")
         return _from_module(_import(module, text), module.rpartition(".")[2], function)
     own = directory / "experiments" / f"{text}.py"
     if text.isidentifier() and own.is_file():

@@ -58,6 +58,8 @@ def _folder_name(raw: object) -> str:
 def _path(text: str) -> str:
     if not text or "\0" in text or not text.isprintable():
         raise FaultsError(Fault("", "must be a path of printable characters", text))
+    if re.match(r"[a-z0-9]{2,}:/(?!/)", text):
+        raise FaultsError(Fault("", "must be a folder, or a URL such as s3://BUCKET/FOLDER", text))
     return text
 
 
