@@ -191,8 +191,8 @@ def check_report(report: object, metric: str) -> tuple[dict[str, float], list[st
     """
     if not isinstance(report, Mapping):
         kind = type(report).__name__
-        fault = f"reported {kind}, not a mapping of metrics such as {{{metric!r}: 0.5}}"
-        return {}, [], Failure("bad_report", fault)
+        told = f"reported {kind}, not a mapping of metrics such as {{{metric!r}: 0.5}}"
+        return {}, [], Failure("bad_report", told)
     flat = dict(islice(_flattened(report), MOST_METRICS + 1))
     if fault := _fault_of_size(flat):
         return {}, [], Failure("bad_report", fault)
