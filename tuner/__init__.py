@@ -13,6 +13,7 @@ load_results         the Results of an experiment, by its name or its folder
 Results              what a search came to: best trial, checkpoints, data frames
 export_model         write the best model of Results into a folder, to be handed over
 load_model           the model of an exported folder, without Ray
+load_image           an image as the model of an exported folder takes it, without Ray
 Learner              what to implement to bring your own training
 trial_dir            inside a trial: its own folder, which is kept with it
 start_dir            inside a trial: the directory where its search was started
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
         UnreadableImagesError,
         UsageError,
     )
-    from tuner.export.read import load_model
+    from tuner.export.read import load_image, load_model
     from tuner.export.write import export_model
     from tuner.places import start_dir, trial_dir
     from tuner.results.comparison import compare
@@ -84,6 +85,7 @@ __all__ = [
     "confirm",
     "constant",
     "export_model",
+    "load_image",
     "load_model",
     "load_results",
     "report",
@@ -102,6 +104,7 @@ _MODULES = {
     "confirm": "tuner.search.confirm",
     "constant": "tuner.space.domains",
     "export_model": "tuner.export.write",
+    "load_image": "tuner.export.read",
     "load_model": "tuner.export.read",
     "load_results": "tuner.results.results",
     "report": "tuner.script_report",

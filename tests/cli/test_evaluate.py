@@ -2,6 +2,7 @@
 
 import json
 
+import photos
 from commands import call, tuner
 from handed import trained
 
@@ -24,6 +25,26 @@ def test_an_exported_folder_is_evaluated_by_its_path(here):
     moved = call("evaluate", "out", "--data", "elsewhere").exception
     assert isinstance(moved, SpecError)
     assert "data_dir: is not used by dataset 'digits'" in str(moved)
+
+
+def test_evaluate_prints_how_many_images_and_the_interval(here, monkeypatch):
+    monkeypatch.setenv("TUNER_DATA", str(here / "data"))
+    place = photos.write(here / "photos", each=20)
+    trained(here / "results" / "hand", dataset=f"folder:{place}", image_size=12, epochs=1)
+    call("export", "hand", "--to", "out")
+    photos.write(here / "new" / "test", each=10, seed=99)
+    found = json.loads(call("evaluate", "out", "--data", "new", "--json").stdout)
+    low, high = found["test_accuracy_interval"]
+    assert (found["images"], found["baseline"]) == (30, 1 / 3)
+    assert low < found["test_accuracy"] < high
+    assert found["beats_baseline"] == (low > 1 / 3)
+    text = call("evaluate", "out", "--data", "new").stdout
+    assert "\nimages             30\n" in text
+    assert f"(95 % interval {low:.4f} to {high:.4f})\n" in text
+    assert ("does not beat the baseline" in text) == (low <= 1 / 3)
+    shown = json.loads(call("evaluate", "hand", "--json").stdout)
+    assert (shown["images"], len(shown["test_accuracy_interval"])) == (9, 2)
+    assert json.loads(call("show", "hand", "--json").stdout)["test"]["beats_baseline"] is not None
 
 
 def test_code_beside_an_export_is_not_run(here, monkeypatch):

@@ -1,6 +1,7 @@
 """A classifier of a user's own images, handed over: what is exported of it, and measured again."""
 
 import json
+import shutil
 
 import numpy as np
 import photos
@@ -10,6 +11,7 @@ from handed import trained
 from PIL import Image
 
 from tuner.classifier.catalog import DataChoice, decoded_before
+from tuner.classifier.sources._pixels import square
 from tuner.errors import CheckpointError, DataError, UsageError
 from tuner.export.evaluate import evaluate, evaluate_export
 from tuner.export.read import load_model, read_export
@@ -43,12 +45,20 @@ def test_an_export_needs_neither_the_images_nor_their_place(results, place, tmp_
     assert load_model(to)(torch.zeros(1, 3, 12, 12)).shape == (1, 3)
 
 
-def test_the_test_split_is_that_of_the_search_wherever_the_images_lie(results, place, tmp_path):
+def test_the_test_split_is_that_of_the_search_wherever_the_images_lie(
+    results, place, tmp_path, monkeypatch
+):
     to = results.export(tmp_path / "out")
-    moved = place.rename(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").mkdir()
+    moved = place.rename(tmp_path / "elsewhere" / "photos")
     measured = evaluate(results, data_dir=str(moved))
-    again = evaluate_export(read_export(to), data_dir=str(moved))
-    assert measured["test_loss"] == pytest.approx(again["test_loss"])
+    monkeypatch.chdir(moved.parent)
+    assert evaluate_export(read_export(to)) == pytest.approx(measured)
+    assert measured["images"] == 18
+    assert measured["baseline"] == pytest.approx(1 / 3)
+    (moved / "rose" / "0003.jpg").unlink()
+    with pytest.raises(DataError, match="these are not the images that the checkpoint was"):
+        evaluate_export(read_export(to))
 
 
 def test_other_images_have_no_test_split_of_the_search(results, place, tmp_path):
@@ -57,13 +67,72 @@ def test_other_images_have_no_test_split_of_the_search(results, place, tmp_path)
         evaluate(results)
 
 
-def test_an_export_is_measured_on_other_images_of_the_same_classes(results, tmp_path):
-    to = results.export(tmp_path / "out")
+@pytest.fixture
+def export(results, tmp_path):
+    return read_export(results.export(tmp_path / "out"))
+
+
+def predicted(export, folder):
+    """How many of the images of `folder` the model gets right, and how many there are."""
+    model, classes = export.model(), export.config.classes
+    mean, std = (
+        torch.tensor(v).view(-1, 1, 1) for v in (export.config.input.mean, export.config.input.std)
+    )
+    files = sorted(folder.glob("*/*.jpg"))
+    right = 0
+    for file in files:
+        pixels = torch.tensor(square(Image.open(file), size=12, channels=3)).permute(2, 0, 1) / 255
+        with torch.no_grad():
+            logits = model(((pixels - mean) / std)[None])
+        right += classes[int(logits.argmax())] == file.parent.name
+    return right, len(files)
+
+
+def test_evaluate_export_measures_every_image_of_a_folder(export, tmp_path):
     others = photos.write(tmp_path / "others", each=20, seed=1000)
-    assert 0 <= evaluate_export(read_export(to), data_dir=str(others))["test_accuracy"] <= 1
-    strange = photos.write(tmp_path / "strange", each=20, classes=("cat", "dog", "owl"))
-    with pytest.raises(UsageError, match=r"has classes cat, dog, owl; the model of .* daisy, rose"):
-        evaluate_export(read_export(to), data_dir=str(strange))
+    found = evaluate_export(export, data_dir=str(others))
+    right, count = predicted(export, others)
+    assert (found["images"], count) == (60, 60)
+    assert found["test_accuracy"] == pytest.approx(right / count)
+
+
+def test_evaluate_export_of_some_classes_keeps_the_labels_of_the_model(export, tmp_path):
+    some = photos.write(tmp_path / "some", each=1, seed=1000)
+    for name in ("daisy", "rose"):
+        shutil.rmtree(some / name)
+    found = evaluate_export(export, data_dir=str(some))
+    assert (found["images"], found["baseline"]) == (1, 1)
+    assert found["test_accuracy"] == predicted(export, some)[0]
+    photos.write(some, each=1, classes=("cat", "dog"))
+    with pytest.raises(UsageError, match=r"does not know: cat, dog; it knows daisy, rose, tulip"):
+        evaluate_export(export, data_dir=str(some))
+
+
+def test_evaluate_export_of_splits_measures_the_test_folder(export, tmp_path):
+    root = tmp_path / "splits"
+    photos.write(root / "Test", each=5, seed=2000)
+    assert evaluate_export(export, data_dir=str(root))["images"] == 15
+    photos.write(root / "train", each=7)
+    photos.write(root / "val", each=6)
+    assert evaluate_export(export, data_dir=str(root))["images"] == 15
+    assert evaluate_export(export, data_dir=str(root / "val"))["images"] == 18
+    shutil.rmtree(root / "Test")
+    with pytest.raises(UsageError, match=r"has splits and not one `test` .*available: train, val"):
+        evaluate_export(export, data_dir=str(root))
+
+
+def test_evaluate_export_on_the_images_of_its_training_warns(export, place, caplog):
+    assert evaluate_export(export, data_dir=str(place))["images"] == 120
+    [record] = caplog.records
+    assert "84 of these 120 are its training split, so the metrics flatter" in record.message
+
+
+def test_evaluate_export_of_a_missing_or_empty_folder_says_what_it_needs(export, tmp_path):
+    with pytest.raises(UsageError, match=f"no folder {tmp_path / 'gone'}"):
+        evaluate_export(export, data_dir=str(tmp_path / "gone"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match="needs a sub-folder of images for each class: daisy"):
+        evaluate_export(export, data_dir=str(tmp_path / "empty"))
 
 
 def test_an_export_scales_deep_images_as_it_was_trained(place, tmp_path):

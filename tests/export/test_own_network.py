@@ -127,7 +127,7 @@ def test_the_card_says_which_code_it_needs(folder):
     text = " ".join((folder / "README.md").read_text().split())
     assert "model exported_net:Net, model_args.width 6." in text
     assert "The network is `exported_net:Net`, whose code is not in this folder." in text
-    assert 'tuner.load_model("out", trust_code=True)' in text
+    assert 'folder = "out" model = tuner.load_model(folder, trust_code=True)' in text
 
 
 def test_code_that_is_not_here_is_told(folder, monkeypatch, unimported):

@@ -30,6 +30,7 @@ def test_every_command_works(
     monkeypatch.setenv("TUNER_DATA", str(tmp_path / "data"))
     monkeypatch.setattr(sys, "path", list(sys.path))
     photos.write(tmp_path / "photos", each=40)
+    photos.write(tmp_path / "new_photos", each=4, seed=1000)
     PAGE.write_files(tmp_path)
     PAGE.run_commands()
 

@@ -30,7 +30,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A newcomer's folder after `make sweep`, with the files that the README shows, and images."""
     folder = tmp_path_factory.mktemp("newcomer")
     (folder / ".venv").symlink_to(sys.prefix, target_is_directory=True)
-    write_photos(folder / "photos")
+    for name in ("photos", "new_photos"):
+        write_photos(folder / name)
     unnamed = {*PAGE.blocks("(?:python|yaml)")} - {*PAGE.files.values()}
     assert not unnamed, "a block of code says what file it is"
     PAGE.write_files(folder)

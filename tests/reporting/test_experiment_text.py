@@ -1,3 +1,5 @@
+import json
+
 import pytest
 from confirmed import retrained, searched
 from synthetic import Clock, Writer, make_folder
@@ -80,6 +82,45 @@ def test_the_summary_of_a_whole_search(storage):
         "Report       tuner report digits",
         "TensorBoard  tuner tensorboard digits",
     ]
+
+
+def with_baseline(folder, **validation):
+    path = folder / "experiment.json"
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps({**document, "validation": validation}))
+    return folder
+
+
+def test_summary_shows_the_baseline_and_says_where_it_is_not_beaten(storage):
+    writer = Writer(with_baseline(make_folder(storage / "digits"), images=60, baseline=0.5))
+    for number in range(16):
+        writer.trial(number, [metrics(0.65 if number == 3 else 0.4)])
+    writer.end()
+    results = Results(writer.folder)
+    lines = summary(results, {"test_accuracy": 0.55, "images": 60, "baseline": 0.5}).splitlines()
+    start = lines.index("Best trial 00003, epoch 1 of 1, completed")
+    assert lines[start + 1 : lines.index("Its config")] == [
+        "  val_accuracy   0.65  (baseline 0.5)",
+        "  val_loss       0.35",
+        "  test_accuracy  0.55  (held-out test split; baseline 0.5)",
+        "  val_accuracy 0.65 does not beat the baseline beyond chance: always naming the",
+        "  largest class gives 0.5, and the 95 % interval over 60 images is 0.4603 to",
+        "  0.8017, counted as the best of 16 trials.",
+        "  test_accuracy 0.55 does not beat the baseline beyond chance: always naming the",
+        "  largest class gives 0.5, and the 95 % interval over 60 images is 0.4249 to",
+        "  0.6691.",
+    ]
+    best = results.best_json()
+    assert "    val_accuracy  0.65  (baseline 0.5)" in best_text(best, results.accuracy(best))
+    validation = results.show()["validation"]
+    assert (validation["baseline"], validation["beats_baseline"]) == (0.5, False)
+
+
+def test_summary_of_a_damaged_baseline_shows_none(storage):
+    writer = Writer(with_baseline(make_folder(storage / "digits"), images="x", baseline=[1]))
+    writer.trial(1, [metrics(0.65)])
+    writer.end()
+    assert "baseline" not in summary(Results(writer.folder))
 
 
 def test_an_interrupted_search_says_how_to_go_on(storage):

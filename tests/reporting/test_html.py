@@ -63,6 +63,19 @@ def test_the_summary_is_a_few_numbers(tmp_path):
     assert shown["slots busy"][1] == "1 slot side by side"
 
 
+@pytest.mark.usefixtures("_no_plotly_js")
+def test_page_shows_the_baseline_and_says_where_it_is_not_beaten(tmp_path):
+    path = search(tmp_path / "x", 12).folder / "experiment.json"
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps({**document, "validation": {"images": 9, "baseline": 0.5}}))
+    report = Report(Results(path.parent))
+    assert next(tiles(report))[2].endswith("; baseline 0.5")
+    assert "does not beat the baseline beyond chance" in report_page(report)
+    assert report.as_dict()["validation"]["baseline"] == 0.5
+    path.write_text(json.dumps({**document, "validation": {"images": 900, "baseline": 0.1}}))
+    assert "does not beat" not in report_page(Report(Results(path.parent)))
+
+
 def test_the_best_trials_have_a_column_for_each_hyperparameter(tmp_path):
     head, *rows = best_table(Report(odd(tmp_path / "x", "conditional")))
     assert head[:3] == ["trial", "val_accuracy", "epoch"]

@@ -17,6 +17,7 @@ from tuner.results.statistics import (
     mean_of,
     mean_of_best,
     paired_difference,
+    wilson,
 )
 
 numbers = st.floats(-1e3, 1e3).map(lambda x: round(x, 4))
@@ -154,3 +155,15 @@ def test_one_that_failed_with_a_key_is_compared_by_the_others() -> None:
     assert short.low is not None
     assert single.low is None
     assert differences_from_best([{1: 0.5}], {}) == [None]
+
+
+@given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_wilson_is_that_of_scipy(counts: tuple[int, int]) -> None:
+    right, n = counts
+    expected = stats.binomtest(right, n).proportion_ci(0.95, method="wilson")
+    assert wilson(right / n, n) == pytest.approx((expected.low, expected.high), abs=1e-9)
+
+
+def test_wilson_of_the_best_of_several_has_sidaks_level() -> None:
+    expected = stats.binomtest(30, 50).proportion_ci(0.95 ** (1 / 24), method="wilson")
+    assert wilson(0.6, 50, among=24) == pytest.approx((expected.low, expected.high))

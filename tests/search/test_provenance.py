@@ -4,7 +4,8 @@ import platform
 import subprocess
 from importlib.metadata import version
 
-from tuner.search.provenance import describe
+from tuner.planning.validation import validate
+from tuner.search.provenance import create, describe
 from tuner.spec.experiment import build_spec
 
 SPEC = build_spec({"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 1, "seed": 7})
@@ -16,6 +17,15 @@ def test_the_spec_its_seed_and_the_versions():
     assert (told["format"], told["seed"]) == (1, 7)
     assert told["versions"]["python"] == platform.python_version()
     assert told["versions"]["ray"] == version("ray")
+
+
+def test_create_records_the_baseline_of_the_validation_split(tmp_path):
+    spec = validate(
+        SPEC.replace(storage=str(tmp_path), search={"space": {"lr": "uniform(0.1, 1)"}})
+    )
+    spec.pin_data()
+    document = create(spec).document()
+    assert document["validation"] == {"images": 360, "baseline": 37 / 360}
 
 
 def test_the_commit_of_the_working_directory(tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from tuner.classifier.augment import Augmentation, crop_and_flip, cut_out
 from tuner.classifier.catalog import DataChoice, dataset_info, pinned
-from tuner.classifier.datasets._dataset import DatasetInfo, data_folder
+from tuner.classifier.datasets._dataset import DatasetInfo, ImageArrays, data_folder
 from tuner.classifier.epochs import Epoch, plan_epoch
 from tuner.classifier.mixing import mix
 
@@ -36,6 +36,12 @@ class ImageSet:
     rows_NP: Tensor
     labels_N: Tensor
     splits: dict[str, Tensor]
+
+    def baseline(self, split: str) -> dict[str, float]:
+        """`images`, how many a split has, and `baseline`, the share of its largest class."""
+        rows_N = self.splits[split].to(self.labels_N.device)
+        largest = int(torch.bincount(self.labels_N[rows_N]).max())
+        return {"images": len(rows_N), "baseline": largest / len(rows_N)}
 
 
 def image_set(
@@ -60,7 +66,11 @@ def image_set(
 @lru_cache(maxsize=2)
 def _image_set(name: str, folder: Path, split_seed: int, device: torch.device) -> ImageSet:
     info = dataset_info(DataChoice(name, str(folder), None, split_seed))
-    arrays = info.load(folder, split_seed=split_seed)
+    return image_set_of(info, info.load(folder, split_seed=split_seed), device)
+
+
+def image_set_of(info: DatasetInfo, arrays: ImageArrays, device: torch.device) -> ImageSet:
+    """The images of `arrays`, on `device` where it has room."""
     rows_NP = _as_tensor(arrays.images_NHWC.reshape(len(arrays.images_NHWC), -1))
     home = home_of(rows_NP.nbytes, device)
     return ImageSet(
@@ -117,7 +127,7 @@ class Batcher:
     def normalise_by(self, mean: Sequence[float], std: Sequence[float]) -> None:
         """Take pixels from 0 to 1 to (pixel - mean) / std from now on, of each channel."""
         size = self._images.info.image_size
-        scale_P, shift_P = _affine(mean, std, pixels=size**2)
+        scale_P, shift_P = affine(mean, std, pixels=size**2)
         self._scale_P = scale_P.to(self._device, self._dtype)
         self._shift_P = shift_P.to(self._device, self._dtype)
 
@@ -205,7 +215,7 @@ class Batcher:
         return x_NP.view(len(rows_NP), size, size, -1).permute(0, 3, 1, 2)
 
 
-def _affine(mean: Sequence[float], std: Sequence[float], *, pixels: int) -> tuple[Tensor, Tensor]:
+def affine(mean: Sequence[float], std: Sequence[float], *, pixels: int) -> tuple[Tensor, Tensor]:
     """(scale_P, shift_P), in float64, that take bytes to (byte / 255 - mean) / std."""
     mean_C = torch.tensor(mean, dtype=torch.float64)
     std_C = torch.tensor(std, dtype=torch.float64)

@@ -24,11 +24,12 @@ from tuner.classifier.models._libraries import LIBRARIES, library_model
 from tuner.classifier.models._model import ModelInfo
 from tuner.classifier.models._own import own_model
 from tuner.classifier.sources import _module
+from tuner.classifier.sources import folder as folders
 from tuner.classifier.sources._decode import Decoding, decode, decoded_path
 from tuner.classifier.sources._decoded_set import LICENCE, ORIGIN, STORE, DecodedSet
 from tuner.classifier.sources._images import LARGEST_SIZE, Images, Outline, Source
 from tuner.classifier.sources._splits import sizes
-from tuner.errors import DataError, Fault, hint, nearest, translate_error
+from tuner.errors import DataError, Fault, UsageError, hint, nearest, translate_error
 from tuner.settings_base import FaultsError
 from tuner.spec.code import is_dotted
 
@@ -200,6 +201,23 @@ def decoded_set(settings: DataSettings) -> DecodedSet:
     with translate_error(DataError, f"dataset {settings.dataset!r}", of=(FaultsError, OSError)):
         images = _found(settings)
         return DecodedSet(decode(images, **_target(settings, images)).name)
+
+
+def labelled_folder(
+    folder: str, classes: tuple[str, ...], *, channels: int, how: Decoding
+) -> DecodedSet:
+    """Every image of `folder`, or of its `test`, decoded to be measured.
+
+    Raises UsageError for a folder that the model cannot be measured on, and DataError.
+    """
+    what = f"cannot measure {folder}"
+    with (
+        translate_error(UsageError, what, of=FaultsError),
+        translate_error(DataError, what, of=OSError),
+    ):
+        images = folders.find_all(folder, classes, channels)
+        store, name = data_folder(None) / STORE, short_name(f"folder:{folder}")
+        return DecodedSet(decode(images, how, store=store, name=name).name)
 
 
 def await_copy(values: Mapping[str, Any]) -> None:

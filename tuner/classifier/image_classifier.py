@@ -29,6 +29,7 @@ from tuner.classifier.catalog import METRICS, await_copy
 from tuner.classifier.collectives import Ranks
 from tuner.classifier.ema import WeightAverage
 from tuner.classifier.epochs import shards, trained_images
+from tuner.classifier.evaluation import evaluate
 from tuner.classifier.lookahead import Lookahead
 from tuner.classifier.loss import training_loss
 from tuner.classifier.new_model import new_model
@@ -170,11 +171,15 @@ class ImageClassifier:
         }
 
     def test(self) -> dict[str, float]:
-        """The loss, the accuracy (0 to 1) and the chosen metrics on the held-out test split."""
+        """The loss, the accuracy (0 to 1) and the chosen metrics on the held-out test split.
+
+        `images` is how many that has, and `baseline` the share of its largest class.
+        """
         if skipped := self._data.info.skipped:
             message = f"warning: without {some_of(skipped)}, which cannot be read"
             print(message, file=sys.stderr)
-        return {f"test_{name}": value for name, value in self._averaged("test").items()}
+        measured = {f"test_{name}": value for name, value in self._averaged("test").items()}
+        return {**measured, **self._data.baseline("test")}
 
     copies_state = True
 
@@ -285,21 +290,15 @@ class ImageClassifier:
             nn.utils.clip_grads_with_norm_(self._model.parameters(), most, norm)
 
     def _averaged(self, split: str) -> dict[str, float]:
-        """What `_evaluate` returns of the averaged weights, where there are such."""
+        """The metrics of a split, of the averaged weights where there are such."""
         if self._settings.ema_decay:
             self._part.eval()  # so that ranks share the statistics of those that train, too
-        with self._average.applied():
-            return self._evaluate(split)
-
-    @torch.inference_mode()
-    def _evaluate(self, split: str) -> dict[str, float]:
-        """The metrics of a split by their names; each image counts once, on one rank."""
-        self._part.eval()
         rows_N = self._data.splits[split].to(self._data.rows_NP.device)
-        sums = self._loss.nothing(self._device)
-        precision = self._trained_in
-        with precision.applied(), precision.forward(), self._randomness(_EVALUATION):
-            for shard in shards(len(rows_N), **self._part.share(self._part.evaluation_batch)):
-                if shard.count:
-                    sums += self._part.measure(rows_N[shard.positions])
-        return self._loss.metrics(self._ranks.reduced(sums.tolist()), count=len(rows_N))
+        with self._average.applied(), self._randomness(_EVALUATION):
+            return evaluate(
+                self._part,
+                rows_N,
+                loss=self._loss,
+                ranks=self._ranks,
+                precision=self._trained_in,
+            )

@@ -54,5 +54,6 @@ def best(
     results = look_at(find_experiment(name, storage))
     leaders = best_json(results, top=top or 1, metric=metric, mode=mode)
     shown = leaders if top else leaders[0]
-    click.echo(json_text(shown) if as_json else "\n\n".join(map(best_text, leaders)))
+    texts = [best_text(leader, results.accuracy(leader)) for leader in leaders]
+    click.echo(json_text(shown) if as_json else "\n\n".join(texts))
     return 0

@@ -26,7 +26,12 @@ if TYPE_CHECKING:
     examples=["tuner evaluate digits", "tuner evaluate best_model --data photos"],
 )
 @click.argument("name", metavar="NAME|DIR")
-@click.option("--data", "data_dir", metavar="DIR", help="The folder with the data set.")
+@click.option(
+    "--data",
+    "data_dir",
+    metavar="DIR",
+    help="A folder of labelled images for an export, or where the data set lies.",
+)
 @options.trial
 @options.yes
 @options.storage
@@ -42,8 +47,11 @@ def evaluate(
     """Measure NAME's best model, or an export, on the test split.
 
     The best model of experiment NAME is measured once; the result is stored and shown again. The
-    exported model in folder DIR is measured each time.
+    exported model in folder DIR is measured each time: with --data on every image of that folder,
+    which has a sub-folder for each class, or on its test/ where it holds splits.
     """
+    from tuner.results.baseline import with_interval
+
     export = _exported(name, storage)
     if export is None:
         measured = _evaluate_best(name, storage, trial_id, data_dir, yes)
@@ -51,14 +59,24 @@ def evaluate(
         raise UsageError(f"--trial is for an experiment; {name} is one exported model")
     else:
         measured = _evaluate_export(export, data_dir, yes)
-    if as_json:
-        click.echo(json_text(measured))
-    else:
-        where = measured.pop("confirmed", {})
-        for key, value in {**measured, **where}.items():
-            text = f"{value:.4f}" if isinstance(value, float) else str(value)
-            click.echo(printable(f"{key:18} {text}"))
+    click.echo(json_text(with_interval(measured)) if as_json else _text(measured))
     return 0
+
+
+def _text(measured: dict[str, Any]) -> str:
+    from tuner.reporting.experiment_text import warning_lines
+    from tuner.results.baseline import measured_accuracy
+
+    accuracy, confirmed = measured_accuracy(measured), measured.pop("confirmed", {})
+    rows = {
+        key: f"{value:.4f}" if isinstance(value, float) else str(value)
+        for key, value in {**measured, **confirmed}.items()
+    }
+    if accuracy:
+        low, high = accuracy.interval
+        rows[accuracy.metric] += f"  (95 % interval {low:.4f} to {high:.4f})"
+    lines = [printable(f"{key:18} {text}") for key, text in rows.items()]
+    return "\n".join([*lines, *warning_lines(accuracy)])
 
 
 def _exported(name: str, storage: str | None) -> Export | None:

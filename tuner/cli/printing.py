@@ -41,6 +41,7 @@ def print_tunnel(port: int, *, host: str = "127.0.0.1") -> None:
 def print_outcome(results: Results, *, evaluate: bool, as_json: bool) -> int:
     """Print what came of a search; its exit code."""
     from tuner.reporting.experiment_text import summary
+    from tuner.results.baseline import with_interval
     from tuner.results.confirmation import confirmation_of
 
     if results.is_confirmation and (confirmation := confirmation_of(results)):
@@ -52,18 +53,22 @@ def print_outcome(results: Results, *, evaluate: bool, as_json: bool) -> int:
         told = "" if as_json else results.why_failed  # by the summary
         click.echo(f"error: {str(error).removesuffix(told)}", err=True)
         test, code = None, error.exit_code
-    click.echo(json_text({**results.show(), "test": test}) if as_json else summary(results, test))
+    if as_json:
+        click.echo(json_text({**results.show(), "test": with_interval(test)}))
+    else:
+        click.echo(summary(results, test))
     return code
 
 
 def print_confirmation(confirmation: Confirmation, *, evaluate: bool, as_json: bool) -> int:
     """Print what retraining the leaders has shown; the exit code."""
     from tuner.reporting.confirmation_text import confirmation_text
+    from tuner.results.baseline import with_interval
 
     results = confirmation.results
     test = _test_metrics(results, confirmation.trial.trial_id, evaluate=evaluate)
     if as_json:
-        click.echo(json_text({**confirmation.as_dict(), "test": test}))
+        click.echo(json_text({**confirmation.as_dict(), "test": with_interval(test)}))
     else:
         click.echo(confirmation_text(confirmation, test))
     return _exit_code(results)

@@ -21,6 +21,7 @@ def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
     from tuner.record.storage import find_experiment
     from tuner.reporting import follow as following
     from tuner.reporting.experiment_text import summary
+    from tuner.results.baseline import with_interval
     from tuner.results.best import show_json
     from tuner.results.known import look_at
     from tuner.results.test_record import known_test
@@ -33,7 +34,7 @@ def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
     shown = show_json(results)
     test = known_test(results)
     if as_json:
-        click.echo(json_text({**shown, "test": test} if test else shown))
+        click.echo(json_text({**shown, "test": with_interval(test)} if test else shown))
     elif results.status == RUNNING:
         click.echo(following.standing(results, now=time.time()))
     else:

@@ -11,6 +11,7 @@ from typing import Any
 
 from tuner.export.read import ExportConfig
 from tuner.plain_values import flat
+from tuner.results.baseline import Accuracy, accuracy_of, measured_accuracy, trials_chosen_from
 from tuner.wording import number, printable, with_error
 
 _TEMPLATE = Path(__file__).with_name("model_card.md.jinja")
@@ -33,6 +34,7 @@ def card_text(config: ExportConfig, metrics: Mapping[str, Any], *, name: str) ->
         settings=flat(config.model.settings, ".") if config.model else {},
         library=config.model.library if config.model else None,
         measured=_measured(metrics),
+        accuracies=[each for each in _accuracies(config, metrics) if each.baseline is not None],
         search=search,
         ended=", ".join(f"{count} {end}" for end, count in search["counts"].items() if count),
         scheduler=scheduler,
@@ -60,7 +62,18 @@ def _measured(metrics: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
         if name in reported:
             yield "validation", name, reported[name]
     for name, value in (metrics["test"] or {}).items():
-        yield "test", name, value
+        if name.startswith("test_"):
+            yield "test", name, value
+
+
+def _accuracies(config: ExportConfig, metrics: Mapping[str, Any]) -> Iterator[Accuracy]:
+    if config.data:
+        images = {"images": config.data.validation, "baseline": config.data.baseline}
+        among = trials_chosen_from(config.search["counts"])
+        if validated := accuracy_of("val_accuracy", metrics["metrics"], images, among=among):
+            yield validated
+    if test := measured_accuracy(metrics["test"]):
+        yield test
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> str:

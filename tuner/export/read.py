@@ -15,13 +15,13 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from reprlib import repr as shown  # short, and safe on what is nested deep
-from typing import TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from pydantic import ConfigDict, Field
 
 from tuner.classifier.blueprint import Blueprint
 from tuner.classifier.transfer import EXPORTED
-from tuner.errors import CheckpointError, SpecError, UsageError
+from tuner.errors import CheckpointError, DataError, SpecError, UsageError, translate_error
 from tuner.record.checkpoints import sha256_of
 from tuner.record.files import EXPERIMENT, read_object
 from tuner.settings_base import Settings, parse
@@ -37,13 +37,40 @@ FOLDER = "checkpoint"  # of a plain function's checkpoint, which is files of its
 FORMAT = 2  # of config.json
 
 
+class Resize(Settings):
+    """How an image of any size becomes a square; the model card has it as a program.
+
+    exif: it is turned upright by its EXIF orientation. matte: the colour behind what is
+    transparent. mode: Pillow's mode that it is converted to. crop: the largest square in the
+    middle, its left and upper edge rounded down. filter: Pillow's, which antialiases; an image of
+    the right size is left as it is. reducing_gap: Pillow's: far larger images are first reduced by
+    a whole factor, to at least so many times the size. jpeg_draft: a JPEG is decoded at 1/2, 1/4 or
+    1/8 where both sides keep at least so many times the size, before all else.
+    """
+
+    exif: Literal[True] = True
+    mode: Literal["L", "RGB"]
+    crop: Literal["center square"] = "center square"
+    filter: Literal["bilinear"] = "bilinear"
+    matte: Literal["white"] = "white"
+    reducing_gap: Literal[2] = 2
+    jpeg_draft: Literal[2] = 2
+
+
 class ImageInput(Settings):
     """What the model takes: pixels_NCHW from 0 to 1, less `mean`, by `std`, of each channel.
 
+    channels, size, resize: how images become pixels; None in exports of earlier versions, which did
+    the same. bits: how many of a channel images of more than 8 use, of which the upper 8 count; None
+    if the model was trained on images of 8 bits.
     mirrored: it was measured by the mean of its logits for an image and for its mirror image.
     shifted: px by which the images of that measurement were shifted, too; 0: they were not.
     """
 
+    channels: int | None = None
+    size: int | None = None
+    resize: Resize | None = None
+    bits: int | None = None
     layout: Literal["NCHW"] = "NCHW"
     pixels: Literal["0 to 1"] = "0 to 1"
     dtype: Literal["float32", "float64"] = "float32"
@@ -54,7 +81,10 @@ class ImageInput(Settings):
 
 
 class Data(Settings):
-    """What the model was trained on, and how many images of each split."""
+    """What the model was trained on, and how many images of each split.
+
+    baseline, own_splits, content: as in `DatasetInfo`.
+    """
 
     name: str
     title: str
@@ -64,6 +94,9 @@ class Data(Settings):
     validation: int
     test: int
     split_seed: int
+    baseline: float | None = None
+    own_splits: tuple[str, ...] | None = None
+    content: str = ""
 
 
 class ExportConfig(Settings):
@@ -151,8 +184,8 @@ class Export:
 def load_model(folder: Path | str, *, trust_code: bool = False) -> nn.Module:
     """The model of an exported folder, on the CPU and in evaluation mode, with its weights.
 
-    It maps x_NCHW to logits_NK; x are pixels from 0 to 1, normalised by the `input` of the
-    folder's config.json, as its README.md shows. Imports no Ray and runs nothing of the folder.
+    It maps x_NCHW, images as `load_image` gives them, to logits_NK. Imports no Ray and runs nothing
+    of the folder.
 
     trust_code: whether to import a network of someone's own that the folder names, such as
     my_module:MyNet. It is looked for on this Python's path, never in the folder, and called with
@@ -164,6 +197,39 @@ def load_model(folder: Path | str, *, trust_code: bool = False) -> nn.Module:
     damaged, or not the network's.
     """
     return read_export(folder).model(trust_code=trust_code)
+
+
+def load_image(image: Path | str | IO[bytes], folder: Path | str) -> Tensor:
+    """An image as the model of an exported folder takes it: x_NCHW of one image, on the CPU.
+
+    image: a file that Pillow reads, by its path or open. It becomes the square that the folder's
+    model was trained on: upright, on white, cropped in the middle and resized. Its pixels, from 0
+    to 1, are normalised to (pixel - mean) / std, so they lie around 0; the dtype is float32 unless
+    the folder's config.json says otherwise. `torch.cat` makes a batch of several. Imports no Ray.
+
+    Raises as `load_model` does for the folder, and DataError for an image that cannot be read, or
+    one in colour where the model knows grey ones.
+    """
+    import torch
+
+    from tuner.classifier.batches import affine
+    from tuner.classifier.sources._pixels import open_image, square
+
+    export = read_export(folder)
+    plan, given = export.config.model, export.config.input
+    if plan is None or given is None:
+        raise UsageError(
+            f"{export.folder} does not say which images {export.config.trainable} takes"
+        )
+    with translate_error(DataError, f"{image} cannot be read"):  # Pillow raises anything
+        opened = open_image(image)
+        pixels_HWC = square(
+            opened, size=plan.image_size, channels=plan.in_channels, bits=given.bits
+        )
+    dtype = getattr(torch, given.dtype)
+    scale_P, shift_P = affine(given.mean, given.std, pixels=plan.image_size**2)
+    x_P = torch.from_numpy(pixels_HWC.flatten()).to(dtype) * scale_P.to(dtype) + shift_P.to(dtype)
+    return x_P.view(1, *pixels_HWC.shape).permute(0, 3, 1, 2).contiguous()
 
 
 def is_export(folder: Path | str) -> bool:

@@ -36,6 +36,7 @@ from tuner.export.read import (
     Export,
     ExportConfig,
     ImageInput,
+    Resize,
 )
 from tuner.record.checkpoints import Checkpoint, sha256_of
 from tuner.record.trials import TrialRecord
@@ -45,6 +46,8 @@ from tuner.results.test_record import recorded_test
 from tuner.settings_base import parse
 from tuner.trial.checkpoint_store import load_state
 from tuner.trial.context import with_trial_seed
+
+_BESIDE = ("images", "baseline")  # what metrics.json has of the test split beside its metrics
 
 
 def export_model(
@@ -151,11 +154,14 @@ def _classifier(
         training |= {"image_size": info.image_size, "image_bits": info.bits}
     if training.get("start_from"):
         training["start_from"] = Path(training["start_from"]).name
-    copied = ("title", "origin", "licence", "train", "validation", "test")
+    copied = [name for name in Data.model_fields if name not in ("name", "split_seed")]
     return {
         "training": training,
         "model": blueprint_of(settings, info),
         "input": ImageInput(
+            channels=info.channels,
+            size=info.image_size,
+            resize=Resize(mode="L" if info.channels == 1 else "RGB"),
             dtype="float64" if settings.dtype == "float64" else "float32",
             mean=info.mean,
             std=info.std,
@@ -204,7 +210,7 @@ def _metrics(
 ) -> dict[str, Any]:
     report = trial.report_at(checkpoint.epoch)
     measured = recorded_test(results.folder, trial.trial_id, checkpoint) or {}
-    test = {name: value for name, value in measured.items() if name.startswith("test_")}
+    test = {n: v for n, v in measured.items() if n.startswith("test_") or n in _BESIDE}
     return {
         "trial_id": trial.trial_id,
         "epoch": checkpoint.epoch,

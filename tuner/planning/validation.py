@@ -83,7 +83,7 @@ class ValidatedSpec(ExperimentSpec):
     """
 
     _pinned: dict[str, Any] | None = PrivateAttr(None)
-    _content: str = PrivateAttr("")
+    _data: DatasetInfo | None = PrivateAttr(None)
     _is_here: bool = PrivateAttr(True)
     _left_out: int = PrivateAttr(0)
 
@@ -106,7 +106,18 @@ class ValidatedSpec(ExperimentSpec):
     @property
     def data_content(self) -> str:
         """A digest of the pinned images; empty where none are the user's own."""
-        return self._content
+        return self._data.content if self._data else ""
+
+    @property
+    def validation_baseline(self) -> dict[str, float]:
+        """`images` of the validation split, and the share of its largest class; empty if unknown.
+
+        Of images of the user's own it is known when they are pinned.
+        """
+        info = self._data
+        if info is None or info.baseline is None or "dataset" in self.search.space:
+            return {}
+        return {"images": info.validation, "baseline": info.baseline}
 
     def pin_data(self, *, download: bool = True) -> list[str]:
         """Have images of the user's own decoded, once: all trials get these, on any machine.
@@ -119,21 +130,21 @@ class ValidatedSpec(ExperimentSpec):
         if not self.ships or self._pinned is not None:
             return []
         choice = data_choice(self.constants)
-        info: DatasetInfo | None = None
         values: dict[str, Any] = {}
-        if not ships(choice.dataset) and (download or not may_download(choice.dataset)):
+        if ships(choice.dataset):
+            self._data = dataset_info(choice)
+        elif download or not may_download(choice.dataset):
             chosen = pinned(choice)
-            info = dataset_info(chosen)
-            values = asdict(chosen)
+            self._data, values = dataset_info(chosen), asdict(chosen)
         further = start_faults(here=self._is_here)
         if faults := list(dict.fromkeys(map(str, settings_faults(self, values, further=further)))):
             raise SpecError(
                 (Fault("", fault) for fault in faults), f"the spec, for {choice.dataset},"
             )
-        if info is None:
-            self._pinned = values if download else None
+        info = self._data
+        self._pinned = values if values or download else None
+        if not values or info is None:
             return []
-        self._pinned, self._content = values, info.content
         return [*listing_doubts(choice), *doubts(info)]
 
     def __eq__(self, other: object) -> bool:

@@ -97,7 +97,7 @@ def _model(confirmation: Confirmation, test: Mapping[str, Any]) -> list[str]:
     return [
         f"Confirmed: trial {leader.trial_id}, its model of seed {confirmation.trial.seed}, "
         f"epoch {best['epoch']}",
-        *model_lines(metrics, leader.config, test),
+        *model_lines(metrics, leader.config, test, confirmation.results.accuracy(best)),
         "",
         f"Results      {printable(shown(folder))}",
         f"Hand over    {program()} export "

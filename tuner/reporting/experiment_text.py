@@ -23,6 +23,7 @@ from tuner.record.events import (
 )
 from tuner.record.storage import storage_folder
 from tuner.reporting.control_text import change_lines, control_lines
+from tuner.results.baseline import Accuracy, measured_accuracy, warnings_of
 from tuner.results.labels import Labels
 from tuner.results.results import Results
 from tuner.spec.by_value import given_again, is_by_value
@@ -88,31 +89,55 @@ def nothing_left(results: Results) -> str:
     return "; ".join([done, *more])
 
 
-def best_text(best: Mapping[str, Any]) -> str:
-    """One trial in the shape of `Results.best_json`."""
+def best_text(best: Mapping[str, Any], accuracy: Accuracy | None = None) -> str:
+    """One trial in the shape of `Results.best_json`, beside the baseline of its `accuracy`."""
     lines = [f"trial {best['trial_id']}, epoch {best['epoch']}, {best['shown']}"]
     if best["shown"] == "confirmed":
         lines += _retrained(best["confirmed"])
     metrics, config = best["metrics"], best["config"]
-    values = [(f"    {printable(k)}", number(v)) for k, v in [*metrics.items(), *config.items()]]
-    rows = aligned(values)
+    values = [*_rows(metrics, accuracy), *_rows(config)]
+    rows = aligned([(f"    {printable(name)}", value) for name, value in values])
     lines += ["  metrics", *rows[: len(metrics)], "  config", *rows[len(metrics) :]]
     checkpoint = printable(best["checkpoint"] or "none kept at this epoch")
     lines.append(f"  checkpoint  {checkpoint}")
+    lines += warning_lines(accuracy)
     return "\n".join(lines)
 
 
 def model_lines(
-    metrics: Mapping[str, Any], config: Mapping[str, Any], test: Mapping[str, Any]
+    metrics: Mapping[str, Any],
+    config: Mapping[str, Any],
+    test: Mapping[str, Any],
+    accuracy: Accuracy | None,
 ) -> list[str]:
-    """The metrics of a model, the test_* of `test`, and its config, values aligned."""
-    rows = [(name, number(value)) for name, value in metrics.items()]
-    for name, value in test.items():
-        if name.startswith("test_"):
-            rows.append((name, f"{number(value)}  (held-out test split)"))
+    """The metrics of a model, the test_* of `test`, and its config, values aligned.
+
+    accuracy: that on the validation split, where its baseline is known.
+    """
+    tests = {name: value for name, value in test.items() if name.startswith("test_")}
+    rows = _rows(metrics, accuracy)
+    rows += _rows(tests, measured_accuracy(test), note="held-out test split")
     configs = [(name, shorten(number(value), 60)) for name, value in config.items()]
     lines = aligned([(f"  {printable(name)}", value) for name, value in [*rows, *configs]])
-    return [*lines[: len(rows)], "Its config", *lines[len(rows) :]]
+    warnings = warning_lines(accuracy, measured_accuracy(test))
+    return [*lines[: len(rows)], *warnings, "Its config", *lines[len(rows) :]]
+
+
+def _rows(
+    values: Mapping[str, Any], accuracy: Accuracy | None = None, *, note: str = ""
+) -> list[tuple[str, str]]:
+    """(name, value) of each with its `note`, the baseline of `accuracy` among them."""
+    rows = []
+    for name, value in values.items():
+        baseline = accuracy.note if accuracy and accuracy.metric == name else ""
+        notes = "; ".join(filter(None, [note, baseline]))
+        rows.append((name, f"{number(value)}  ({notes})" if notes else number(value)))
+    return rows
+
+
+def warning_lines(*accuracies: Accuracy | None) -> list[str]:
+    """Which accuracies do not beat their baseline, in lines."""
+    return [f"  {line}" for text in warnings_of(*accuracies) for line in wrap(text, _WIDTH - 2)]
 
 
 def folder_name(folder: Path) -> str:
@@ -159,7 +184,7 @@ def _best(results: Results, test: Mapping[str, Any]) -> list[str]:
     metrics = {name: best["metrics"][name] for name in names if name in best["metrics"]}
     return [
         f"Best trial {trial.trial_id}, epoch {best['epoch']} of {trial.last_epoch}, {trial.status}",
-        *model_lines(metrics, trial.config, test),
+        *model_lines(metrics, trial.config, test, results.accuracy(best)),
     ]
 
 

@@ -31,6 +31,7 @@ from tuner.reporting.control_text import change_text, control_text
 from tuner.reporting.experiment_text import label_lines
 from tuner.reporting.figures._figure import draw_section
 from tuner.reporting.report import Report, utc
+from tuner.results.baseline import warnings_of
 from tuner.results.comparison import Comparison
 from tuner.wording import amount_of, duration, number, printable, with_error
 
@@ -49,6 +50,7 @@ def report_page(report: Report) -> str:
         changes=list(_changes(report)),
         controls=[(one, control_text(one.control)) for one in steered.answers],
         best=best_table(report),
+        warnings=warnings_of(*report.accuracies),
         provenance=list(_provenance(report)),
         spec_yaml=yaml.safe_dump(spec, sort_keys=False, width=100),
     )
@@ -98,13 +100,18 @@ def write_page(path: Path, page: str) -> None:
 def tiles(report: Report) -> Iterator[tuple[str, str, str]]:
     """(label, value, note) of the few numbers that sum it up."""
     results, savings, occupancy = report.results, report.savings, report.occupancy
+    accuracies = report.accuracies
     if report.best:
         best, searched = report.best[0], _searched(report, report.best[0])
         note = f"trial {best['trial_id']}, epoch {searched['epoch']}"
         if confirmed := best.get("confirmed"):
             note += f"; confirmed mean {_mean(best)} of {confirmed['seeds']} seeds"
+        note += "".join(f"; {a.note}" for a in accuracies if a.metric == results.metric)
         value = number(searched["metrics"][results.metric])
         yield f"best {printable(results.metric)}", value, note
+    for accuracy in accuracies:
+        if accuracy.metric != results.metric:
+            yield f"{accuracy.metric} of the best", number(accuracy.value), accuracy.note
     ended = [f"{count} {status}" for status, count in results.counts.items() if count]
     yield "trials", str(len(results.trials)), ", ".join(ended) or "none has started"
     resumed = results.history.resumed

@@ -15,11 +15,13 @@ from tuner.record.files import JOURNAL
 from tuner.record.trials import TrialRecord
 from tuner.reporting.optuna_study import frozen_trials
 from tuner.reporting.ranked_trials import importances, ranked_trials
+from tuner.results.baseline import Accuracy, measured_accuracy, with_interval
 from tuner.results.best import best_json
 from tuner.results.confirmation import confirmation_of
 from tuner.results.early_stopping import savings_of
 from tuner.results.occupancy import occupancy_of
 from tuner.results.results import Results
+from tuner.results.test_record import known_test
 from tuner.spec.experiment import ExperimentSpec
 
 NO_SCHEDULER = "Nothing to show: the search had no scheduler, so every trial ran its full length."
@@ -59,12 +61,20 @@ class Report:
         reported = {i: [v for _, v in t.values("peak_memory_mib")] for i, t in trials.items()}
         self.peaks_mib = {i: max(values) for i, values in reported.items() if values}
         self.confirmation = confirmation_of(results)
+        self.test = known_test(results)
         self.best: list[dict[str, Any]] = []
         self.why_no_best = ""
         try:
             self.best = best_json(results, top=_TOP)
         except NoUsableTrialError as error:
             self.why_no_best = str(error)
+
+    @property
+    def accuracies(self) -> list[Accuracy]:
+        """Those of the search's best trial on the validation and the test split, if known."""
+        leaders = self.results.top(1)
+        validated = self.results.accuracy(self.results.best_json(leaders[0])) if leaders else None
+        return [each for each in (validated, measured_accuracy(self.test)) if each]
 
     @property
     def names_by_importance(self) -> list[str]:
@@ -122,6 +132,7 @@ class Report:
         results, occupancy, throughput = self.results, self.occupancy, self.throughput
         return {
             **results.show(),
+            "test": with_interval(self.test),
             "best": self.best[0] if self.best else None,
             "metric": results.metric,
             "mode": results.mode,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,7 @@ from tuner.record.history import History, collector_paused, fold
 from tuner.record.steered import Answer, present
 from tuner.record.storage import find_experiment
 from tuner.record.trials import TrialRecord
+from tuner.results.baseline import VALIDATION, Accuracy, accuracy_of, trials_chosen_from
 from tuner.results.changes import changes_json
 from tuner.results.described import Described
 from tuner.results.outcome import Outcome, trials_of
@@ -332,9 +333,15 @@ class Results(Described):
             "shown": "searched",
         }
 
+    def accuracy(self, best: Mapping[str, Any]) -> Accuracy | None:
+        """The validation accuracy of a trial in the shape of `best_json`; None if unknown."""
+        images, among = self.document.get(VALIDATION), trials_chosen_from(self.counts)
+        return accuracy_of("val_accuracy", best["metrics"], images, among=among)
+
     def show(self) -> dict[str, Any]:
         """What `show --json` shows: name, status, counts, and the best trial or None.
 
+        If it is known, also what its accuracy on the `validation` split compares with.
         Where the search ended before its trials did, also `ended_by`; where it was steered, also
         `controls`, and `paused` while it is; where resumes changed its spec, also `changes`.
         """
@@ -345,7 +352,9 @@ class Results(Described):
         controls = {"controls": [a.as_dict() for a in self.answers]} if self.answers else {}
         paused = {"paused": True} if self._is_paused else {}
         changes = {"changes": made} if (made := self.changes) else {}
-        return {**shown, "best": best, **controls, **paused, **changes}
+        accuracy = best and self.accuracy(best)
+        validation = {VALIDATION: accuracy.as_dict()} if accuracy else {}
+        return {**shown, "best": best, **validation, **controls, **paused, **changes}
 
     def dataframe(self, *, reports: bool = False) -> pd.DataFrame:
         """One row for each trial; with `reports`, one for each report, as `reports()` gives them.

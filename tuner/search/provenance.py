@@ -12,6 +12,7 @@ from typing import Any
 from tuner.planning.validation import ValidatedSpec
 from tuner.record.files import JOURNAL
 from tuner.record.folder import FORMAT, ExperimentFolder
+from tuner.results.baseline import VALIDATION
 from tuner.search.warm_start import leave_out_tried, warm_start_of
 from tuner.spec.experiment import ExperimentSpec
 
@@ -31,8 +32,9 @@ def create(spec: ValidatedSpec) -> ExperimentFolder:
     warm_start = warm_start_of(spec)  # refuses what does not match before there is a folder
     leave_out_tried(spec, warm_start)
     folder = ExperimentFolder(spec.folder)
-    own_data = {DATA: spec.data_content} if spec.data_content else {}
-    folder.create({**describe(spec), **own_data}, empty=[JOURNAL])
+    known = {DATA: spec.data_content, VALIDATION: spec.validation_baseline}
+    of_data = {name: value for name, value in known.items() if value}
+    folder.create({**describe(spec), **of_data}, empty=[JOURNAL])
     if warm_start:
         warm_start.save(spec.folder)
     return folder

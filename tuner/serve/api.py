@@ -18,6 +18,7 @@ from starlette.routing import Route
 from tuner.errors import NoUsableTrialError, TunerError, UsageError
 from tuner.record import control
 from tuner.results import listing
+from tuner.results.baseline import with_interval
 from tuner.results.best import best_json, show_json
 from tuner.results.rows import arranged
 from tuner.results.test_record import known_test
@@ -154,7 +155,7 @@ def shown(results: Followed) -> dict[str, Any]:
     """What `show --json` shows."""
     test = known_test(results)
     shown = show_json(results)
-    return {**shown, "test": test} if test else shown
+    return {**shown, "test": with_interval(test)} if test else shown
 
 
 _OF = "/api/experiments/{name}"

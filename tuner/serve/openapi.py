@@ -187,6 +187,7 @@ _SCHEMAS: dict[str, Schema] = {
         {"name": _TEXT, "status": _TEXT, "counts": _COUNTS, "best": _or_null(_BEST)},
         ended_by=_TEXT,
         confirmed=_ANY,
+        validation=_ANY,
         test=_ANY,
         controls=_array(
             _object({"id": _TEXT, "time": _NUMBER, "control": _ANY}, by=_TEXT, refused=_TEXT)

@@ -33,7 +33,8 @@ class Learner(Protocol):
     the attribute, too.
 
     `test() -> dict[str, float]` measures the held-out test split; `tuner evaluate` calls it, and
-    it should report `test_loss` and `test_accuracy`.
+    it should report `test_loss` and `test_accuracy`. With `images`, how many it measured, the
+    accuracy gets an interval; with `baseline`, the share of the largest class, it is compared.
 
     `stays_in_start_dir = True` on the class lets a trial work where the search was started, and not
     in a folder of its own: see `tuner.trial_dir` and `tuner.start_dir`.

@@ -26,6 +26,13 @@ def test_pixels_and_labels_are_scikit_learns(arrays):
     assert arrays.images_NHWC.dtype == np.uint8
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_digits_baseline_is_the_share_of_the_largest_class(seed):
+    arrays = digits.load(Path("unused"), split_seed=seed)
+    labels_N = arrays.labels_N[arrays.splits["validation"]]
+    assert np.bincount(labels_N).max() / len(labels_N) == DATASETS["digits"].baseline
+
+
 def test_without_scikit_learns_file_its_function_is_used(arrays, monkeypatch):
     monkeypatch.setattr(digits, "find_spec", lambda name: None)
     assert np.array_equal(digits.load(Path("unused"), split_seed=0).images_NHWC, arrays.images_NHWC)

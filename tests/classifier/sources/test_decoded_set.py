@@ -1,5 +1,6 @@
 """What has been decoded: described, loaded by any seed of its splits, sent from node to node."""
 
+import shutil
 from threading import Timer
 
 import numpy as np
@@ -31,6 +32,20 @@ def test_its_description_is_of_what_is_loaded(decoded, tmp_path):
     assert info.std == pytest.approx(pixels.std((0, 1, 2)))
     assert isinstance(arrays.images_NHWC, np.memmap)
     assert not arrays.images_NHWC.flags.writeable
+
+
+def test_info_says_which_splits_the_images_came_with_and_the_baseline(decoded, tmp_path):
+    info = decoded.info(tmp_path, split_seed=0)
+    assert info.own_splits == ()
+    assert info.baseline == pytest.approx(1 / 3, abs=0.1)
+    for name, each in (("train", 8), ("val", 3), ("test", 3)):
+        photos.write(tmp_path / "split" / name, each=each)
+    (tmp_path / "split" / "val" / "rose" / "0000.jpg").unlink()
+    chosen = DataChoice(f"folder:{tmp_path / 'split'}", str(tmp_path), 16)
+    info = decoded_set(chosen).info(tmp_path, split_seed=0)
+    assert (info.own_splits, info.baseline) == (("validation", "test"), 3 / 8)
+    shutil.rmtree(tmp_path / "split" / "val")
+    assert decoded_set(chosen).info(tmp_path, split_seed=0).own_splits == ("test",)
 
 
 def test_copies_count_where_they_are_in_two_splits(decoded, tmp_path):

@@ -41,6 +41,9 @@ class DatasetInfo:
     an earlier split. unmeasured: the classes that validation or test have no image of. content: a
     digest of all that was decoded. bits: how many of a channel's the images use where they have
     more than 8; None where none has. skipped: the images that cannot be read, with the reasons.
+
+    baseline: the share of the largest class in the validation split. own_splits: which of
+    validation and test came with the images; the others are stratified. Both are None if unknown.
     """
 
     load: Callable[..., ImageArrays]
@@ -63,6 +66,8 @@ class DatasetInfo:
     content: str = ""
     bits: int | None = None
     skipped: tuple[str, ...] = ()
+    baseline: float | None = None
+    own_splits: tuple[str, ...] | None = None
 
     @property
     def num_classes(self) -> int:

@@ -175,4 +175,6 @@ DATASET = DatasetInfo(
     "https://www.cs.toronto.edu/~kriz/cifar.html",
     licence="none stated; its author asks to cite the report above",
     archive=OFFICIAL,
+    baseline=0.1,
+    own_splits=("test",),
 )

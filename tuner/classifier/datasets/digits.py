@@ -71,4 +71,6 @@ DATASET = DatasetInfo(
     origin="the test part of Alpaydin and Kaynak's Optical Recognition of Handwritten Digits "
     "(1998), UCI Machine Learning Repository, https://archive.ics.uci.edu/dataset/80",
     licence="CC BY 4.0",
+    baseline=37 / VALIDATION,
+    own_splits=(),
 )

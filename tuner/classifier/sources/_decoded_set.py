@@ -15,6 +15,7 @@ from tuner.classifier.datasets._archive import mapped
 from tuner.classifier.datasets._dataset import DatasetInfo, ImageArrays
 from tuner.classifier.datasets._once import folder_made_once
 from tuner.classifier.sources._decode import FILES, FORMAT, INFO
+from tuner.classifier.sources._images import SPLITS
 from tuner.classifier.sources._splits import complete_splits
 from tuner.errors import DataError
 from tuner.record.files import read_json
@@ -117,7 +118,35 @@ class DecodedSet:
             content=contents.info["content"],
             bits=contents.info["bits"],
             skipped=tuple(contents.info["skipped"]),
+            baseline=contents.baseline(splits["validation"]),
+            own_splits=contents.own_splits(),
         )
+
+    def to_measure(self, folder: Path) -> tuple[DatasetInfo, ImageArrays]:
+        """All images as the test split; the mean and std are left out. Raises DataError."""
+        import numpy as np
+
+        contents = self._open(folder)
+        rows_N = np.arange(len(contents.labels_N))
+        info = DatasetInfo(
+            load=self._load,
+            channels=contents.info["channels"],
+            image_size=contents.info["image_size"],
+            classes=tuple(contents.info["classes"]),
+            train=0,
+            validation=0,
+            test=len(rows_N),
+            mean=(),
+            std=(),
+            files=True,
+            title=contents.info["title"],
+            origin=ORIGIN,
+            licence=LICENCE,
+            content=contents.info["content"],
+            bits=contents.info["bits"],
+            skipped=tuple(contents.info["skipped"]),
+        )
+        return info, ImageArrays(contents.images_NHWC, contents.labels_N, {"test": rows_N})
 
     def _load(self, folder: Path, *, split_seed: int) -> ImageArrays:
         contents = self._open(folder)
@@ -155,6 +184,16 @@ class _Contents:
         mean_C, square_C = self.moments[rows_N].sum(0) / pixels
         variance_C = np.maximum(square_C - mean_C**2, 0)
         return mean_C / 255, np.where(variance_C > 0, np.sqrt(variance_C) / 255, CONSTANT)
+
+    def baseline(self, rows_N: NDArray[np.int64]) -> float:
+        """The share of the largest class among some images."""
+        import numpy as np
+
+        return float(np.bincount(self.labels_N[rows_N]).max() / len(rows_N))
+
+    def own_splits(self) -> tuple[str, ...]:
+        numbers = {*self.splits_N.tolist()}
+        return tuple(name for name in SPLITS[1:] if SPLITS.index(name) in numbers)
 
     def class_counts(self) -> tuple[int, ...]:
         import numpy as np

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +24,7 @@ _GRAYISH = 32  # of 255 by which the channels of a grey image may differ once it
 _REDUCING_GAP = 2.0  # what is reduced fast leaves twice the pixels to what is resized well
 
 
-def open_image(path: Path) -> Image.Image:
+def open_image(path: Path | str | IO[bytes]) -> Image.Image:
     """The image in a file, its header read. Raises what Pillow does.
 
     Within `bombs_refused`, of the images beyond Pillow's limit it opens only JPEGs that libjpeg
@@ -43,7 +43,7 @@ def open_image(path: Path) -> Image.Image:
         return image
 
 
-def _baseline_jpeg(path: Path) -> Image.Image | None:
+def _baseline_jpeg(path: Path | str | IO[bytes]) -> Image.Image | None:
     """The image, without Pillow's check of its size; None for what is no such JPEG.
 
     libjpeg holds all of a picture in memory if it is progressive, or if its first scan (SOS, whose

@@ -14,6 +14,7 @@ file within the folder.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import statistics
 from collections import Counter
@@ -35,7 +36,7 @@ from tuner.classifier.sources._images import (
 from tuner.classifier.sources._pixels import bombs_refused, open_image, shorter_side
 from tuner.classifier.sources._splits import check_sizes
 from tuner.errors import did_you_mean, reason_of
-from tuner.wording import amount_of
+from tuner.wording import amount_of, some_of
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -46,8 +47,11 @@ SUFFIXES = (
 )
 CHANNELS = 3  # as networks expect photographs; a grey image has three equal ones
 
+_log = logging.getLogger(__name__)
+
 _LOOSE = "outside of the folders of classes"
 _KINDS = 3  # of files that are left out which a message lists
+_KNOWN = 10  # classes that a message lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,25 +142,49 @@ def outline(place: str) -> Outline:
 
 def find(place: str, folder: Path) -> Images:
     """The images of the folder at `place`; the data folder is not used. Raises FaultsError."""
+    listing = _list(place)
+    return _images_of(listing, listing.classes, CHANNELS, listing.fingerprint())
+
+
+def find_all(place: str, classes: tuple[str, ...], channels: int) -> Images:
+    """Every image of the folder at `place`, or of its `test`, for a model of these `classes`.
+
+    The folder needs neither all of the classes nor several of them. Raises FaultsError.
+    """
+    listing = _list_all(place, classes)
+    for doubt in listing.doubts():
+        _log.warning(doubt)
+    made_from = [listing.fingerprint(), classes, channels]
+    return _images_of(listing, classes, channels, f"all of {made_from}")
+
+
+def is_labelled(folder: Path, classes: tuple[str, ...]) -> bool:
+    """Whether `folder` has a sub-folder for one of the classes, or a `test`."""
+    names = _folders(folder) if folder.is_dir() else []
+    return any(name in classes or split_of(name) == "test" for name in names)
+
+
+def _images_of(
+    listing: _Listing, classes: tuple[str, ...], channels: int, fingerprint: str
+) -> Images:
     import numpy as np
 
-    listing = _list(place)
     files, root = listing.files, listing.root
-    labels = {label: number for number, label in enumerate(listing.classes)}
+    labels = {label: number for number, label in enumerate(classes)}
 
     def read(position: int) -> Image.Image:
         return open_image(root / files[position].path)
 
     return Images(
         title=listing.title,
-        classes=listing.classes,
+        classes=classes,
         labels_N=np.array([labels[file.label] for file in files], np.int64),
         splits_N=np.array([SPLITS.index(file.split) for file in files], np.uint8),
         read=read,
         name_of=lambda position: str(root / files[position].path),
-        channels=CHANNELS,
+        channels=channels,
         own_size=listing.own_size(),
-        fingerprint=listing.fingerprint(),
+        fingerprint=fingerprint,
         in_threads=True,
     )
 
@@ -185,6 +213,38 @@ def _list(place: str) -> _Listing:
         raise fault(rule, place)
     check_sizes(listing.classes, listing.counts(), place)
     return listing
+
+
+def _list_all(place: str, classes: tuple[str, ...]) -> _Listing:
+    """The image files to measure. Raises FaultsError."""
+    root = Path(place).expanduser()
+    if not root.is_dir():
+        raise fault(_missing(root), place)
+    others: Counter[str] = Counter()
+    try:
+        folder = _test_folder(root, classes)
+        strange = [name for name in _folders(folder) if name not in classes]
+        if strange:
+            unknown, known = some_of(strange, _KNOWN), some_of(classes, _KNOWN)
+            raise fault(f"it has classes that the model does not know: {unknown}; it knows {known}")
+        files = tuple(_files(root, [("train", folder)], others))
+    except OSError as error:
+        raise fault(f"cannot be read: {reason_of(error)}", place) from error
+    if not files:
+        raise fault(f"it needs a sub-folder of images for each class: {some_of(classes, _KNOWN)}")
+    return _Listing(root, files, others, depth=1 if folder == root else 2)
+
+
+def _test_folder(root: Path, classes: tuple[str, ...]) -> Path:
+    """The `test` of a folder of splits, else the folder itself. Raises FaultsError."""
+    names = _folders(root)
+    if not names or {*names} <= {*classes} or None in map(split_of, names):
+        return root
+    tests = [name for name in names if split_of(name) == "test"]
+    if len(tests) != 1:
+        rule = "it has splits and not one `test` among them: name the folder of the one to measure"
+        raise fault(rule, choices=tuple(names))
+    return root / tests[0]
 
 
 def _missing(root: Path) -> str:
