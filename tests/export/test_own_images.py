@@ -10,7 +10,6 @@ import torch
 from handed import trained
 from PIL import Image
 
-from tuner.classifier.catalog import DataChoice, decoded_before
 from tuner.classifier.sources._pixels import square
 from tuner.errors import CheckpointError, DataError, UsageError
 from tuner.export.evaluate import evaluate, evaluate_export
@@ -72,16 +71,19 @@ def export(results, tmp_path):
     return read_export(results.export(tmp_path / "out"))
 
 
-def predicted(export, folder):
+def predicted(export, folder, names="*.jpg", bits=None):
     """How many of the images of `folder` the model gets right, and how many there are."""
     model, classes = export.model(), export.config.classes
     mean, std = (
         torch.tensor(v).view(-1, 1, 1) for v in (export.config.input.mean, export.config.input.std)
     )
-    files = sorted(folder.glob("*/*.jpg"))
+    files = sorted(folder.glob(f"*/{names}"))
     right = 0
     for file in files:
-        pixels = torch.tensor(square(Image.open(file), size=12, channels=3)).permute(2, 0, 1) / 255
+        pixels = (
+            torch.tensor(square(Image.open(file), size=12, channels=3, bits=bits)).permute(2, 0, 1)
+            / 255
+        )
         with torch.no_grad():
             logits = model(((pixels - mean) / std)[None])
         right += classes[int(logits.argmax())] == file.parent.name
@@ -146,12 +148,11 @@ def test_an_export_scales_deep_images_as_it_was_trained(place, tmp_path):
     dataset = f"folder:{place}"
     results = trained(tmp_path / "results" / "deep", dataset=dataset, image_size=12)
     export = read_export(results.export(tmp_path / "out"))
-    assert export.config.training["image_bits"] == 12
+    assert export.config.training["image_bits"] == export.config.input.bits == 12
     others = photos.write(tmp_path / "others", each=20, seed=1000)
     deep(others, 1023)  # darker, and not to be scaled by 10 bits
-    evaluate_export(export, data_dir=str(others))
-    choice = DataChoice(f"folder:{others}", None, 12, image_bits=12)
-    assert decoded_before(choice)
+    right, count = predicted(export, others, "*.png", bits=12)
+    assert evaluate_export(export, data_dir=str(others))["test_accuracy"] == right / count
 
 
 def test_exporting_imports_and_reads_nothing_that_a_folder_names(results, tmp_path):

@@ -61,8 +61,8 @@ class ImageInput(Settings):
     """What the model takes: pixels_NCHW from 0 to 1, less `mean`, by `std`, of each channel.
 
     channels, size, resize: how images become pixels; None in exports of earlier versions, which did
-    the same. bits: how many of a channel images of more than 8 use, of which the upper 8 count; None
-    if the model was trained on images of 8 bits.
+    the same. bits: how many bits of a channel images of more than 8 use, of which the upper 8
+    count; None if the model was trained on images of 8 bits.
     mirrored: it was measured by the mean of its logits for an image and for its mirror image.
     shifted: px by which the images of that measurement were shifted, too; 0: they were not.
     """

@@ -162,6 +162,7 @@ def _classifier(
             channels=info.channels,
             size=info.image_size,
             resize=Resize(mode="L" if info.channels == 1 else "RGB"),
+            bits=info.bits,
             dtype="float64" if settings.dtype == "float64" else "float32",
             mean=info.mean,
             std=info.std,
