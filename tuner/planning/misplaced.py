@@ -37,7 +37,7 @@ def placed(faults: Iterable[Fault], spec: Mapping[str, Any]) -> list[Fault]:
     missing, or what a section lacks that `spec` does not have.
     """
     faults = list(faults)
-    meant = [f"{path}." for fault in faults if fault.stranger for path in _meant(fault)]
+    meant = {f"{path}." for fault in faults if fault.stranger for path in _meant(fault)}
     sections = tuple(path for path in meant if path.partition(".")[0] not in spec)
 
     def follows(fault: Fault) -> bool:
