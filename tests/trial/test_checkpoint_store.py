@@ -4,6 +4,7 @@ import collections
 import os
 import pickle
 import resource
+import threading
 import zipfile
 from pathlib import Path
 
@@ -48,6 +49,8 @@ def test_a_state_comes_back(store, tmp_path):
         ({"where": [{"x": Path("x")}]}, r"where\.0\.x is a pathlib\.PosixPath"),
         ({"last": collections.deque([1])}, r"last is a collections\.deque"),
         ({"f": Foreign()}, r"f is a .*Foreign; it may hold tensors, numbers, text"),
+        ({"a": [lambda x: x]}, r"a\.0 is a builtins\.function"),
+        ({"lock": threading.Lock()}, r"lock is a _thread\.lock"),
     ],
 )
 def test_a_state_that_could_not_be_loaded_is_refused_at_its_first_save(

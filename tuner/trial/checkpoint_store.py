@@ -50,12 +50,13 @@ class CheckpointStore:
         partial = path.with_name(PARTIAL_FILE)
         with _storing(path):
             self._experiment.make_folder(path.parent)
-            with partial.open("wb") as file:
-                hashed = _Hashed(file)
-                save(state, hashed)
-            if not self._has_loaded:
-                _check_loadable(partial, state)
-                self._has_loaded = True
+            with _of_plain_values(partial, state):
+                with partial.open("wb") as file:
+                    hashed = _Hashed(file)
+                    save(state, hashed)
+                if not self._has_loaded:
+                    load_state(partial, None)
+                    self._has_loaded = True
             return self._publish(epoch, partial, path, hashed.hexdigest())
 
     def adopt(self, epoch: int, directory: Path) -> CheckpointRecord:
@@ -115,10 +116,13 @@ class _Hashed:
         return self._digest.hexdigest()
 
 
-def _check_loadable(path: Path, state: dict[str, Any]) -> None:
+@contextmanager
+def _of_plain_values(path: Path, state: dict[str, Any]) -> Iterator[None]:
+    """Within it `state` is saved and loaded; names a value that cannot be, and removes the file."""
     try:
-        load_state(path, None)
-    except CheckpointError as error:
+        yield
+    # The first three are pickle's, of a lambda, a lock or a local class
+    except (AttributeError, TypeError, pickle.PickleError, CheckpointError) as error:
         path.unlink()
         if (foreign := foreign_value(state)) is None:
             raise
