@@ -65,6 +65,19 @@ def test_what_the_cluster_knows_is_named_to_it(sent):
     assert command == "run --like x --search=bohb seed=2 lr=1 --storage /s"
 
 
+def test_a_command_is_sent_with_its_spec_or_without(sent, tmp_path):
+    (tmp_path / "train.py").touch()
+    (tmp_path / "small.yaml").write_text("num_samples: 2")
+    command = ("--command", "python train.py {lr}", "--storage", "/s")
+    space = ("search.space.lr=uniform(0,1)",)
+    asked = '--command=python train.py {lr} storage="/s" search.space.lr=uniform(0,1)'
+    assert sent(*space, *command, "num_samples=2")[0] == f"run {asked} num_samples=2"
+    assert sent("small.yaml", *space, *command)[0] == f"run small.yaml {asked}"
+    assert sent("--like", "x", *command)[0].startswith("run --like x --command=python train.py {lr}")
+    changed = sent("--resume", "x", *command)[0]
+    assert changed == "resume x trainable.command=python train.py {lr} --storage /s"
+
+
 def test_a_flag_beside_resume_is_sent_too_to_be_done_or_refused_there(sent):
     flags = ["--time-budget", "5m", "--notify", "exec:x", "--search", "grid", "--num-samples", "8"]
     command, _ = sent("--resume", "x", *flags, "--storage", "/s")
