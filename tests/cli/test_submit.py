@@ -73,7 +73,8 @@ def test_a_command_is_sent_with_its_spec_or_without(sent, tmp_path):
     asked = '--command=python train.py {lr} storage="/s" search.space.lr=uniform(0,1)'
     assert sent(*space, *command, "num_samples=2")[0] == f"run {asked} num_samples=2"
     assert sent("small.yaml", *space, *command)[0] == f"run small.yaml {asked}"
-    assert sent("--like", "x", *command)[0].startswith("run --like x --command=python train.py {lr}")
+    like = sent("--like", "x", *command)[0]
+    assert like.startswith("run --like x --command=python train.py {lr}")
     changed = sent("--resume", "x", *command)[0]
     assert changed == "resume x trainable.command=python train.py {lr} --storage /s"
 

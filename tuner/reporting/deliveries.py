@@ -17,7 +17,7 @@ from typing import Any
 
 from tuner.errors import UsageError
 from tuner.spec.notify import COMMAND, filled, hidden, is_hidden, is_web
-from tuner.wording import shorten
+from tuner.wording import install, shorten
 
 Message = dict[str, Any]  # plain values; docs/notify.md has an example
 Deliver = Callable[[Message], object]
@@ -97,7 +97,7 @@ def _apprise(url: str, name: str) -> Deliver:
     try:
         import apprise
     except ImportError:
-        raise UsageError(f"notify: {name} needs a package: pip install 'tuner[notify]'") from None
+        raise UsageError(f"notify: {name} needs a package: {install('notify')}") from None
     logging.getLogger("apprise").setLevel(logging.CRITICAL)  # its messages name the URL
     found = apprise.Apprise.instantiate(url)
     if found is None:
