@@ -1,6 +1,7 @@
 """tuner validate: the spec and its plan, or every fault of it, and nothing started."""
 
 import json
+import os
 import sys
 
 import photos
@@ -232,6 +233,21 @@ def test_an_experiment_or_one_to_be_like_but_not_both(first):
     both = call("run", "digits", "--like", "first").exception
     assert "give EXPERIMENT or --like NAME, not both, got 'digits' and 'first'" in str(both)
     assert "no experiment 'frist'" in str(call("run", "--like", "frist").exception)
+
+
+def test_validate_command_of_another_python_says_which_it_is(tmp_path, monkeypatch):
+    (tmp_path / "bin").mkdir()
+    python = tmp_path / "bin" / "python"
+    python.write_text("#!/bin/sh")
+    python.chmod(0o755)
+    monkeypatch.setenv("PATH", str(python.parent), prepend=os.pathsep)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "venv"))
+    options = ("search.space.lr=uniform(0, 1)", "--num-samples=1", "--json")
+    for name, notes in (("python", 1), (sys.executable, 1), ("sh", 0)):
+        done = call("validate", "--command", f"{name} -c {{lr}}", *options)
+        found = [n for n in json.loads(done.stdout)["notes"] if "tuner is installed for" in n]
+        assert len(found) == notes
+    assert call("validate", "--command", "python {lr}", *options).stdout.count(str(python))
 
 
 def test_a_command_is_searched_without_an_experiment(tmp_path, monkeypatch):

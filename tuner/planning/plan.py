@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 from collections.abc import Iterator
 from math import prod
 from pathlib import Path
@@ -41,6 +43,10 @@ _CONSTANT_TEXT = (
 )
 
 _UNUSED = "the command has no {names}: the script finds the value in $TUNER_CONFIG alone"
+_OTHER_PYTHON = (
+    "the command's {name!r} is {path}, and tuner is installed for {ours}: write that one if the "
+    "script needs tuner, or packages that are beside it"
+)
 _ENDLESS = (
     "scheduler.max_t is not set: a trial of a class of Ray Tune's ends only where step() returns "
     "done=True"
@@ -103,7 +109,7 @@ def warnings_of(spec: ExperimentSpec, *, here: bool) -> list[str]:
         *(f"search.space.{slip}" for slip in slips(spec.search.space)),
         *(_CONSTANT_TEXT.format(name=name, text=spec.training[name]) for name in domains),
         *_of_the_trainable(spec),
-        *(_of_idle_gpus(spec) if here else ()),
+        *([*_of_idle_gpus(spec), *_of_another_python(spec)] if here else ()),
     ]
 
 
@@ -118,6 +124,14 @@ def _of_the_trainable(spec: ExperimentSpec) -> Iterator[str]:
     is_own = not (spec.ships or spec.is_elsewhere)
     if is_own and spec.epochs is None and is_rays_class(load_trainable(spec.trainable)):
         yield _ENDLESS
+
+
+def _of_another_python(spec: ExperimentSpec) -> Iterator[str]:
+    """A Python from outside of the virtual environment that tuner runs in, which is not active."""
+    name = spec.trainable.arguments[0] if isinstance(spec.trainable, Command) else ""
+    path = shutil.which(name) if Path(name).name.startswith("python") else None
+    if path and sys.prefix != sys.base_prefix and not Path(path).is_relative_to(sys.prefix):
+        yield _OTHER_PYTHON.format(name=name, path=path, ours=sys.executable)
 
 
 def _of_the_objective(objective: Objective) -> Iterator[str]:

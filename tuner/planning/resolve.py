@@ -92,7 +92,7 @@ def _source(faults: Iterable[Fault], source: str, paths: Sequence[str]) -> str:
     def is_set(key: str) -> bool:
         return any(f"{key}.".startswith(f"{p}.") or p.startswith(f"{key}.") for p in paths)
 
-    if all(is_set(fault.key) for fault in faults):
+    if source == COMMAND_LINE or all(is_set(fault.key) for fault in faults):
         return COMMAND_LINE
     return f"{source} with the arguments of the command line" if paths else source
 
