@@ -69,7 +69,7 @@ def test_every_piece_is_off_unless_it_is_named():
     assert RecipeSettings.model_fields.keys() == {*PIECES, *FAST, *of_others}
     learner = ImageClassifier({}, TINY)
     assert learner.metrics == tuple(learner.step()) == METRICS
-    assert [*learner.test()] == ["test_loss", "test_accuracy"]
+    assert [*learner.test()] == ["test_loss", "test_accuracy", "images", "baseline"]
     state = learner.state_dict()
     parts = ["model", "optimizer", "micro_batch_size", "lr_schedule", "epoch", "scaler"]
     assert [*state] == parts
@@ -264,7 +264,7 @@ def test_metrics_are_reported_of_both_splits():
     report = learner.step()
     assert learner.metrics == tuple(report) == (*METRICS, "val_macro_f1", "val_top5_accuracy")
     assert report["val_top5_accuracy"] > report["val_accuracy"]
-    assert [*learner.test()][2:] == ["test_macro_f1", "test_top5_accuracy"]
+    assert [*learner.test()][2:4] == ["test_macro_f1", "test_top5_accuracy"]
     plain = ImageClassifier({}, TINY)
     assert quick(plain.step()) == quick(report)
     assert same(plain.state_dict(), learner.state_dict())

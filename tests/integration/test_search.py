@@ -95,9 +95,10 @@ def test_the_folder_holds_what_the_contract_names_and_no_more(results):
 
 def test_experiment_json_says_what_ran_where(results):
     document = json.loads((results.folder / "experiment.json").read_text())
-    assert set(document) == {"format", "spec", "seed", "versions", "git_revision"}
+    assert set(document) == {"format", "spec", "seed", "versions", "git_revision", "validation"}
     assert (document["format"], document["seed"]) == (1, 3)
     assert build_spec(document["spec"]).model_dump(mode="json") == document["spec"]
+    assert document["validation"] == {"images": 360, "baseline": pytest.approx(37 / 360)}
     assert document["versions"]["python"] == platform.python_version()
     assert document["versions"]["torch"] == version("torch")
 

@@ -191,7 +191,11 @@ def test_epochs_that_are_run_again_are_saved_each(make):
     ("does", "kind", "message"),
     [
         ("nan", "nan", "'steps' is nan"),
-        ("none", "bad_report", "reported NoneType, not a mapping of metrics"),
+        (
+            "none",
+            "bad_report",
+            "reported NoneType, not a mapping of metrics such as {'steps': 0.5}",
+        ),
     ],
 )
 def test_a_failure_is_the_last_result(make, tmp_path, does, kind, message):
