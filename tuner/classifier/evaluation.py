@@ -11,9 +11,11 @@ from torch import Tensor, nn
 
 from tuner.classifier.augment import Augmentation
 from tuner.classifier.batches import Batcher, ImageSet
+from tuner.classifier.blueprint import Blueprint
 from tuner.classifier.collectives import Ranks
 from tuner.classifier.epochs import shards
 from tuner.classifier.loss import CrossEntropy, training_loss
+from tuner.classifier.new_model import set_layout
 from tuner.classifier.precision import Precision, cast_weights, precision_for, weights_in
 from tuner.classifier.randomness import seeded
 from tuner.classifier.replica import Replica, Setup
@@ -39,9 +41,13 @@ def evaluate(
 
 
 def measure(
-    model: nn.Module, settings: ClassifierSettings, images: ImageSet, device: torch.device
+    model: nn.Module,
+    plan: Blueprint,
+    settings: ClassifierSettings,
+    images: ImageSet,
+    device: torch.device,
 ) -> dict[str, float]:
-    """What `ImageClassifier.test` returns, of a model that is trained.
+    """What `ImageClassifier.test` returns, of a model of `plan` that is trained.
 
     Its images are normalised by the mean and std of `images.info`. What `settings` say of training
     has no effect.
@@ -50,6 +56,7 @@ def measure(
     precision, ranks = precision_for(settings, device), Ranks(0, 1, device)
     dtype = weights_in(settings, precision)
     model = cast_weights(model.to(device), dtype)
+    set_layout(model, plan, precision)
     augmentation = Augmentation.of(settings)
     batcher = Batcher(images, dtype=dtype, augmentation=augmentation, device=device)
     loss = training_loss(settings, images, device)

@@ -37,19 +37,30 @@ def new_model(
     set_norm_momentum(model, settings.norm_momentum)
     if split == 1:
         model.to(ranks.device)
+    set_layout(model, plan, precision)
     if plan.info.foreign:
-        from tuner.classifier.tryout import check_one_image, fit_in, without_gradient
+        from tuner.classifier.tryout import check_one_image, without_gradient
 
-        fit_in(model, plan, context=precision.forward)
         unused = without_gradient(model, plan, context=precision.forward)
         if unused and ranks.rank == 0:
             print(f"warning: no gradient reaches {some_of(unused)} of {plan.name}")
         last = images % settings.batch_size or settings.batch_size
         if min(settings.batch_size, last) // ranks.world_size <= 1:
             check_one_image(model, plan, batch_size=settings.batch_size)
-    else:
-        # torch has the argument, its stubs do not
-        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     if plan.info.prepare is not None:
         plan.info.prepare(model, batcher.first(PREPARING))
     return model
+
+
+def set_layout(model: nn.Module, plan: Blueprint, precision: Precision) -> None:
+    """Store the weights as images are, with their channels last, if the network can use them so.
+
+    Raises SpecError for a network from elsewhere that does not take the images of `plan`.
+    """
+    if plan.info.foreign:
+        from tuner.classifier.tryout import fit_in
+
+        fit_in(model, plan, context=precision.forward)
+    else:
+        # torch has the argument, its stubs do not
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -125,7 +125,8 @@ def _of_classifier(
         images = _trained_on(export, plan, settings, device)
     # The model knows pixels as they were normalised for it
     info = replace(images.info, mean=pixels.mean, std=pixels.std)
-    return measure(export.model(trust_code=True), settings, replace(images, info=info), device)
+    model = export.model(trust_code=True)
+    return measure(model, plan, settings, replace(images, info=info), device)
 
 
 def _is_labelled(export: Export, folder: str) -> bool:
