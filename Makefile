@@ -15,7 +15,7 @@ INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 # What the tests need beside tuner; with EXTRAS=dev,wandb,mlflow,onnx,hf,examples those too
 EXTRAS ?= dev
-# Processes that run tests; one of them runs all that starts Ray
+# Processes that run tests; in make test, one of them runs all that starts Ray
 WORKERS ?= 2
 
 .PHONY: sweep install test lint types pytest integration nodes docs faults gpu reference format clean
@@ -53,7 +53,7 @@ pytest: $(INSTALLED_DEV)
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m 'not (slow or nodes or docs)'
 
 integration: $(INSTALLED_DEV)
-	$(BIN)/pytest -m 'slow or nodes'
+	$(BIN)/pytest -n $(WORKERS) --dist loadscope -m 'slow or nodes'
 
 # of `make integration`, those with several nodes or a bucket
 nodes: $(INSTALLED_DEV)
@@ -62,11 +62,11 @@ nodes: $(INSTALLED_DEV)
 docs: $(INSTALLED_DEV)
 	$(BIN)/pytest -m docs
 
-# a few rounds of each; without --rounds, thirty
+# one round of each kind; without --rounds, thirty
 faults: $(INSTALLED_DEV)
-	$(BIN)/python -m benchmarks.faults --rounds 3
-	$(BIN)/python -m benchmarks.faults --rounds 1 --targets silent
-	$(BIN)/python -m benchmarks.faults --rounds 1 --targets power,vanished
+	$(BIN)/python -m benchmarks.faults --rounds 1
+	$(BIN)/python -m benchmarks.faults --rounds 1 --searches random --targets silent
+	$(BIN)/python -m benchmarks.faults --rounds 1 --searches hyperopt --targets power,vanished
 
 # without a GPU it says so; on any machine: GPU="--device cpu --dry"
 gpu: $(INSTALLED_DEV)

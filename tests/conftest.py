@@ -1,8 +1,8 @@
 """What all tests share.
 
 The presence of this file puts tests/ on the import path: `from synthetic import Writer`.
-Under `pytest -n 2 --dist loadfile` the tests of one file run in one process, for the sake of their
-fixtures, and so do all that start Ray.
+Under `pytest -n 2 --dist loadfile` the tests of a file run in one process, for the sake of their
+fixtures, and so do all tests that start Ray. Under `--dist loadscope` each process starts its Ray.
 """
 
 import os
@@ -48,6 +48,8 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
 def pytest_xdist_make_scheduler(config, log):
+    if config.option.dist != "loadfile":
+        return None
     from xdist.scheduler import LoadFileScheduling
 
     class OneRay(LoadFileScheduling):
