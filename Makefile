@@ -60,7 +60,7 @@ nodes: $(INSTALLED_DEV)
 	$(BIN)/pytest -m nodes
 
 docs: $(INSTALLED_DEV)
-	$(BIN)/pytest -m docs
+	$(BIN)/pytest -n $(WORKERS) --dist loadscope -m docs
 
 # one round of each kind; without --rounds, thirty
 faults: $(INSTALLED_DEV)

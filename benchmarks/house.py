@@ -1,6 +1,7 @@
 """The code in figures, of this checkout and of another one beside it.
 
     python -m benchmarks.house [OTHER_CHECKOUT]
+    python -m benchmarks.house --limits    exit code 1 if a figure is above its limit in LIMITS
 
 Code is what ships: tuner/, experiments/, search_spaces/. Units are the modules and packages right
 below tuner/. An import runs up by the table in tests/test_architecture.py, which says nothing ("-")
@@ -9,6 +10,7 @@ of a checkout whose units are others.
 Tests are functions, however many cases each has. A mock is a call of `monkeypatch.setattr`,
 `.setitem`, `.delattr` or `.delitem`, of `patch` or one of its methods, or of a method of `mocker`.
 Another's private attribute is `x._name`, unless x is self, cls or super(); or such a name imported.
+Words of documentation are those of README.md and docs/ but for docs/spec.md, which is generated.
 """
 
 from __future__ import annotations
@@ -28,6 +30,9 @@ from test_architecture import LAYERS, LEAVES, OURS, files_of, imports_of, room_o
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 DOCUMENTED = (ast.Module, ast.ClassDef, *FUNCTIONS)
 SHORT = 60  # lines
+LIMITS = {
+    "lines": 48_000,
+}
 REPLACING = ("setattr", "setitem", "delattr", "delitem")
 
 
@@ -65,6 +70,12 @@ def mocks(tree: ast.AST) -> int:
     calls = (ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call))
     paths = (call.split(".") for call in calls)
     return sum("patch" in p[-2:] or "mocker" in p[:-1] or p[-1] in REPLACING for p in paths)
+
+
+def words_of_documentation(root: Path) -> int:
+    pages = [root / "README.md", *(root / "docs").rglob("*.md")]
+    written = (page for page in pages if page.name != "spec.md" and page.is_file())
+    return sum(len(page.read_text().split()) for page in written)
 
 
 def _is_private(name: str) -> bool:
@@ -120,20 +131,26 @@ def figures(root: Path) -> dict[str, object]:
     sources = [path.read_text() for top in OURS for path in (root / top).rglob("*.py")]
     kinds = [lines_by_kind(source) for source in sources]
     lengths = [length for source in sources for length in function_lengths(source)]
-    trees = [ast.parse(path.read_text()) for path in (root / "tests").rglob("*.py")]
+    test_sources = [path.read_text() for path in (root / "tests").rglob("*.py")]
+    trees = [ast.parse(source) for source in test_sources]
+    modules = {path.name for path in (root / "tuner").glob("*.py")}
     count, graph = sum(map(tests, trees)), units(root)
     return {
         "lines": sum(sum(kind.values()) for kind in kinds),
         **{f"  {name}": sum(kind[name] for kind in kinds) for name in kinds[0]},
         "modules": len(sources),
         f"  below {SHORT} lines": sum(len(s.splitlines()) < SHORT for s in sources),
+        "packages below tuner/": len([*(root / "tuner").glob("*/__init__.py")]),
+        "modules right below tuner/": len(modules - {"__init__.py", "__main__.py"}),
         "functions": len(lengths),
-        "  lines, median": statistics.median(lengths),
-        "  lines, p90": statistics.quantiles(lengths, n=10)[-1],
-        "  lines, longest": max(lengths),
+        "  length, median": statistics.median(lengths),
+        "  length, p90": statistics.quantiles(lengths, n=10)[-1],
+        "  length, longest": max(lengths),
         "units in import cycles": units_in_cycles(graph),
         "imports that run up": imports_up(graph),
         "tests": count,
+        "lines of tests": sum(len(source.splitlines()) for source in test_sources),
+        "words of documentation": words_of_documentation(root),
         "mocks per 100 tests": round(100 * sum(map(mocks, trees)) / count, 1),
         "others' private attributes in tests": sum(len([*private_uses(t)]) for t in trees),
         "imports from private modules in tests": sum(map(private_modules, trees)),
@@ -143,10 +160,14 @@ def figures(root: Path) -> dict[str, object]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("other", nargs="?", type=Path, help="the root of another checkout")
-    other = parser.parse_args().other
-    columns = [figures(root) for root in (ROOT, other) if root]
+    parser.add_argument("--limits", action="store_true", help="compare with LIMITS")
+    arguments = parser.parse_args()
+    columns = [figures(root) for root in (ROOT, arguments.other) if root]
     for name in columns[0]:
         print(f"{name:<40}", *(f"{column[name]:>10}" for column in columns))
+    above = {name: limit for name, limit in LIMITS.items() if columns[0][name] > limit}
+    if arguments.limits and above:
+        sys.exit("\n".join(f"{name}: at most {limit:,}" for name, limit in above.items()))
 
 
 if __name__ == "__main__":
