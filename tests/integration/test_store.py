@@ -157,14 +157,15 @@ def test_a_killed_search_goes_on_elsewhere_from_the_store_alone(s3, elsewhere, b
 def test_a_live_driver_is_not_followed_and_what_it_does_is_seen_elsewhere(
     s3, elsewhere, begun, spec
 ):
-    driver = begun("saving:Slow", "training.epochs=600")
+    epochs = "training.epochs=600"  # of 0.3 s each: it is far from its end when it is interrupted
+    driver = begun("saving:Slow", epochs)
     elsewhere()
     seen = json.loads(tuner("show", "far", "--storage", s3, "--json").stdout)
     assert seen["status"] == "running"
     assert seen["counts"]["running"] >= 1
     refused = tuner("resume", "far", "--storage", s3, code=2).stderr
     assert f"{s3}/far is held by another driver: pid {driver.pid} on " in refused
-    again = ["run", spec("saving:Slow"), "--storage", s3, "--name", "far", "training.epochs=600"]
+    again = ["run", spec("saving:Slow"), "--storage", s3, "--name", "far", epochs]
     taken = tuner(*again, code=2).stderr
     assert f"go on with it by: tuner resume {s3}/far" in taken
 
