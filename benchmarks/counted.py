@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from tuner.classifier.image_classifier import ImageClassifier
+from tuner.vision.image_classifier import ImageClassifier
 
 
 class Counted(ImageClassifier):

@@ -35,16 +35,16 @@ import torch.nn.functional as F
 from PIL import Image, ImageOps
 from torch.utils.data import DataLoader, Dataset
 
-from tuner.classifier.augment import Augmentation
-from tuner.classifier.batches import Batcher, image_set
-from tuner.classifier.blueprint import blueprint_of
-from tuner.classifier.catalog import DATASETS
-from tuner.classifier.datasets import cifar10
-from tuner.classifier.datasets._dataset import ImageArrays, data_folder
-from tuner.classifier.epochs import plan_epoch, shards
-from tuner.classifier.image_classifier import ImageClassifier
-from tuner.classifier.settings import ClassifierSettings
 from tuner.errors import DataError
+from tuner.vision.augment import Augmentation
+from tuner.vision.batches import Batcher, image_set
+from tuner.vision.blueprint import blueprint_of
+from tuner.vision.catalog import DATASETS
+from tuner.vision.datasets import cifar10
+from tuner.vision.datasets._dataset import ImageArrays, data_folder
+from tuner.vision.epochs import plan_epoch, shards
+from tuner.vision.image_classifier import ImageClassifier
+from tuner.vision.settings import ClassifierSettings
 
 BATCH_SIZE = 128
 PADDING = 4

@@ -17,8 +17,8 @@ import tempfile
 
 from benchmarks.figures import options, spread
 from tuner.cluster import connect as cluster
-from tuner.record.events import EXPERIMENT_STARTED, RESULT, TRIAL_ENDED
-from tuner.record.reading import read
+from tuner.experiment.events import EXPERIMENT_STARTED, RESULT, TRIAL_ENDED
+from tuner.experiment.reading import read
 from tuner.search.run import run_experiment
 from tuner.spec.experiment import build_spec
 

@@ -65,9 +65,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.power_cut import Disk
+from tuner.experiment.files import sync
+from tuner.experiment.remote.objects import Objects
 from tuner.places import ROOT, local
-from tuner.record.files import sync
-from tuner.record.remote.objects import Objects
 
 DEFAULT = ["driver", "worker", "raylet", "gcs", "everything"]
 WORKER = r"ray::(LearnerTrial|ResourceTrainable)"  # between two epochs, and within one
@@ -292,7 +292,7 @@ class Search:
     def outcome(self) -> dict[str, Any]:
         """What the search came to: the same for a killed and for an unkilled one."""
         from tuner.errors import TunerError
-        from tuner.results.results import load_results
+        from tuner.experiment.results.results import load_results
 
         try:
             results = load_results("x", self.place)
@@ -489,8 +489,8 @@ class Round:
     def _pause_and_go_on(self) -> bool:
         """Ask the search to pause, and soon to go on; whether it could be asked."""
         from tuner.errors import TunerError
-        from tuner.record.control import GoOn, Pause, request
-        from tuner.record.folder import ExperimentFolder
+        from tuner.experiment.control import GoOn, Pause, request
+        from tuner.experiment.folder import ExperimentFolder
 
         try:
             for control in (Pause(), GoOn()):

@@ -38,7 +38,7 @@ def own_tables():
 def lcbench_tables(folder, split):
     """Errors of random configs on LCBench's tasks."""
     from benchmarks.search_curves import SPACE, SPLITS, curve_of
-    from tuner.space.parsing import parse_space
+    from tuner.spec.space.parsing import parse_space
 
     space, rng = parse_space(SPACE), np.random.default_rng(7)
     draws = ({name: d.at(rng.random()) for name, d in space.items()} for _ in range(POOL))

@@ -26,7 +26,7 @@ from torch import nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 
 from benchmarks.figures import options
-from tuner.classifier.models import cnn, speednet
+from tuner.vision.models import cnn, speednet
 
 MOMENTUM = 0.9
 STEPS = 3  # of which a time is the mean

@@ -23,10 +23,10 @@ import torch
 import torch.multiprocessing as mp
 
 from benchmarks.figures import options, spread
-from tuner.classifier.catalog import DATASETS
-from tuner.classifier.datasets._dataset import ImageArrays
-from tuner.classifier.image_classifier import ImageClassifier
 from tuner.shipped.experiments.cifar10_speednet import experiment
+from tuner.vision.catalog import DATASETS
+from tuner.vision.datasets._dataset import ImageArrays
+from tuner.vision.image_classifier import ImageClassifier
 
 NAME = "cifar-shaped"
 TOGETHER = (1, 2, 4, 8)

@@ -200,7 +200,7 @@ def image_folder(folder: str, *, padding: int, flip: bool):
 
 def network(name: str, num_classes: int):
     """The same network."""
-    from tuner.classifier.catalog import MODELS
+    from tuner.vision.catalog import MODELS
 
     info = MODELS[name]
     return info.build(in_channels=3, num_classes=num_classes, **info.defaults)
@@ -211,8 +211,8 @@ def network(name: str, num_classes: int):
 
 def run_tuner(place: Path, folder: Path, options: argparse.Namespace) -> dict:
     """The whole command; its journal tells what it trained."""
-    from tuner.record.events import RESULT, TRIAL_STARTED
-    from tuner.record.reading import read
+    from tuner.experiment.events import RESULT, TRIAL_STARTED
+    from tuner.experiment.reading import read
 
     command = [sys.executable, "-m", "tuner", "run", f"folder:{place}", "--no-evaluate"]
     command += ["--num-samples", str(options.trials), f"scheduler.max_t={options.epochs}"]
@@ -284,9 +284,9 @@ def our_epoch(place: Path, data_dir: str) -> int:
     """Every training batch of an epoch; how many images that were."""
     import torch
 
-    from tuner.classifier.augment import Augmentation
-    from tuner.classifier.batches import Batcher, image_set
-    from tuner.classifier.epochs import plan_epoch, shards
+    from tuner.vision.augment import Augmentation
+    from tuner.vision.batches import Batcher, image_set
+    from tuner.vision.epochs import plan_epoch, shards
 
     cpu = torch.device("cpu")
     augmentation = Augmentation(crop_padding=SIZE // 8, flip=True)
@@ -319,7 +319,7 @@ def compare_data(place: Path, options: argparse.Namespace) -> list[float]:
     with tempfile.TemporaryDirectory(prefix="if-", dir="/tmp") as folder:
         our_epoch(place, folder)  # imports, and leaves the processor warm
         with tempfile.TemporaryDirectory(prefix="if-", dir="/tmp") as empty:
-            from tuner.classifier.catalog import DataChoice, pinned
+            from tuner.vision.catalog import DataChoice, pinned
 
             decoding = cost(lambda: pinned(DataChoice(f"folder:{place}", empty, SIZE)))
         count = our_epoch(place, folder)

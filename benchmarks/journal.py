@@ -22,11 +22,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from tuner.record.events import CHECKPOINT, RESULT, TRIAL_ENDED, TRIAL_STARTED
-from tuner.record.files import JOURNAL
-from tuner.record.history import fold
-from tuner.record.journal import Journal
-from tuner.record.reading import read
+from tuner.experiment.events import CHECKPOINT, RESULT, TRIAL_ENDED, TRIAL_STARTED
+from tuner.experiment.files import JOURNAL
+from tuner.experiment.history import fold
+from tuner.experiment.journal import Journal
+from tuner.experiment.reading import read
 
 REPORTS = 10  # of a trial
 A_SECOND = 50  # reports of a search

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import qmc
 
-from tuner.space.parsing import parse_space
+from tuner.spec.space.parsing import parse_space
 
 EPOCHS = 10
 FOLDER = Path(__file__).with_name("data")
@@ -69,7 +69,7 @@ def photographs(folder, *, split_seed):
     """1800 crops of two photographs as 8x8x3 images, split 1080 / 360 / 360."""
     from sklearn.datasets import load_sample_images
 
-    from tuner.classifier.datasets._dataset import ImageArrays
+    from tuner.vision.datasets._dataset import ImageArrays
 
     rng = np.random.default_rng(split_seed)
     photos = load_sample_images().images
@@ -89,9 +89,9 @@ def photographs(folder, *, split_seed):
 
 def classifier_curve(name, config):
     """The validation loss after each epoch of tuner's image classifier."""
-    from tuner.classifier.catalog import DATASETS
-    from tuner.classifier.datasets._dataset import DatasetInfo
-    from tuner.classifier.image_classifier import ImageClassifier
+    from tuner.vision.catalog import DATASETS
+    from tuner.vision.datasets._dataset import DatasetInfo
+    from tuner.vision.image_classifier import ImageClassifier
 
     DATASETS["photographs"] = DatasetInfo(
         photographs,

@@ -24,7 +24,7 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-from tuner.record.files import EXPERIMENT, JOURNAL
+from tuner.experiment.files import EXPERIMENT, JOURNAL
 
 STRATEGIES = ("random", "grid", "hyperopt", "bayesopt", "bohb")
 SPACE = {"lr": "loguniform(0.0001, 1)", "momentum": "uniform(0, 0.9)"}
@@ -37,7 +37,7 @@ def write_experiment(folder, trials, strategy):
     """An experiment.json of so many trials."""
     spec = {
         "name": folder.name,
-        "trainable": "tuner.classifier.image_classifier:ImageClassifier",
+        "trainable": "tuner.vision.image_classifier:ImageClassifier",
         "training": {"model": "cnn", "dataset": "digits"},
         "search": {"strategy": strategy, "space": SPACE},
         "objective": {"metric": "val_loss", "mode": "min"},
@@ -87,10 +87,10 @@ def write_journal(path, trials):
 def restore(folder):
     """What `tuner resume` does until its first new trial could start, but for Ray."""
     from tuner.cli.consent import admit_experiment
+    from tuner.experiment.folder import ExperimentFolder
+    from tuner.experiment.journal import Journal
+    from tuner.experiment.results.described import Described
     from tuner.planning.validation import validate
-    from tuner.record.folder import ExperimentFolder
-    from tuner.record.journal import Journal
-    from tuner.results.described import Described
     from tuner.search.search_run import SearchRun
     from tuner.search.trial_source import TrialSource
 

@@ -24,9 +24,9 @@ import numpy as np
 import torch
 import torch.multiprocessing as mp
 
-from tuner.classifier.catalog import DATASETS
-from tuner.classifier.datasets import cifar10
-from tuner.classifier.image_classifier import ImageClassifier
+from tuner.vision.catalog import DATASETS
+from tuner.vision.datasets import cifar10
+from tuner.vision.image_classifier import ImageClassifier
 
 TRIALS = 4
 TARGET_MIB = 60

@@ -34,9 +34,9 @@ from benchmarks.search import interval
 from benchmarks.search_methods import method
 from tuner.search.schedulers._forecasts import Forecasts
 from tuner.search.schedulers.asha import AshaSettings, Brackets
-from tuner.space.encoding import Encoding
-from tuner.space.parsing import parse_space
 from tuner.spec.sections import Objective
+from tuner.spec.space.encoding import Encoding
+from tuner.spec.space.parsing import parse_space
 
 FLOOR = 1e-4
 NEIGHBOURS = 8

@@ -2,8 +2,8 @@
 
 import warnings
 
-from tuner.space.domains import Choice, Normal
-from tuner.space.parsing import parse_space
+from tuner.spec.space.domains import Choice, Normal
+from tuner.spec.space.parsing import parse_space
 
 
 class Ours:

@@ -18,8 +18,8 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from tuner.space.parsing import parse_space
-from tuner.space.spaces import config_at
+from tuner.spec.space.parsing import parse_space
+from tuner.spec.space.spaces import config_at
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from pathlib import Path
 import psutil
 
 from benchmarks.many_trials import write_experiment, write_journal
-from tuner.record.files import JOURNAL
+from tuner.experiment.files import JOURNAL
 
 IDLE_S = 30
 BARS = {"idle": 0.01, "first paint": 1.0}  # of a core; seconds

@@ -24,9 +24,9 @@ import time
 from pathlib import Path
 
 from benchmarks.figures import spread
+from tuner.experiment.remote.objects import Objects
+from tuner.experiment.remote.segments import Uploader, fetch, listed
 from tuner.places import ROOT, local
-from tuner.record.remote.objects import Objects
-from tuner.record.remote.segments import Uploader, fetch, listed
 
 TESTS = Path(__file__).resolve().parent.parent / "tests"
 LOOK_S, TIMES, SIZE = 0.4, 40, 765_000

@@ -35,9 +35,9 @@ from importlib.metadata import version
 from math import ceil
 from pathlib import Path
 
+from tuner.experiment.events import RESULT, TRIAL_STARTED
+from tuner.experiment.reading import read
 from tuner.planning.resolve import load_experiment
-from tuner.record.events import RESULT, TRIAL_STARTED
-from tuner.record.reading import read
 from tuner.spec.experiment import ExperimentSpec, build_spec
 
 EXPERIMENT, SEED, TRIALS = "digits", 0, 50
@@ -115,7 +115,7 @@ def begin_process() -> None:
 
 
 def train_plainly(constants: dict, folder: str, job: tuple[dict, int]) -> None:
-    from tuner.classifier.image_classifier import ImageClassifier
+    from tuner.vision.image_classifier import ImageClassifier
 
     config, epochs = job
     learner = ImageClassifier(config, constants)
@@ -168,9 +168,9 @@ def whole_batches(batch_size: int, seed: int):
     """The same of tuner's data path: uint8 in memory, read once a process, a batch at once."""
     import torch
 
-    from tuner.classifier.augment import Augmentation
-    from tuner.classifier.batches import Batcher, image_set
-    from tuner.classifier.epochs import plan_epoch
+    from tuner.vision.augment import Augmentation
+    from tuner.vision.batches import Batcher, image_set
+    from tuner.vision.epochs import plan_epoch
 
     cpu, plain = torch.device("cpu"), Augmentation(0, False, 0, False)
     images = image_set(EXPERIMENT, data_dir=None, split_seed=0, device=cpu)
@@ -194,7 +194,7 @@ def train(config: dict, *, constants: dict, folder: str, data) -> None:
     from ray import tune
     from torch import nn
 
-    from tuner.classifier.models.cnn import build
+    from tuner.vision.models.cnn import build
 
     torch.set_num_threads(1)
     torch.manual_seed(constants["seed"])

@@ -16,7 +16,7 @@ from itertools import product
 
 import numpy as np
 
-from tuner.results.statistics import differences_from_best
+from tuner.experiment.results.statistics import differences_from_best
 
 GROUPS, KEYS = (2, 3, 5, 10), (2, 3, 4, 5, 10)
 RATIOS = (1, 4, 16, 100)

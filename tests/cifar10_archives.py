@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from tuner.classifier.datasets import cifar10
-from tuner.classifier.datasets.cifar10 import EXTRACTED, OFFICIAL
+from tuner.vision.datasets import cifar10
+from tuner.vision.datasets.cifar10 import EXTRACTED, OFFICIAL
 
 IMAGES_A_FILE = 40
 NAMES = (*cifar10.TRAIN_FILES, cifar10.TEST_FILE)

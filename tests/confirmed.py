@@ -8,9 +8,9 @@ from typing import Any
 
 from synthetic import Writer, make_folder
 
-from tuner.record.folder import ExperimentFolder
-from tuner.results.confirmation import link
-from tuner.results.results import Results
+from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.results.confirmation import link
+from tuner.experiment.results.results import Results
 from tuner.search.confirm import confirming_spec
 from tuner.search.provenance import describe
 

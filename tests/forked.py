@@ -11,7 +11,7 @@ import torch
 
 METHOD = "forkserver"
 _IMPORTED = (
-    *("torch._dynamo", "tuner.classifier.image_classifier", "tuner.classifier.pipeline"),
+    *("torch._dynamo", "tuner.vision.image_classifier", "tuner.vision.pipeline"),
     *("hypothesis", "pytest", "tuner.trial.memory"),
 )
 

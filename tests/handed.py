@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from synthetic import Writer, make_folder
 
-from tuner.classifier.image_classifier import ImageClassifier
-from tuner.results.results import Results
+from tuner.experiment.results.results import Results
 from tuner.spec.code import IMAGE_CLASSIFIER
+from tuner.vision.image_classifier import ImageClassifier
 
 SPACE = {"lr": "loguniform(0.01, 1)", "batch_size": "choice([64, 128])"}
 CONFIG = {"lr": 0.3, "batch_size": 64}

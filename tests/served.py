@@ -5,8 +5,8 @@ from urllib.parse import quote
 
 import httpx
 
-from tuner.serve.access import Access, names_of
-from tuner.serve.app import application
+from tuner.service.access import Access, names_of
+from tuner.service.app import application
 
 TOKEN = "the-token"
 HOST = "http://127.0.0.1:8642"

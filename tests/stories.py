@@ -8,7 +8,7 @@ from typing import Any
 
 from synthetic import Writer, make_folder
 
-from tuner.results.results import Results
+from tuner.experiment.results.results import Results
 
 SPACE = {"lr": "loguniform(0.001, 1)", "momentum": "uniform(0, 1)", "width": "choice([16, 32])"}
 TAGS = "<b>bold</b></script><script>alert(1)</script>"

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from tuner.record.checkpoints import sha256_of
-from tuner.record.events import (
+from tuner.experiment.checkpoints import sha256_of
+from tuner.experiment.events import (
     CHECKPOINT,
     COMPLETED,
     EXPERIMENT_ENDED,
@@ -14,7 +14,7 @@ from tuner.record.events import (
     TRIAL_ENDED,
     TRIAL_STARTED,
 )
-from tuner.record.journal import Journal
+from tuner.experiment.journal import Journal
 
 START = 1_700_000_000.0
 TRAINABLE = "noisy:function"  # tests/integration/noisy.py

@@ -10,8 +10,8 @@ import urllib.request
 
 from synthetic import Writer
 
-from tuner.record.files import EXPERIMENT
-from tuner.record.history import History
+from tuner.experiment.files import EXPERIMENT
+from tuner.experiment.history import History
 from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.spec.experiment import build_spec
 

@@ -21,9 +21,9 @@ from pages import Page
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from tuner.record.events import TRIAL_STARTED, Event
-from tuner.results.results import Results
-from tuner.serve.ask_tell import routes
+from tuner.experiment.events import TRIAL_STARTED, Event
+from tuner.experiment.results.results import Results
+from tuner.service.ask_tell import routes
 
 PAGE = Page("docs/ask_tell.md")
 

@@ -8,8 +8,8 @@ from pages import Page
 from synthetic import Writer, make_folder
 
 from tuner.cli import control
-from tuner.record.control import CONTROLS, requested
-from tuner.record.folder import ExperimentFolder
+from tuner.experiment.control import CONTROLS, requested
+from tuner.experiment.folder import ExperimentFolder
 
 PAGE = Page("docs/control.md")
 

@@ -25,20 +25,20 @@ from served import Served
 from synthetic import Writer
 
 from tuner import load_model
-from tuner.classifier.image_classifier import ImageClassifier
 from tuner.cli import main as cli
 from tuner.cluster import connect as cluster
 from tuner.errors import CheckpointError, TunerError, UsageError
-from tuner.record.checkpoints import sha256_of
-from tuner.record.journal import Journal
+from tuner.experiment.checkpoints import sha256_of
+from tuner.experiment.journal import Journal
+from tuner.experiment.results.results import Results
 from tuner.reporting import tensorboard_server
 from tuner.reporting.follow import standing
-from tuner.results.results import Results
 from tuner.search import run as driver
 from tuner.search import tune_arguments
-from tuner.serve.api import ENDPOINTS
+from tuner.service.api import ENDPOINTS
 from tuner.spec.code import IMAGE_CLASSIFIER
 from tuner.trial.checkpoint_store import CheckpointStore
+from tuner.vision.image_classifier import ImageClassifier
 
 READING = (
     *(["ls"], ["ls", "--json"], ["show", "x"], ["show", "x", "--json"], ["best", "x-confirm"]),
@@ -315,7 +315,7 @@ MODULE = """
 import sys
 from pathlib import Path
 print("imported", file=sys.stderr)
-from tuner.classifier.image_classifier import ImageClassifier
+from tuner.vision.image_classifier import ImageClassifier
 
 class Learner(ImageClassifier):
     def __init__(self, config, constants, **place):

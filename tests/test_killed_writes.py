@@ -19,12 +19,12 @@ import pytest
 import torch
 from synthetic import OWNER, make_folder
 
-from tuner.record.events import CHECKPOINT, EXPERIMENT_STARTED, RESULT, TRIAL_STARTED
-from tuner.record.folder import ExperimentFolder
-from tuner.record.history import fold
-from tuner.record.journal import Journal
-from tuner.record.local_sync import LocalSync
-from tuner.record.reading import read
+from tuner.experiment.events import CHECKPOINT, EXPERIMENT_STARTED, RESULT, TRIAL_STARTED
+from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.history import fold
+from tuner.experiment.journal import Journal
+from tuner.experiment.local_sync import LocalSync
+from tuner.experiment.reading import read
 from tuner.search.resuming import newest_checkpoint
 from tuner.search.retention import Retention
 from tuner.spec.sections import Objective

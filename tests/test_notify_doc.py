@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pages import Page
 
-from tuner.record.history import History
+from tuner.experiment.history import History
 from tuner.reporting import deliveries, notifier, outbox
 from tuner.spec.experiment import ExperimentSpec, build_spec
 

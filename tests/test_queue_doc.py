@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pages import Page
 
-from tuner.queue import runner, searches
-from tuner.record.remote import lease
+from tuner.experiment.remote import lease
+from tuner.service.queue import runner, searches
 
 PAGE = Page("docs/queue.md")
 TEXT = " ".join(PAGE.text.split())

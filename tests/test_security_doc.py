@@ -6,14 +6,13 @@ import re
 
 from pages import Page
 
-from tuner import plain_values
-from tuner.classifier.datasets.cifar10 import TEST_FILE, TRAIN_FILES
 from tuner.cli import main as cli
-from tuner.record import files, reading
+from tuner.experiment import files, reading
 from tuner.search import warm_start
-from tuner.space import parsing
-from tuner.spec import plain_yaml
+from tuner.spec import plain_values, plain_yaml
 from tuner.spec import text as spec_text
+from tuner.spec.space import parsing
+from tuner.vision.datasets.cifar10 import TEST_FILE, TRAIN_FILES
 
 PAGE = Page("docs/security.md")
 TEXT = PAGE.text

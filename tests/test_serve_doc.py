@@ -5,10 +5,10 @@ import re
 from pages import Page
 
 from tuner.cli.serve import serve
-from tuner.record.control import CONTROLS
-from tuner.serve import followed
-from tuner.serve.api import ENDPOINTS
-from tuner.serve.watch import HERE, STORE
+from tuner.experiment.control import CONTROLS
+from tuner.service import followed
+from tuner.service.api import ENDPOINTS
+from tuner.service.watch import HERE, STORE
 
 TEXT = Page("docs/serve.md").text
 WORDS = " ".join(TEXT.split())

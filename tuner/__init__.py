@@ -49,18 +49,18 @@ if TYPE_CHECKING:
         UnreadableImagesError,
         UsageError,
     )
-    from tuner.export.read import load_image, load_model
-    from tuner.export.write import export_model
+    from tuner.experiment.results.comparison import compare
+    from tuner.experiment.results.results import Results, load_results
     from tuner.places import start_dir, trial_dir
-    from tuner.results.comparison import compare
-    from tuner.results.results import Results, load_results
-    from tuner.script_report import report
     from tuner.search.ask_tell import AskTell
     from tuner.search.confirm import confirm
     from tuner.search.run import resume_experiment, run_experiment
-    from tuner.space.domains import constant
     from tuner.spec.experiment import ExperimentSpec
+    from tuner.spec.space.domains import constant
     from tuner.trial.learner import Learner
+    from tuner.trial.script_report import report
+    from tuner.vision.export.read import load_image, load_model
+    from tuner.vision.export.write import export_model
 
 __all__ = [
     "AskTell",
@@ -99,15 +99,15 @@ _MODULES = {
     "AskTell": "tuner.search.ask_tell",
     "ExperimentSpec": "tuner.spec.experiment",
     "Learner": "tuner.trial.learner",
-    "Results": "tuner.results.results",
-    "compare": "tuner.results.comparison",
+    "Results": "tuner.experiment.results.results",
+    "compare": "tuner.experiment.results.comparison",
     "confirm": "tuner.search.confirm",
-    "constant": "tuner.space.domains",
-    "export_model": "tuner.export.write",
-    "load_image": "tuner.export.read",
-    "load_model": "tuner.export.read",
-    "load_results": "tuner.results.results",
-    "report": "tuner.script_report",
+    "constant": "tuner.spec.space.domains",
+    "export_model": "tuner.vision.export.write",
+    "load_image": "tuner.vision.export.read",
+    "load_model": "tuner.vision.export.read",
+    "load_results": "tuner.experiment.results.results",
+    "report": "tuner.trial.script_report",
     "resume_experiment": "tuner.search.run",
     "run_experiment": "tuner.search.run",
     "start_dir": "tuner.places",

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from benchmarks.gpu import FAST, MUON, RECIPE, register
-from tuner.classifier.image_classifier import ImageClassifier
+from tuner.vision.image_classifier import ImageClassifier
 
 BATCH, BATCHES = 1024, 43  # of 45,000 images, without a last short batch
 PADDING = 2

@@ -14,12 +14,12 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 from benchmarks.gpu import NAME, register
-from tuner.classifier import replica
-from tuner.classifier.image_classifier import ImageClassifier
 from tuner.trial.context import Assignment, TrialContext
 from tuner.trial.failures import failure_of
 from tuner.trial.reserved_gpu import claim
 from tuner.trial.worker import Worker
+from tuner.vision import replica
+from tuner.vision.image_classifier import ImageClassifier
 
 RECIPE = {"model": "cnn", "dtype": "float64", "dataset": NAME, "batch_size": 32, "epochs": 2}
 AS_EQUAL = 1e-9

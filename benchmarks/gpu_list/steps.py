@@ -46,7 +46,7 @@ def of_row(line):
 def tests(device, dry):
     """The tests that are marked `gpu`; on a dry run they are only found."""
     more = ["--collect-only"] if dry else ["-rs"]
-    places = ["tests/classifier", "tests/trial"]
+    places = ["tests/vision", "tests/trial"]
     command = [
         sys.executable,
         "-m",

@@ -10,7 +10,7 @@ from functools import partial
 import torch
 
 from benchmarks.gpu import FAST, MUON, NAME, RECIPE, register
-from tuner.classifier.image_classifier import ImageClassifier
+from tuner.vision.image_classifier import ImageClassifier
 
 PRECISIONS = ("float32", "tf32", "bf16", "fp16")
 OPTIMIZERS = ("sgd", "sgdw", "adamw", "muon")

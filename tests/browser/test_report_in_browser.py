@@ -7,9 +7,9 @@ import pytest
 from chromium import chromium
 from stories import odd, search
 
+from tuner.experiment.results.comparison import Comparison
 from tuner.reporting.html import comparison_page, report_page, write_page
 from tuner.reporting.report import Report
-from tuner.results.comparison import Comparison
 
 pytestmark = pytest.mark.browser
 

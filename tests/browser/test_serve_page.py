@@ -14,10 +14,10 @@ from chromium import chromium
 from stories import search
 from synthetic import Writer, make_folder
 
-from tuner.record import control
-from tuner.record.changes import CHANGES, Change
-from tuner.record.folder import ExperimentFolder
-from tuner.results.labels import Labels
+from tuner.experiment import control
+from tuner.experiment.changes import CHANGES, Change
+from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.results.labels import Labels
 
 pytestmark = pytest.mark.browser
 

@@ -10,7 +10,7 @@ from synthetic import Writer, make_folder
 
 from tuner.cli.main import cli
 from tuner.cluster import jobs
-from tuner.results.results import Results
+from tuner.experiment.results.results import Results
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from synthetic import Writer, make_folder
 from tuner.cli.consent import admit_experiment, admit_network, ask
 from tuner.cli.validate import resolve
 from tuner.errors import SpecError, UsageError
-from tuner.results.results import Results
+from tuner.experiment.results.results import Results
 from tuner.spec.code import IMAGE_CLASSIFIER
 
 CODE = "def train(config):\n    pass\n"

@@ -8,8 +8,8 @@ from synthetic import Writer, make_folder
 
 from tuner.cli import control as command
 from tuner.errors import SpecError, UsageError
-from tuner.record.control import requested
-from tuner.record.folder import ExperimentFolder
+from tuner.experiment.control import requested
+from tuner.experiment.folder import ExperimentFolder
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from commands import call, tuner
 from confirmed import FOUND, retrained, searched
 from synthetic import Writer
 
-from tuner.record.checkpoints import sha256_of
-from tuner.results.results import Results
+from tuner.experiment.checkpoints import sha256_of
+from tuner.experiment.results.results import Results
 
 
 def test_export(digits, here):

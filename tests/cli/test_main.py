@@ -19,7 +19,7 @@ import tuner.cli as cli_package
 from tuner.cli import main as command_line
 from tuner.cli.main import cli
 from tuner.cli.options import Section
-from tuner.results import listing
+from tuner.experiment.results import listing
 
 COMMANDS = list(cli.commands)
 

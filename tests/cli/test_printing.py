@@ -6,7 +6,7 @@ import pytest
 from synthetic import Writer, make_folder
 
 from tuner.cli.printing import print_outcome
-from tuner.results.results import Results
+from tuner.experiment.results.results import Results
 
 
 def test_some_failed_trials_are_exit_code_3(digits, ended, capsys):

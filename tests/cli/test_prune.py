@@ -8,7 +8,7 @@ from commands import call
 from synthetic import Writer, make_folder
 
 from tuner.cli import prune
-from tuner.record.journal import Journal
+from tuner.experiment.journal import Journal
 
 
 @pytest.fixture

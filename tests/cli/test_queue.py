@@ -1,4 +1,4 @@
-"""tuner queue, but for what it runs: tests/queue and tests/integration/test_queue.py have that."""
+"""tuner queue; tests/service/queue and tests/integration/test_queue.py have what it runs."""
 
 import getpass
 import json
@@ -11,8 +11,8 @@ from commands import GOOD, call, text_of
 from tuner.cli import queue as command
 from tuner.errors import SpecError, UsageError
 from tuner.places import LOCAL
-from tuner.queue import runner
-from tuner.queue.entries import Queue
+from tuner.service.queue import runner
+from tuner.service.queue.entries import Queue
 
 
 @pytest.fixture

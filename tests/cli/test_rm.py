@@ -2,7 +2,7 @@
 
 from commands import call
 
-from tuner.record.journal import Journal
+from tuner.experiment.journal import Journal
 
 
 def test_it_asks_and_without_a_terminal_it_refuses(digits):

@@ -9,7 +9,7 @@ import pytest
 from commands import A_FUNCTION, CONNECT, GOOD, call, text_of, tuner
 
 from tuner.cli.main import cli
-from tuner.record.folder import ExperimentFolder
+from tuner.experiment.folder import ExperimentFolder
 
 GENEROUS_CPU_S = 3.0
 

@@ -3,7 +3,7 @@
 from commands import call
 
 from tuner.errors import UsageError
-from tuner.serve import server
+from tuner.service import server
 
 
 def test_it_is_served_with_what_was_asked_for(here, monkeypatch):

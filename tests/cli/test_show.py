@@ -5,8 +5,8 @@ import json
 from commands import call, tuner
 from fresh import ran
 
-from tuner.results.results import Results
-from tuner.results.test_record import record_test
+from tuner.experiment.results.results import Results
+from tuner.experiment.results.test_record import record_test
 
 
 def test_show(digits):

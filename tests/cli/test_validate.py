@@ -150,7 +150,7 @@ def first(here):
     training = {"model": "cnn", "dataset": "digits"}
     folder = make_folder(
         here / "results" / "first",
-        trainable="tuner.classifier.image_classifier:ImageClassifier",
+        trainable="tuner.vision.image_classifier:ImageClassifier",
         search=search,
         scheduler=scheduler,
         training=training,

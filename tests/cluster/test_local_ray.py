@@ -24,7 +24,7 @@ def test_as_many_workers_as_are_needed_start_ahead_with_what_ships(fields, worke
     space = {"lr": "uniform(0, 1)"}
     given = {"name": "x", "search": {"space": space}, "num_samples": 9, **fields}
     spec = build_spec(given)
-    training = ["tuner.classifier.image_classifier"] if trains else []
+    training = ["tuner.vision.image_classifier"] if trains else []
     assert ready_workers(spec, Machine(cpus=4, gpus=0)) == (workers, ["ray.tune", *training])
 
 

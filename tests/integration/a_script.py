@@ -76,7 +76,7 @@ def losses(name, trainable):
 
 
 def run_all():
-    from tuner.export.evaluate import evaluate
+    from tuner.vision.export.evaluate import evaluate
 
     factor = 5.0
     data = [10.0, 20.0]

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from tuner.record.reading import read
+from tuner.experiment.reading import read
 
 HERE = Path(__file__).parent
 PATIENCE_S = 300  # two cores, with other tests beside these, are slow

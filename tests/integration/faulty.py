@@ -14,8 +14,8 @@ import torch
 from ray import tune
 from sockets import listening, outside
 
-from tuner.classifier.image_classifier import ImageClassifier
 from tuner.cluster import access, guard
+from tuner.vision.image_classifier import ImageClassifier
 
 SAID = "this is what the trial said"
 

@@ -2,9 +2,9 @@
 
 import time
 
-from tuner.record.events import CHECKPOINT, RESULT, TRIAL_STARTED
-from tuner.record.reading import read
-from tuner.results.results import Results
+from tuner.experiment.events import CHECKPOINT, RESULT, TRIAL_STARTED
+from tuner.experiment.reading import read
+from tuner.experiment.results.results import Results
 
 LIMIT_S = 180
 TIMES = ("images_per_s", "epoch_s", "memory_mib", "peak_memory_mib")  # that no run has twice

@@ -17,15 +17,15 @@ import noisy
 import pytest
 from pages import Page
 
-from tuner.record.events import TRIAL_STARTED
-from tuner.record.folder import ExperimentFolder
-from tuner.record.history import History
-from tuner.record.reading import read
-from tuner.results.results import Results
+from tuner.experiment.events import TRIAL_STARTED
+from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.history import History
+from tuner.experiment.reading import read
+from tuner.experiment.results.results import Results
 from tuner.search.ask_tell import AskTell
 from tuner.search.policy import scheduler_of
 from tuner.search.resuming import restored
-from tuner.serve.token import VARIABLE
+from tuner.service.token import VARIABLE
 
 pytestmark = pytest.mark.slow
 TOKEN = "0123456789abcdef" * 2

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.record.reading import read
+from tuner.experiment.reading import read
 
 SCRIPT = Path(__file__).with_name("a_script.py")
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from driven import call
 
-from tuner.results.results import Results
+from tuner.experiment.results.results import Results
 
 LEARNER = """
 from tuner.spec.experiment import ExperimentSpec

@@ -11,7 +11,7 @@ import pytest
 from gated import wait_for
 
 from tuner.errors import UsageError
-from tuner.record.control import (
+from tuner.experiment.control import (
     Finish,
     GoOn,
     MaxConcurrent,
@@ -21,10 +21,10 @@ from tuner.record.control import (
     TryConfig,
     request,
 )
-from tuner.record.events import CONTROL, EXPERIMENT_STARTED, RESULT, TRIAL_ENDED
-from tuner.record.folder import ExperimentFolder
-from tuner.record.reading import read
-from tuner.results.results import Results
+from tuner.experiment.events import CONTROL, EXPERIMENT_STARTED, RESULT, TRIAL_ENDED
+from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.reading import read
+from tuner.experiment.results.results import Results
 
 EPOCHS, TRIALS = 9, 5
 SPEC = {

@@ -11,11 +11,11 @@ import pytest
 from pages import Page
 from PIL import Image
 
-from tuner.classifier.catalog import DATASETS, SOURCES
-from tuner.classifier.settings import ClassifierSettings
-from tuner.classifier.sources._images import LARGEST_SIZE
-from tuner.classifier.sources._splits import SHARE
-from tuner.classifier.sources.folder import SUFFIXES
+from tuner.vision.catalog import DATASETS, SOURCES
+from tuner.vision.settings import ClassifierSettings
+from tuner.vision.sources._images import LARGEST_SIZE
+from tuner.vision.sources._splits import SHARE
+from tuner.vision.sources.folder import SUFFIXES
 
 PAGE = Page("docs/data.md")
 TEXT = PAGE.text

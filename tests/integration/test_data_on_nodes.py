@@ -13,7 +13,7 @@ import pytest
 import real_nodes
 from cifar10_archives import write_archive
 
-from tuner.classifier.datasets.cifar10 import ARCHIVE
+from tuner.vision.datasets.cifar10 import ARCHIVE
 
 pytestmark = pytest.mark.nodes
 

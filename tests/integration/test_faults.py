@@ -16,8 +16,8 @@ from faulty import SAID
 
 from tuner.cluster import connect as cluster
 from tuner.cluster import guard
-from tuner.record.reading import read
-from tuner.results.results import Results
+from tuner.experiment.reading import read
+from tuner.experiment.results.results import Results
 from tuner.search.run import resume_experiment
 from tuner.trial import machine_memory
 from tuner.trial.memory import held_bytes

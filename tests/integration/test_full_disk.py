@@ -10,7 +10,7 @@ from driven import call
 from gated import assert_sound, at_the_gate, open_gate, spec, story, wait_for
 
 from tuner.errors import ExperimentError
-from tuner.results.results import Results
+from tuner.experiment.results.results import Results
 from tuner.search.run import run_experiment
 from tuner.spec.experiment import build_spec
 

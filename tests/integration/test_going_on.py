@@ -6,9 +6,9 @@ import driven
 import pytest
 from gated import assert_sound, at_the_gate, open_gate, spec, story, wait_for
 
-from tuner.record.events import RESULT, TRIAL_ENDED
-from tuner.record.reading import read
-from tuner.results.results import Results
+from tuner.experiment.events import RESULT, TRIAL_ENDED
+from tuner.experiment.reading import read
+from tuner.experiment.results.results import Results
 from tuner.search.run import resume_experiment, run_experiment
 from tuner.spec.experiment import build_spec
 

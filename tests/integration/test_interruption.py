@@ -20,9 +20,9 @@ from waiting import is_alive
 
 from tuner import ray_compat
 from tuner.errors import UsageError
-from tuner.record.events import TRIAL_STARTED
-from tuner.record.reading import read
-from tuner.results.results import Results
+from tuner.experiment.events import TRIAL_STARTED
+from tuner.experiment.reading import read
+from tuner.experiment.results.results import Results
 from tuner.search.run import resume_experiment
 
 

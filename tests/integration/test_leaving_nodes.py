@@ -10,7 +10,7 @@ import pytest
 import real_nodes
 from far_search import PATIENCE_S, ended, reported, tuner, until, working_folder
 
-from tuner.record.reading import read
+from tuner.experiment.reading import read
 
 pytestmark = pytest.mark.nodes
 

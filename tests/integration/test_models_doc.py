@@ -12,9 +12,9 @@ import pytest
 from commands import call
 from pages import ROOT, Page
 
-from tuner.classifier.catalog import MODELS
-from tuner.classifier.settings import ClassifierSettings
 from tuner.spec.code import LIBRARIES
+from tuner.vision.catalog import MODELS
+from tuner.vision.settings import ClassifierSettings
 
 PAGE = Page("docs/models.md")
 TEXT = PAGE.text

@@ -11,9 +11,9 @@ import pytest
 from pages import Page
 
 from tuner.cli.main import cli
+from tuner.experiment.results.results import Results
 from tuner.reporting.reference import part
-from tuner.results.results import Results
-from tuner.space.parsing import CALLS
+from tuner.spec.space.parsing import CALLS
 
 PAGE = Page("docs/moving.md")
 HERE = re.findall(r"^\|[^|]*\| (.*) \|$", PAGE.text, re.MULTILINE)  # the right columns

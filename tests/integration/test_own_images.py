@@ -10,7 +10,7 @@ import torch
 from commands import call
 
 import tuner
-from tuner.results.results import Results
+from tuner.experiment.results.results import Results
 
 SHORT = ("--num-samples", "2", "scheduler.max_t=2", "training.model=cnn", "training.width=4")
 

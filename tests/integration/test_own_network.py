@@ -11,7 +11,7 @@ import torch
 from driven import call
 
 import tuner
-from tuner.results.results import Results
+from tuner.experiment.results.results import Results
 
 CODE = """\
 import torch

@@ -9,7 +9,7 @@ import pytest
 import real_nodes
 from far_search import ended
 
-from tuner.results.results import Results
+from tuner.experiment.results.results import Results
 
 pytestmark = pytest.mark.nodes
 

@@ -13,7 +13,7 @@ from gated import LIMIT_S, assert_sound, at_the_gate, open_gate, spec, story, wa
 from waiting import is_alive
 
 from benchmarks.power_cut import Disk
-from tuner.record.reading import read
+from tuner.experiment.reading import read
 
 pytestmark = pytest.mark.slow
 

@@ -12,13 +12,13 @@ import real_nodes
 from gated import LIMIT_S, wait_for
 from stores import needs_s3
 
-from tuner.queue.entries import Queue
-from tuner.quotas import usable_cpus
-from tuner.record.control import Finish, request
-from tuner.record.events import EXPERIMENT_STARTED, RESULT, TRIAL_ENDED, TRIAL_STARTED
-from tuner.record.reading import read
-from tuner.record.storage import find_experiment
-from tuner.results.results import Results
+from tuner.experiment.control import Finish, request
+from tuner.experiment.events import EXPERIMENT_STARTED, RESULT, TRIAL_ENDED, TRIAL_STARTED
+from tuner.experiment.reading import read
+from tuner.experiment.results.results import Results
+from tuner.experiment.storage import find_experiment
+from tuner.service.queue.entries import Queue
+from tuner.spec.quotas import usable_cpus
 
 pytestmark = pytest.mark.slow
 

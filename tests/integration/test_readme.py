@@ -200,7 +200,7 @@ def test_what_it_names_is_there() -> None:
 
 
 def test_the_settings_are_those_there_are() -> None:
-    from tuner.classifier.settings import ClassifierSettings
+    from tuner.vision.settings import ClassifierSettings
 
     named = set(re.findall(r"`?training\.(\w+)=", README))
     assert named

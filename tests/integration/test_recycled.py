@@ -2,7 +2,7 @@
 
 import pytest
 
-from tuner.record.reading import read
+from tuner.experiment.reading import read
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ import torch
 from gated import open_gate, wait_for
 from ray import tune
 
-from tuner.results.results import Results
+from tuner.experiment.results.results import Results
 from tuner.search.confirm import confirm
 from tuner.search.run import resume_experiment
 

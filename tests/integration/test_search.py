@@ -12,10 +12,10 @@ from driven import call, shown
 from ray import tune
 
 from tuner.errors import UsageError
-from tuner.record.checkpoints import sha256_of
-from tuner.record.events import CHECKPOINT, RESULT, TRIAL_ENDED, TRIAL_STARTED
-from tuner.record.reading import read
-from tuner.results.results import Results
+from tuner.experiment.checkpoints import sha256_of
+from tuner.experiment.events import CHECKPOINT, RESULT, TRIAL_ENDED, TRIAL_STARTED
+from tuner.experiment.reading import read
+from tuner.experiment.results.results import Results
 from tuner.search.run import resume_experiment, run_experiment
 from tuner.spec.experiment import build_spec
 from tuner.trial.checkpoint_store import load_state

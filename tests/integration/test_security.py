@@ -11,10 +11,11 @@ import pytest
 import ray
 from sockets import outside
 
-from tuner import quotas, ray_compat
+from tuner import ray_compat
 from tuner.cluster import access, guard
 from tuner.cluster import connect as cluster
 from tuner.cluster.sessions import sessions
+from tuner.spec import quotas
 
 JOIN = """
 import sys, ray

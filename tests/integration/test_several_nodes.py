@@ -11,11 +11,11 @@ from tuner import ray_compat
 from tuner.cluster import access
 from tuner.cluster.joined import head
 from tuner.errors import UsageError
-from tuner.record.control import GoOn, NumSamples, Pause, StopTrial, request
-from tuner.record.events import CONTROL
-from tuner.record.folder import ExperimentFolder
-from tuner.record.reading import read
-from tuner.results.results import Results
+from tuner.experiment.control import GoOn, NumSamples, Pause, StopTrial, request
+from tuner.experiment.events import CONTROL
+from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.reading import read
+from tuner.experiment.results.results import Results
 
 pytestmark = pytest.mark.nodes
 

@@ -10,7 +10,7 @@ import pytest
 import ray
 import torch
 
-from tuner.results.results import Results
+from tuner.experiment.results.results import Results
 from tuner.search.tune_arguments import placement
 from tuner.spec.experiment import build_spec
 from tuner.trial.checkpoint_store import load_state

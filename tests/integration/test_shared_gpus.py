@@ -11,11 +11,11 @@ from typing import NamedTuple
 import pytest
 from gated import wait_for
 
-from tuner.queue import runner as module
-from tuner.queue.entries import Entry, Queue
-from tuner.queue.runner import Runner, Terms
-from tuner.queue.shares import Room
-from tuner.results.results import Results
+from tuner.experiment.results.results import Results
+from tuner.service.queue import runner as module
+from tuner.service.queue.entries import Entry, Queue
+from tuner.service.queue.runner import Runner, Terms
+from tuner.service.queue.shares import Room
 
 HERE = Path(__file__).parent
 SPEC = {

@@ -11,11 +11,11 @@ import pytest
 from driven import shown
 from stores import needs_s3
 
+from tuner.experiment.remote.objects import Objects
+from tuner.experiment.remote.segments import fetch
+from tuner.experiment.results.listing import list_experiments
+from tuner.experiment.results.results import load_results
 from tuner.places import ROOT
-from tuner.record.remote.objects import Objects
-from tuner.record.remote.segments import fetch
-from tuner.results.listing import list_experiments
-from tuner.results.results import load_results
 
 pytestmark = needs_s3
 

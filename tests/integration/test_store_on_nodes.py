@@ -12,10 +12,10 @@ import pytest
 import real_nodes
 import stores
 
+from tuner.experiment.remote.objects import Objects
+from tuner.experiment.remote.segments import fetch
+from tuner.experiment.results.results import load_results
 from tuner.places import ROOT
-from tuner.record.remote.objects import Objects
-from tuner.record.remote.segments import fetch
-from tuner.results.results import load_results
 
 pytestmark = [pytest.mark.nodes, stores.needs_s3]
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from pages import ROOT, Page
 
-from tuner.classifier.catalog import METRICS, MODELS
-from tuner.classifier.pipeline import PARTS_PER_STAGE
-from tuner.classifier.recipe import OPTIONAL_METRICS, STEP_FACTOR, STEPS, RecipeSettings
-from tuner.classifier.settings import ClassifierSettings
-from tuner.results.results import Results
+from tuner.experiment.results.results import Results
 from tuner.spec.sections import Resources
 from tuner.trial.memory import EPOCHS, LEAST_MIB
 from tuner.trial.recycling import BOUND_MIB
+from tuner.vision.catalog import METRICS, MODELS
+from tuner.vision.pipeline import PARTS_PER_STAGE
+from tuner.vision.recipe import OPTIONAL_METRICS, STEP_FACTOR, STEPS, RecipeSettings
+from tuner.vision.settings import ClassifierSettings
 
 PAGE = Page("docs/training.md")
 TEXT = PAGE.text

@@ -8,7 +8,7 @@ import pytest
 from driven import call, shown
 from noisy import noisy
 
-from tuner.results.results import Results
+from tuner.experiment.results.results import Results
 
 SPACE = {"x": "uniform(0, 4)"}
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pages import Page
 
-from tuner.results.results import Results
+from tuner.experiment.results.results import Results
 from tuner.trial.script import Script
 
 PAGE = Page("docs/your_training.md")

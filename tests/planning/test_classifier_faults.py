@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from tuner.classifier.models import _libraries
 from tuner.planning.classifier_faults import settings_faults, start_faults
 from tuner.spec.experiment import build_spec
+from tuner.vision.models import _libraries
 
 
 def faults(space, **fields):

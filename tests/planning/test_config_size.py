@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from tuner.errors import SpecError
+from tuner.experiment.events import DEEPEST
+from tuner.experiment.journal import Journal
 from tuner.planning.config_size import LARGEST, config_faults, extent
 from tuner.planning.validation import validate
-from tuner.record.events import DEEPEST
-from tuner.record.journal import Journal
-from tuner.space.domains import Choice, Numeric
+from tuner.spec.space.domains import Choice, Numeric
 
 
 def nested(levels: int) -> Any:

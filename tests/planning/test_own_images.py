@@ -11,15 +11,15 @@ import photos
 import pytest
 from PIL import Image
 
-from tuner.classifier.datasets.digits import DATASET
-from tuner.classifier.sources._decoded_set import CONSTANT
-from tuner.classifier.trained_on import described
 from tuner.errors import DataError, SpecError, UsageError
 from tuner.planning.own_images import default_experiment, doubts, outline_of, own_images
 from tuner.planning.plan import plan_of
 from tuner.planning.resolve import resolve
 from tuner.planning.validation import ValidatedSpec, validate
 from tuner.reporting.plan_text import plan_text
+from tuner.vision.datasets.digits import DATASET
+from tuner.vision.sources._decoded_set import CONSTANT
+from tuner.vision.trained_on import described
 
 
 @pytest.fixture(autouse=True)

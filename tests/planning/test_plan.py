@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tuner import quotas
 from tuner.planning import plan
 from tuner.planning.plan import plan_of
 from tuner.planning.validation import Machine
+from tuner.spec import quotas
 from tuner.spec.experiment import build_spec
 
 SAMPLES = {"num_samples": 5}

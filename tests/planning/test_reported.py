@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tuner.classifier.catalog import DATASETS
 from tuner.errors import SpecError
 from tuner.planning.validation import Machine, validate
+from tuner.vision.catalog import DATASETS
 
 MACHINE = Machine(cpus=4)
 DIGITS: dict[str, Any] = {

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tuner.classifier.settings import ClassifierSettings
 from tuner.planning.resolve import load_experiment, names
 from tuner.planning.schema import SECTIONS, schedulers, schema_of, spec_schema, strategies
 from tuner.spec.experiment import ExperimentSpec
+from tuner.vision.settings import ClassifierSettings
 
 jsonschema = pytest.importorskip("jsonschema")  # Ray Tune needs it
 GOOD: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}

@@ -12,12 +12,12 @@ import pytest
 from fresh import ran
 from ray import tune
 
-from tuner.classifier import catalog
 from tuner.errors import SpecError
 from tuner.planning import validation
 from tuner.planning.plan import warnings_of
 from tuner.planning.validation import Machine, validate
 from tuner.spec.experiment import build_spec
+from tuner.vision import catalog
 
 MACHINE = Machine(cpus=4, gpus=1)
 DIGITS: dict[str, Any] = {

@@ -3,8 +3,8 @@ import re
 import pytest
 from stories import odd, search
 
+from tuner.experiment.results.comparison import Comparison
 from tuner.reporting.comparison_text import comparison_text, verdict
-from tuner.results.comparison import Comparison
 
 
 def hyperopt(folder, seed, **how):

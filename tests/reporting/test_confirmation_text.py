@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from confirmed import retrained, searched
 
+from tuner.experiment.results.confirmation import Confirmation
+from tuner.experiment.results.results import Results
 from tuner.reporting.confirmation_text import confirmation_text
-from tuner.results.confirmation import Confirmation
-from tuner.results.results import Results
 
 FOUND = {0.1: 0.90, 0.2: 0.95, 0.3: 0.93}
 

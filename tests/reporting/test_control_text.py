@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from tuner.record.steered import Answer
+from tuner.experiment.steered import Answer
 from tuner.reporting.control_text import (
     answer_text,
     change_lines,

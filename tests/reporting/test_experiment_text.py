@@ -5,6 +5,9 @@ from confirmed import retrained, searched
 from synthetic import Clock, Writer, make_folder
 
 import tuner
+from tuner.experiment.results.best import best_json
+from tuner.experiment.results.listing import list_experiments
+from tuner.experiment.results.results import Results
 from tuner.reporting.experiment_text import (
     best_text,
     failure_lines,
@@ -13,9 +16,6 @@ from tuner.reporting.experiment_text import (
     summary,
 )
 from tuner.reporting.tables import experiments_table
-from tuner.results.best import best_json
-from tuner.results.listing import list_experiments
-from tuner.results.results import Results
 
 CONFIG = {"lr": 0.003552, "batch_size": 64}
 BEST = {
@@ -227,24 +227,6 @@ def test_a_folder_out_of_the_storage_is_named_by_its_path(storage, tmp_path):
     outside.end()
     assert folder_name(inside.folder) == "digits"
     assert folder_name(outside.folder) == f"'{tmp_path}/my own/digits'"
-
-
-def test_memory_that_kept_growing_is_told_with_what_to_suspect(storage):
-    writer = Writer(make_folder(storage / "digits"))
-    for number, step in enumerate((0.0, 12.5, 40.0)):
-        name = "host_memory_mib" if number == 1 else "memory_mib"
-        grown = [{**metrics(0.5), name: 300 + step * epoch} for epoch in range(9)]
-        writer.trial(number, grown)
-    writer.end()
-    told = summary(Results(writer.folder))
-    growth = """
-Memory that grew epoch after epoch
-  2 trials, first trial 00001: by 12.5 MiB an epoch
-  What is kept is most often tensors with their graph, as in a running loss that
-  adds up `loss` where `loss.detach()` would do, or outputs gathered in a list
-
-Results """
-    assert growth in told
 
 
 def test_every_line_of_ours_fits_80_columns(storage):

@@ -4,9 +4,9 @@ import json
 import pytest
 from synthetic import Writer, make_folder
 
-from tuner.record.changes import CHANGES, Change
+from tuner.experiment.changes import CHANGES, Change
+from tuner.experiment.results.results import Results
 from tuner.reporting.follow import follow, standing
-from tuner.results.results import Results
 
 CONFIG = {"lr": 0.5}
 

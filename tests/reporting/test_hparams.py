@@ -1,7 +1,7 @@
 import pytest
 
 from tuner.reporting.hparams import Column, Summaries, columns_of, row_of
-from tuner.space.parsing import parse_space
+from tuner.spec.space.parsing import parse_space
 
 
 def column(domain):

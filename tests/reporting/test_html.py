@@ -9,7 +9,9 @@ from stories import ODD, TAGS, odd, search
 from synthetic import Writer, make_folder
 
 from tuner.errors import UsageError
-from tuner.record.changes import CHANGES, Change
+from tuner.experiment.changes import CHANGES, Change
+from tuner.experiment.results.comparison import Comparison
+from tuner.experiment.results.results import Results
 from tuner.reporting import html
 from tuner.reporting.html import (
     best_table,
@@ -21,8 +23,6 @@ from tuner.reporting.html import (
     write_page,
 )
 from tuner.reporting.report import Report
-from tuner.results.comparison import Comparison
-from tuner.results.results import Results
 
 SECTIONS = ["best", "hyperparameters", "stopping", "machine", "failures", "confirmed", "provenance"]
 

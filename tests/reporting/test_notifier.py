@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from webhook import Server
 
-from tuner.record.events import (
+from tuner.experiment.events import (
     EXPERIMENT_ENDED,
     EXPERIMENT_STARTED,
     RESULT,
     TRIAL_ENDED,
     TRIAL_STARTED,
 )
-from tuner.record.history import History
+from tuner.experiment.history import History
 from tuner.reporting import outbox
 from tuner.reporting.notifier import Notifier
 from tuner.reporting.outbox import BEST, END, FAILURE

@@ -9,7 +9,7 @@ from synthetic import START
 
 from tuner.errors import UsageError
 from tuner.reporting.optuna_study import category, distributions_of, plain, study_of, write_study
-from tuner.space.parsing import parse_domain
+from tuner.spec.space.parsing import parse_domain
 
 
 def test_each_trial_is_told_with_its_state_values_and_times(tmp_path):

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tuner.classifier.catalog import DATASETS, MODELS
-from tuner.classifier.settings import ClassifierSettings
 from tuner.errors import UsageError
 from tuner.planning.schema import SECTIONS, schedulers, strategies
 from tuner.reporting.reference import part, reference
-from tuner.space.parsing import CALLS
 from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.space.parsing import CALLS
+from tuner.vision.catalog import DATASETS, MODELS
+from tuner.vision.settings import ClassifierSettings
 
 PAGE = Path(__file__).parents[2] / "docs" / "spec.md"
 

@@ -12,7 +12,7 @@ from commands import call
 from tuner.planning.plan import warnings_of
 from tuner.planning.resolve import resolve
 from tuner.reporting.reference import reference
-from tuner.space.spaces import config_at
+from tuner.spec.space.spaces import config_at
 
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", reference(), flags=re.MULTILINE | re.DOTALL)
 

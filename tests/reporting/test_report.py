@@ -7,8 +7,8 @@ from confirmed import retrained, searched
 from stories import ODD, odd, search
 from synthetic import Writer, make_folder
 
+from tuner.experiment.results.results import Results
 from tuner.reporting.report import Report, throughput_of, utc
-from tuner.results.results import Results
 
 
 def test_the_numbers_are_those_of_the_search(tmp_path):

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tuner.doctor.finding import Finding
+from tuner.experiment.results.listing import Listed
+from tuner.reporting.doctor.finding import Finding
 from tuner.reporting.tables import experiments_table, findings_table, jobs_table
-from tuner.results.listing import Listed
 
 COUNTS = {"completed": 3, "stopped": 8, "failed": 1, "running": 0, "interrupted": 0}
 

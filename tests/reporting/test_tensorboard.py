@@ -9,7 +9,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.backend.event_processing.event_multiplexer import EventMultiplexer
 from tensorboard.plugins.hparams import api_pb2, metadata
 
-from tuner.record.history import History
+from tuner.experiment.history import History
 from tuner.reporting import event_file
 from tuner.reporting.tensorboard import TensorBoardWriter, logdir, metric_columns, tag_of
 from tuner.spec.experiment import build_spec
@@ -184,7 +184,7 @@ def test_a_thousand_trials_hold_no_descriptor_and_no_thread(folder):
 def test_torch_stays_out_of_the_driver_and_can_still_be_imported(folder):
     code = """
         import sys
-        from tuner.record.history import History
+        from tuner.experiment.history import History
         from tuner.reporting.tensorboard import TensorBoardWriter
         from tuner.spec.experiment import build_spec
         space = {"space": {"lr": "uniform(0, 1)"}}

@@ -14,7 +14,7 @@ from tensorboard import program
 from tensorboard_process import CONFIG, STATUSES, RunningTensorBoard
 
 from tuner.errors import UsageError
-from tuner.record.folder import ExperimentFolder
+from tuner.experiment.folder import ExperimentFolder
 from tuner.reporting import tensorboard_server
 from tuner.reporting.tensorboard import logdir
 from tuner.reporting.tensorboard_server import serve

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 from synthetic import OWNER, START, Clock, Writer, make_folder
 
-from tuner.record.history import History, fold
+from tuner.experiment.history import History, fold
 from tuner.reporting.terminal import Progress, Standing, live_view
 from tuner.reporting.time_left import TimeLeft
 from tuner.spec.sections import Objective

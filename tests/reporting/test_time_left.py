@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import OWNER, START
 
-from tuner.record.history import History
+from tuner.experiment.history import History
 from tuner.reporting.time_left import Span, TimeLeft, done, elapsed_s, latest
 from tuner.spec.experiment import build_spec
 

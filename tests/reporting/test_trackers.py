@@ -7,7 +7,7 @@ import pytest
 from synthetic import OWNER, START, Writer
 
 from tuner.errors import UsageError
-from tuner.record.history import History
+from tuner.experiment.history import History
 from tuner.reporting import trackers
 from tuner.reporting.trackers import Tracker
 from tuner.spec.experiment import build_spec

@@ -3,9 +3,9 @@
 import pytest
 from synthetic import Writer, make_folder
 
+from tuner.experiment.results.results import Results
+from tuner.experiment.results.trial_rows import trial_rows
 from tuner.reporting.trials_text import plot, trial_text, trials_table
-from tuner.results.results import Results
-from tuner.results.trial_rows import trial_rows
 
 
 @pytest.fixture

@@ -18,8 +18,7 @@ from commands import call
 from synthetic import Clock
 
 from tuner.errors import JournalError, NameTakenError, NoUsableTrialError, SpecError, UsageError
-from tuner.places import ROOT, local
-from tuner.record.control import (
+from tuner.experiment.control import (
     Control,
     Finish,
     GoOn,
@@ -31,12 +30,13 @@ from tuner.record.control import (
     TryConfig,
     request,
 )
-from tuner.record.folder import ExperimentFolder
-from tuner.record.history import fold
-from tuner.record.journal import Journal
-from tuner.record.reading import read
-from tuner.record.storage import find_experiment
-from tuner.results.results import Results
+from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.history import fold
+from tuner.experiment.journal import Journal
+from tuner.experiment.reading import read
+from tuner.experiment.results.results import Results
+from tuner.experiment.storage import find_experiment
+from tuner.places import ROOT, local
 from tuner.search import warm_start
 from tuner.search.ask_tell import LONGEST_CLIENT, AskTell, Suggestion
 from tuner.spec.experiment import ExperimentSpec, build_spec

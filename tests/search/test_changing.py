@@ -6,9 +6,9 @@ import pytest
 from synthetic import Writer, make_folder
 
 from tuner.errors import SpecError, UsageError
-from tuner.record.changes import CHANGES, Change, changes_of
-from tuner.record.history import fold
-from tuner.record.reading import read
+from tuner.experiment.changes import CHANGES, Change, changes_of
+from tuner.experiment.history import fold
+from tuner.experiment.reading import read
 from tuner.search.changing import Lengths, changed, lengths_of
 from tuner.spec.experiment import build_spec
 from tuner.spec.sections import Objective

@@ -10,7 +10,7 @@ from confirmed import lengthened, retrained, searched
 from synthetic import Writer, make_folder
 
 from tuner.errors import NoUsableTrialError, UsageError
-from tuner.results.results import Results
+from tuner.experiment.results.results import Results
 from tuner.search import confirm as module
 from tuner.search.confirm import confirm, confirming_spec
 from tuner.spec.sections import Stop
@@ -20,7 +20,7 @@ FOUND = {0.1: 0.90, 0.2: 0.95, 0.3: 0.93, 0.4: 0.80}
 
 @pytest.fixture
 def search(tmp_path: Path) -> Results:
-    trainable = "tuner.classifier.image_classifier:ImageClassifier"
+    trainable = "tuner.vision.image_classifier:ImageClassifier"
     return searched(tmp_path / "digits", FOUND, trainable=trainable, time_budget_s=60, seed=7)
 
 

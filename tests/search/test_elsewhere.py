@@ -10,8 +10,8 @@ import pytest
 from commands import call
 
 from tuner.errors import SpecError, UsageError
+from tuner.experiment.folder import ExperimentFolder
 from tuner.planning.validation import validate
-from tuner.record.folder import ExperimentFolder
 from tuner.search.elsewhere import recorded, validated
 from tuner.search.provenance import create
 from tuner.search.resuming import Extension

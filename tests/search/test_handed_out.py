@@ -22,11 +22,11 @@ from hypothesis import strategies as st
 from ray.tune.trainable.metadata import _TrainingRunMetadata
 from synthetic import Clock
 
-from tuner.owner import this_owner
-from tuner.record.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, RESULT, TRIAL_ENDED
-from tuner.record.history import History, fold
-from tuner.record.journal import Journal
-from tuner.record.reading import read
+from tuner.experiment.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, RESULT, TRIAL_ENDED
+from tuner.experiment.history import History, fold
+from tuner.experiment.journal import Journal
+from tuner.experiment.owner import this_owner
+from tuner.experiment.reading import read
 from tuner.search.ask_tell import AskTell, Suggestion
 from tuner.search.policy import scheduler_of, searcher_of
 from tuner.search.recorder import Recorder

@@ -5,11 +5,11 @@ from uuid import uuid4
 import pytest
 from synthetic import Writer, make_folder
 
+from tuner.experiment.events import CHECKPOINT
+from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.history import fold
+from tuner.experiment.remote.objects import Objects
 from tuner.places import ROOT, local, url_of
-from tuner.record.events import CHECKPOINT
-from tuner.record.folder import ExperimentFolder
-from tuner.record.history import fold
-from tuner.record.remote.objects import Objects
 from tuner.search.leftovers import sweep
 
 LEFT = (

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tuner.record.events import RESULT, TRIAL_STARTED, Event
+from tuner.experiment.events import RESULT, TRIAL_STARTED, Event
 from tuner.search.policy import scheduler_of, searcher_of
 from tuner.spec.experiment import ExperimentSpec, build_spec
 

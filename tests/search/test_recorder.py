@@ -11,10 +11,10 @@ from ray.tune.trainable.metadata import _TrainingRunMetadata
 from synthetic import Clock, make_folder
 
 from tuner.errors import JournalError, StorageError
+from tuner.experiment.history import fold
+from tuner.experiment.journal import Journal
+from tuner.experiment.reading import read
 from tuner.ray_compat import Call
-from tuner.record.history import fold
-from tuner.record.journal import Journal
-from tuner.record.reading import read
 from tuner.search.recorder import Recorder
 from tuner.trial.failures import STORAGE
 from tuner.trial.recycling import WorkerReplacedError

@@ -6,10 +6,10 @@ import pytest
 from synthetic import Writer, make_folder
 
 from tuner.errors import JournalError, UsageError
-from tuner.record.folder import ExperimentFolder
-from tuner.record.history import History
-from tuner.record.reading import read
-from tuner.results.results import Results
+from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.history import History
+from tuner.experiment.reading import read
+from tuner.experiment.results.results import Results
 from tuner.search.changing import Lengths
 from tuner.search.resuming import (
     Extension,

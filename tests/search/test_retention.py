@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.record.history import fold
+from tuner.experiment.history import fold
 from tuner.search.retention import Retention
 from tuner.spec.sections import Objective
 

@@ -13,7 +13,7 @@ from tuner.search.resuming import Extension
 from tuner.search.run import resume_experiment, run_experiment
 from tuner.spec.experiment import build_spec
 
-SHIPS = "tuner.classifier.image_classifier:ImageClassifier"
+SHIPS = "tuner.vision.image_classifier:ImageClassifier"
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,7 @@ import os
 import pytest
 from synthetic import Writer, make_folder
 
-from tuner.planning.validation import ValidatedSpec
-from tuner.record.control import (
+from tuner.experiment.control import (
     Finish,
     GoOn,
     MaxConcurrent,
@@ -17,11 +16,12 @@ from tuner.record.control import (
     TryConfig,
     request,
 )
-from tuner.record.events import CONTROL, EXPERIMENT_STARTED, TRIAL_ENDED
-from tuner.record.folder import ExperimentFolder
-from tuner.record.history import History
-from tuner.record.reading import read
-from tuner.results.results import Results
+from tuner.experiment.events import CONTROL, EXPERIMENT_STARTED, TRIAL_ENDED
+from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.history import History
+from tuner.experiment.reading import read
+from tuner.experiment.results.results import Results
+from tuner.planning.validation import ValidatedSpec
 from tuner.search.schedulers._stopping import InOrder
 from tuner.search.searchers._numbered import NumberedSearch
 from tuner.search.steering import Steering

@@ -7,13 +7,13 @@ import threading
 import pytest
 
 from tuner.errors import InterruptedSearchError
-from tuner.record.events import FINISH, PATIENCE, SAME_FAILURE, TARGET, TIME_BUDGET
-from tuner.record.history import History
+from tuner.experiment.events import FINISH, PATIENCE, SAME_FAILURE, TARGET, TIME_BUDGET
+from tuner.experiment.history import History
 from tuner.search import stopping
 from tuner.search.stopping import EarlyEnd, StopRequest, ending, why_early
-from tuner.space.parsing import parse_space
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Objective, Stop
+from tuner.spec.space.parsing import parse_space
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 from ray.tune.search import Searcher
 
-from tuner.record.steered import Steered
+from tuner.experiment.steered import Steered
 from tuner.search.searchers._background import BackgroundSearch
 from tuner.search.searchers._learning import LearningSearch
 from tuner.search.searchers.bohb import BOHB

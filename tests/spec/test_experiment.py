@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from ray import tune
 
 from tuner.errors import SpecError
-from tuner.space.spaces import space_text
 from tuner.spec.code import IMAGE_CLASSIFIER
 from tuner.spec.experiment import ExperimentSpec, build_spec
+from tuner.spec.space.spaces import space_text
 from tuner.spec.strategies import SEARCHERS
 from tuner.testing.spaces import spaces
 

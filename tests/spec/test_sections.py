@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tuner.settings_base import Settings, parse
+from tuner.settings import Settings, parse
 from tuner.spec.sections import Checkpoints, Objective, Resources, Timeouts
 
 

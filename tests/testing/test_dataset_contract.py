@@ -1,6 +1,6 @@
 """The contract of data sets catches one that is not as it declares.
 
-Those that ship inherit it in tests/classifier/datasets.
+Those that ship inherit it in tests/vision/datasets.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tuner.classifier.datasets._dataset import DatasetInfo, ImageArrays
-from tuner.classifier.datasets.digits import DATASET, load
 from tuner.testing import DatasetContract
+from tuner.vision.datasets._dataset import DatasetInfo, ImageArrays
+from tuner.vision.datasets.digits import DATASET, load
 
 
 def overlapping(folder: Path, *, split_seed: int) -> ImageArrays:

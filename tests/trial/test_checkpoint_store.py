@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuner.errors import CheckpointError, StorageError
-from tuner.record.checkpoints import sha256_of
+from tuner.experiment.checkpoints import sha256_of
 from tuner.trial import checkpoint_store
 from tuner.trial.checkpoint_store import CheckpointStore, load_state
 

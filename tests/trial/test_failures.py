@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.errors import FAILURE_KINDS
-from tuner.record.reading import LONGEST
+from tuner.experiment.reading import LONGEST
 from tuner.trial.failures import (
     LONGEST_NAME,
     MOST_METRICS,

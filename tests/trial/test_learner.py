@@ -1,5 +1,5 @@
-from tuner.classifier.image_classifier import ImageClassifier
 from tuner.trial.learner import Learner, LearnerFactory
+from tuner.vision.image_classifier import ImageClassifier
 
 
 def test_what_lacks_a_method_is_no_learner():

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tuner import quotas
+from tuner.spec import quotas
 from tuner.trial import machine_memory
 from tuner.trial.worker_death import NOTES, death_of
 

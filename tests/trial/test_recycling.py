@@ -17,10 +17,10 @@ from ray._private import worker
 from ray.exceptions import RpcError
 from test_worker import context
 
+from tuner.spec.loading import load_trainable
 from tuner.trial import recycling, torch_compat
 from tuner.trial.context import Assignment
 from tuner.trial.failures import Failure
-from tuner.trial.loading import load_trainable
 from tuner.trial.recycling import BOUND_MIB, Leftovers, must_move, why_not_again
 from tuner.trial.worker import Worker
 from tuner.trial.worker_death import NOTES

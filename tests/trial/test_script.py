@@ -9,9 +9,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tuner.script_report import REPORTS
 from tuner.trial import script
 from tuner.trial.script import Script
+from tuner.trial.script_report import REPORTS
 
 
 @pytest.fixture

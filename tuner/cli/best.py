@@ -46,10 +46,10 @@ def best(
 
     After `tuner confirm` the confirmed trials come first, ordered by their mean.
     """
-    from tuner.record.storage import find_experiment
+    from tuner.experiment.results.best import best_json
+    from tuner.experiment.results.known import look_at
+    from tuner.experiment.storage import find_experiment
     from tuner.reporting.experiment_text import best_text
-    from tuner.results.best import best_json
-    from tuner.results.known import look_at
 
     results = look_at(find_experiment(name, storage))
     leaders = best_json(results, top=top or 1, metric=metric, mode=mode)

@@ -18,9 +18,9 @@ from tuner.errors import UsageError
 from tuner.wording import printable
 
 if TYPE_CHECKING:
-    from tuner.export.read import Export
-    from tuner.results.described import Described
+    from tuner.experiment.results.described import Described
     from tuner.spec.code import NamedCode
+    from tuner.vision.export.read import Export
 
 
 def admit_experiment(experiment: Described, *, yes: bool, trains_only: bool = False) -> None:
@@ -104,9 +104,9 @@ def _code_of(experiment: Described) -> list[NamedCode]:
 
 def _models_of(experiment: Described) -> list[dict[str, Any]]:
     """As configs, each `model` that a trial has, or one of those that confirm it."""
-    from tuner.record.events import TRIAL_STARTED
-    from tuner.results.confirmation import confirmation_of
-    from tuner.results.results import Results
+    from tuner.experiment.events import TRIAL_STARTED
+    from tuner.experiment.results.confirmation import confirmation_of
+    from tuner.experiment.results.results import Results
 
     confirmation = confirmation_of(experiment) if isinstance(experiment, Results) else None
     journals = [experiment] if confirmation is None else [experiment, confirmation.results]

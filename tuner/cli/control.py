@@ -12,12 +12,12 @@ import click
 from tuner.cli import options
 from tuner.cli.printing import json_text
 from tuner.errors import UsageError
-from tuner.owner import this_user
+from tuner.experiment.owner import this_user
 
 if TYPE_CHECKING:
-    from tuner.record.control import Control
-    from tuner.record.folder import ExperimentFolder
-    from tuner.record.steered import Answer
+    from tuner.experiment.control import Control
+    from tuner.experiment.folder import ExperimentFolder
+    from tuner.experiment.steered import Answer
 
 _POLL_S = 0.3
 _VALUES = {  # of each verb, as they are written
@@ -77,9 +77,9 @@ def control(
       try KEY=VALUE ...        try this config next, as an additional trial
       finish                   start no more trials, and end with those that run
     """
-    from tuner.record.control import request
-    from tuner.record.folder import ExperimentFolder
-    from tuner.record.storage import find_experiment
+    from tuner.experiment.control import request
+    from tuner.experiment.folder import ExperimentFolder
+    from tuner.experiment.storage import find_experiment
 
     files = ExperimentFolder(find_experiment(name, storage))
     asked = _control(files, verb, values, like)
@@ -100,8 +100,8 @@ def _control(
     """The control that was written. Raises UsageError for what is none."""
     from pydantic import ValidationError
 
-    from tuner.record.control import CONTROLS, TryConfig
-    from tuner.settings_base import faults_of
+    from tuner.experiment.control import CONTROLS, TryConfig
+    from tuner.settings import faults_of
 
     model = CONTROLS[verb]
     fields = [field for field in model.model_fields if field != "verb"]
@@ -129,7 +129,7 @@ def _value(field: str, text: str) -> Any:
 
 
 def _config(files: ExperimentFolder, values: Sequence[str], like: str | None) -> dict[str, Any]:
-    from tuner.results.results import Results
+    from tuner.experiment.results.results import Results
     from tuner.spec.text import assign, assigned
 
     known = {} if like is None else Results(files.path).trial(like).config
@@ -140,7 +140,7 @@ def _config(files: ExperimentFolder, values: Sequence[str], like: str | None) ->
 
 def _answer(files: ExperimentFolder, request_id: str, wait_s: float) -> Answer | None:
     """What the driver has journaled of the request; None: nothing within `wait_s`."""
-    from tuner.record.control import answers
+    from tuner.experiment.control import answers
 
     deadline = time.monotonic() + wait_s
     while True:

@@ -27,7 +27,7 @@ def doctor(storage: str | None, address: str | None, as_json: bool) -> int:
     It looks at versions, memory, disk, GPUs and the storage, and for ports of Ray that others
     could reach. Exit code 1 says that something has to be mended.
     """
-    from tuner.doctor.examine import examine, is_broken
+    from tuner.reporting.doctor.examine import examine, is_broken
 
     findings = examine(storage, address)
     broken = is_broken(findings)

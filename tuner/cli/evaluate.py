@@ -16,7 +16,7 @@ from tuner.errors import UsageError
 from tuner.wording import printable, program
 
 if TYPE_CHECKING:
-    from tuner.export.read import Export
+    from tuner.vision.export.read import Export
 
 
 @click.command(
@@ -50,7 +50,7 @@ def evaluate(
     exported model in folder DIR is measured each time: with --data on every image of that folder,
     which has a sub-folder for each class, or on its test/ where it holds splits.
     """
-    from tuner.results.baseline import with_interval
+    from tuner.experiment.results.baseline import with_interval
 
     export = _exported(name, storage)
     if export is None:
@@ -64,8 +64,8 @@ def evaluate(
 
 
 def _text(measured: dict[str, Any]) -> str:
+    from tuner.experiment.results.baseline import measured_accuracy
     from tuner.reporting.experiment_text import warning_lines
-    from tuner.results.baseline import measured_accuracy
 
     accuracy, confirmed = measured_accuracy(measured), measured.pop("confirmed", {})
     rows = {
@@ -81,8 +81,8 @@ def _text(measured: dict[str, Any]) -> str:
 
 def _exported(name: str, storage: str | None) -> Export | None:
     """The export in the folder `name`; None where there is none, or an experiment has the name."""
-    from tuner.export.read import is_export, read_export
-    from tuner.record.storage import find_experiment
+    from tuner.experiment.storage import find_experiment
+    from tuner.vision.export.read import is_export, read_export
 
     if not is_export(name):
         return None
@@ -96,9 +96,9 @@ def _exported(name: str, storage: str | None) -> Export | None:
 def _evaluate_best(
     name: str, storage: str | None, trial_id: str | None, data_dir: str | None, yes: bool
 ) -> dict[str, Any]:
-    from tuner.export import evaluate as evaluation
-    from tuner.results.best import best_model
-    from tuner.results.test_record import known_test
+    from tuner.experiment.results.best import best_model
+    from tuner.experiment.results.test_record import known_test
+    from tuner.vision.export import evaluate as evaluation
 
     pick = best_model(tuner.load_results(name, storage), trial_id)
     admit_experiment(pick.results, yes=yes, trains_only=True)
@@ -113,7 +113,7 @@ def _evaluate_best(
 
 
 def _evaluate_export(export: Export, data_dir: str | None, yes: bool) -> dict[str, Any]:
-    from tuner.export.evaluate import evaluate_export
+    from tuner.vision.export.evaluate import evaluate_export
 
     code = code_of_export(export)
     if code and Path.cwd().is_relative_to(export.folder.resolve()):

@@ -56,7 +56,7 @@ def export(
         raise UsageError("export needs --to DIR; only the table of --trials FILE goes without")
     results = tuner.load_results(name, storage)
     if trials is not None:
-        from tuner.results.tables import write_table
+        from tuner.experiment.results.tables import write_table
 
         click.echo(str(write_table(results.dataframe(), trials)))
     if formats:

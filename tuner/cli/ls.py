@@ -38,9 +38,9 @@ def ls(
     as_json: bool,
 ) -> int:
     """List the experiments in the storage, oldest first."""
+    from tuner.experiment.results import listing
+    from tuner.experiment.results.rows import check_names
     from tuner.reporting.tables import experiments_table
-    from tuner.results import listing
-    from tuner.results.rows import check_names
 
     listed = listing.list_experiments(storage)
     names = columns.split(",") if columns else None

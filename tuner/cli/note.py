@@ -23,8 +23,8 @@ def note(name: str, text: str | None, storage: str | None, as_json: bool) -> int
 
     ls, show, compare and the report show it. An empty TEXT removes it.
     """
-    from tuner.record.storage import find_experiment
-    from tuner.results.described import Described
+    from tuner.experiment.results.described import Described
+    from tuner.experiment.storage import find_experiment
     from tuner.wording import printable
 
     experiment = Described(find_experiment(name, storage))

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.errors import NoUsableTrialError
-from tuner.owner import this_user
+from tuner.experiment.owner import this_user
 
 if TYPE_CHECKING:
-    from tuner.results.confirmation import Confirmation
-    from tuner.results.results import Results
+    from tuner.experiment.results.confirmation import Confirmation
+    from tuner.experiment.results.results import Results
 
 SOME_FAILED = 3  # the exit code of a search that is done, but for some trials
 
@@ -40,9 +40,9 @@ def print_tunnel(port: int, *, host: str = "127.0.0.1") -> None:
 
 def print_outcome(results: Results, *, evaluate: bool, as_json: bool) -> int:
     """Print what came of a search; its exit code."""
+    from tuner.experiment.results.baseline import with_interval
+    from tuner.experiment.results.confirmation import confirmation_of
     from tuner.reporting.experiment_text import summary
-    from tuner.results.baseline import with_interval
-    from tuner.results.confirmation import confirmation_of
 
     if results.is_confirmation and (confirmation := confirmation_of(results)):
         return print_confirmation(confirmation, evaluate=evaluate, as_json=as_json)
@@ -62,8 +62,8 @@ def print_outcome(results: Results, *, evaluate: bool, as_json: bool) -> int:
 
 def print_confirmation(confirmation: Confirmation, *, evaluate: bool, as_json: bool) -> int:
     """Print what retraining the leaders has shown; the exit code."""
+    from tuner.experiment.results.baseline import with_interval
     from tuner.reporting.confirmation_text import confirmation_text
-    from tuner.results.baseline import with_interval
 
     results = confirmation.results
     test = _test_metrics(results, confirmation.trial.trial_id, evaluate=evaluate)
@@ -76,7 +76,7 @@ def print_confirmation(confirmation: Confirmation, *, evaluate: bool, as_json: b
 
 def _test_metrics(results: Results, trial_id: str, *, evaluate: bool) -> dict[str, Any] | None:
     """None where they are not wanted, or the trainable cannot measure them."""
-    from tuner.export import evaluate as evaluation
+    from tuner.vision.export import evaluate as evaluation
 
     if not evaluate or not evaluation.can_evaluate(results.spec):
         return None

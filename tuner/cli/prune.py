@@ -38,7 +38,7 @@ def prune(
     The best trials keep theirs, and so do those that failed or have not ended, since a resume goes
     on from them. Metrics, logs and configs stay.
     """
-    from tuner.results.pruning import Pruned, prunable
+    from tuner.experiment.results.pruning import Pruned, prunable
     from tuner.wording import amount_of, printable, size
 
     results = tuner.load_results(name, storage)

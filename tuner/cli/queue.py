@@ -12,7 +12,7 @@ import click
 from tuner.cli import options
 from tuner.cli.printing import SOME_FAILED, json_text
 from tuner.errors import UsageError
-from tuner.owner import this_user
+from tuner.experiment.owner import this_user
 from tuner.places import LOCAL
 from tuner.wording import aligned, moment, printable
 
@@ -56,7 +56,7 @@ def add(
     """
     from tuner.cli.validate import resolve
     from tuner.places import default_storage
-    from tuner.queue.entries import Queue, entry_of
+    from tuner.service.queue.entries import Queue, entry_of
 
     waiting = Queue(flags["storage"] or default_storage())
     paths = list(sys.path)
@@ -79,7 +79,7 @@ def add(
 def ls(storage: str | None, as_json: bool) -> int:
     """List the searches in the queue, the oldest first."""
     from tuner.places import default_storage
-    from tuner.queue.entries import Queue
+    from tuner.service.queue.entries import Queue
 
     standings = Queue(storage or default_storage()).standings()
     if as_json:
@@ -104,7 +104,7 @@ def rm(names: tuple[str, ...], storage: str | None) -> int:
     A search that is running is refused.
     """
     from tuner.places import default_storage
-    from tuner.queue.entries import Queue
+    from tuner.service.queue.entries import Queue
 
     waiting = Queue(storage or default_storage())
     for name in names:
@@ -139,9 +139,9 @@ def run(at_once: int, share: tuple[str, ...], stay: bool, address: str, storage:
     """
     from tuner.cluster import connect as cluster
     from tuner.places import default_storage
-    from tuner.queue.capacity import capacity_of
-    from tuner.queue.entries import Queue
-    from tuner.queue.runner import Runner, Terms
+    from tuner.service.queue.capacity import capacity_of
+    from tuner.service.queue.entries import Queue
+    from tuner.service.queue.runner import Runner, Terms
 
     terms = Terms(at_once, dict(map(_weight, share)), address)
     waiting = Queue(storage or default_storage())

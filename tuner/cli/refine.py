@@ -29,8 +29,8 @@ def refine(name: str, points: int, to: str | None, storage: str | None, as_json:
 
     It is a YAML file for `tuner run`, which you can read and change first.
     """
+    from tuner.experiment.results import refinement
     from tuner.reporting.plan_text import refinement_json, refinement_text
-    from tuner.results import refinement
 
     results = tuner.load_results(name, storage)
     refined = refinement.refine(results, points=points)

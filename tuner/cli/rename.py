@@ -16,9 +16,9 @@ def rename(name: str, new: str, storage: str | None) -> int:
 
     An experiment that is running is refused.
     """
-    from tuner.record.storage import find_experiment
-    from tuner.results import renaming
-    from tuner.results.described import Described
+    from tuner.experiment.results import renaming
+    from tuner.experiment.results.described import Described
+    from tuner.experiment.storage import find_experiment
 
     renamed = renaming.rename(Described(find_experiment(name, storage)), new)
     click.echo(renamed.files.location)

@@ -55,7 +55,7 @@ def report(name: str, kind: str, to: str | None, storage: str | None) -> int:
         write_study(study, to)
         click.echo(f"study {study.study_name!r} of {len(results.trials)} trials")
         return 0
-    from tuner.record.files import check_folder
+    from tuner.experiment.files import check_folder
     from tuner.reporting.html import write_page
     from tuner.reporting.report import Report
 

@@ -57,8 +57,8 @@ def resume(
     would give the recorded trials another meaning is refused.
     """
     from tuner.cluster import connect as cluster
-    from tuner.record.storage import find_experiment
-    from tuner.results.described import Described
+    from tuner.experiment.results.described import Described
+    from tuner.experiment.storage import find_experiment
     from tuner.search.resuming import Extension, finished, trainable_of
     from tuner.spec.code import refuse_elsewhere
     from tuner.spec.text import assigned

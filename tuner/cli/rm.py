@@ -18,8 +18,8 @@ def rm(names: tuple[str, ...], yes: bool, storage: str | None) -> int:
 
     It asks first. An experiment that is running is refused.
     """
-    from tuner.record.folder import ExperimentFolder
-    from tuner.record.storage import find_experiment
+    from tuner.experiment.folder import ExperimentFolder
+    from tuner.experiment.storage import find_experiment
     from tuner.wording import amount_of, printable, size
 
     found = [ExperimentFolder(find_experiment(name, storage)) for name in names]

@@ -59,7 +59,7 @@ def serve(
 
     Open the address that it prints. The token in it is the key: nothing is shown without it.
     """
-    from tuner.serve.server import serve as run
+    from tuner.service.server import serve as run
 
     def tell(url: str, port: int) -> None:
         click.echo(url)

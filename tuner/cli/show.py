@@ -17,14 +17,14 @@ from tuner.cli.printing import json_text
 @options.as_json
 def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
     """Show the status of experiment NAME, and its best trial."""
-    from tuner.record.events import RUNNING
-    from tuner.record.storage import find_experiment
+    from tuner.experiment.events import RUNNING
+    from tuner.experiment.results.baseline import with_interval
+    from tuner.experiment.results.best import show_json
+    from tuner.experiment.results.known import look_at
+    from tuner.experiment.results.test_record import known_test
+    from tuner.experiment.storage import find_experiment
     from tuner.reporting import follow as following
     from tuner.reporting.experiment_text import summary
-    from tuner.results.baseline import with_interval
-    from tuner.results.best import show_json
-    from tuner.results.known import look_at
-    from tuner.results.test_record import known_test
 
     folder = find_experiment(name, storage)
     results = look_at(folder)

@@ -24,8 +24,8 @@ def tag(name: str, tags: tuple[str, ...], remove: bool, storage: str | None, as_
 
     ls, show, compare and the report show them, and `tuner ls --tag TAG` finds experiments by them.
     """
-    from tuner.record.storage import find_experiment
-    from tuner.results.described import Described
+    from tuner.experiment.results.described import Described
+    from tuner.experiment.storage import find_experiment
 
     experiment = Described(find_experiment(name, storage))
     labels = experiment.labels

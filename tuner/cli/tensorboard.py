@@ -25,11 +25,11 @@ def tensorboard(names: tuple[str, ...], port: int, storage: str | None) -> int:
 
     Without NAME it shows all experiments in the storage, and new ones as they appear.
     """
+    from tuner.experiment.folder import ExperimentFolder
+    from tuner.experiment.results.described import Described
+    from tuner.experiment.storage import experiment_folders, find_experiment, storage_folder
     from tuner.places import shown
-    from tuner.record.folder import ExperimentFolder
-    from tuner.record.storage import experiment_folders, find_experiment, storage_folder
     from tuner.reporting.tensorboard_server import serve
-    from tuner.results.described import Described
 
     def find() -> list[ExperimentFolder]:
         return [ExperimentFolder(folder) for folder in sorted(experiment_folders(storage))]

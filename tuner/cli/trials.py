@@ -39,9 +39,9 @@ def trials(
     EXPR and COLUMN may use the hyperparameters, the metrics of a trial's best epoch, and
     trial_id, status, epochs, epoch, time and error.
     """
+    from tuner.experiment.results.rows import arranged
+    from tuner.experiment.results.trial_rows import trial_json, trial_rows
     from tuner.reporting.trials_text import trial_text, trials_table
-    from tuner.results.rows import arranged
-    from tuner.results.trial_rows import trial_json, trial_rows
 
     results = tuner.load_results(name, storage)
     if trial_id is not None:

@@ -115,9 +115,9 @@ def _source(
         raise UsageError(
             f"give EXPERIMENT or --like NAME, not both, got {experiment!r} and {like!r}"
         )
-    from tuner.record.files import EXPERIMENT
-    from tuner.record.folder import ExperimentFolder
-    from tuner.record.storage import find_experiment
+    from tuner.experiment.files import EXPERIMENT
+    from tuner.experiment.folder import ExperimentFolder
+    from tuner.experiment.storage import find_experiment
 
     folder = find_experiment(like, flags["storage"])
     files = ExperimentFolder(folder)
@@ -129,7 +129,7 @@ def _source(
 
 def _without_target(spec: Mapping[str, Any], assignments: tuple[str, ...]) -> list[str]:
     """What unsets the target of an earlier search where the objective becomes another one."""
-    from tuner.results.rows import value_at
+    from tuner.experiment.results.rows import value_at
 
     target = value_at(spec, "stop.target")
     changed = {text.partition("=")[0].partition(".")[0] for text in assignments}

@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from tuner import quotas, ray_compat, signals
+from tuner import ray_compat, signals
 from tuner.cluster import access, daemons, guard
 from tuner.errors import ExperimentError, translate_error
 from tuner.planning.plan import fit
 from tuner.planning.validation import Machine
+from tuner.spec import quotas
 from tuner.spec.experiment import ExperimentSpec
 from tuner.trial import machine_memory
 from tuner.trial.worker_death import NOTES

@@ -7,19 +7,19 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tuner.classifier.catalog import describe, remembering, ships
-from tuner.classifier.settings import (
+from tuner.errors import Fault
+from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.sections import Resources
+from tuner.spec.space.domains import Domain, Numeric
+from tuner.spec.space.parsing import EXAMPLES
+from tuner.spec.space.spaces import extreme_configs, walk
+from tuner.vision.catalog import describe, remembering, ships
+from tuner.vision.settings import (
     ClassifierSettings,
     check_settings,
     merged,
     own_data_searched,
 )
-from tuner.errors import Fault
-from tuner.space.domains import Domain, Numeric
-from tuner.space.parsing import EXAMPLES
-from tuner.space.spaces import extreme_configs, walk
-from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.sections import Resources
 
 FaultsOf = Callable[[Mapping[str, Any]], list[Fault]]
 
@@ -79,8 +79,8 @@ def start_faults(*, here: bool) -> FaultsOf:
         start = (settings.pretrained, settings.start_from, settings.freeze)
         if not any(start) or (data := describe(settings)) is None:
             return []
-        from tuner.classifier.blueprint import blueprint_of
-        from tuner.classifier.transfer import start_faults
+        from tuner.vision.blueprint import blueprint_of
+        from tuner.vision.transfer import start_faults
 
         plan = blueprint_of(settings, data)
         key = repr((plan, start))

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tuner.errors import Fault
-from tuner.record.events import DEEPEST
-from tuner.record.reading import LONGEST
-from tuner.space.domains import Choice, Domain
+from tuner.experiment.events import DEEPEST
+from tuner.experiment.reading import LONGEST
+from tuner.spec.space.domains import Choice, Domain
 
 LARGEST = LONGEST - (1 << 20)  # bytes of a config as JSON: there is more in its line
 

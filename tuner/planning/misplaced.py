@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from tuner.classifier.settings import ClassifierSettings
 from tuner.errors import Fault, hint, nearest
 from tuner.planning.schema import SECTIONS, schedulers, strategies
 from tuner.spec.experiment import ExperimentSpec
+from tuner.vision.settings import ClassifierSettings
 
 # What the same thing is called elsewhere
 _ALSO = {

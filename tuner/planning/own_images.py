@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tuner.classifier.catalog import (
+from tuner.errors import SpecError
+from tuner.settings import FaultsError
+from tuner.spec.experiment import ExperimentSpec
+from tuner.vision.catalog import (
     DataChoice,
     data_choice,
     dataset_info,
@@ -14,11 +17,8 @@ from tuner.classifier.catalog import (
     ships,
     short_name,
 )
-from tuner.classifier.datasets._dataset import DatasetInfo
-from tuner.classifier.sources._decoded_set import CONSTANT
-from tuner.errors import SpecError
-from tuner.settings_base import FaultsError
-from tuner.spec.experiment import ExperimentSpec
+from tuner.vision.datasets._dataset import DatasetInfo
+from tuner.vision.sources._decoded_set import CONSTANT
 from tuner.wording import amount_of, some_of
 
 _UNEVEN = 3.0  # times as many images in the largest class as in the smallest

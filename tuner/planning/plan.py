@@ -10,21 +10,21 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from tuner import quotas
-from tuner.classifier.catalog import data_choice, listing_doubts, model_info
-from tuner.classifier.settings import ClassifierSettings
 from tuner.planning.own_images import doubts, outline_of, own_images
 from tuner.planning.validation import Machine
-from tuner.settings_base import FaultsError
-from tuner.space.domains import Choice, Domain
-from tuner.space.parsing import parse_domain
-from tuner.space.slips import slips
-from tuner.space.spaces import domains_of
+from tuner.settings import FaultsError
+from tuner.spec import quotas
 from tuner.spec.command import Command
 from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.loading import is_rays_class, load_trainable
 from tuner.spec.sections import Objective, Resources, usual_mode
+from tuner.spec.space.domains import Choice, Domain
+from tuner.spec.space.parsing import parse_domain
+from tuner.spec.space.slips import slips
+from tuner.spec.space.spaces import domains_of
 from tuner.spec.strategies import GridSettings
-from tuner.trial.loading import is_rays_class, load_trainable
+from tuner.vision.catalog import data_choice, listing_doubts, model_info
+from tuner.vision.settings import ClassifierSettings
 from tuner.wording import amount_of, duration
 
 _BATCH_NORM = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from tuner.classifier.recipe import OPTIONAL_METRICS
 from tuner.errors import Fault
 from tuner.spec.experiment import ExperimentSpec
+from tuner.vision.recipe import OPTIONAL_METRICS
 
 OPTIONAL = {f"val_{name}": name for name in OPTIONAL_METRICS}  # by what they are reported as
 

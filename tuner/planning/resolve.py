@@ -26,19 +26,19 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tuner.classifier.catalog import SOURCES
 from tuner.errors import Fault, SpecError, TunerError, UsageError, did_you_mean, hint, nearest
+from tuner.experiment.files import EXPERIMENT
+from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.storage import free_name
 from tuner.planning.misplaced import placed
 from tuner.planning.own_images import default_experiment
 from tuner.planning.validation import Machine, ValidatedSpec, settled, validate
-from tuner.record.files import EXPERIMENT
-from tuner.record.folder import ExperimentFolder
-from tuner.record.storage import free_name
-from tuner.settings_base import FaultsError, faults_of, parse
+from tuner.settings import FaultsError, faults_of, parse
 from tuner.spec.code import NamedCode, code_named, file_of
 from tuner.spec.command import Command
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.text import COMMAND_LINE, LONGEST, assigned, override, read_mapping
+from tuner.vision.catalog import SOURCES
 from tuner.wording import program
 
 _FUNCTION = "experiment"  # of a module: def experiment() -> ExperimentSpec

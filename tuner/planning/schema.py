@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.classifier.settings import ClassifierSettings
-from tuner.settings_base import Settings, meaning, purpose
+from tuner.settings import Settings, meaning, purpose
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.schedulers import NONE, SCHEDULERS
 from tuner.spec.sections import Checkpoints, Confirms, Objective, Resources, Stop, Timeouts
 from tuner.spec.strategies import SEARCHERS
+from tuner.vision.settings import ClassifierSettings
 
 Schema = dict[str, Any]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from tuner.classifier.settings import ClassifierSettings, merged
 from tuner.errors import UsageError
-from tuner.space.spaces import extreme_configs
 from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.space.spaces import extreme_configs
+from tuner.vision.settings import ClassifierSettings, merged
 
 
 def summaries_of(spec: ExperimentSpec) -> list[dict[str, Any]]:
@@ -28,8 +28,8 @@ def summaries_of(spec: ExperimentSpec) -> list[dict[str, Any]]:
 
 
 def _summary(settings: ClassifierSettings) -> dict[str, Any]:
-    from tuner.classifier.blueprint import blueprint_of
-    from tuner.classifier.summary import summary_of
+    from tuner.vision.blueprint import blueprint_of
+    from tuner.vision.summary import summary_of
 
     plan = blueprint_of(settings)
     return {

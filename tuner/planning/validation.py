@@ -16,8 +16,29 @@ from typing import Any
 
 from pydantic import PrivateAttr
 
-from tuner import quotas
-from tuner.classifier.catalog import (
+from tuner.errors import Fault, SpecError, unknown
+from tuner.planning.classifier_faults import settings_faults, start_faults
+from tuner.planning.config_size import config_faults
+from tuner.planning.misplaced import placed
+from tuner.planning.own_images import doubts
+from tuner.planning.reported import OPTIONAL, of_the_objective, reporting
+from tuner.settings import FaultsError, parse
+from tuner.spec import quotas
+from tuner.spec.by_value import ByValue, pickling_fault
+from tuner.spec.command import Command
+from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.loading import (
+    declared_metrics,
+    is_learner,
+    is_rays_class,
+    load_trainable,
+    takes_split,
+    trainable_fault,
+)
+from tuner.spec.notify import hidden, is_apprise
+from tuner.spec.registry import IMPORTING
+from tuner.spec.sections import Objective, Resources
+from tuner.vision.catalog import (
     METRICS,
     data_choice,
     dataset_info,
@@ -26,28 +47,7 @@ from tuner.classifier.catalog import (
     pinned,
     ships,
 )
-from tuner.classifier.datasets._dataset import DatasetInfo
-from tuner.errors import Fault, SpecError, unknown
-from tuner.planning.classifier_faults import settings_faults, start_faults
-from tuner.planning.config_size import config_faults
-from tuner.planning.misplaced import placed
-from tuner.planning.own_images import doubts
-from tuner.planning.reported import OPTIONAL, of_the_objective, reporting
-from tuner.settings_base import FaultsError, parse
-from tuner.spec.by_value import ByValue, pickling_fault
-from tuner.spec.command import Command
-from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.notify import hidden, is_apprise
-from tuner.spec.registry import IMPORTING
-from tuner.spec.sections import Objective, Resources
-from tuner.trial.loading import (
-    declared_metrics,
-    is_learner,
-    is_rays_class,
-    load_trainable,
-    takes_split,
-    trainable_fault,
-)
+from tuner.vision.datasets._dataset import DatasetInfo
 from tuner.wording import install
 
 

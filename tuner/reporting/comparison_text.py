@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from textwrap import fill
 
-from tuner.results.comparison import RANKED_BY, Comparison, Side
-from tuner.results.statistics import Mean
+from tuner.experiment.results.comparison import RANKED_BY, Comparison, Side
+from tuner.experiment.results.statistics import Mean
 from tuner.wording import aligned, amount_of, duration, joined, number, printable, with_error
 
 

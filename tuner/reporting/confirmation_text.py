@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from textwrap import fill
 from typing import Any
 
+from tuner.experiment.results.confirmation import Confirmation, Leader
+from tuner.experiment.results.statistics import Mean
 from tuner.places import shown
 from tuner.reporting.experiment_text import failure_lines, folder_name, model_lines
-from tuner.results.confirmation import Confirmation, Leader
-from tuner.results.statistics import Mean
 from tuner.wording import aligned, joined, number, printable, program, with_error
 
 _HEAD = ("TRIAL", "SEARCHED", "CONFIRMED", "SEEDS", "LESS THE FIRST", "APART")
@@ -18,7 +18,7 @@ _HEAD = ("TRIAL", "SEARCHED", "CONFIRMED", "SEEDS", "LESS THE FIRST", "APART")
 def confirmation_text(confirmation: Confirmation, test: Mapping[str, Any] | None = None) -> str:
     """The leaders with their means, whether these differ for sure, what failed, the best's model.
 
-    `test` is what `tuner.export.evaluate.evaluate` measured of the model that is handed over.
+    `test` is what `tuner.vision.export.evaluate` measured of the model that is handed over.
     """
     sections = [
         [_head(confirmation)],

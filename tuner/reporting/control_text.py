@@ -7,7 +7,7 @@ from datetime import datetime
 from textwrap import wrap
 from typing import Any
 
-from tuner.record.steered import Answer
+from tuner.experiment.steered import Answer
 from tuner.wording import amount_of, config_line, duration, moment, number, printable
 
 _WIDTH = 60  # of a config

@@ -10,8 +10,7 @@ from textwrap import wrap
 from typing import Any
 
 from tuner.errors import NoUsableTrialError
-from tuner.places import shown
-from tuner.record.events import (
+from tuner.experiment.events import (
     COMPLETED,
     FAILED,
     FINISH,
@@ -21,11 +20,12 @@ from tuner.record.events import (
     TARGET,
     TIME_BUDGET,
 )
-from tuner.record.storage import storage_folder
+from tuner.experiment.results.baseline import Accuracy, measured_accuracy, warnings_of
+from tuner.experiment.results.labels import Labels
+from tuner.experiment.results.results import Results
+from tuner.experiment.storage import storage_folder
+from tuner.places import shown
 from tuner.reporting.control_text import change_lines, control_lines
-from tuner.results.baseline import Accuracy, measured_accuracy, warnings_of
-from tuner.results.labels import Labels
-from tuner.results.results import Results
 from tuner.spec.by_value import given_again, is_by_value
 from tuner.spec.code import ELSEWHERE
 from tuner.wording import (
@@ -53,7 +53,7 @@ def summary(
 
     How many trials ended how; the best trial with its validation metrics, the test_* of `test`
     (held-out split), and its config; `confirmed`, in the shape that `show_json` gives it; failures
-    by cause, each with its first message, whole, and its log; memory that kept growing; what
+    by cause, each with its first message, whole, and its log; what
     resumes changed of it; what was asked of it as it ran; where the results are and how to look at
     them.
     """
@@ -63,7 +63,6 @@ def summary(
         _confirmed(results.metric, confirmed) if confirmed else [],
         failure_lines(results),
         _how_to_mend(results),
-        _leaks(results),
         change_lines(results.changes),
         control_lines(results.answers),
         _next_steps(results),
@@ -242,20 +241,6 @@ def _how_to_mend(results: Results) -> list[str]:
 def _indented(message: str) -> list[str]:
     text, indent = " ".join(printable(message).split()), " " * 4
     return wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=indent)
-
-
-def _leaks(results: Results) -> list[str]:
-    growth = results.growth
-    if growth is None:
-        return []
-    from tuner.trial.memory import SUSPECT
-
-    trials, first = amount_of(growth.count, "trial"), growth.trial_id
-    return [
-        "Memory that grew epoch after epoch",
-        f"  {trials}, first trial {first}: by {growth.mib:.1f} MiB an epoch",
-        *wrap(f"What is kept is {SUSPECT}", _WIDTH, initial_indent="  ", subsequent_indent="  "),
-    ]
 
 
 def resume_with(folder: Path, trainable: str, *, searched_s: float = 0, more_s: float = 0) -> str:

@@ -8,15 +8,15 @@ from collections.abc import Callable
 from typing import IO
 
 from tuner import streams
-from tuner.record.events import CONTROL
-from tuner.record.history import History
-from tuner.record.reading import Tail
+from tuner.experiment.events import CONTROL
+from tuner.experiment.history import History
+from tuner.experiment.reading import Tail
+from tuner.experiment.results.results import Results
 from tuner.reporting.control_text import change_lines, control_lines
 from tuner.reporting.experiment_text import failure_lines
 from tuner.reporting.plan_text import reserves
 from tuner.reporting.terminal import Progress, Standing, live_view
 from tuner.reporting.time_left import TimeLeft
-from tuner.results.results import Results
 
 _EVERY_S = 0.5
 _WIDTH = 80

@@ -29,11 +29,11 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import (
     SessionStartInfo,
 )
 
-from tuner.plain_values import flat
-from tuner.record.events import COMPLETED, FAILED, INTERRUPTED, RUNNING, STOPPED
-from tuner.space.domains import Choice, Domain, Numeric
-from tuner.space.grid import grid_values
-from tuner.space.spaces import walk
+from tuner.experiment.events import COMPLETED, FAILED, INTERRUPTED, RUNNING, STOPPED
+from tuner.spec.plain_values import flat
+from tuner.spec.space.domains import Choice, Domain, Numeric
+from tuner.spec.space.grid import grid_values
+from tuner.spec.space.spaces import walk
 from tuner.wording import printable
 
 PLUGIN = "hparams"

@@ -18,8 +18,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from tuner.plain_values import flat
-from tuner.record.files import write_file
+from tuner.experiment.files import write_file
+from tuner.experiment.results.baseline import warnings_of
+from tuner.experiment.results.comparison import Comparison
 from tuner.reporting.comparison_text import (
     entrants_table,
     equal_table,
@@ -31,8 +32,7 @@ from tuner.reporting.control_text import change_text, control_text
 from tuner.reporting.experiment_text import label_lines
 from tuner.reporting.figures._figure import draw_section
 from tuner.reporting.report import Report, utc
-from tuner.results.baseline import warnings_of
-from tuner.results.comparison import Comparison
+from tuner.spec.plain_values import flat
 from tuner.wording import amount_of, duration, number, printable, with_error
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from tuner.record.events import (
+from tuner.experiment.events import (
     CHECKPOINT,
     EXPERIMENT_ENDED,
     FAILED,
@@ -21,8 +21,8 @@ from tuner.record.events import (
     Event,
     standing_of,
 )
-from tuner.record.folder import ExperimentFolder
-from tuner.record.history import History
+from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.history import History
 from tuner.reporting.deliveries import Message, deliveries
 from tuner.reporting.outbox import BEST, BEST_EVERY_S, END, FAILURE, Outbox, flush
 from tuner.spec.experiment import ExperimentSpec

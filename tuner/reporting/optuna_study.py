@@ -27,14 +27,14 @@ from optuna.distributions import (
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.errors import UsageError
-from tuner.plain_values import flat, is_number
-from tuner.record.events import COMPLETED, FAILED, INTERRUPTED, RUNNING, STOPPED
-from tuner.record.files import check_target
-from tuner.results.results import Results
-from tuner.results.selection import score_of
-from tuner.space.domains import Choice, Domain, Numeric
-from tuner.space.spaces import domains_of
+from tuner.experiment.events import COMPLETED, FAILED, INTERRUPTED, RUNNING, STOPPED
+from tuner.experiment.files import check_target
+from tuner.experiment.results.results import Results
+from tuner.experiment.results.selection import score_of
+from tuner.spec.plain_values import flat, is_number
 from tuner.spec.sections import Objective
+from tuner.spec.space.domains import Choice, Domain, Numeric
+from tuner.spec.space.spaces import domains_of
 from tuner.wording import printable
 
 _STATES = {

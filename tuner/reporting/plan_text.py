@@ -9,11 +9,11 @@ from textwrap import fill, indent
 from typing import TYPE_CHECKING, Any
 
 from tuner.places import shown
-from tuner.plain_values import flat
-from tuner.space.spaces import space_text
 from tuner.spec.by_value import given_again, is_by_value
 from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.plain_values import flat
 from tuner.spec.sections import Resources
+from tuner.spec.space.spaces import space_text
 from tuner.wording import (
     aligned,
     amount_of,
@@ -26,7 +26,7 @@ from tuner.wording import (
 )
 
 if TYPE_CHECKING:
-    from tuner.results.refinement import Refinement
+    from tuner.experiment.results.refinement import Refinement
 
 _NO_SCHEDULER = "none: every trial runs to its end"
 

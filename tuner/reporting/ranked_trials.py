@@ -21,8 +21,8 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState
 
+from tuner.experiment.results.results import Results
 from tuner.reporting.optuna_study import new_study, quiet_optuna
-from tuner.results.results import Results
 from tuner.spec.sections import Objective
 from tuner.wording import amount_of, number, printable
 

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from textwrap import fill
 from typing import Any
 
-from tuner.classifier.catalog import DATASETS, MODELS
-from tuner.classifier.settings import ClassifierSettings
 from tuner.errors import UsageError, did_you_mean
 from tuner.planning.schema import SECTIONS, schedulers, schema_of, strategies
 from tuner.reporting.reference_text import (
@@ -29,12 +27,14 @@ from tuner.reporting.reference_text import (
     TRAINABLE,
     TRAINING,
 )
-from tuner.settings_base import MAX_COUNT, Settings, purpose
-from tuner.space.parsing import CALLS
+from tuner.settings import MAX_COUNT, Settings, purpose
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.schedulers import SchedulerSettings
+from tuner.spec.space.parsing import CALLS
 from tuner.spec.strategies import SearchSettings
 from tuner.trial.learner import Learner, LearnerFactory
+from tuner.vision.catalog import DATASETS, MODELS
+from tuner.vision.settings import ClassifierSettings
 
 _WIDTH = 80
 

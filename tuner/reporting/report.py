@@ -10,18 +10,18 @@ from statistics import median
 from typing import Any
 
 from tuner.errors import NoUsableTrialError
-from tuner.record.checkpoints import sha256_of
-from tuner.record.files import JOURNAL
-from tuner.record.trials import TrialRecord
+from tuner.experiment.checkpoints import sha256_of
+from tuner.experiment.files import JOURNAL
+from tuner.experiment.results.baseline import Accuracy, measured_accuracy, with_interval
+from tuner.experiment.results.best import best_json
+from tuner.experiment.results.confirmation import confirmation_of
+from tuner.experiment.results.early_stopping import savings_of
+from tuner.experiment.results.occupancy import occupancy_of
+from tuner.experiment.results.results import Results
+from tuner.experiment.results.test_record import known_test
+from tuner.experiment.trials import TrialRecord
 from tuner.reporting.optuna_study import frozen_trials
 from tuner.reporting.ranked_trials import importances, ranked_trials
-from tuner.results.baseline import Accuracy, measured_accuracy, with_interval
-from tuner.results.best import best_json
-from tuner.results.confirmation import confirmation_of
-from tuner.results.early_stopping import savings_of
-from tuner.results.occupancy import occupancy_of
-from tuner.results.results import Results
-from tuner.results.test_record import known_test
 from tuner.spec.experiment import ExperimentSpec
 
 NO_SCHEDULER = "Nothing to show: the search had no scheduler, so every trial ran its full length."

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tuner.results.rows import value_at
+from tuner.experiment.results.rows import value_at
 from tuner.wording import aligned, amount_of, duration, moment, number, printable, shorten
 
 if TYPE_CHECKING:
     from rich.console import Group
 
     from tuner.cluster.jobs import Job
-    from tuner.doctor.finding import Finding
-    from tuner.results.listing import Listed
+    from tuner.experiment.results.listing import Listed
+    from tuner.reporting.doctor.finding import Finding
 
 _EXPERIMENTS = ("name", "status", "trials", "failed", "best", "started")
 _LABELS = ("tags", "note")  # shown where there are any

@@ -18,14 +18,14 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tuner.record.events import EXPERIMENT_STARTED, RESULT, TRIAL_ENDED, TRIAL_STARTED, Event
-from tuner.record.files import make_folder
-from tuner.record.history import History
-from tuner.record.trials import TrialRecord
+from tuner.experiment.events import EXPERIMENT_STARTED, RESULT, TRIAL_ENDED, TRIAL_STARTED, Event
+from tuner.experiment.files import make_folder
+from tuner.experiment.history import History
+from tuner.experiment.trials import TrialRecord
 from tuner.reporting import event_file
 from tuner.reporting.hparams import PLUGIN, Summaries, columns_of
-from tuner.space.domains import Choice
 from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.space.domains import Choice
 from tuner.spec.strategies import GridSettings
 
 _log = logging.getLogger(__name__)

@@ -25,8 +25,8 @@ from tensorboard.plugins.projector.projector_plugin import ProjectorPlugin
 
 from tuner import background
 from tuner.errors import UsageError
-from tuner.record.files import check_folder, read_plain
-from tuner.record.folder import ExperimentFolder
+from tuner.experiment.files import check_folder, read_plain
+from tuner.experiment.folder import ExperimentFolder
 from tuner.reporting import event_file
 from tuner.reporting.hparams import PLUGIN
 from tuner.reporting.tensorboard import HPARAMS, logdir

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from tuner import streams
-from tuner.record.events import (
+from tuner.experiment.events import (
     COMPLETED,
     CONTROL,
     EXPERIMENT_ENDED,
@@ -24,8 +24,8 @@ from tuner.record.events import (
     TRIAL_ENDED,
     Event,
 )
-from tuner.record.history import History
-from tuner.record.trials import Best
+from tuner.experiment.history import History
+from tuner.experiment.trials import Best
 from tuner.reporting.control_text import answer_text
 from tuner.reporting.time_left import TimeLeft, done, elapsed_s
 from tuner.wording import config_line, duration, number, printable, shorten

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from math import fsum
 from typing import NamedTuple
 
-from tuner.record.events import COMPLETED, FAILED, INTERRUPTED, RUNNING, STOPPED
-from tuner.record.history import History
-from tuner.record.trials import TrialRecord
+from tuner.experiment.events import COMPLETED, FAILED, INTERRUPTED, RUNNING, STOPPED
+from tuner.experiment.history import History
+from tuner.experiment.trials import TrialRecord
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Stop
 from tuner.wording import duration

@@ -17,8 +17,8 @@ from typing import Any
 
 from tuner import ray_compat
 from tuner.errors import UsageError
-from tuner.record.events import FAILED, INTERRUPTED, RESULT, TRIAL_ENDED, TRIAL_STARTED, Event
-from tuner.record.history import History
+from tuner.experiment.events import FAILED, INTERRUPTED, RESULT, TRIAL_ENDED, TRIAL_STARTED, Event
+from tuner.experiment.history import History
 from tuner.spec.experiment import ExperimentSpec
 
 _log = logging.getLogger(__name__)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tuner.plain_values import flat
-from tuner.record.trials import TrialRecord
-from tuner.results.results import Results
+from tuner.experiment.results.results import Results
+from tuner.experiment.trials import TrialRecord
+from tuner.spec.plain_values import flat
 from tuner.wording import aligned, duration, number, printable, shorten
 
 _LONGEST = 24  # characters of a value

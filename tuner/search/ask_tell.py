@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from tuner import background
-from tuner.clock import Clock
 from tuner.errors import (
     FAILURE_KINDS,
     ExperimentError,
@@ -31,21 +30,22 @@ from tuner.errors import (
     translate_error,
     unknown,
 )
-from tuner.owner import this_owner
-from tuner.planning.validation import ValidatedSpec
-from tuner.record.control import present_document
-from tuner.record.events import (
+from tuner.experiment.clock import Clock
+from tuner.experiment.control import present_document
+from tuner.experiment.events import (
     COMPLETED,
     EXPERIMENT_ENDED,
     EXPERIMENT_STARTED,
     FAILED,
     INTERRUPTED,
 )
-from tuner.record.files import EXPERIMENT
-from tuner.record.folder import ExperimentFolder
-from tuner.record.history import History
-from tuner.record.journal import Journal
-from tuner.record.trials import TrialRecord
+from tuner.experiment.files import EXPERIMENT
+from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.history import History
+from tuner.experiment.journal import Journal
+from tuner.experiment.owner import this_owner
+from tuner.experiment.trials import TrialRecord
+from tuner.planning.validation import ValidatedSpec
 from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.trackers import Tracker
 from tuner.search.elsewhere import recorded, validated

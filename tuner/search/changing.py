@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tuner.errors import Fault, SpecError
+from tuner.experiment.changes import CHANGES, Change, changes_of
+from tuner.experiment.events import COMPLETED
+from tuner.experiment.results.rows import value_at
+from tuner.experiment.trials import TrialRecord
 from tuner.planning.misplaced import placed
-from tuner.record.changes import CHANGES, Change, changes_of
-from tuner.record.events import COMPLETED
-from tuner.record.trials import TrialRecord
-from tuner.results.rows import value_at
-from tuner.settings_base import parse
+from tuner.settings import parse
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.text import with_values
 from tuner.wording import program

@@ -6,13 +6,13 @@ from typing import Any
 
 from tuner.cluster import connect as cluster
 from tuner.errors import TunerError, UsageError
+from tuner.experiment.events import COMPLETED, RUNNING
+from tuner.experiment.results.confirmation import Confirmation, leaders, link, linked, without_seed
+from tuner.experiment.results.results import Results
+from tuner.experiment.results.selection import score_of
+from tuner.experiment.storage import free_name
 from tuner.places import LOCAL
 from tuner.planning.validation import Machine, validate
-from tuner.record.events import COMPLETED, RUNNING
-from tuner.record.storage import free_name
-from tuner.results.confirmation import Confirmation, leaders, link, linked, without_seed
-from tuner.results.results import Results
-from tuner.results.selection import score_of
 from tuner.search.resuming import trainable_of
 from tuner.search.run import resume_experiment, run_experiment
 from tuner.spec.experiment import ExperimentSpec

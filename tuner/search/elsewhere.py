@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tuner.errors import Fault, SpecError, UsageError
+from tuner.experiment.control import present_document
+from tuner.experiment.files import EXPERIMENT
+from tuner.experiment.folder import ExperimentFolder
 from tuner.planning.validation import ValidatedSpec, validate
-from tuner.record.control import present_document
-from tuner.record.files import EXPERIMENT
-from tuner.record.folder import ExperimentFolder
 from tuner.search.resuming import Extension, as_begun
 from tuner.spec.code import ELSEWHERE
 from tuner.spec.experiment import ExperimentSpec

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from tuner.clock import Clock
 from tuner.errors import UsageError
-from tuner.planning.validation import ValidatedSpec
-from tuner.record.events import (
+from tuner.experiment.clock import Clock
+from tuner.experiment.events import (
     COMPLETED,
     FAILED,
     INTERRUPTED,
@@ -20,10 +19,11 @@ from tuner.record.events import (
     TRIAL_STARTED,
     Event,
 )
-from tuner.record.folder import ExperimentFolder
-from tuner.record.history import History
-from tuner.record.steered import ASKED
-from tuner.record.trials import TrialRecord
+from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.history import History
+from tuner.experiment.steered import ASKED
+from tuner.experiment.trials import TrialRecord
+from tuner.planning.validation import ValidatedSpec
 from tuner.search.recorder import Recorder
 from tuner.search.resuming import unfinished
 from tuner.search.schedulers._stopping import InOrder

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable
 
 from tuner.errors import UsageError
-from tuner.record.events import COMPLETED, STOPPED
-from tuner.record.folder import ExperimentFolder
-from tuner.record.trials import TrialRecord
+from tuner.experiment.events import COMPLETED, STOPPED
+from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.trials import TrialRecord
 from tuner.trial.checkpoint_store import PARTIAL_FILE
 
 _log = logging.getLogger(__name__)

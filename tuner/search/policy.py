@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tuner.record.events import Event
-from tuner.record.history import collector_paused
+from tuner.experiment.events import Event
+from tuner.experiment.history import collector_paused
 from tuner.search.warm_start import WarmStart
 from tuner.spec.experiment import ExperimentSpec
 

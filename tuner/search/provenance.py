@@ -9,10 +9,10 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from tuner.experiment.files import JOURNAL
+from tuner.experiment.folder import FORMAT, ExperimentFolder
+from tuner.experiment.results.baseline import VALIDATION
 from tuner.planning.validation import ValidatedSpec
-from tuner.record.files import JOURNAL
-from tuner.record.folder import FORMAT, ExperimentFolder
-from tuner.results.baseline import VALIDATION
 from tuner.search.warm_start import leave_out_tried, warm_start_of
 from tuner.spec.experiment import ExperimentSpec
 

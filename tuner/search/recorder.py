@@ -15,7 +15,7 @@ from ray.tune.experiment import Trial
 
 from tuner import ray_compat
 from tuner.errors import ExperimentError, JournalError, StorageError
-from tuner.record.events import (
+from tuner.experiment.events import (
     CHECKPOINT,
     COMPLETED,
     FAILED,
@@ -27,9 +27,9 @@ from tuner.record.events import (
     TRIAL_STARTED,
     Event,
 )
-from tuner.record.history import History
-from tuner.record.journal import Journal
-from tuner.record.trials import TrialRecord
+from tuner.experiment.history import History
+from tuner.experiment.journal import Journal
+from tuner.experiment.trials import TrialRecord
 from tuner.search.deaths import error_of, failure_of
 from tuner.search.retries import Retries
 from tuner.trial.failures import STORAGE, Failure

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, JournalError, UsageError
-from tuner.record.changes import CHANGES
-from tuner.record.checkpoints import Checkpoint
-from tuner.record.events import (
+from tuner.experiment.changes import CHANGES
+from tuner.experiment.checkpoints import Checkpoint
+from tuner.experiment.events import (
     COMPLETED,
     EXPERIMENT_ENDED,
     FAILED,
@@ -23,12 +23,12 @@ from tuner.record.events import (
     TRIAL_STARTED,
     Event,
 )
-from tuner.record.folder import ExperimentFolder
-from tuner.record.history import History
-from tuner.record.reading import last_event
-from tuner.record.steered import ASKED
-from tuner.record.trials import TrialRecord
-from tuner.results.results import Results
+from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.history import History
+from tuner.experiment.reading import last_event
+from tuner.experiment.results.results import Results
+from tuner.experiment.steered import ASKED
+from tuner.experiment.trials import TrialRecord
 from tuner.search.changing import Lengths, changed, lengths_of
 from tuner.spec.by_value import bare_name, given_again, is_by_value
 from tuner.spec.code import IMAGE_CLASSIFIER, refuse_elsewhere

@@ -10,11 +10,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from tuner.errors import CheckpointError
-from tuner.record.checkpoints import inside
-from tuner.record.events import CHECKPOINT, INTERRUPTED, TRIAL_ENDED, Event
-from tuner.record.folder import Sync
-from tuner.record.history import History
-from tuner.results.selection import best_epoch
+from tuner.experiment.checkpoints import inside
+from tuner.experiment.events import CHECKPOINT, INTERRUPTED, TRIAL_ENDED, Event
+from tuner.experiment.folder import Sync
+from tuner.experiment.history import History
+from tuner.experiment.results.selection import best_epoch
 from tuner.spec.sections import Objective
 
 

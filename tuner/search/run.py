@@ -11,14 +11,14 @@ from typing import Any
 
 from tuner.cluster import connect as cluster
 from tuner.errors import UsageError
+from tuner.experiment.control import present_document
+from tuner.experiment.files import EXPERIMENT
+from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.journal import Journal
+from tuner.experiment.results.results import Results
 from tuner.planning.plan import warnings_of
 from tuner.planning.validation import Machine, ValidatedSpec, validate
-from tuner.record.control import present_document
-from tuner.record.files import EXPERIMENT
-from tuner.record.folder import ExperimentFolder
-from tuner.record.journal import Journal
 from tuner.reporting.deliveries import deliveries
-from tuner.results.results import Results
 from tuner.search.changing import lengths_of
 from tuner.search.provenance import DATA, create
 from tuner.search.resuming import (

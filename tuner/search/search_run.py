@@ -19,20 +19,21 @@ from tuner.errors import (
     JournalLostError,
     TunerError,
 )
-from tuner.owner import this_owner
-from tuner.planning.validation import ValidatedSpec
-from tuner.record.events import (
+from tuner.experiment.events import (
     COMPLETED,
     EXPERIMENT_ENDED,
     EXPERIMENT_STARTED,
     FAILED,
     INTERRUPTED,
 )
-from tuner.record.folder import ExperimentFolder, Sync
-from tuner.record.history import History
-from tuner.record.journal import Journal
-from tuner.record.steered import ASKED
-from tuner.record.trials import TrialRecord
+from tuner.experiment.folder import ExperimentFolder, Sync
+from tuner.experiment.history import History
+from tuner.experiment.journal import Journal
+from tuner.experiment.owner import this_owner
+from tuner.experiment.results.results import Results
+from tuner.experiment.steered import ASKED
+from tuner.experiment.trials import TrialRecord
+from tuner.planning.validation import ValidatedSpec
 from tuner.reporting.experiment_text import resume_with
 from tuner.reporting.notifier import Notifier
 from tuner.reporting.plan_text import reserves
@@ -40,7 +41,6 @@ from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.terminal import Progress
 from tuner.reporting.time_left import TimeLeft
 from tuner.reporting.trackers import Tracker
-from tuner.results.results import Results
 from tuner.search import leftovers
 from tuner.search.changing import Lengths
 from tuner.search.policy import scheduler_of, searcher_of

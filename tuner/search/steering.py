@@ -19,8 +19,7 @@ from ray.tune import Callback
 
 from tuner import background, ray_compat
 from tuner.errors import TunerError
-from tuner.planning.validation import ValidatedSpec
-from tuner.record.control import (
+from tuner.experiment.control import (
     Control,
     Finish,
     GoOn,
@@ -31,10 +30,11 @@ from tuner.record.control import (
     admitted,
     requested,
 )
-from tuner.record.events import CONTROL, INTERRUPTED, RUNNING, STOPPED
-from tuner.record.folder import ExperimentFolder
-from tuner.record.history import History
-from tuner.record.steered import CHANGES
+from tuner.experiment.events import CONTROL, INTERRUPTED, RUNNING, STOPPED
+from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.history import History
+from tuner.experiment.steered import CHANGES
+from tuner.planning.validation import ValidatedSpec
 
 _EVERY_S = 1.0
 _IDLE_S = 0.1  # a turn of Tune's loop while nothing runs

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from tuner import signals
 from tuner.errors import TunerError
-from tuner.record.events import (
+from tuner.experiment.events import (
     COMPLETED,
     CONTROL,
     EXPERIMENT_STARTED,
@@ -24,15 +24,15 @@ from tuner.record.events import (
     TRIAL_ENDED,
     Event,
 )
-from tuner.record.history import History
-from tuner.record.trials import Best, TrialRecord
-from tuner.results.rows import value_at
-from tuner.results.trouble import OF_CONFIGS, Cause, cause_of
+from tuner.experiment.history import History
+from tuner.experiment.results.rows import value_at
+from tuner.experiment.results.trouble import OF_CONFIGS, Cause, cause_of
+from tuner.experiment.trials import Best, TrialRecord
 from tuner.search.resuming import unfinished
-from tuner.space.domains import Choice, Space
-from tuner.space.spaces import walk
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Objective, Stop
+from tuner.spec.space.domains import Choice, Space
+from tuner.spec.space.spaces import walk
 
 _ENOUGH, _SURELY = 3, 10  # trials that fail with one cause
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from ray.tune.search import Searcher
 
-from tuner.record.events import FAILED, INTERRUPTED, RESULT, TRIAL_ENDED, TRIAL_STARTED, Event
-from tuner.record.steered import ASKED, Steered
+from tuner.experiment.events import FAILED, INTERRUPTED, RESULT, TRIAL_ENDED, TRIAL_STARTED, Event
+from tuner.experiment.steered import ASKED, Steered
 from tuner.search.searchers._background import BackgroundSearch
 from tuner.trial.context import Assignment
 

@@ -16,19 +16,19 @@ from ray import tune
 from ray.tune import ProgressReporter, Stopper
 
 from tuner import ray_compat
-from tuner.classifier.datasets._dataset import data_folder
 from tuner.cluster import connect as cluster
+from tuner.experiment.folder import ExperimentFolder
 from tuner.planning.validation import ValidatedSpec
-from tuner.record.folder import ExperimentFolder
 from tuner.spec.command import Command
+from tuner.spec.loading import is_learner, is_rays_class, load_trainable
 from tuner.spec.sections import Resources
 from tuner.trial.class_trial import ClassTrial
 from tuner.trial.command_trial import CommandTrial
 from tuner.trial.context import TrialContext
 from tuner.trial.function_trial import FunctionTrial
-from tuner.trial.loading import is_learner, is_rays_class, load_trainable
 from tuner.trial.save_policy import SaveRules
 from tuner.trial.trainable import LearnerTrial, Trial
+from tuner.vision.datasets._dataset import data_folder
 
 _RAY_FILES = ".tune-"  # the prefix of the folder that Ray Tune insists on
 

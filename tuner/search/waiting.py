@@ -10,7 +10,7 @@ from typing import Any
 from ray.tune import Callback
 from ray.tune.experiment import Trial
 
-from tuner.clock import Clock
+from tuner.experiment.clock import Clock
 from tuner.wording import duration
 
 FIRST_S, AGAIN_S = 60.0, 1800.0  # without a trial that runs, until it is said; and said again

@@ -19,19 +19,19 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import Fault, SpecError, UsageError
-from tuner.plain_values import flat
+from tuner.experiment.events import COMPLETED, FAILED, STOPPED
+from tuner.experiment.files import WARM_START, read_json
+from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.results.results import Results
+from tuner.experiment.storage import find_experiment
+from tuner.experiment.trials import TrialRecord
 from tuner.planning.validation import ValidatedSpec
-from tuner.record.events import COMPLETED, FAILED, STOPPED
-from tuner.record.files import WARM_START, read_json
-from tuner.record.folder import ExperimentFolder
-from tuner.record.storage import find_experiment
-from tuner.record.trials import TrialRecord
-from tuner.results.results import Results
-from tuner.settings_base import FaultsError
-from tuner.space.domains import Domain, Value
-from tuner.space.encoding import Encoding
-from tuner.space.spaces import config_key, walk
+from tuner.settings import FaultsError
 from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.plain_values import flat
+from tuner.spec.space.domains import Domain, Value
+from tuner.spec.space.encoding import Encoding
+from tuner.spec.space.spaces import config_key, walk
 from tuner.spec.strategies import GridSettings, SearchSettings
 
 _MAX_EPOCHS = 1_000_000  # of a trial: later reports are left out

@@ -20,18 +20,22 @@ from pkgutil import iter_modules
 from typing import Any
 
 from tuner.errors import UsageError
-from tuner.settings_base import FaultsError
-from tuner.space.domains import Choice
-from tuner.space.parsing import parse_space
+from tuner.settings import FaultsError
 from tuner.spec.by_value import is_by_value
 from tuner.spec.command import Command, read_command
 from tuner.spec.notify import runs_or_reads
+from tuner.spec.space.domains import Choice
+from tuner.spec.space.parsing import parse_space
 
-IMAGE_CLASSIFIER = "tuner.classifier.image_classifier:ImageClassifier"
+IMAGE_CLASSIFIER = "tuner.vision.image_classifier:ImageClassifier"
 ELSEWHERE = "elsewhere"  # the trainable of an experiment whose trials run elsewhere: no code
-CLASSIFIER_BEFORE = "tuner.training.classifier:ImageClassifier"  # in experiments of version 0.1
+# What folders of earlier versions call it
+CLASSIFIERS_BEFORE = (
+    "tuner.training.classifier:ImageClassifier",
+    "tuner.classifier.image_classifier:ImageClassifier",
+)
 _SHIPPED = "tuner.shipped."
-_SOURCES = "tuner.classifier.sources"  # whose modules are the schemes of data sets
+_SOURCES = "tuner.vision.sources"  # whose modules are the schemes of data sets
 _DECODED = "decoded"  # one more, which reads nothing but what was decoded
 LIBRARIES = ("torchvision", "timm")  # whose networks a spec names as LIBRARY:NAME
 NOT_STANDARD = "must not be of Python's standard library"
@@ -108,7 +112,7 @@ def code_named(spec: Mapping[str, Any]) -> list[NamedCode]:
     named = (
         NamedCode(key, path)
         for key, path in _named(spec)
-        if path not in (IMAGE_CLASSIFIER, CLASSIFIER_BEFORE) and not path.startswith(_SHIPPED)
+        if path not in (IMAGE_CLASSIFIER, *CLASSIFIERS_BEFORE) and not path.startswith(_SHIPPED)
     )
     notified = spec.get("notify")
     targets = [notified] if isinstance(notified, str) else notified

@@ -24,10 +24,9 @@ from pydantic import (
 
 from tuner.errors import Fault, SpecError
 from tuner.places import default_storage, local, url_of
-from tuner.settings_base import MAX_COUNT, FaultsError, Settings, parse
-from tuner.space.spaces import walk
+from tuner.settings import MAX_COUNT, FaultsError, Settings, parse
 from tuner.spec.by_value import ByValue, is_by_value, is_found_by_name
-from tuner.spec.code import CLASSIFIER_BEFORE, ELSEWHERE, IMAGE_CLASSIFIER, code_named
+from tuner.spec.code import CLASSIFIERS_BEFORE, ELSEWHERE, IMAGE_CLASSIFIER, code_named
 from tuner.spec.command import Command
 from tuner.spec.notify import hidden, read_targets
 from tuner.spec.schedulers import Scheduler
@@ -41,6 +40,7 @@ from tuner.spec.sections import (
     Timeouts,
     read_logs,
 )
+from tuner.spec.space.spaces import walk
 from tuner.spec.strategies import GridSettings, Search
 from tuner.spec.text import read_mapping
 
@@ -75,7 +75,7 @@ def trainable_text(raw: Any) -> str:
         return Command.read(raw)
     if raw == ELSEWHERE:
         return ELSEWHERE
-    if raw == CLASSIFIER_BEFORE:
+    if raw in CLASSIFIERS_BEFORE:
         return IMAGE_CLASSIFIER
     if isinstance(raw, str) and is_by_value(raw):
         return _path(raw)

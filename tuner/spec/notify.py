@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from tuner.errors import Fault, UsageError
-from tuner.settings_base import FaultsError
+from tuner.settings import FaultsError
 
 COMMAND = "exec:"
 _HIDDEN = "***"

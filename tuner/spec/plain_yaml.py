@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from tuner.plain_values import DEEPEST, too_deep, too_many
+from tuner.spec.plain_values import DEEPEST, too_deep, too_many
 
 MOST = 20_000  # values in a text: YAML is read slowly
 LONGEST_NUMBER = 1000  # characters

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from tuner.errors import Fault, hint, unknown
-from tuner.settings_base import FaultsError, Settings, parse
+from tuner.settings import FaultsError, Settings, parse
 from tuner.spec.code import NOT_STANDARD, is_standard
 
 IMPORTING = "importing"  # the validation context in which modules of the user's are imported

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, SerializeAsAny, ValidationInfo
 
 from tuner.errors import Fault
-from tuner.settings_base import MAX_COUNT, FaultsError, Settings
+from tuner.settings import MAX_COUNT, FaultsError, Settings
 from tuner.spec.registry import Registry
 from tuner.spec.sections import Objective
 

@@ -20,10 +20,13 @@ from pydantic import (
 )
 
 from tuner.errors import Fault, unknown
-from tuner.plain_values import is_number
-from tuner.settings_base import MAX_COUNT, FaultsError, Settings, parse
-from tuner.space.constraints import Constraints
-from tuner.space.grid import (
+from tuner.settings import MAX_COUNT, FaultsError, Settings, parse
+from tuner.spec.plain_values import is_number
+from tuner.spec.registry import Registry
+from tuner.spec.schedulers import DEFAULT
+from tuner.spec.sections import Objective
+from tuner.spec.space.constraints import Constraints
+from tuner.spec.space.grid import (
     MAX_LISTED,
     Points,
     cells,
@@ -32,11 +35,8 @@ from tuner.space.grid import (
     nearest_cell,
     space_size,
 )
-from tuner.space.parsing import parse_space
-from tuner.space.spaces import config_key, domains_of, names_of, space_text
-from tuner.spec.registry import Registry
-from tuner.spec.schedulers import DEFAULT
-from tuner.spec.sections import Objective
+from tuner.spec.space.parsing import parse_space
+from tuner.spec.space.spaces import config_key, domains_of, names_of, space_text
 
 SpaceField = Annotated[
     Mapping[str, Any],

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tuner.errors import Fault, SpecError
-from tuner.plain_values import fault_of_values
+from tuner.spec.plain_values import fault_of_values
 from tuner.spec.schedulers import DEFAULT, NONE
 from tuner.spec.sections import Objective, usual_mode
 from tuner.spec.strategies import SEARCHERS, SearchSettings

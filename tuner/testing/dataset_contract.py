@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tuner.classifier.datasets._dataset import DatasetInfo, ImageArrays
+from tuner.vision.datasets._dataset import DatasetInfo, ImageArrays
 
 SPLITS = ("train", "validation", "test")
 

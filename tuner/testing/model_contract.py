@@ -17,10 +17,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from tuner.classifier.blueprint import Blueprint
-from tuner.classifier.models._own import argument_faults
-from tuner.classifier.randomness import seeded
-from tuner.classifier.tryout import fault_of_logits
+from tuner.vision.blueprint import Blueprint
+from tuner.vision.models._own import argument_faults
+from tuner.vision.randomness import seeded
+from tuner.vision.tryout import fault_of_logits
 
 
 class ModelContract:

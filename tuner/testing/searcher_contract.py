@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ray.tune.search import Searcher
 
-from tuner.space.encoding import Encoding
-from tuner.space.parsing import parse_space
+from tuner.spec.space.encoding import Encoding
+from tuner.spec.space.parsing import parse_space
 from tuner.testing.spaces import spaces
 
 SPACE = {

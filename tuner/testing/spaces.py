@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from tuner.space.domains import Choice, Normal, Numeric
+from tuner.spec.space.domains import Choice, Normal, Numeric
 
 finite = st.floats(-1e6, 1e6, allow_nan=False).map(lambda x: round(x, 6))
 positive = st.floats(1e-6, 1e6).map(lambda x: round(x, 6)).filter(bool)

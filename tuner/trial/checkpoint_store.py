@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from tuner.errors import CheckpointError, StorageError
+from tuner.experiment.checkpoints import sha256_of
+from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.trials import CheckpointRecord
 from tuner.places import shown
-from tuner.record.checkpoints import sha256_of
-from tuner.record.folder import ExperimentFolder
-from tuner.record.trials import CheckpointRecord
 from tuner.trial.state import fault_of_state, foreign_value
 
 STATE_FILE = "state.pt"

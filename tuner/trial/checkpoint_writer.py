@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from tuner.record.trials import CheckpointRecord
+from tuner.experiment.trials import CheckpointRecord
 from tuner.trial.checkpoint_store import CheckpointStore
 from tuner.trial.save_policy import Save
 from tuner.trial.state import frozen_copy

@@ -10,7 +10,7 @@ from typing import Any
 from ray.tune import Trainable
 
 from tuner import ray_compat
-from tuner.record.trials import CheckpointRecord
+from tuner.experiment.trials import CheckpointRecord
 from tuner.trial.checkpoint_store import CheckpointStore
 from tuner.trial.context import Assignment, with_trial_seed
 from tuner.trial.failures import message_of

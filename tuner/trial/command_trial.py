@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from tuner import ray_compat
+from tuner.experiment.trials import CheckpointRecord
 from tuner.places import start_dir
-from tuner.record.trials import CheckpointRecord
 from tuner.spec.command import SEED
 from tuner.trial.checkpoint_store import CheckpointStore
 from tuner.trial.context import Assignment, with_trial_seed

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tuner import ray_compat
-from tuner.record.folder import ExperimentFolder
-from tuner.record.trials import CheckpointRecord
+from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.trials import CheckpointRecord
 from tuner.trial.checkpoint_store import CheckpointStore
 from tuner.trial.context import Assignment, with_trial_seed
 from tuner.trial.failures import Failure

@@ -18,7 +18,8 @@ from pathlib import Path
 
 import psutil
 
-from tuner import background, quotas, ray_compat
+from tuner import background, ray_compat
+from tuner.spec import quotas
 from tuner.trial.failures import Failure
 from tuner.trial.memory import held_bytes
 from tuner.trial.worker_death import write_note

@@ -14,7 +14,7 @@ from ray.util.placement_group import get_current_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from tuner import ray_compat
-from tuner.record.trials import CheckpointRecord
+from tuner.experiment.trials import CheckpointRecord
 from tuner.trial.context import Assignment, TrialContext
 from tuner.trial.failures import is_of_connection, message_of, waited_too_long
 from tuner.trial.interfaces import use_interface_of

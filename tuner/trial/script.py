@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from tuner.script_report import REPORTS
+from tuner.trial.script_report import REPORTS
 
 _GRACE_S = 10.0  # between SIGTERM and SIGKILL
 _EVERY_S = 0.1  # how often its process is looked at

@@ -21,8 +21,8 @@ from ray.tune import Trainable
 
 from tuner import ray_compat
 from tuner.errors import StorageError
+from tuner.experiment.trials import CheckpointRecord
 from tuner.places import start_dir
-from tuner.record.trials import CheckpointRecord
 from tuner.trial.context import Assignment, TrialContext
 from tuner.trial.failures import (
     Failure,

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Self, TextIO
 
 from tuner.errors import StorageError, translate_error
+from tuner.experiment.folder import ExperimentFolder
 from tuner.places import shown
-from tuner.record.folder import ExperimentFolder
 from tuner.trial import log_writer
 
 _PATIENCE_S = 60.0  # with the log writer, which answers in milliseconds

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from tuner.spec.loading import is_learner, load_trainable
 from tuner.trial.context import Assignment, TrialContext
-from tuner.trial.loading import is_learner, load_trainable
 from tuner.trial.recycling import Leftovers
 from tuner.trial.reserved_gpu import claim
 from tuner.trial.shared_gpus import take

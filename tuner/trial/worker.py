@@ -10,7 +10,7 @@ import socket
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from tuner.record.trials import CheckpointRecord
+from tuner.experiment.trials import CheckpointRecord
 from tuner.trial.checkpoint_store import CheckpointStore, load_state
 from tuner.trial.checkpoint_writer import CheckpointWriter
 from tuner.trial.context import Assignment, TrialContext, with_trial_seed

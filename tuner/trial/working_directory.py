@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import StorageError, translate_error
+from tuner.experiment.folder import ExperimentFolder
 from tuner.places import START_DIR, TRIAL_DIR, shown
-from tuner.record.folder import ExperimentFolder
 
 STAYS = "stays_in_start_dir"  # the attribute of a trainable that is not to work in the folder
 

@@ -8,15 +8,15 @@ from types import SimpleNamespace
 import photos
 import pytest
 
-from tuner.classifier.datasets._archive import Archive
-from tuner.classifier.datasets.cifar10 import OFFICIAL
-from tuner.classifier.image_classifier import ImageClassifier
 from tuner.cluster.joined import datasets
 from tuner.cluster.joined.nodes import Node
 from tuner.cluster.joined.run_on_nodes import Reply
 from tuner.errors import DataError
 from tuner.planning.validation import validate
 from tuner.spec.experiment import build_spec
+from tuner.vision.datasets._archive import Archive
+from tuner.vision.datasets.cifar10 import OFFICIAL
+from tuner.vision.image_classifier import ImageClassifier
 
 NEED = datasets.NeededData(Archive("Played", "played.tar", "http://x", "0", "raw", "decoded"), None)
 HAS, LACKS, READY = (True, False), (False, True), (False, False)  # READY: it is unpacked there

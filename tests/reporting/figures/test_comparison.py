@@ -1,10 +1,10 @@
 import pytest
 from stories import odd, search
 
+from tuner.experiment.results.best_so_far import Curve
+from tuner.experiment.results.comparison import Comparison
 from tuner.reporting.figures._figure import COLOURS, draw_section
 from tuner.reporting.figures.comparison import _steps
-from tuner.results.best_so_far import Curve
-from tuner.results.comparison import Comparison
 
 
 def test_each_strategy_has_a_line_and_a_band_by_each_way_of_counting(tmp_path):

@@ -1,8 +1,8 @@
 from confirmed import retrained, searched
 
+from tuner.experiment.results.results import Results
 from tuner.reporting.figures import confirmation
 from tuner.reporting.report import Report
-from tuner.results.results import Results
 
 
 def draw(search, values):

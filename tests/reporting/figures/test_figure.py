@@ -6,6 +6,7 @@ import plotly.graph_objects as go
 import pytest
 from stories import odd, search
 
+from tuner.experiment.results.comparison import Comparison
 from tuner.reporting.figures import _figure
 from tuner.reporting.figures._figure import (
     COLOURS,
@@ -17,7 +18,6 @@ from tuner.reporting.figures._figure import (
     value_of_each_trial,
 )
 from tuner.reporting.report import Report
-from tuner.results.comparison import Comparison
 
 
 @pytest.fixture

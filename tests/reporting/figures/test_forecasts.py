@@ -1,11 +1,11 @@
 from stories import search
 from synthetic import Writer, make_folder
 
-from tuner.record.events import COMPLETED, STOPPED, TRIAL_ENDED
+from tuner.experiment.events import COMPLETED, STOPPED, TRIAL_ENDED
+from tuner.experiment.results.results import Results
 from tuner.reporting.figures import forecasts
 from tuner.reporting.figures._figure import draw_section
 from tuner.reporting.report import Report
-from tuner.results.results import Results
 
 
 def forecast(end):

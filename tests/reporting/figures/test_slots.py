@@ -1,9 +1,9 @@
 from stories import odd, search
 from synthetic import Writer, make_folder
 
+from tuner.experiment.results.results import Results
 from tuner.reporting.figures import slots
 from tuner.reporting.report import Report
-from tuner.results.results import Results
 
 
 def test_slots_show_each_run_where_and_when_it_was(tmp_path):

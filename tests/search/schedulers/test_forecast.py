@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tuner.search.schedulers.forecast import ForecastSettings
-from tuner.settings_base import parse
+from tuner.settings import parse
 
 
 @pytest.mark.parametrize(

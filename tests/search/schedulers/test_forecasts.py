@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from synthetic import Writer, make_folder
 
-from tuner.record.events import RESULT
-from tuner.record.history import History
-from tuner.record.reading import read
+from tuner.experiment.events import RESULT
+from tuner.experiment.history import History
+from tuner.experiment.reading import read
 from tuner.search.resuming import restored
 from tuner.search.schedulers._forecasts import Forecasts
 from tuner.search.schedulers._stopping import StoppingScheduler

@@ -10,9 +10,9 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from synthetic import Writer, make_folder
 
-from tuner.record.events import RESULT
-from tuner.record.history import History
-from tuner.record.reading import read
+from tuner.experiment.events import RESULT
+from tuner.experiment.history import History
+from tuner.experiment.reading import read
 from tuner.search.resuming import restored
 from tuner.search.schedulers._stopping import InOrder, Patience, StoppingScheduler
 from tuner.search.schedulers.asha import AshaSettings, Brackets

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tuner.search.searchers._bayesian_optimization import LibraryGP
 from tuner.search.searchers._bayesopt import Features
 from tuner.search.searchers._learning import LearningSearch
-from tuner.space.domains import Space
-from tuner.space.encoding import Encoding
+from tuner.spec.space.domains import Space
+from tuner.spec.space.encoding import Encoding
 from tuner.spec.strategies import SEARCHERS
 from tuner.testing.searcher_contract import SPACE, LearningSearcherContract, play
 from tuner.testing.spaces import spaces

@@ -7,10 +7,10 @@ import pytest
 
 from tuner.errors import SpecError
 from tuner.search.searchers._drawing import draw_untried
-from tuner.space.constraints import Constraints
-from tuner.space.encoding import Encoding
-from tuner.space.parsing import parse_space
-from tuner.space.spaces import config_key
+from tuner.spec.space.constraints import Constraints
+from tuner.spec.space.encoding import Encoding
+from tuner.spec.space.parsing import parse_space
+from tuner.spec.space.spaces import config_key
 
 
 def test_a_rare_config_of_a_large_space_is_found_or_the_rules_are_at_fault() -> None:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tuner.errors import SpecError
 from tuner.search.searchers._hyperopt_tpe import HyperOptTPE, point_of, values_of
 from tuner.search.searchers._learning import LearningSearch
-from tuner.space.domains import Space
-from tuner.space.encoding import Encoding
 from tuner.spec.experiment import build_spec
+from tuner.spec.space.domains import Space
+from tuner.spec.space.encoding import Encoding
 from tuner.testing.searcher_contract import SPACE, LearningSearcherContract, play
 from tuner.testing.spaces import spaces
 

@@ -14,8 +14,8 @@ from ray.tune.search import Searcher
 from tuner.search.searchers._learning import LearningSearch, sobol_point
 from tuner.search.searchers._observations import ModelInput
 from tuner.search.searchers.hyperopt import TPE
-from tuner.space.encoding import Array, Encoding
-from tuner.space.parsing import parse_space
+from tuner.spec.space.encoding import Array, Encoding
+from tuner.spec.space.parsing import parse_space
 
 SPACE = {"x": "uniform(0, 1)"}
 

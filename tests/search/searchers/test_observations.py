@@ -24,9 +24,9 @@ from tuner.search.searchers._observations import (
     expected_losses,
     model_input,
 )
-from tuner.space.encoding import Encoding
-from tuner.space.parsing import parse_space
 from tuner.spec.sections import Objective
+from tuner.spec.space.encoding import Encoding
+from tuner.spec.space.parsing import parse_space
 
 
 def trial(x: int = 1) -> Observation:

@@ -15,8 +15,8 @@ from tuner.search.searchers._parzen import (
     neighbour_widths,
     scott_widths,
 )
-from tuner.space.encoding import Encoding
-from tuner.space.parsing import parse_space
+from tuner.spec.space.encoding import Encoding
+from tuner.spec.space.parsing import parse_space
 from tuner.testing.spaces import spaces
 
 BRANCHES = Encoding(

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.classifier.catalog import archive_of
-from tuner.classifier.datasets._archive import Archive
-from tuner.classifier.datasets._dataset import data_folder
-from tuner.classifier.settings import ClassifierSettings
-from tuner.classifier.sources._decoded_set import DecodedSet
 from tuner.cluster.joined.nodes import Node
 from tuner.cluster.joined.run_on_nodes import RunOnEach, problem_of, remote_on, run_on_each
 from tuner.errors import DataError
-from tuner.space.domains import Domain
 from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.space.domains import Domain
+from tuner.vision.catalog import archive_of
+from tuner.vision.datasets._archive import Archive
+from tuner.vision.datasets._dataset import data_folder
+from tuner.vision.settings import ClassifierSettings
+from tuner.vision.sources._decoded_set import DecodedSet
 from tuner.wording import amount_of
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import plotly.graph_objects as go
 
-from tuner.record.trials import TrialRecord
+from tuner.experiment.trials import TrialRecord
 from tuner.reporting.optuna_study import quiet_optuna
 from tuner.reporting.ranked_trials import evenly
 from tuner.wording import printable

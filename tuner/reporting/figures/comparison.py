@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 import plotly.graph_objects as go
 from plotly.colors import hex_to_rgb
 
+from tuner.experiment.results.best_so_far import AXES, Curve
+from tuner.experiment.results.comparison import Comparison, Side
 from tuner.reporting.figures._figure import COLOURS, DASHES, Drawing, Variant, figure, time_axis
 from tuner.reporting.ranked_trials import escaped, fence_of
-from tuner.results.best_so_far import AXES, Curve
-from tuner.results.comparison import Comparison, Side
 from tuner.spec.sections import Objective
 from tuner.wording import amount_of
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import plotly.graph_objects as go
 
-from tuner.record.events import COMPLETED
+from tuner.experiment.events import COMPLETED
 from tuner.reporting.figures._figure import BLACK, BLUE, Drawing, Variant, figure
 from tuner.reporting.ranked_trials import evenly
 from tuner.reporting.report import Report

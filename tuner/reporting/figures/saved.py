@@ -7,10 +7,10 @@ from itertools import accumulate
 
 import plotly.graph_objects as go
 
+from tuner.experiment.results.early_stopping import Savings
 from tuner.reporting.figures._figure import BLUE, ORANGE, Drawing, figure, time_axis
 from tuner.reporting.ranked_trials import evenly
 from tuner.reporting.report import Report
-from tuner.results.early_stopping import Savings
 from tuner.wording import amount_of, number
 
 _MOST_POINTS = 3000

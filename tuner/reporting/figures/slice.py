@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from optuna import visualization
 
-from tuner.plain_values import is_number
 from tuner.reporting.figures._figure import BLUE, Drawing, Variant, figure
 from tuner.reporting.ranked_trials import RankedTrials
 from tuner.reporting.report import Report
+from tuner.spec.plain_values import is_number
 from tuner.wording import joined, number
 
 _MOST = 8

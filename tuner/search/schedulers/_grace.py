@@ -8,7 +8,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from tuner.errors import Fault
-from tuner.settings_base import FaultsError
+from tuner.settings import FaultsError
 from tuner.spec.schedulers import SchedulerSettings
 from tuner.wording import number
 

@@ -24,7 +24,7 @@ from pydantic import Field, model_validator
 from tuner.errors import Fault
 from tuner.search.schedulers import stopping_scheduler
 from tuner.search.schedulers._grace import GraceSettings, first_rung
-from tuner.settings_base import FaultsError
+from tuner.settings import FaultsError
 from tuner.spec.schedulers import SchedulerSettings
 from tuner.spec.sections import Objective
 from tuner.wording import number

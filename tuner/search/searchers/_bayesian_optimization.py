@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tuner.search.searchers._bayesopt import Features, blas, targets
 from tuner.search.searchers._observations import ModelInput
-from tuner.space.encoding import Array, Encoding
+from tuner.spec.space.encoding import Array, Encoding
 
 if TYPE_CHECKING:
     from bayes_opt import BayesianOptimization

@@ -23,7 +23,7 @@ from tuner.search.searchers._gaussian import (
     squared_distances,
 )
 from tuner.search.searchers._observations import ModelInput
-from tuner.space.encoding import Array, Encoding
+from tuner.spec.space.encoding import Array, Encoding
 
 _INACTIVE = 0.5
 _MOST_ROWS = 10_000  # that are predicted at once, each with as many covariances as reports

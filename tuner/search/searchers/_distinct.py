@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tuner.errors import Fault, SpecError
-from tuner.space.constraints import MAX_DRAWS, Constraints
-from tuner.space.grid import MAX_LISTED, cells, every_value, space_size
-from tuner.space.spaces import config_at, config_key
+from tuner.spec.space.constraints import MAX_DRAWS, Constraints
+from tuner.spec.space.grid import MAX_LISTED, cells, every_value, space_size
+from tuner.spec.space.spaces import config_at, config_key
 from tuner.spec.strategies import SearchSettings
 
 _DRAWS = 100  # that may repeat before the configs that are left are listed

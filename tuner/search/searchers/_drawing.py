@@ -7,10 +7,10 @@ from collections.abc import Set
 import numpy as np
 
 from tuner.errors import Fault, SpecError
-from tuner.space.constraints import MAX_DRAWS, Constraints
-from tuner.space.domains import Value
-from tuner.space.encoding import Encoding
-from tuner.space.grid import MAX_LISTED, cells, every_value, space_size
+from tuner.spec.space.constraints import MAX_DRAWS, Constraints
+from tuner.spec.space.domains import Value
+from tuner.spec.space.encoding import Encoding
+from tuner.spec.space.grid import MAX_LISTED, cells, every_value, space_size
 
 _DRAWS = 1000  # that may be forbidden or tried before the configs that are left are listed
 

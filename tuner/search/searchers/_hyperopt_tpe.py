@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tuner.search.searchers._observations import ModelInput
-from tuner.space.encoding import Array, Encoding
+from tuner.spec.space.encoding import Array, Encoding
 
 _ROUNDS = 8  # of suggestions, which may all be forbidden or known already
 

@@ -19,7 +19,7 @@ import numpy as np
 from ray.tune.search import Searcher
 
 from tuner.errors import Fault, SpecError
-from tuner.record.history import collector_paused
+from tuner.experiment.history import collector_paused
 from tuner.search.searchers._drawing import draw_untried
 from tuner.search.searchers._observations import (
     FAILED,
@@ -29,13 +29,13 @@ from tuner.search.searchers._observations import (
     Observations,
     model_input,
 )
-from tuner.settings_base import FaultsError
-from tuner.space.constraints import Constraints
-from tuner.space.domains import Value
-from tuner.space.encoding import Array, Encoding
-from tuner.space.parsing import parse_space
-from tuner.space.spaces import names_of, space_text
+from tuner.settings import FaultsError
 from tuner.spec.sections import Objective
+from tuner.spec.space.constraints import Constraints
+from tuner.spec.space.domains import Value
+from tuner.spec.space.encoding import Array, Encoding
+from tuner.spec.space.parsing import parse_space
+from tuner.spec.space.spaces import names_of, space_text
 
 _FORMAT = 2
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ray.tune.search import Searcher
 
-from tuner.space.spaces import config_key
+from tuner.spec.space.spaces import config_key
 
 
 class NumberedSearch(Searcher):

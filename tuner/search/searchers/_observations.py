@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 
-from tuner.settings_base import MAX_COUNT
-from tuner.space.domains import Value
-from tuner.space.encoding import Array, Encoding
-from tuner.space.spaces import config_key
+from tuner.settings import MAX_COUNT
 from tuner.spec.sections import Objective
+from tuner.spec.space.domains import Value
+from tuner.spec.space.encoding import Array, Encoding
+from tuner.spec.space.spaces import config_key
 
 RUNNING, ENDED, FAILED, LOST = "running", "ended", "failed", "lost"
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from tuner.space.encoding import Array, Column, Encoding
+from tuner.spec.space.encoding import Array, Column, Encoding
 
 _NEAR = 3  # neighbours that a kernel's width follows from
 _NARROWEST = 0.03

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ray.tune.search import Searcher
 
     from tuner.search.searchers._observations import ModelInput
-    from tuner.space.encoding import Array, Encoding
+    from tuner.spec.space.encoding import Array, Encoding
 
 _GOOD = 0.7  # ceil(_GOOD * sqrt(N)) of N trials are the good ones
 _WIDENING = 2.0  # of the kernels that candidates are drawn from

@@ -7,9 +7,9 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from tuner.search.searchers import numbered_searcher
-from tuner.space.constraints import Constraints
-from tuner.space.grid import cell, count_cells, spread
-from tuner.space.spread import Spread
+from tuner.spec.space.constraints import Constraints
+from tuner.spec.space.grid import cell, count_cells, spread
+from tuner.spec.space.spread import Spread
 from tuner.spec.strategies import GridSettings
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from tuner.errors import Fault
 from tuner.search.searchers import learning_searcher
-from tuner.settings_base import FaultsError
+from tuner.settings import FaultsError
 from tuner.spec.strategies import ModelSettings
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tuner.search.searchers._learning import Model
     from tuner.search.searchers._observations import ModelInput
-    from tuner.space.encoding import Array, Encoding
+    from tuner.spec.space.encoding import Array, Encoding
 
 _MAX_GOOD = 25  # as in hyperopt
 _LEAST_WEIGHT = 1e-3

@@ -1,0 +1,187 @@
+"""One driver at a time, judged by a store alone; a dead one is followed, a live one refused."""
+
+import json
+import os
+import subprocess
+from uuid import uuid4
+
+import pytest
+
+from tuner.errors import UsageError
+from tuner.experiment.remote import lease
+from tuner.experiment.remote.lease import LeaseLostError, acquire, is_held, newest
+from tuner.experiment.remote.objects import Objects
+
+
+@pytest.fixture
+def store():
+    return Objects(f"memory://{uuid4().hex}/digits")
+
+
+def acquired(store, *, at=0, sleep=lambda s: None, warnings=None):
+    warn = (warnings if warnings is not None else []).append
+    return acquire(store, lambda: at, warn=warn, sleep=sleep)
+
+
+def far(store, generation=1, **changes):
+    """The driver of a lease runs on another machine, or as given."""
+    name = f"lock/{generation:06}.json"
+    lock = json.loads(store.read(name))
+    lock["processes"] = "elsewhere"
+    lock["owner"] |= {"host": "far"} | changes
+    store.write(name, json.dumps(lock).encode())
+
+
+def test_the_first_driver_has_it_at_once(store):
+    assert newest(store) is None
+    assert not is_held(store)
+    warnings = []
+    mine = acquired(store, at=7, warnings=warnings)
+    assert (mine.generation, newest(store).at, warnings) == (1, 7, [])
+    assert newest(store).owner["pid"] == os.getpid()
+    assert is_held(store)
+
+
+def test_what_was_released_is_had_at_once_by_the_next(store):
+    acquired(store).release()
+    assert not is_held(store)
+    warnings = []
+    assert acquired(store, warnings=warnings).generation == 2
+    assert warnings == []
+
+
+def test_a_driver_that_beats_is_not_followed(store):
+    mine = acquired(store)
+    far(store)
+    warnings = []
+    with pytest.raises(UsageError, match=r"held by another driver: pid \d+ on far.*stop it first"):
+        acquired(store, sleep=lambda s: mine.renew(), warnings=warnings)
+    assert "waiting 15 s to see whether it is alive" in warnings[0]
+    assert newest(store).generation == 1
+    mine.renew()
+
+
+def test_one_that_lets_go_while_it_is_watched_is_followed(store):
+    mine = acquired(store)
+    far(store)
+    assert acquired(store, sleep=lambda s: mine.release()).generation == 2
+
+
+def test_one_that_is_silent_for_as_long_as_it_may_be_is_followed_and_loses_it(store):
+    mine = acquired(store)
+    far(store)
+    slept = []
+    next_one = acquired(store, at=9, sleep=slept.append)
+    assert sum(slept) >= lease.PATIENCE_S
+    assert (next_one.generation, newest(store).at) == (2, 9)
+    with pytest.raises(LeaseLostError, match="was taken over by another driver"):
+        mine.renew()
+    next_one.renew()
+
+
+def test_a_dead_process_of_this_machine_is_not_watched(store):
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    acquired(store)
+    lock = json.loads(store.read("lock/000001.json"))
+    lock["owner"]["pid"] = dead.pid
+    store.write("lock/000001.json", json.dumps(lock).encode())
+    assert not is_held(store)
+    assert acquired(store, sleep=lambda s: pytest.fail("slept")).generation == 2
+
+
+def test_the_same_number_on_another_machine_is_another_process(store):
+    acquired(store)
+    far(store, pid=10**9)
+    slept = []
+    acquired(store, sleep=slept.append)
+    assert slept
+
+
+def test_a_lock_that_another_has_written_over_is_not_ours(store, monkeypatch):
+    create = Objects.create
+
+    def create_and_lose(self, name, data):
+        created = create(self, name, data)
+        if name.endswith(".json"):
+            self.write(name, b"{}")
+        return created
+
+    monkeypatch.setattr(Objects, "create", create_and_lose)
+    with pytest.raises(UsageError, match="was just taken by another driver"):
+        acquired(store)
+
+
+def test_of_two_that_follow_one_does(store):
+    acquired(store).release()
+
+    class Raced(Objects):
+        def create(self, name, data):
+            Objects(self.url).create(name, b'{"owner": {}, "at": 0}')  # a moment before
+            return super().create(name, data)
+
+    with pytest.raises(UsageError, match="just taken by another driver"):
+        acquired(Raced(store.url))
+
+
+def test_an_answer_that_was_lost_is_no_other_driver(store):
+    class Twice(Objects):
+        def create(self, name, data):
+            super().create(name, data)
+            return super().create(name, data)  # as a client does that saw no answer
+
+    assert acquired(Twice(store.url)).generation == 1
+
+
+@pytest.mark.parametrize("damage", [b"", b"x", b"[]", b"{}", b'{"owner": 1, "at": "x"}', b"\xff"])
+def test_a_damaged_lock_is_one_all_the_same(store, damage):
+    acquired(store).release()
+    store.write("lock/000001.json", damage)
+    holder = newest(store)
+    assert (holder.generation, holder.owner, holder.at) == (1, None, 0)
+    assert acquired(store).generation == 2
+
+
+def test_an_old_beat_is_no_life(store, monkeypatch):
+    acquired(store)
+    far(store)
+    assert is_held(store)
+    now = lease.time.time()
+    monkeypatch.setattr(lease.time, "time", lambda: now + 3600)
+    assert not is_held(store)
+
+
+def test_who_watches_waits_for_nothing_and_takes_over_what_was_silent(store):
+    holder, now = acquired(store), [0.0]
+    far(store)
+    watch = lease.Watch(store, clock=lambda: now[0])
+    for _ in range(3):
+        assert watch.followed() is None
+        now[0] += 10
+        holder.renew()
+    assert watch.followed() is None
+    now[0] += 14.9
+    assert watch.followed() is None
+    assert not watch.is_free()
+    now[0] += 0.2
+    assert watch.is_free()
+    assert watch.followed().generation == 2
+    with pytest.raises(LeaseLostError):
+        holder.renew()
+
+
+def test_who_watches_takes_what_is_free_or_released_at_once_and_once(store):
+    watches = [lease.Watch(store), lease.Watch(store)]
+    mine = watches[0].followed()
+    assert (mine.generation, watches[1].followed()) == (1, None)
+    mine.release()
+    assert watches[1].followed().generation == 2
+
+
+def test_of_two_that_follow_the_same_one_has_it(store):
+    holder = acquired(store)
+    holder.release()
+    before = newest(store)
+    assert lease.follow(store, before).generation == 2
+    with pytest.raises(UsageError, match="just taken by another driver"):
+        lease.follow(store, before)

@@ -1,0 +1,204 @@
+"""What each kind of store must do: objects whole or not at all, one winner, errors that tell."""
+
+import threading
+from uuid import uuid4
+
+import fsspec
+import pytest
+from stores import needs_s3
+
+from tuner.errors import UsageError
+from tuner.experiment.remote import objects as module
+from tuner.experiment.remote.objects import Objects, patiently
+
+
+@pytest.fixture(params=["memory", pytest.param("s3", marks=needs_s3)])
+def url(request):
+    if request.param == "s3":
+        return request.getfixturevalue("s3")
+    return f"memory://{uuid4().hex}"
+
+
+@pytest.fixture
+def store(url):
+    return Objects(url)
+
+
+def system_of(url):
+    """What fsspec opens for `url`: the same object each time."""
+    system, _ = fsspec.core.url_to_fs(url, use_listings_cache=False)
+    return system
+
+
+def test_what_is_written_is_read(store):
+    store.write("a/b", b"1")
+    store.write("a/b", b"22")
+    assert store.read("a/b") == b"22"
+    assert store.has("a/b")
+    assert not store.has("a")
+    assert not store.has("b")
+
+
+def test_an_object_is_created_once(store):
+    assert store.create("lock/1", b"1")
+    assert not store.create("lock/1", b"2")
+    assert store.read("lock/1") == b"1"
+
+
+def test_a_store_that_keeps_what_is_there_passes(store):
+    store.check_create()
+    assert not store.names()
+
+
+def test_a_store_that_writes_over_it_is_refused(url, monkeypatch):
+    store, system = Objects(f"{url}/careless"), system_of(url)
+    careless = system.pipe_file
+    monkeypatch.setattr(
+        system, "pipe_file", lambda path, data, mode="overwrite": careless(path, data)
+    )
+    with pytest.raises(UsageError, match=r"careless: this store writes over .*If-None-Match"):
+        store.check_create()
+    assert not store.names()
+
+
+def test_of_several_that_create_one_wins(store):
+    store.write("there", b"")
+    won = []
+    threads = [
+        threading.Thread(target=lambda n=n: won.append((store.create("x", b"%d" % n), n)))
+        for n in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    winners = [number for was, number in won if was]
+    assert len(winners) == 1
+    assert store.read("x") == b"%d" % winners[0]
+
+
+def test_names_are_those_below_a_folder(store):
+    for name in ("b", "a/2", "a/1/x", "ab"):
+        store.write(name, b"123")
+    assert store.names() == ["a/1/x", "a/2", "ab", "b"]
+    assert store.names("a") == ["a/1/x", "a/2"]
+    assert store.names("nothing") == []
+    assert store.sizes("a") == {"a/1/x": 3, "a/2": 3}
+    assert store.folders() == ["a"]
+
+
+def test_a_store_without_objects_is_empty(store):
+    store.write("x/y", b"")
+    assert Objects(f"{store.url}/yet").names() == []
+    assert Objects(f"{store.url}/yet").folders() == []
+
+
+def test_files_go_there_and_back(store, tmp_path):
+    (tmp_path / "here").write_bytes(b"1" * 100_000)
+    store.upload(tmp_path / "here", "a/there")
+    store.download("a/there", tmp_path / "new" / "back")
+    assert (tmp_path / "new" / "back").read_bytes() == b"1" * 100_000
+
+
+def test_what_is_missing_is_told_and_leaves_nothing(store, tmp_path):
+    store.write("x", b"")
+    with pytest.raises(FileNotFoundError):
+        store.read("missing")
+    (tmp_path / "before").write_text("before")
+    with pytest.raises(FileNotFoundError) as missing:
+        store.download("missing", tmp_path / "before")
+    assert missing.value.strerror
+    assert (tmp_path / "before").read_text() == "before"
+    assert [p.name for p in tmp_path.iterdir() if p.name != "store"] == ["before"]
+
+
+def test_an_object_or_a_folder_is_removed(store):
+    for name in ("a/1", "a/2", "ab", "b"):
+        store.write(name, b"")
+    store.remove("a")
+    store.remove("b")
+    store.remove("b")
+    assert store.names() == ["ab"]
+
+
+def test_an_unknown_scheme_is_refused_with_those_that_are_known():
+    with pytest.raises(UsageError, match=r"no storage 'zz://x'.*known: a folder, s3://"):
+        Objects("zz://x")
+
+
+def test_a_folder_is_given_as_one(tmp_path):
+    with pytest.raises(UsageError, match="a folder is given by its path, got 'file:///"):
+        Objects(f"file://{tmp_path}")
+
+
+def test_a_scheme_whose_package_is_missing_is_refused_with_what_to_install(monkeypatch):
+    def missing(url, **settings):
+        raise ImportError("Please install gcsfs to access Google Storage")
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", missing)
+    with pytest.raises(UsageError, match=r"gs:// needs a package: pip install 'gcsfs'"):
+        Objects(f"gs://{uuid4().hex}")
+
+
+def test_any_error_of_a_store_is_an_os_error_with_words(store, url, monkeypatch):
+    class Odd(Exception):
+        pass
+
+    def fail(*arguments, **settings):
+        raise Odd("two\nlines")
+
+    monkeypatch.setattr(system_of(url), "cat_file", fail)
+    with pytest.raises(OSError, match="two lines") as error:
+        store.read("x")
+    assert error.value.strerror == "two lines"
+
+
+def test_a_store_that_fails_does_not_pass_for_an_empty_one(store, url, monkeypatch):
+    def fail(*arguments, **settings):
+        raise ConnectionError("no route")
+
+    for ask in ("info", "ls", "find"):
+        monkeypatch.setattr(system_of(url), ask, fail)
+    for ask in (lambda: store.has("x"), store.names, store.folders, store.check_bucket):
+        with pytest.raises(OSError, match="no route"):
+            ask()
+
+
+@needs_s3
+def test_a_missing_bucket_is_named(s3):
+    missing = Objects("s3://no-such-bucket/x")
+    for ask in (missing.folders, missing.check_bucket):
+        with pytest.raises(FileNotFoundError, match="there is no bucket 'no-such-bucket'"):
+            ask()
+    Objects(f"{s3}/x").check_bucket()
+
+
+class Failing:
+    def __init__(self, *errors):
+        self.errors = list(errors)
+
+    def __call__(self):
+        if self.errors:
+            raise self.errors.pop(0)
+        return "done"
+
+
+def test_a_store_that_fails_for_a_while_is_asked_again():
+    pauses = []
+    ask = Failing(OSError(0, "a"), TimeoutError(0, "b"), OSError(0, "c"))
+    assert patiently(ask, sleep=pauses.append) == "done"
+    assert pauses == [0.5, 1.0, 2.0]
+
+
+def test_patience_ends(monkeypatch):
+    now = iter(range(0, 1000, 20))
+    monkeypatch.setattr(module.time, "monotonic", lambda: next(now))
+    ask = Failing(*[OSError(0, str(n)) for n in range(9)])
+    with pytest.raises(OSError, match="2"):
+        patiently(ask, patience_s=60, sleep=lambda s: None)
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError(0, "x"), PermissionError(0, "x")])
+def test_what_does_not_pass_is_not_waited_for(error):
+    with pytest.raises(type(error)):
+        patiently(Failing(error), sleep=lambda s: pytest.fail("slept"))

@@ -1,0 +1,215 @@
+"""A journal in a store is what its driver has written, whatever older drivers still do."""
+
+from uuid import uuid4
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.errors import JournalError
+from tuner.experiment.remote import lease, segments
+from tuner.experiment.remote.objects import Objects
+from tuner.experiment.remote.segments import Segment, Uploader, chain, fetch
+
+
+@pytest.fixture
+def store():
+    return Objects(f"memory://{uuid4().hex}/digits")
+
+
+@pytest.fixture
+def journal(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    path.touch()
+    return path
+
+
+def append(path, *lines):
+    with path.open("ab") as file:
+        for line in lines:
+            file.write(line)
+
+
+def hold(store, generation, at=0):
+    """What a lock of this generation is to a reader."""
+    store.create(f"lock/{generation:06}.json", b'{"at": %d}' % at)
+
+
+def test_what_is_appended_follows(store, journal):
+    up = Uploader(store, journal, 1)
+    assert up.upload() == 0
+    append(journal, b"one\n")
+    assert up.upload() == 4
+    append(journal, b"two\n", b"three\n")
+    assert up.upload() == 10
+    assert up.upload() == 0
+    assert fetch(store).data == b"one\ntwo\nthree\n"
+    assert [s[1:] for s in chain(segments.listed(store))] == [(0, 4), (4, 14)]
+
+
+def test_a_line_that_is_not_whole_waits(store, journal):
+    append(journal, b"one\n", b"tw")
+    up = Uploader(store, journal, 1)
+    assert up.upload() == 4
+    assert up.upload() == 0
+    append(journal, b"o\n")
+    assert up.upload() == 4
+    assert fetch(store).data == b"one\ntwo\n"
+
+
+def test_a_try_whose_answer_was_lost_is_made_again(store, journal):
+    append(journal, b"one\n")
+    Uploader(store, journal, 1).upload()
+    assert Uploader(store, journal, 1).upload() == 4
+    assert fetch(store).data == b"one\n"
+
+
+def test_many_segments_become_few_and_no_byte_is_sent_often(store, journal, monkeypatch):
+    monkeypatch.setattr(segments, "MOST", 4)
+    create, sent = Objects.create, []
+
+    def count(self, name, data):
+        sent.append(len(data))
+        return create(self, name, data)
+
+    monkeypatch.setattr(Objects, "create", count)
+    up = Uploader(store, journal, 1)
+    for number in range(4**3):
+        append(journal, b"%05d\n" % number)
+        up.upload()
+        assert fetch(store).data == journal.read_bytes()
+    assert len(segments.listed(store)) <= 1 + 3 * 3
+    assert sum(sent) <= 3 * len(journal.read_bytes())
+
+
+def test_what_a_resume_finds_is_sent_once(store, journal, monkeypatch):
+    monkeypatch.setattr(segments, "MOST", 4)
+    append(journal, b"x" * 1000 + b"\n")
+    up = Uploader(store, journal, 2)
+    for number in range(20):
+        up.upload()
+        append(journal, b"%05d\n" % number)
+    assert Segment(2, 0, 1001) in segments.listed(store)
+    assert len(fetch(store).data) == 1001 + 19 * 6
+
+
+def test_a_reader_that_meets_them_as_they_become_one_reads_again(store, journal, monkeypatch):
+    up = Uploader(store, journal, 1)
+    for number in range(segments.MOST):
+        append(journal, b"%d\n" % number)
+        up.upload()
+    append(journal, b"last\n")
+    read, met = Objects.read, []
+
+    def meet(self, name):
+        if name.startswith("journal/") and not met:
+            met.append(name)
+            up.upload()
+        return read(self, name)
+
+    monkeypatch.setattr(Objects, "read", meet)
+    assert fetch(store).data == journal.read_bytes()
+    assert met
+
+
+def test_a_reader_that_has_the_most_is_given_the_rest(store, journal):
+    up = Uploader(store, journal, 3)
+    append(journal, b"one\n")
+    up.upload()
+    append(journal, b"two\n")
+    up.upload()
+    assert fetch(store, known=(3, 4)) == (3, 4, b"two\n")
+    assert fetch(store, known=(3, 6)) == (3, 6, b"o\n")
+    assert fetch(store, known=(3, 8)) == (3, 8, b"")
+    assert fetch(store, known=(2, 4)) == (3, 0, b"one\ntwo\n")
+    assert fetch(store, known=(3, 99)) == (3, 0, b"one\ntwo\n")
+
+
+def test_what_a_driver_writes_that_was_followed_counts_for_nothing(store, journal, tmp_path):
+    hold(store, 1)
+    old = Uploader(store, journal, 1)
+    append(journal, b"one\n")
+    old.upload()
+    hold(store, 2, at=fetch(store).end)
+    append(journal, b"late\n")
+    old.upload()
+    assert fetch(store).data == b"one\n"  # the next one has only just begun
+
+    newer = tmp_path / "newer.jsonl"
+    append(newer, fetch(store).data, b"two\n")
+    new = Uploader(store, newer, 2)
+    new.upload()
+    assert fetch(store).data == b"one\ntwo\n"
+    append(journal, b"later\n")
+    old.upload()
+    assert fetch(store).data == b"one\ntwo\n"
+    new.remove_older()
+    assert {s.generation for s in segments.listed(store)} == {2}
+    old.remove_older()
+    assert fetch(store).data == b"one\ntwo\n"
+
+
+def test_foreign_objects_are_passed_over(store, journal):
+    append(journal, b"one\n")
+    Uploader(store, journal, 1).upload()
+    for name in ("journal/x", "journal/1-2-3.jsonl", "journal/../x", "journal/000001-0-4.jsonl"):
+        store.write(name, b"?")
+    assert fetch(store).data == b"one\n"
+
+
+def test_a_segment_of_another_length_is_named(store, journal):
+    append(journal, b"one\n")
+    Uploader(store, journal, 1).upload()
+    store.write(Segment(1, 0, 4).name, b"on")
+    with pytest.raises(JournalError, match=r"journal/000001-.*jsonl has 2 bytes"):
+        fetch(store)
+
+
+def test_an_empty_store_has_an_empty_journal(store):
+    assert fetch(store) == (0, 0, b"")
+    assert chain([]) == []
+
+
+def test_a_gap_ends_what_counts():
+    assert chain([Segment(1, 0, 4), Segment(1, 6, 9)]) == [Segment(1, 0, 4)]
+    assert chain([Segment(1, 4, 9)]) == []
+
+
+@given(st.data())
+def test_readers_see_a_prefix_of_the_newest_drivers_journal(data):
+    """Drivers follow one another, each held up at any point, and write on; readers look anytime."""
+    import tempfile
+    from pathlib import Path
+
+    store = Objects(f"memory://{uuid4().hex}/x")
+    with tempfile.TemporaryDirectory() as folder:
+        drivers = []  # (uploader, path)
+        seen = b""
+        for step in range(data.draw(st.integers(1, 25))):
+            act = data.draw(st.sampled_from(["write", "upload", "upload", "follow", "look"]))
+            if act == "follow" or not drivers:
+                start = fetch(store).data
+                path = Path(folder, str(len(drivers)))
+                path.write_bytes(start)
+                hold(store, len(drivers) + 1, at=len(start))
+                drivers.append((Uploader(store, path, len(drivers) + 1), path))
+                seen = start
+                continue
+            up, path = data.draw(st.sampled_from(drivers))
+            if act == "write":
+                append(path, b"%d of %s\n" % (step, path.name.encode()))
+            elif act == "upload":
+                up.upload()
+                if up is drivers[-1][0]:
+                    up.remove_older()
+            found = fetch(store).data
+            assert drivers[-1][1].read_bytes().startswith(found)
+            assert found.startswith(seen)
+            seen = found
+
+
+def test_a_lock_beside_a_journal_is_no_segment(store, journal):
+    mine = lease.acquire(store, lambda: 0, warn=print)
+    append(journal, b"one\n")
+    Uploader(store, journal, mine.generation).upload()
+    assert fetch(store) == (1, 0, b"one\n")

@@ -1,0 +1,234 @@
+"""What a driver does for its store: the journal in order; checkpoints go once a newer is there."""
+
+import threading
+import time
+from uuid import uuid4
+
+import pytest
+from synthetic import make_folder
+
+from tuner.errors import StorageError, UsageError
+from tuner.experiment.journal import Journal
+from tuner.experiment.remote import mirror
+from tuner.experiment.remote import sync as syncing
+from tuner.experiment.remote.lease import LeaseLostError, newest
+from tuner.experiment.remote.objects import Objects
+from tuner.experiment.remote.segments import fetch
+from tuner.experiment.remote.sync import LocalSync, RemoteSync, held
+from tuner.places import ROOT, local
+
+PATIENCE_S = 20
+
+
+@pytest.fixture(autouse=True)
+def quick(tmp_path, monkeypatch):
+    monkeypatch.setenv(ROOT, str(tmp_path / "mirrors"))
+    monkeypatch.setattr(syncing, "_JOURNAL_EVERY_S", 0.01)
+    monkeypatch.setattr(syncing, "BEAT_S", 0.02)
+
+
+@pytest.fixture
+def folder():
+    """The copy of a new experiment in a store."""
+    made = make_folder(local(f"memory://{uuid4().hex}/runs") / "digits")
+    mirror.objects_of(made).upload(made / "experiment.json", "experiment.json")
+    return made
+
+
+@pytest.fixture
+def store(folder):
+    return mirror.objects_of(folder)
+
+
+def begin(journal):
+    journal.append(
+        "experiment_started", resumed=False, owner={"host": "h", "pid": 1, "started": 1.0}
+    )
+
+
+def until(true):
+    deadline = time.monotonic() + PATIENCE_S
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def fail(*arguments):
+    raise OSError(0, "out of order")
+
+
+def break_down(monkeypatch):
+    """Let the store fail from now on, and nobody have patience with it."""
+    monkeypatch.setattr(syncing.Uploader, "upload", fail)
+    monkeypatch.setattr(syncing, "patiently", lambda do: do())
+
+
+def test_the_journal_follows_and_all_is_there_at_the_end(folder, store):
+    errors = []
+    with held(folder, warn=print) as sync, Journal.open(folder) as journal:
+        with sync.running(journal, errors.append):
+            begin(journal)
+            until(lambda: fetch(store).data == (folder / "journal.jsonl").read_bytes())
+            curve = folder / "trials" / "00000" / "events.1"
+            curve.parent.mkdir(parents=True)
+            curve.write_text("1")
+            (folder / "trials" / "00000" / "log.txt").write_text("its worker uploads it")
+            journal.append("experiment_ended", status="completed")
+        assert fetch(store).data == (folder / "journal.jsonl").read_bytes()
+        assert mirror.is_held_elsewhere(folder)
+    names = store.names("trials")
+    assert names == ["trials/00000/events.1"]
+    assert not errors
+    assert not mirror.is_held_elsewhere(folder)
+
+
+def test_a_checkpoint_is_removed_only_after_the_journal_is_uploaded(folder, store, monkeypatch):
+    path = folder / "trials" / "00000" / "checkpoints" / "1"
+    store.write("trials/00000/checkpoints/1/state.pt", b"")
+    store.write("trials/00000/checkpoints/2/state.pt", b"")
+    upload, out_of_order = syncing.Uploader.upload, threading.Event()
+
+    def sometimes(self):
+        if out_of_order.is_set():
+            fail()
+        return upload(self)
+
+    monkeypatch.setattr(syncing.Uploader, "upload", sometimes)
+    with (
+        held(folder, warn=print) as sync,
+        Journal.open(folder) as journal,
+        sync.running(journal, print),
+    ):
+        out_of_order.set()
+        begin(journal)
+        path.mkdir(parents=True)
+        sync.remove(path)
+        assert not path.exists()
+        time.sleep(0.1)
+        assert len(store.names("trials")) == 2
+        out_of_order.clear()
+        until(lambda: store.names("trials") == ["trials/00000/checkpoints/2/state.pt"])
+        assert fetch(store).data
+
+
+def test_a_driver_that_was_followed_is_notified_and_uploads_no_more(folder, store):
+    errors = []
+    with held(folder, warn=print) as sync, Journal.open(folder) as journal:
+        with sync.running(journal, errors.append):
+            begin(journal)
+            until(lambda: fetch(store).data)
+            before = fetch(store).data
+            store.create("lock/000002.json", b"{}")
+            until(lambda: errors)
+            journal.append("experiment_ended", status="completed")
+        assert isinstance(errors[0], LeaseLostError)
+    assert fetch(store).data == before[: newest(store).at]
+
+
+def test_a_store_that_fails_for_long_is_reported_once(folder, monkeypatch):
+    errors = []
+    monkeypatch.setattr(syncing, "PATIENCE_S", 0.05)
+    with held(folder, warn=print) as sync, Journal.open(folder) as journal:
+
+        def drive():
+            with sync.running(journal, errors.append):
+                begin(journal)
+                break_down(monkeypatch)
+                until(lambda: errors)
+
+        with pytest.raises(StorageError, match=r"cannot write to memory:.*out of order.*resume"):
+            drive()
+        assert [type(error) for error in errors] == [StorageError]
+
+
+def test_a_store_that_fails_at_the_end_does_not_hide_why_it_ended(folder, monkeypatch, caplog):
+    with held(folder, warn=print) as sync, Journal.open(folder) as journal:
+
+        def drive():
+            with sync.running(journal, print):
+                begin(journal)
+                break_down(monkeypatch)
+                raise KeyError
+
+        with pytest.raises(KeyError):
+            drive()
+    assert "out of order" in caplog.text
+
+
+def test_a_second_driver_is_refused(folder, monkeypatch):
+    with (
+        held(folder, warn=print) as sync,
+        Journal.open(folder) as journal,
+        sync.running(journal, print),
+    ):
+        begin(journal)
+        warnings = []
+        with (
+            pytest.raises(UsageError, match="is held by another driver"),
+            held(folder, warn=warnings.append),
+        ):
+            pytest.fail("two drivers")
+        assert warnings
+
+
+def test_the_next_driver_begins_with_what_is_there(folder, store):
+    for number in (1, 2):
+        with (
+            held(folder, warn=print) as sync,
+            Journal.open(folder) as journal,
+            sync.running(journal, print),
+        ):
+            begin(journal)
+        assert newest(store).generation == number
+        assert fetch(store).data.count(b"\n") == number
+    assert all(name.startswith("journal/000002-") for name in store.names("journal"))
+
+
+def test_what_a_killed_driver_had_not_uploaded_comes_with_its_resume(folder, store):
+    with held(folder, warn=print) as sync, Journal.open(folder) as journal:
+        with sync.running(journal, print):
+            begin(journal)
+        begin(journal)  # as if killed before it was uploaded
+    assert fetch(store).data.count(b"\n") == 1
+    with (
+        held(folder, warn=print) as sync,
+        Journal.open(folder) as journal,
+        sync.running(journal, print),
+    ):
+        assert fetch(store).data.count(b"\n") == 2
+
+
+def test_a_folder_of_its_own_is_synced_to_its_disk(tmp_path):
+    with held(make_folder(tmp_path / "digits"), warn=print) as sync:
+        assert isinstance(sync, LocalSync)
+
+
+def test_a_copy_of_a_store_is_synced(folder):
+    with held(folder, warn=print) as sync:
+        assert isinstance(sync, RemoteSync)
+    assert Objects(sync._objects.url).has("lock/000001.json")
+
+
+def test_an_upload_that_takes_long_holds_up_neither_beats_nor_the_journal(
+    folder, store, monkeypatch
+):
+    monkeypatch.setattr(syncing, "_SWEEP_EVERY_S", 0)
+    go_on, began = threading.Event(), threading.Event()
+
+    def slow(path):
+        began.set()
+        go_on.wait(PATIENCE_S)
+
+    monkeypatch.setattr(mirror, "upload", slow)
+    with (
+        held(folder, warn=print) as sync,
+        Journal.open(folder) as journal,
+        sync.running(journal, print),
+    ):
+        begin(journal)
+        assert began.wait(PATIENCE_S)
+        beat = store.read("lock/000001.beat")
+        begin(journal)
+        until(lambda: fetch(store).data.count(b"\n") == 2)
+        until(lambda: store.read("lock/000001.beat") != beat)
+        go_on.set()

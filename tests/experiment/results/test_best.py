@@ -1,0 +1,71 @@
+"""What is shown as the best and handed over: the confirmed leader, else the best searched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confirmed import FOUND, lengthened, retrained, searched
+
+from tuner.experiment.results.best import best_json, best_model, show_json
+from tuner.experiment.results.results import Results
+
+
+@pytest.fixture
+def search(tmp_path: Path) -> Results:
+    return searched(tmp_path / "digits", FOUND)
+
+
+def test_best_shows_the_confirmed_leaders_then_the_searched(search: Results) -> None:
+    retrained(search, [[0.88, 0.90], [0.91, 0.94]])
+    shown = [(entry["trial_id"], entry["shown"]) for entry in best_json(search, top=4)]
+    assert shown == [
+        ("00002", "confirmed"),
+        ("00001", "confirmed"),
+        ("00000", "searched"),
+        ("00003", "searched"),
+    ]
+    assert len(best_json(search, top=1)) == 1
+    assert best_json(search, mode="min")[0]["shown"] == "searched"
+
+
+def test_the_best_model_is_the_confirmed_one_unless_a_trial_is_named(
+    search: Results,
+) -> None:
+    results = retrained(search, [[0.88, 0.90], [0.91, 0.94]])
+    pick = best_model(search)
+    assert (pick.results.folder, pick.trial_id) == (results.folder, "00003")
+    assert (pick.origin["trial_id"], pick.origin["shown"]) == ("00002", "confirmed")
+    assert best_model(search, "00001").results is search
+    own = best_model(results)
+    assert (own.trial_id, own.origin["trial_id"]) == ("00003", "00003")
+
+
+def test_once_the_trials_of_the_search_are_longer_the_best_is_again_one_of_them(
+    search: Results,
+) -> None:
+    retrained(search, [[0.88, 0.90], [0.91, 0.94]])
+    assert best_model(search).origin["shown"] == "confirmed"
+    longer = lengthened(search)
+    assert best_model(longer).origin["shown"] == "searched"
+    assert best_json(longer)[0]["trial_id"] == "00001"
+    assert "confirmed" not in show_json(longer)
+
+
+def test_show_says_what_is_confirmed_beside_the_searched_best(search: Results) -> None:
+    assert show_json(search) == search.show()
+    results = retrained(search, [[0.88, 0.90], [0.91, 0.94]])
+    shown = show_json(search)
+    assert shown == {
+        **search.show(),
+        "confirmed": {
+            "trial_id": "00002",
+            "experiment": results.name,
+            "mean": pytest.approx(0.925),
+            "standard_error": pytest.approx(0.015),
+            "seeds": 2,
+            "searched": 0.93,
+        },
+    }
+    assert shown["best"]["trial_id"] == "00001"
+    assert show_json(results)["confirmed"]["trial_id"] == "00003"

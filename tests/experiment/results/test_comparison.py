@@ -1,0 +1,198 @@
+import json
+
+import pytest
+from stories import SPACE, odd, search
+from synthetic import Writer, make_folder
+
+from tuner.errors import NoUsableTrialError, UsageError
+from tuner.experiment.results.comparison import Comparison
+from tuner.experiment.results.labels import Labels
+from tuner.experiment.results.results import Results
+
+
+def experiment(folder, values, *, strategy="random", seed=0, **spec):
+    """A search whose trials of one epoch had these values."""
+    settings = {"strategy": strategy, "space": SPACE, **spec.pop("settings", {})}
+    writer = Writer(make_folder(folder, search=settings, **{"seed": seed, **spec}))
+    for number, value in enumerate(values):
+        writer.trial(number, [value])
+    writer.end()
+    return Results(folder)
+
+
+@pytest.fixture
+def six(tmp_path):
+    """Three seeds of two strategies, hyperopt the better one; one random search went on longer."""
+    return [
+        experiment(tmp_path / f"{name}{seed}", values, strategy=name, seed=seed)
+        for seed in range(3)
+        for name, values in {
+            "random": [0.5, 0.6 + 0.01 * seed, *([0.9] if seed == 0 else [])],
+            "hyperopt": [0.4, 0.7 + 0.011 * seed],
+        }.items()
+    ]
+
+
+def test_experiments_of_a_strategy_are_its_seeds_and_the_better_one_comes_first(six):
+    found = Comparison(six)
+    assert [(side.strategy, len(side.entrants)) for side in found.sides] == [
+        ("hyperopt", 3),
+        ("random", 3),
+    ]
+    assert (found.objective.metric, found.objective.mode) == ("val_accuracy", "max")
+    assert found.notes == ()
+
+
+def test_they_are_compared_at_the_most_that_all_have_spent(six):
+    found = Comparison(six)
+    first, random = found.sides
+    assert found.budgets == {"trials": 2, "epochs": 2, "seconds": 7}
+    assert random.best.mean == pytest.approx((0.9 + 0.61 + 0.62) / 3)
+    assert random.at("epochs", 2).mean == pytest.approx((0.6 + 0.61 + 0.62) / 3)
+    assert first.at("trials", 1).mean == pytest.approx(0.4)
+    assert random.spent("trials") == pytest.approx(7 / 3)
+
+
+def test_differences_are_paired_by_seed(six):
+    found = Comparison(six)
+    less = found.difference(found.sides[1])
+    assert less.n == 3
+    assert less.mean == pytest.approx(-0.101)
+    assert less.is_settled
+    unpaired = Comparison([six[0], six[3]])  # random of seed 0, hyperopt of seed 1
+    assert unpaired.difference(unpaired.sides[1]) is None
+
+
+def test_the_choice_of_the_best_is_counted_in(six, tmp_path):
+    third = [
+        experiment(tmp_path / f"bohb{seed}", [0.3, 0.5 + 0.02 * seed], strategy="bohb", seed=seed)
+        for seed in range(3)
+    ]
+    two, three = Comparison(six), Comparison([*six, *third])
+    first = three.mean(three.sides[0], "epochs")
+    alone = three.sides[0].at("epochs", three.budgets["epochs"])
+    assert (first.mean, first.high) == (alone.mean, alone.high)
+    assert first.low < alone.low  # accuracies: the worse side is below
+    second = three.sides[1]
+    assert three.mean(second, "epochs") == second.at("epochs", three.budgets["epochs"])
+    assert three.as_dict()["strategies"][0]["at"]["epochs"] == first.as_dict()
+    assert three.difference(second).mean == two.difference(two.sides[1]).mean
+    assert three.difference(second).high > two.difference(two.sides[1]).high
+
+
+def test_as_json(six):
+    shown = json.loads(json.dumps(Comparison(six).as_dict(), allow_nan=False))
+    assert [side["strategy"] for side in shown["strategies"]] == ["hyperopt", "random"]
+    first, random = shown["strategies"]
+    assert first["difference"] is None
+    assert random["difference"]["told_apart"] is True
+    assert random["at"]["epochs"]["n"] == 3
+    assert random["experiments"][0] == {
+        "name": "random0",
+        "seed": 0,
+        "best": 0.9,
+        "trials": 3,
+        "epochs": 3,
+        "seconds": 10,
+        "steps": {
+            "trials": [[1, 0.5], [2, 0.6], [3, 0.9]],
+            "epochs": [[1, 0.5], [2, 0.6], [3, 0.9]],
+            "seconds": [[2, 0.5], [5, 0.6], [8, 0.9]],
+        },
+    }
+
+
+def test_what_else_differs_is_named(tmp_path):
+    one = experiment(tmp_path / "a", [0.5], training={"depth": 8})
+    other = experiment(
+        tmp_path / "b",
+        [0.6],
+        settings={"space": {**SPACE, "lr": "uniform(0, 1)"}},
+        scheduler=False,
+        resources={"cpus": 2},
+    )
+    space = {**SPACE, "lr": "loguniform(1e-3, 1.0)"}
+    same = experiment(
+        tmp_path / "c", [0.6], training={"depth": 8}, seed=1, settings={"space": space}
+    )
+    assert Comparison([one, other, same]).notes == (
+        "a and b have the same strategy and seed, 0",
+        "scheduler differs: asha in a and c; none in b",
+        "training.depth differs: 8 in a and c; not there in b",
+        "search.space.lr differs: loguniform(0.001, 1) in a and c; uniform(0, 1) in b",
+        "resources.cpus differs: 1 in a and c; 2 in b",
+        "training.model differs: not there in a and c; cnn in b",
+        "training.dataset differs: not there in a and c; digits in b",
+    )
+
+
+def test_a_strategys_own_settings_are_compared_among_its_seeds(tmp_path):
+    grids = [
+        experiment(tmp_path / f"g{n}", [0.5], strategy="grid", seed=n, settings={"points": n})
+        for n in (2, 3)
+    ]
+    others = [experiment(tmp_path / "r", [0.5])]
+    assert Comparison([*grids, *others]).notes == ("grid.points differs: 2 in g2; 3 in g3",)
+
+
+def test_what_has_no_value_or_still_runs_is_named(tmp_path):
+    failed, running = odd(tmp_path / "failed", "all_failed"), odd(tmp_path / "running", "running")
+    found = Comparison([failed, running])
+    assert found.notes == (
+        "failed has no usable trial",
+        "running is still running",
+        "failed and running have the same strategy and seed, 1",
+    )
+    assert found.sides[0].best.n == 1
+    assert found.budgets["epochs"] == running.trials["00001"].last_epoch + 2
+    with pytest.raises(NoUsableTrialError, match="none of the experiments"):
+        Comparison([failed, odd(tmp_path / "none", "no_trial")])
+
+
+def test_differing_objectives_are_refused(tmp_path):
+    results = [search(tmp_path / "a", 3), odd(tmp_path / "b", "diverged")]
+    rule = r"by one objective only, got a by val_accuracy \(max\), b by val_loss \(min\)"
+    with pytest.raises(UsageError, match=rule):
+        Comparison(results)
+
+
+def test_it_takes_two_different_experiments(tmp_path):
+    results = search(tmp_path / "a", 3)
+    with pytest.raises(UsageError, match="two experiments or more, got 1"):
+        Comparison([results])
+    with pytest.raises(UsageError, match="different experiments, got a twice"):
+        Comparison([results, results])
+
+
+def test_experiments_of_one_name_are_told_by_their_folders(tmp_path):
+    results = [search(tmp_path / place / "a", 3, name="a") for place in ("here", "there")]
+    names = [entrant.name for entrant in Comparison(results).sides[0].entrants]
+    assert names == [str(tmp_path / place / "a") for place in ("here", "there")]
+
+
+def test_only_what_agrees_but_for_the_seed_is_averaged(tmp_path):
+    cnn, mlp = ({"model": model, "dataset": "digits"} for model in ("cnn", "mlp"))
+    found = Comparison(
+        [
+            experiment(tmp_path / "a", [0.9], training=cnn),
+            experiment(tmp_path / "b", [0.5], training=mlp),
+            experiment(tmp_path / "c", [0.8], training=cnn, seed=1),
+        ]
+    )
+    best, other = found.sides
+    assert (best.label, best.best.n) == ("random (a and 1 more)", 2)
+    assert best.best.mean == pytest.approx(0.85)
+    assert (other.label, other.best.n, other.best.mean) == ("random (b)", 1, 0.5)
+    assert [s["label"] for s in found.as_dict()["strategies"]] == [best.label, other.label]
+
+
+def test_a_warm_start_and_labels_are_told(tmp_path):
+    cold = experiment(tmp_path / "cold", [0.5], strategy="hyperopt")
+    warm = experiment(tmp_path / "warm", [0.6], strategy="hyperopt", warm_start="cold")
+    Labels(("good",), "bigger images").write(cold.files)
+    found = Comparison([Results(cold.folder), warm])
+    assert [side.label for side in found.sides] == ["hyperopt (warm)", "hyperopt (cold)"]
+    told = " ".join(found.notes)
+    assert "warm began with the trials of cold: it had more to learn from" in told
+    assert "cold is tagged good" in told
+    assert "cold: bigger images" in told

@@ -1,0 +1,173 @@
+"""What retrained leaders show: who is chosen, and what can be told apart."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from confirmed import FOUND, retrained, searched
+from synthetic import Writer
+
+from tuner.errors import NoUsableTrialError, UsageError
+from tuner.experiment.results.best import best_json, best_model
+from tuner.experiment.results.confirmation import (
+    Confirmation,
+    confirmation_of,
+    leaders,
+    link,
+    linked,
+    without_seed,
+)
+from tuner.experiment.results.results import Results
+
+
+@pytest.fixture
+def search(tmp_path: Path) -> Results:
+    return searched(tmp_path / "digits", FOUND)
+
+
+def test_the_best_mean_is_chosen_and_its_best_model_handed_over(search: Results) -> None:
+    retrained(search, [[0.88, 0.90, 0.86], [0.91, 0.94, 0.92], [0.80, 0.81, 0.82]])
+    found = confirmation_of(search)
+    assert found is not None
+    assert [leader.trial_id for leader in found.leaders] == ["00002", "00001", "00000"]
+    assert found.chosen.mean is not None
+    assert found.chosen.mean.mean == pytest.approx(0.92333, abs=1e-4)
+    assert found.chosen.optimism == pytest.approx(0.93 - 0.92333, abs=1e-4)
+    assert (found.trial.trial_id, found.trial.seed) == ("00004", 3)  # the search's seed is 1
+    best = found.best_json()
+    assert {key: best[key] for key in ("trial_id", "config", "epoch", "metrics", "shown")} == {
+        "trial_id": "00002",
+        "config": {"lr": 0.3},
+        "epoch": 2,
+        "metrics": {"val_accuracy": 0.94},
+        "shown": "confirmed",
+    }
+    assert Path(best["checkpoint"]).read_bytes() == b"weights of 00004"
+    assert found.first_searched.trial_id == "00001"
+
+
+def test_differences_are_paired_by_seed(search: Results) -> None:
+    # Seeds differ more than leaders do: only their pairs tell the leaders apart.
+    retrained(search, [[0.70, 0.80, 0.90], [0.72, 0.82, 0.921], [0.719, 0.825, 0.916]])
+    found = confirmation_of(search)
+    assert found is not None
+    first, second, third = found.leaders
+    assert (first.trial_id, second.trial_id, third.trial_id) == ("00002", "00000", "00001")
+    assert first.difference is None
+    assert second.difference is not None
+    assert third.difference is not None
+    assert (second.difference.is_settled, third.difference.is_settled) == (False, True)
+    assert third.difference.mean == pytest.approx(-0.02033, abs=1e-4)
+    assert not found.told_apart
+    shown = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    assert [one["trial_id"] for one in shown["leaders"]] == ["00002", "00000", "00001"]
+    assert shown["leaders"][0]["values"] == {"2": 0.72, "3": 0.82, "4": 0.921}
+    assert shown["leaders"][1]["difference"]["told_apart"] is False
+    assert (shown["chosen"], shown["seeds"], shown["name"]) == ("00002", [2, 3, 4], "digits")
+
+
+def test_a_leader_that_fails_with_a_seed_comes_after_those_that_do_not(search: Results) -> None:
+    retrained(search, [[0.99, None], [0.5, 0.6], [None, None]])
+    found = confirmation_of(search)
+    assert found is not None
+    assert [leader.trial_id for leader in found.leaders] == ["00002", "00001", "00000"]
+    assert [len(leader.values) for leader in found.leaders] == [2, 1, 0]
+    last = found.leaders[2]
+    assert (last.mean, last.optimism, last.difference) == (None, None, None)
+    assert len(best_json(search, top=3)) == 3
+
+
+def test_one_seed_settles_nothing(search: Results) -> None:
+    retrained(search, [[0.9], [0.5]])
+    found = confirmation_of(search)
+    assert found is not None
+    assert not found.told_apart
+    assert found.chosen.mean is not None
+    assert found.chosen.mean.standard_error is None
+
+
+def test_where_all_fail_nothing_is_confirmed(search: Results) -> None:
+    results = retrained(search, [[None, None]])
+    with pytest.raises(
+        NoUsableTrialError, match=r"none of the retrained trials completed\. Trial 00000: m$"
+    ):
+        Confirmation(results)
+    assert confirmation_of(search) is None
+
+
+def test_without_a_finished_confirmation_the_search_stands(search: Results) -> None:
+    assert confirmation_of(search) is None
+    assert best_json(search)[0]["shown"] == "searched"
+    assert best_model(search).trial_id is None
+    results = retrained(search, [[0.9, 0.8]], end=None)
+    assert confirmation_of(search) is None
+    shutil.rmtree(results.folder)
+    assert confirmation_of(search) is None
+
+
+def test_the_newest_confirmation_counts_while_the_searchs_leader_is_in_it(search: Results) -> None:
+    retrained(search, [[0.88, 0.90], [0.91, 0.94]])
+    newer = retrained(search, [[0.97, 0.98], [0.91, 0.94]])
+    assert newer.name == "digits-confirm-2"
+    found = confirmation_of(search)
+    assert found is not None
+    assert found.chosen.trial_id == "00001"
+    writer = Writer(search.folder, resumed=True)
+    writer.trial(9, [0.99], config={"lr": 0.7})
+    writer.end()
+    assert confirmation_of(Results(search.folder)) is None
+
+
+def test_a_foreign_link_leads_nowhere(search: Results, tmp_path: Path) -> None:
+    elsewhere = searched(tmp_path / "other" / "digits", FOUND)
+    results = retrained(elsewhere, [[0.88, 0.90]])
+    for text in (
+        f'{{"experiments": ["../other/{results.name}", "..", 3, "digits"]}}',
+        '{"experiments": "digits"}',
+        "[]",
+        "not JSON",
+    ):
+        (search.folder / "confirmed.json").write_text(text)
+        assert confirmation_of(search) is None
+
+
+def test_leaders_are_different_configs(tmp_path: Path) -> None:
+    search = searched(tmp_path / "x", {0.1: 0.9, 0.2: 0.8})
+    writer = Writer(search.folder, resumed=True)
+    writer.trial(7, [0.95], config={"seed": 3, "lr": 0.1})
+    writer.end()
+    assert [t.trial_id for t in leaders(Results(search.folder), 3)] == ["00007", "00001"]
+
+
+def test_a_search_names_its_confirmations_oldest_first_and_each_once(search: Results) -> None:
+    assert linked(search) == []
+    for name in ("digits-confirm", "digits-confirm-2", "digits-confirm"):
+        link(search, name)
+    beside = search.folder.parent
+    assert linked(search) == [beside / "digits-confirm-2", beside / "digits-confirm"]
+
+
+def test_nothing_is_linked_where_links_lie(search: Results) -> None:
+    (search.folder / "anything").symlink_to(search.folder)
+    with pytest.raises(UsageError, match="anything is a symbolic link"):
+        link(search, "digits-confirm")
+    assert linked(search) == []
+
+
+def test_a_seed_is_no_part_of_a_config() -> None:
+    assert without_seed({"lr": 0.1, "seed": 3, "opt": {"seed": 4}}) == {
+        "lr": 0.1,
+        "opt": {"seed": 4},
+    }
+
+
+def test_only_a_confirmation_is_one(search: Results) -> None:
+    assert not search.is_confirmation
+    results = retrained(search, [[0.9, 0.8]])
+    assert results.is_confirmation
+    found = confirmation_of(results)
+    assert found is not None
+    assert found.results is results

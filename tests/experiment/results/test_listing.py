@@ -1,0 +1,78 @@
+import json
+from dataclasses import replace
+
+import pytest
+from synthetic import START, Writer, make_folder
+
+from tuner.errors import UsageError
+from tuner.experiment.files import JOURNAL
+from tuner.experiment.results.listing import find, list_experiments
+
+
+def test_experiments_are_listed_oldest_first_and_damage_does_not_stop_it(tmp_path):
+    storage = tmp_path
+    writer = Writer(make_folder(storage / "digits"))
+    writer.trial(1, [0.5, 0.4], end="stopped")
+    writer.trial(2, [0.6, 0.9, 0.8])
+    writer.trial(3, [0.99], error=("oom", "CUDA out of memory"))
+    writer.end()
+    make_folder(storage / "broken")
+    (storage / "broken" / JOURNAL).write_text("x\n{}\n")
+    (storage / "foreign").mkdir()
+    (storage / "foreign" / "experiment.json").write_text('{"who": "else"}')
+    (storage / "notes").mkdir()
+    listed = list_experiments(storage)
+    assert [entry.name for entry in listed] == ["digits", "broken", "foreign"]
+    digits, broken, foreign = listed
+    assert (digits.status, digits.best, digits.metric) == ("completed", 0.9, "val_accuracy")
+    assert (digits.started, digits.counts["failed"]) == (START + 1, 1)
+    assert (broken.status, foreign.status) == ("damaged", "damaged")
+    assert "line 1" in (broken.problem or "")
+    assert json.loads(json.dumps(digits.as_dict()))["counts"]["completed"] == 1
+
+
+def test_how_many_trials_there_are_to_be_is_told_where_it_is_known(tmp_path):
+    grid = {"strategy": "grid", "space": {"lr": "choice([0.1, 0.2, 0.3])"}}
+    endless = {"num_samples": None, "time_budget_s": 60}
+    for name, spec in {"asked": {"num_samples": 7}, "endless": endless}.items():
+        Writer(make_folder(tmp_path / name, **spec)).end()
+    Writer(make_folder(tmp_path / "grid", search=grid, num_samples=None)).end()
+    unread = {**grid, "points": "of another version"}
+    Writer(make_folder(tmp_path / "other", search=unread, num_samples=None)).end()
+    totals = {one.name: one.total for one in list_experiments(tmp_path)}
+    assert totals == {"asked": 7, "endless": None, "grid": 3, "other": None}
+
+
+def test_some_are_found_by_what_ls_is_asked_for(tmp_path):
+    for name, value in {"a": 0.5, "b": 0.9, "c": 0.7}.items():
+        writer = Writer(make_folder(tmp_path / name))
+        writer.trial(0, [value])
+        writer.end()
+    listed = list_experiments(tmp_path)
+    assert [one.name for one in find(listed, where="best > 0.6", sort="best")] == ["c", "b"]
+    assert [one.name for one in find(listed, strategy="random", reverse=True)] == ["c", "b", "a"]
+    assert find(listed, tag="none") == []
+    with pytest.raises(UsageError, match="no name 'x' here"):
+        find(listed, sort="x")
+
+
+def test_find_metric_that_no_trial_reported_is_an_unknown_name(tmp_path):
+    writer = Writer(make_folder(tmp_path / "typo", objective={"metric": "val_los", "mode": "min"}))
+    writer.trial(0, [], error=("bad_report", "did not report 'val_los'"))
+    writer.end()
+    writer = Writer(
+        make_folder(tmp_path / "right", objective={"metric": "val_loss", "mode": "min"})
+    )
+    writer.trial(0, [{"val_loss": 0.3}])
+    writer.end()
+    listed = list_experiments(tmp_path)
+    with pytest.raises(UsageError, match=r"no name 'val_los' here \(did you mean 'val_loss'\?\)"):
+        find(listed, where="val_los < 0.5")
+    assert [one.name for one in find(listed, where="val_loss < 0.5")] == ["right"]
+
+
+def test_find_metric_of_a_search_that_runs_is_a_name_before_its_first_report(tmp_path):
+    folder = make_folder(tmp_path / "early", objective={"metric": "val_loss", "mode": "min"})
+    Writer(folder).trial(0, [], end=None)
+    [early] = list_experiments(tmp_path)
+    assert find([replace(early, status="running")], where="val_loss < 0.5") == []

@@ -1,0 +1,158 @@
+"""Refining: the region of the leaders, within the bounds, as a file that runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confirmed import retrained, searched
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from synthetic import Writer, make_folder
+
+from tuner.errors import NoUsableTrialError, SpecError, UsageError
+from tuner.experiment.results.refinement import narrowed, refine, write_refined
+from tuner.experiment.results.results import Results
+from tuner.planning.resolve import resolve as resolved
+from tuner.spec.space.domains import Domain, Numeric
+from tuner.spec.space.encoding import Encoding
+from tuner.spec.space.grid import cell, count_cells
+from tuner.spec.space.parsing import parse_space
+from tuner.spec.space.spaces import config_at, domains_of, space_text
+from tuner.testing.spaces import spaces
+
+
+def text(space: dict[str, Any], configs: list[dict[str, Any]]) -> dict[str, Any]:
+    return space_text(narrowed(parse_space(space), configs))
+
+
+@pytest.mark.parametrize(
+    ("domain", "values", "region"),
+    [
+        ("loguniform(1e-4, 1)", [0.01, 0.1, 0.02], "loguniform(0.00398, 0.1)"),
+        ("loguniform(1e-4, 1)", [0.9], "loguniform(0.358, 1)"),
+        ("uniform(0, 1)", [0.123456, 0.7], "uniform(0.0235, 0.7)"),
+        ("uniform(1000, 1000.001)", [1000.0005], "uniform(1000.0004, 1000.0006)"),
+        ("randint(0, 100)", [50, 60], "randint(40, 61)"),
+        ("randint(0, 3)", [1], "randint(0, 3)"),
+        ("qrandint(0, 64, 16)", [32, 48], "qrandint(16, 48, 16)"),
+        ("quniform(0, 1, 0.1)", [0.5, 0.3], "quniform(0.3, 0.6, 0.1)"),
+        ("lograndint(1, 1000)", [30, 31], "lograndint(15, 61)"),
+        ("randn(0, 1)", [0.5, -0.25], "uniform(-0.25, 0.9)"),
+        ("choice([16, 32, 64])", [64, 16, 64], "choice([16, 64])"),
+        ("grid_search(['a', 'b'])", ["b"], "grid_search(['b'])"),
+    ],
+)
+def test_the_region_of_the_values(domain: str, values: list[Any], region: str) -> None:
+    found = text({"x": domain, "k": 3}, [{"x": value, "k": 3} for value in values])
+    found_domain = parse_space(found)["x"]
+    expected = parse_space({"x": region})["x"]
+    if isinstance(expected, Numeric):
+        assert (found_domain.lower, found_domain.upper) == (
+            pytest.approx(expected.lower, rel=0.01, abs=1e-9),
+            pytest.approx(expected.upper, rel=0.01, abs=1e-9),
+        )
+        assert str(found_domain).split("(")[0] == region.split("(")[0]
+    else:
+        assert found["x"] == region
+    assert found["k"] == 3
+
+
+def test_a_branch_is_narrowed_by_the_configs_that_have_it() -> None:
+    momentum, adam = "{'kind': 'sgd', 'm': uniform(%s)}", "{'kind': 'adam', 'e': choice(%s)}"
+    space = {"opt": f"choice([{momentum % '0, 1'}, {adam % [1, 2]}, 3])"}
+    sgd = [{"opt": {"kind": "sgd", "m": m}} for m in (0.4, 0.6)]
+    assert text(space, sgd) == {"opt": f"choice([{momentum % '0.3, 0.6'}])"}
+    both = [*sgd, {"opt": {"kind": "adam", "e": 2}}]
+    assert text(space, both) == {"opt": f"choice([{momentum % '0.3, 0.6'}, {adam % [2]}])"}
+
+
+@given(spaces, st.integers(1, 4), st.randoms(use_true_random=False))
+def test_the_region_holds_the_leaders_and_lies_within_the_bounds(
+    space: dict[str, Any], count: int, random: Any
+) -> None:
+    assume(any(True for _ in domains_of(space)))
+    configs = [config_at(space, lambda _: random.random()) for _ in range(count)]
+    region = narrowed(space, configs)
+    assert parse_space(space_text(region)) == region  # as YAML it is read back
+    for config in configs:
+        Encoding(region).encode(config)  # raises where it is outside
+    cells = count_cells(region, lambda _: 2)
+    for index in range(min(cells, 20)):
+        Encoding(space).encode(cell(region, lambda _: 2, index))
+
+
+def test_the_file_runs_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TUNER_STORAGE", raising=False)
+    search = searched(
+        tmp_path / "results" / "digits",
+        {0.1: 0.90, 0.2: 0.95, 0.3: 0.93, 0.001: 0.1},
+        trainable="tuner.vision.image_classifier:ImageClassifier",
+        search={
+            "strategy": "random",
+            "space": {"lr": "loguniform(0.001, 1)"},
+            "forbid": ["lr > 0.35"],
+        },
+    )
+    refinement = refine(search, points=4)
+    assert [trial.trial_id for trial in refinement.leading] == ["00001", "00002", "00000"]
+    path = write_refined(refinement, None)
+    assert path == Path("digits-refined.yaml")
+    assert path.read_text().startswith(
+        "# The region of the best 3 of 5 trials of digits: val_accuracy 0.95 to 0.9.\n"
+    )
+    spec, _ = resolved(str(path))
+    assert (spec.name, spec.folder) == ("digits-refined", Path("results/digits-refined"))
+    assert spec.search.model_dump(mode="json") == {
+        "strategy": "grid",
+        "space": {"lr": "loguniform(0.1, 0.4)"},
+        "forbid": ["lr > 0.35"],
+        "order": "spread",
+        "points": 4,
+        "through": {"lr": 0.2},
+        "configs": [],
+        "seeds": [],
+    }
+    assert spec.trials == 3  # of the four values the largest is forbidden
+    assert (spec.num_samples, spec.scheduler.max_t) == (None, 10)
+    assert spec.search.build(0).suggest("0") == {"lr": 0.2}  # the best, whatever is left out
+    with pytest.raises(UsageError, match="exists: give another"):
+        write_refined(refinement, None)
+    with pytest.raises(UsageError, match=r"must end in \.yaml"):
+        write_refined(refinement, Path("x.txt"))
+    with pytest.raises(UsageError, match=r"cannot write nowhere/x\.yaml"):
+        write_refined(refinement, Path("nowhere/x.yaml"))
+    monkeypatch.setenv("TUNER_STORAGE", "elsewhere")
+    assert Path(refine(search, points=2).spec.storage) == tmp_path / "results"
+
+
+def test_what_cannot_be_refined_is_told(tmp_path: Path) -> None:
+    search = searched(tmp_path / "digits", {0.1: 0.9})
+    with pytest.raises(UsageError, match="digits-confirm confirms digits: name that"):
+        refine(retrained(search, [[0.9, 0.8]]), points=3)
+    with pytest.raises(SpecError, match=r"search\.points"):
+        refine(search, points=0)
+    writer = Writer(make_folder(tmp_path / "none"))
+    writer.end()
+    with pytest.raises(NoUsableTrialError):
+        refine(Results(writer.folder), points=3)
+
+
+def test_a_constraint_of_what_is_gone_goes_too(tmp_path: Path) -> None:
+    writer = Writer(
+        make_folder(
+            tmp_path / "x",
+            search={
+                "strategy": "random",
+                "space": {"o": "choice([{'m': uniform(0, 1)}, {'e': uniform(0, 1)}])"},
+                "forbid": ["o.e > 0.5", "o.m > 0.99"],
+            },
+        )
+    )
+    writer.trial(0, [0.9], config={"o": {"m": 0.5}})
+    writer.end()
+    spec = refine(Results(writer.folder), points=2).spec
+    assert spec.search.forbid == ("o.m > 0.99",)
+    assert isinstance(spec.search.space["o"], Domain)

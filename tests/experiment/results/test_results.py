@@ -1,0 +1,323 @@
+import pytest
+from fresh import ran
+from stories import search
+from synthetic import START, Writer, make_folder
+
+from tuner.errors import CheckpointError, JournalError, NoUsableTrialError, SpecError, UsageError
+from tuner.experiment.results.listing import list_experiments
+from tuner.experiment.results.results import Results, load_results
+from tuner.experiment.results.selection import ranked
+from tuner.spec.sections import Objective
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Five trials: stopped, completed and best, failed with the top value, completed, silent."""
+    folder = make_folder(tmp_path / "digits")
+    writer = Writer(folder)
+    writer.trial(1, [0.5, 0.4], end="stopped", config={"lr": 0.5, "augment": {"shift": 1}})
+    writer.trial(2, [0.6, 0.9, 0.8], config={"lr": 0.1, "norm": "group"})
+    writer.trial(3, [0.99], error=("oom", "CUDA out of memory"))
+    writer.trial(4, [0.7, 0.7, 0.85])
+    writer.trial(5, [], end="interrupted")
+    writer.checkpoint("00002", 2, b"two")
+    writer.checkpoint("00002", 3, b"three")
+    writer.end()
+    return folder
+
+
+def test_status_counts_and_names(folder):
+    results = Results(folder)
+    assert (results.name, results.status) == ("digits", "completed")
+    assert results.objective == Objective(metric="val_accuracy", mode="max")
+    assert (results.metric, results.mode, results.metrics) == (
+        "val_accuracy",
+        "max",
+        ["val_accuracy"],
+    )
+    assert results.counts == {
+        "completed": 2,
+        "stopped": 1,
+        "failed": 1,
+        "running": 0,
+        "interrupted": 1,
+    }
+
+
+def test_failures_are_told_by_kind_the_most_frequent_first(tmp_path):
+    writer = Writer(make_folder(tmp_path / "digits"))
+    for number, kind in enumerate(["oom", "nan", "crash", "nan"]):
+        writer.trial(number, [0.5], error=(kind, f"{kind} {number}"))
+    writer.trial(4, [0.5])
+    failures = Results(writer.folder).failures
+    told = [(c.kind, [(t.trial_id, t.error.message) for t in some]) for c, some in failures.items()]
+    assert told == [
+        ("nan", [("00001", "nan 1"), ("00003", "nan 3")]),
+        ("oom", [("00000", "oom 0")]),
+        ("crash", [("00002", "crash 2")]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("scope", "best"), [("best", 2), ("all", 2), ("last", 4), ("avg", 2), ("last-5-avg", 2)]
+)
+def test_the_best_trial_by_scope_is_never_a_failed_one(folder, scope, best):
+    assert Results(folder).get_best_trial(scope=scope).trial_id == f"{best:05}"
+
+
+def test_another_mode_and_metric(folder):
+    results = Results(folder)
+    assert results.get_best_trial(mode="min").trial_id == "00001"
+    assert [trial.trial_id for trial in results.top(2)] == ["00002", "00004"]
+    assert [trial.trial_id for trial in results.top()] == ["00002", "00004", "00001"]
+
+
+def test_another_metric_is_judged_by_what_its_name_says(tmp_path):
+    writer = Writer(make_folder(tmp_path / "digits"))
+    writer.trial(1, [{"val_accuracy": 0.9, "val_loss": 0.5, "epoch_s": 1.0}])
+    writer.trial(2, [{"val_accuracy": 0.8, "val_loss": 0.4, "epoch_s": 2.0}])
+    writer.end()
+    results = Results(writer.folder)
+    assert results.get_best_trial().trial_id == "00001"
+    assert results.get_best_trial("val_loss").trial_id == "00002"
+    assert results.best_json(metric="val_loss")["trial_id"] == "00002"
+    assert results.get_best_trial("val_loss", "max").trial_id == "00001"
+    with pytest.raises(UsageError, match="say min or max for 'epoch_s'"):
+        results.get_best_trial("epoch_s")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"metric": "val_acuracy"}, "did you mean 'val_accuracy'.*available: val_accuracy"),
+        ({"mode": "maximum"}, "unknown mode 'maximum'.*available: max, min"),
+        ({"scope": "first"}, "unknown scope 'first'.*available: all, avg, best"),
+    ],
+)
+def test_a_wrong_argument_is_told_with_the_choices(folder, arguments, message):
+    with pytest.raises(UsageError, match=message):
+        Results(folder).get_best_trial(**arguments)
+
+
+def test_no_usable_trial_says_why(tmp_path):
+    writer = Writer(make_folder(tmp_path / "digits"))
+    with pytest.raises(
+        NoUsableTrialError, match="digits has no usable trial: no trial has started"
+    ):
+        Results(writer.folder).get_best_trial()
+    writer.trial(1, [0.5], error=("oom", "m"))
+    writer.trial(2, [], error=("nan", "m"))
+    writer.trial(3, [], error=("nan", "m"))
+    writer.trial(4, [{"loss": 0.5}])
+    writer.end()
+    results = Results(writer.folder)
+    reasons = r"2 failed \(nan\), 1 failed \(oom\), 1 without a value of 'val_accuracy'"
+    with pytest.raises(NoUsableTrialError, match=reasons):
+        results.get_best_trial()
+    with pytest.raises(NoUsableTrialError):
+        results.best_checkpoint()
+    assert results.show()["best"] is None
+
+
+def test_a_metric_that_nobody_reported_lists_those_there_are(tmp_path):
+    writer = Writer(make_folder(tmp_path / "digits", metric="val_f1"))
+    writer.trial(1, [{"loss": 0.5, "acc": 0.5}])
+    writer.end()
+    with pytest.raises(NoUsableTrialError, match="metrics reported: acc, loss"):
+        Results(writer.folder).get_best_trial()
+
+
+def test_the_best_checkpoint_is_of_the_best_epoch(folder):
+    results = Results(folder)
+    assert results.best_epoch() == 2
+    checkpoint = results.best_checkpoint()
+    assert (checkpoint.epoch, checkpoint.path.read_bytes()) == (2, b"two")
+
+
+def test_without_one_at_the_best_epoch_the_best_that_has_one_is_taken(tmp_path):
+    writer = Writer(make_folder(tmp_path / "digits"))
+    trial_id = writer.trial(1, [0.5, 0.6, 0.9, 0.7])
+    for epoch in (2, 4):
+        writer.checkpoint(trial_id, epoch)
+    writer.end()
+    results = Results(writer.folder)
+    assert results.best_checkpoint().epoch == 4
+    assert results.best_json()["epoch"] == 3
+    assert results.best_json()["checkpoint"] is None
+
+
+def test_a_checkpoint_without_its_report_serves_where_there_is_no_other(tmp_path):
+    writer = Writer(make_folder(tmp_path / "digits"))
+    trial_id = writer.trial(1, [0.5])
+    writer.checkpoint(trial_id, 2)
+    writer.end()
+    assert Results(writer.folder).best_checkpoint().epoch == 2
+
+
+def test_a_missing_or_changed_checkpoint_is_told(folder):
+    path = Results(folder).best_checkpoint().path
+    path.write_bytes(b"changed")
+    with pytest.raises(CheckpointError, match="is not what was written"):
+        Results(folder).best_checkpoint()
+    path.unlink()
+    with pytest.raises(CheckpointError, match="trial 00002, epoch 2 is missing"):
+        Results(folder).best_checkpoint()
+    assert Results(folder).best_json()["checkpoint"] is None
+
+
+def test_a_trial_without_checkpoints_is_told(folder):
+    results = Results(folder)
+    with pytest.raises(NoUsableTrialError, match="trial 00004 of digits kept no checkpoint"):
+        results.best_checkpoint(results.trial("4"))
+
+
+def test_a_path_out_of_the_folder_is_refused(tmp_path):
+    writer = Writer(make_folder(tmp_path / "digits"))
+    trial_id = writer.trial(1, [0.5])
+    writer.add("checkpoint", trial_id=trial_id, epoch=1, path="../../secret", sha256="0" * 64)
+    writer.end()
+    results = Results(writer.folder)
+    with pytest.raises(CheckpointError, match="outside of the experiment"):
+        results.best_checkpoint()
+    assert results.best_json()["checkpoint"] is None
+
+
+def test_the_json_shapes(folder):
+    results = Results(folder)
+    path = folder / "trials/00002/checkpoints/2/state.pt"
+    best = {
+        "trial_id": "00002",
+        "config": {"lr": 0.1, "norm": "group"},
+        "epoch": 2,
+        "metrics": {"val_accuracy": 0.9},
+        "checkpoint": str(path),
+        "shown": "searched",
+    }
+    assert results.best_json() == best
+    assert results.show() == {
+        "name": "digits",
+        "status": "completed",
+        "counts": results.counts,
+        "best": best,
+    }
+
+
+def test_trials_are_found_with_or_without_zeros(folder):
+    results = Results(folder)
+    assert results.trial("2") is results.trial("00002")
+    for wrong in ("6", "best", "-2", ""):
+        with pytest.raises(UsageError, match=r"has no trial .* its trials are 00001 to 00005"):
+            results.trial(wrong)
+    assert results.log_path(results.trial("2")) == folder / "trials/00002/log.txt"
+
+
+def test_what_has_not_ended_runs_while_a_driver_lives_and_was_interrupted_after(tmp_path):
+    writer = Writer(make_folder(tmp_path / "digits"))
+    writer.trial(1, [0.5], end=None)
+    live = Results(writer.folder)
+    assert (live.status, live.trials["00001"].status) == ("running", "running")
+    assert live.get_best_trial().trial_id == "00001"
+    writer.kill()
+    dead = Results(writer.folder)
+    assert (dead.status, dead.trials["00001"].status) == ("interrupted", "interrupted")
+    assert dead.counts["interrupted"] == 1
+    again = Writer(writer.folder, resumed=True)
+    again.trial(1, [0.6], first=2)
+    again.end()
+    assert [report.epoch for report in Results(writer.folder).trials["00001"].results] == [1, 2]
+    assert Results(writer.folder).status == "completed"
+
+
+def test_the_data_frame_has_a_row_a_trial(folder):
+    frame = Results(folder).dataframe()
+    assert list(frame.columns) == [
+        "trial_id",
+        "status",
+        "seed",
+        "config/lr",
+        "config/augment/shift",
+        "config/norm",
+        "last/val_accuracy",
+        "best/val_accuracy",
+        "best_epoch",
+        "epochs",
+        "started",
+        "duration_s",
+        "error",
+        "message",
+    ]
+    assert list(frame["trial_id"]) == ["00001", "00002", "00003", "00004", "00005"]
+    two = frame.iloc[1]
+    assert (two["last/val_accuracy"], two["best/val_accuracy"]) == (0.8, 0.9)
+    assert (two["best_epoch"], two["epochs"], two["duration_s"]) == (2, 3, 4.0)
+    assert frame.loc[2, "error"] == "oom"
+    assert frame.loc[2, "message"] == Results(folder).trial("3").error.message
+    assert frame["seed"].tolist() == [1] * 5
+    assert frame.loc[0, "started"].timestamp() == START + 2
+    assert frame["best_epoch"].isna().tolist() == [False] * 4 + [True]
+
+
+def test_a_constant_seed_comes_before_the_experiments(tmp_path):
+    writer = Writer(make_folder(tmp_path / "digits", training={"seed": 8}, seed=3))
+    writer.trial(1, [0.5])
+    writer.end()
+    assert Results(writer.folder).seed == 8
+    assert Results(writer.folder).dataframe()["seed"].tolist() == [8]
+
+
+def test_the_data_frame_of_reports_has_a_row_a_report(folder):
+    frame = Results(folder).dataframe(reports=True)
+    assert list(frame.columns) == ["trial_id", "epoch", "time", "val_accuracy"]
+    assert len(frame) == 9
+    assert frame.equals(Results(folder).reports())
+
+
+def test_frames_of_an_experiment_without_trials(tmp_path):
+    writer = Writer(make_folder(tmp_path / "digits"))
+    writer.end("interrupted")
+    results = Results(writer.folder)
+    assert results.dataframe().empty
+    assert "trial_id" in results.dataframe()
+    assert list(results.reports().columns) == ["trial_id", "epoch", "time"]
+
+
+def test_its_spec_has_the_name_and_the_place_that_its_folder_has_now(folder, tmp_path):
+    moved = folder.rename(tmp_path / "elsewhere")
+    results = Results(moved)
+    assert (results.spec.name, results.spec.storage) == ("elsewhere", str(tmp_path))
+    assert results.spec.folder == moved
+    assert (results.name, results.document["spec"]["name"]) == ("elsewhere", "digits")
+    assert results.spec is results.spec
+    assert (results.files.path, results.files.name) == (moved, "elsewhere")
+    assert not results.is_confirmation
+
+
+def test_a_spec_of_another_version_is_still_shown(tmp_path):
+    writer = Writer(make_folder(tmp_path / "digits", of_a_later_version=1))
+    writer.trial(1, [0.5])
+    writer.end()
+    results = Results(writer.folder)
+    assert results.show()["best"]["trial_id"] == "00001"
+    with pytest.raises(SpecError, match="of_a_later_version"):
+        _ = results.spec
+
+
+def test_loading_by_name_and_by_folder(folder):
+    assert load_results("digits", folder.parent).folder == folder
+    assert load_results(folder).name == "digits"
+
+
+def test_a_folder_without_a_journal_is_told(tmp_path):
+    with pytest.raises(JournalError, match="cannot read"):
+        Results(make_folder(tmp_path / "digits"))
+
+
+def test_reading_results_imports_neither_ray_nor_torch_nor_pandas(folder):
+    done = ran("import sys, tuner; tuner.load_results(sys.argv[1]).show()", folder)
+    assert not done.modules & {"ray", "torch", "pandas", "numpy"}
+
+
+def test_its_ranking_is_that_of_the_selection(tmp_path):
+    results = search(tmp_path / "x", 30)
+    assert results.ranked == ranked(results.trials.values(), results.objective)
+    assert list_experiments(tmp_path)[0].best == results.ranked[0][0]

@@ -1,0 +1,71 @@
+"""Rows are chosen by an expression and sorted by a name."""
+
+import pytest
+
+from tuner.errors import UsageError
+from tuner.experiment.results.rows import arranged, by, check_names, chosen, value_at
+
+ROWS = [
+    {"name": "a", "loss": 0.5, "tags": ["x"], "config": {"lr": 0.1, "o": {"m": 2}}},
+    {"name": "b", "loss": None, "tags": [], "config": {"lr": "auto"}},
+    {"name": "c", "loss": 0.25, "tags": ["x", "y"]},
+]
+
+
+@pytest.mark.parametrize(
+    ("where", "numbers"),
+    [
+        (None, [0, 1, 2]),
+        ("loss < 0.4", [2]),
+        ("loss == None", [1]),
+        ("'x' in tags and not ('y' in tags)", [0]),
+        ("config.lr > 0", [0]),  # what cannot be compared, or is not there, does not match
+        ("config.o.m == 2 or name == 'c'", [0, 2]),
+        ("name >= 'b'", [1, 2]),
+    ],
+)
+def test_rows_for_which_it_holds(where, numbers):
+    assert chosen(ROWS, where) == numbers
+
+
+@pytest.mark.parametrize(
+    ("where", "told"),
+    [
+        ("los < 1", r"no name 'los' here \(did you mean 'loss'\?\); available: name, loss, tags"),
+        ("loss <", "--where: cannot be read as an expression, .* optimizer == 'sgd', got 'loss <'"),
+        ("loss = 1", "cannot be read as an expression, such as lr > 0.1 and optimizer == 'sgd'"),
+        ("config.lrr < 1", r"no name 'config.lrr' here \(did you mean 'config.lr'"),
+        ("__import__('os')", "is not allowed: use names"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_error(where, told):
+    with pytest.raises(UsageError, match=told):
+        chosen(ROWS, where)
+    assert chosen([], "los < 1") == []
+
+
+def test_rows_in_order_those_without_a_value_last():
+    assert by(ROWS, "loss") == [2, 0, 1]
+    assert by(ROWS, "loss", reverse=True) == [0, 2, 1]
+    assert by(ROWS, "config.lr") == [0, 1, 2]  # numbers before text
+    assert by(ROWS, "tags") == [1, 0, 2]
+
+
+def test_arranged_sort_name_must_be_of_a_row_but_not_of_a_chosen_row() -> None:
+    assert arranged(ROWS, where="name == 'c'", sort="config", reverse=False) == [2]
+    with pytest.raises(UsageError, match="no name 'lr'"):
+        arranged(ROWS, where="name == 'c'", sort="lr", reverse=False)
+
+
+def test_names():
+    check_names(["name", "config.lr"], ROWS)
+    assert value_at(ROWS[0], "config.o.m") == 2
+    assert value_at(ROWS[0], "name.x") is None
+
+
+def test_rows_are_chosen_and_arranged_at_once() -> None:
+    rows = [{"a": 2, "b": 1}, {"a": None, "b": 1}, {"a": 1, "b": 1}, {"a": 0, "b": 2}]
+    assert arranged(rows, where="b == 1", sort="a", reverse=False) == [2, 0, 1]
+    assert arranged(rows, where="b == 1", sort="a", reverse=True) == [0, 2, 1]
+    assert arranged(rows, where="b == 1", sort=None, reverse=True) == [2, 1, 0]
+    assert arranged(rows, where=None, sort=None, reverse=False) == [0, 1, 2, 3]

@@ -1,0 +1,118 @@
+import math
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tuner.errors import UsageError
+from tuner.experiment.results.selection import (
+    MODES,
+    SCOPES,
+    best_epoch,
+    check,
+    mode_of,
+    ranked,
+    score,
+    score_of,
+)
+from tuner.experiment.trials import Report, TrialRecord
+from tuner.spec.sections import Objective
+
+VALUES = [0.5, 0.25, 1.0, 0.75, 0.5, 0.25, 0.125]
+NUMBERS = st.floats(-1e6, 1e6) | st.sampled_from([math.nan, math.inf, -math.inf])
+
+
+def trial(number, values, status="completed", metric="loss"):
+    reports = [Report(e, float(e), {metric: v}) for e, v in enumerate(values, start=1)]
+    return TrialRecord(f"{number:05}", 0.0, status=status, results=reports)
+
+
+def loss(mode):
+    return Objective(metric="loss", mode=mode)
+
+
+@pytest.mark.parametrize(
+    ("scope", "mode", "expected"),
+    [
+        ("last", "min", 0.125),
+        ("avg", "min", sum(VALUES) / 7),
+        ("last-5-avg", "max", sum(VALUES[-5:]) / 5),
+        ("last-10-avg", "max", sum(VALUES) / 7),
+        ("best", "min", 0.125),
+        ("best", "max", 1.0),
+        ("all", "max", 1.0),
+    ],
+)
+def test_scores(scope, mode, expected):
+    assert score(VALUES, loss(mode), scope=scope) == pytest.approx(expected)
+
+
+@given(values=st.lists(NUMBERS), mode=st.sampled_from(MODES), scope=st.sampled_from(SCOPES))
+def test_a_score_is_finite_and_within_the_finite_values(values, mode, scope):
+    finite = [value for value in values if math.isfinite(value)]
+    found = score(values, loss(mode), scope=scope)
+    assert (found is None) == (not finite)
+    if found is not None:
+        slack = 1e-9 * max(map(abs, finite))
+        assert min(finite) - slack <= found <= max(finite) + slack
+
+
+@given(values=st.lists(st.lists(NUMBERS, max_size=4), max_size=6), mode=st.sampled_from(MODES))
+def test_min_of_the_values_ranks_as_max_of_the_negated(values, mode):
+    other = "max" if mode == "min" else "min"
+    ids = [t.trial_id for _, t in ranked(map(trial, range(9), values), loss(mode))]
+    negated = [[-value for value in each] for each in values]
+    again = ranked(map(trial, range(9), negated), loss(other))
+    assert ids == [t.trial_id for _, t in again]
+
+
+@given(values=st.lists(st.tuples(st.integers(1, 9), NUMBERS)), mode=st.sampled_from(MODES))
+def test_the_best_epoch_is_the_first_of_the_best_score(values, mode):
+    found = best_epoch(values, loss(mode))
+    top = score([value for _, value in values], loss(mode))
+    assert (found is None) == (top is None)
+    assume(found is not None)
+    assert found == min(epoch for epoch, value in values if value == top)
+
+
+def test_the_lower_trial_id_wins_a_tie_however_it_is_padded():
+    trials = [trial(10, [0.5]), trial(9, [0.5]), trial(123456, [0.5]), trial(11, [0.25])]
+    order = [t.trial_id for _, t in ranked(trials, loss("max"))]
+    assert order == ["00009", "00010", "123456", "00011"]
+
+
+def test_failed_silent_and_nan_trials_are_not_ranked():
+    trials = [
+        trial(1, [0.9], status="failed"),
+        trial(2, []),
+        trial(3, [math.nan]),
+        trial(4, [0.1], metric="accuracy"),
+        *(trial(5 + i, [0.5], status=status) for i, status in enumerate(("running", "stopped"))),
+    ]
+    assert [t.trial_id for _, t in ranked(trials, loss("max"), scope="last")] == [
+        "00005",
+        "00006",
+    ]
+
+
+def test_the_score_of_a_trial_is_that_of_its_values():
+    assert score_of(trial(1, [0.5, 0.25, 0.75]), loss("min")) == 0.25
+    assert score_of(trial(1, [0.5, 0.25, 0.75]), loss("min"), scope="last") == 0.75
+    assert score_of(trial(1, [0.5], metric="accuracy"), loss("min")) is None
+
+
+def test_an_unknown_scope_or_mode_is_reported():
+    with pytest.raises(UsageError, match=r"unknown scope 'first'.*available: "):
+        ranked([], loss("max"), scope="first")
+    with pytest.raises(UsageError, match=r"unknown mode 'maximum'.*available: "):
+        check("mode", "maximum", MODES)
+
+
+def test_a_name_may_say_its_mode():
+    assert [mode_of(name) for name in ("val_loss", "top1_error", "val_accuracy")] == [
+        "min",
+        "min",
+        "max",
+    ]
+    with pytest.raises(UsageError, match="say min or max for 'epoch_s'"):
+        mode_of("epoch_s")

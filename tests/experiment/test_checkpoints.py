@@ -1,0 +1,123 @@
+import hashlib
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.errors import CheckpointError
+from tuner.experiment.checkpoints import inside, sha256_of, verified
+from tuner.experiment.trials import CheckpointRecord
+
+
+def test_a_checkpoint_is_what_was_written(tmp_path):
+    path = tmp_path / "state.pt"
+    path.write_bytes(b"weights")
+    record = CheckpointRecord(3, "state.pt", sha256_of(path))
+    found = verified(tmp_path, record, "00001")
+    assert (found.path, found.epoch) == (path, 3)
+    path.write_bytes(b"other")
+    with pytest.raises(CheckpointError, match="checkpoint of trial 00001, epoch 3 is not what was"):
+        verified(tmp_path, record, "00001")
+    path.unlink()
+    with pytest.raises(CheckpointError, match="trial 00001, epoch 3 is missing: "):
+        verified(tmp_path, record, "00001")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "/etc/passwd",
+        "..",
+        "../x",
+        "trials/../../x",
+        "trials/..",
+        ".",
+        "out/x",
+        "out",
+        "a\0b",
+        "\ud800",
+    ],
+)
+def test_a_path_that_leads_out_is_refused(tmp_path, name):
+    folder = tmp_path / "experiment"
+    (folder / "trials").mkdir(parents=True)
+    (folder / "out").symlink_to(tmp_path)
+    with pytest.raises(CheckpointError, match="the journal names a"):
+        inside(folder, name)
+
+
+def test_a_loop_of_links_is_refused(tmp_path):
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(CheckpointError, match="the journal names a"):
+        inside(tmp_path, "a/x")
+
+
+@given(name=st.text(min_size=1))
+def test_what_passes_is_inside(tmp_path_factory, name):
+    folder = tmp_path_factory.getbasetemp()
+    try:
+        path = inside(folder, name)
+    except CheckpointError:
+        return
+    assert path.resolve().is_relative_to(folder.resolve())
+
+
+FILES = {"a": b"1", "sub/b": b"2", "sub/deep/c": b""}
+
+
+def lay(folder, files):
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def test_a_file_has_the_digest_of_its_bytes(tmp_path):
+    content = b"weights" * 100_000
+    lay(tmp_path, {"state.pt": content})
+    assert sha256_of(tmp_path / "state.pt") == hashlib.sha256(content).hexdigest()
+
+
+def test_a_folder_does_not_depend_on_the_order_of_writing(tmp_path):
+    one = lay(tmp_path / "one", FILES)
+    two = lay(tmp_path / "two", dict(reversed(FILES.items())))
+    assert sha256_of(one) == sha256_of(two)
+
+
+@given(change=st.sampled_from(["content", "name", "more", "less", "moved"]))
+def test_a_folder_tells_every_change(tmp_path_factory, change):
+    files = dict(FILES)
+    if change == "content":
+        files["sub/b"] = b"3"
+    elif change == "name":
+        files["sub/B"] = files.pop("sub/b")
+    elif change == "more":
+        files["d"] = b""
+    elif change == "less":
+        del files["sub/deep/c"]
+    else:
+        files["b"] = files.pop("sub/b")
+    folder = tmp_path_factory.mktemp("digest")
+    assert sha256_of(lay(folder / "x", FILES)) != sha256_of(lay(folder / "y", files))
+
+
+def test_what_is_missing_is_told(tmp_path):
+    with pytest.raises(CheckpointError, match=r"cannot read .*none: No such file"):
+        sha256_of(tmp_path / "none")
+
+
+@pytest.mark.parametrize("target", ["/etc/hostname", "nowhere", "."])
+def test_links_are_refused(tmp_path, target):
+    lay(tmp_path, FILES)
+    (tmp_path / "link").symlink_to(target)
+    for path in (tmp_path / "link", tmp_path):
+        with pytest.raises(CheckpointError, match="link is a symbolic link"):
+            sha256_of(path)
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(CheckpointError, match="neither a plain file nor a folder"):
+        sha256_of(tmp_path)

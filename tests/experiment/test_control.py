@@ -1,0 +1,185 @@
+"""What is asked of a search that runs: files that are created once, and refused where none acts."""
+
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from uuid import uuid4
+
+import pytest
+from synthetic import Writer, make_folder
+
+from tuner.errors import SpecError, UsageError
+from tuner.experiment import control as controls
+from tuner.experiment.control import (
+    Finish,
+    GoOn,
+    MaxConcurrent,
+    NumSamples,
+    Pause,
+    StopTrial,
+    TimeBudget,
+    TryConfig,
+    control_of,
+    request,
+    requested,
+)
+from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.remote.objects import Objects
+from tuner.places import ROOT, local
+
+SPACE = {"lr": "loguniform(0.0001, 1)", "batch_size": "choice([32, 64])", "depth": 3}
+ALL = [
+    StopTrial(trial_id="00003"),
+    Pause(),
+    GoOn(),
+    MaxConcurrent(max_concurrent=4),
+    MaxConcurrent(max_concurrent=None),
+    TimeBudget(time_budget_s=7200),
+    NumSamples(num_samples=50),
+    TryConfig(config={"lr": 0.01, "batch_size": 64}),
+    Finish(),
+]
+
+
+@pytest.fixture
+def driven(tmp_path):
+    """An experiment that is driven, with a trial that runs and one that has ended."""
+    spec = {"search": {"strategy": "random", "space": SPACE, "forbid": ["lr > 0.5"]}}
+    writer = Writer(make_folder(tmp_path / "digits", **spec))
+    writer.trial(0, [0.5])
+    writer.trial(1, [0.5], end=None)
+    yield ExperimentFolder(writer.folder)
+    writer.journal.close()
+
+
+@pytest.mark.parametrize("control", ALL, ids=lambda control: control.verb)
+def test_a_control_is_plain_values_and_back(control):
+    assert control_of(json.loads(control.model_dump_json())) == control
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {},
+        {"verb": "explode"},
+        {"verb": "num-samples", "num_samples": 0},
+        {"verb": "time-budget", "time_budget_s": -1},
+        {"verb": "stop-trial", "trial_id": "../x"},
+        {"verb": "pause", "more": 1},
+    ],
+)
+def test_what_is_no_control_is_refused(raw):
+    with pytest.raises(ValueError, match=r"verb|greater|match|Extra"):
+        control_of(raw)
+
+
+def test_requests_are_read_in_the_order_in_which_they_were_made(driven):
+    assert requested(driven) == []
+    ids = [request(driven, control, by="ada") for control in (Pause(), NumSamples(num_samples=9))]
+    assert ids == sorted(ids)
+    found = requested(driven)
+    assert {one.id for one in found} == set(ids)
+    assert {one.control.verb for one in found} == {"pause", "num-samples"}
+    assert {one.by for one in found} == {"ada"}
+    assert [one.id for one in requested(driven, but={ids[0]})] == [ids[1]]
+    assert sorted(path.name for path in (driven.path / "control").iterdir()) == [
+        f"{one.id}.json" for one in found
+    ]
+
+
+def test_of_many_who_ask_each_has_a_request_of_its_own(driven):
+    with ThreadPoolExecutor(8) as pool:
+        ids = list(pool.map(lambda _: request(driven, Pause()), range(32)))
+    assert len(set(ids)) == 32
+    assert [one.id for one in requested(driven)] == sorted(ids)
+
+
+def test_what_is_no_request_is_passed_over(driven):
+    (driven.path / "control").mkdir()
+    for number, text in enumerate(["", "[]", "{}", '{"control": {"verb": "explode"}}', "[" * 999]):
+        (driven.path / "control" / f"{number:019}-{0:08x}.json").write_text(text)
+    os.mkfifo(driven.path / "control" / f"{7:019}-{0:08x}.json")
+    (driven.path / "control" / f"{8:019}-{0:08x}.json").symlink_to("notes.json")
+    (driven.path / "control" / "notes.json").write_text('{"control": {"verb": "pause"}}')
+    assert requested(driven) == []
+
+
+def test_without_a_driver_there_is_nobody_to_ask(tmp_path):
+    writer = Writer(make_folder(tmp_path / "digits"))
+    writer.kill()
+    with pytest.raises(UsageError, match=r"digits has no driver .* go on .* tuner resume digits"):
+        request(ExperimentFolder(writer.folder), Pause())
+    assert not (tmp_path / "digits" / "control").exists()
+
+
+def test_request_of_a_completed_search_does_not_advise_to_go_on(tmp_path):
+    writer = Writer(make_folder(tmp_path / "digits"))
+    writer.end()
+    completed = "digits is completed, so nothing .*; `tuner resume digits` shows how"
+    with pytest.raises(UsageError, match=completed):
+        request(ExperimentFolder(writer.folder), Pause())
+    Writer(folder := make_folder(tmp_path / "far", trainable="elsewhere")).end()
+    with pytest.raises(UsageError, match=r"far is completed, .* add_samples=N\) adds trials"):
+        request(ExperimentFolder(folder), Pause())
+
+
+def test_a_driver_that_has_ended_its_search_and_only_tidies_up_is_not_asked(tmp_path):
+    writer = Writer(make_folder(tmp_path / "digits"))
+    writer.add("experiment_ended", status="completed")
+    files = ExperimentFolder(writer.folder)
+    with pytest.raises(UsageError, match="digits has just ended, or is about to go on"):
+        request(files, Pause())
+    assert requested(files) == []
+    writer.journal.close()
+
+
+def test_one_whose_trials_run_elsewhere_is_not_gone_on_with_by_a_resume(tmp_path):
+    Writer(folder := make_folder(tmp_path / "far", trainable="elsewhere")).kill()
+    with pytest.raises(UsageError, match=r"far has no driver to be asked; .* `tuner serve`"):
+        request(ExperimentFolder(folder), Pause())
+
+
+@pytest.mark.parametrize(
+    ("control", "message"),
+    [
+        (StopTrial(trial_id="00009"), "has no trial '00009' that has started"),
+        (StopTrial(trial_id="00000"), "trial 00000 of digits has ended: it is completed"),
+        (TryConfig(config={"lr": 7}), r"lr: must lie in .*(?s:.)*batch_size: is missing"),
+        (TryConfig(config={"lr": 0.1, "batch_size": 64, "x": 1}), "x: is not in the search space"),
+        (TryConfig(config={"lr": 0.1, "batch_size": 64, "depth": 4}), "depth: is always 3 here"),
+        (TryConfig(config={"lr": 0.6, "batch_size": 64}), "the space forbids it: lr > 0.5"),
+    ],
+)
+def test_what_cannot_work_is_refused(driven, control, message):
+    with pytest.raises((UsageError, SpecError), match=message):
+        request(driven, control)
+    assert requested(driven) == []
+
+
+def test_what_can_work_is_asked(driven):
+    for control in (StopTrial(trial_id="00001"), TryConfig(config={"lr": 0.1, "batch_size": 64})):
+        request(driven, control)
+    assert len(requested(driven)) == 2
+
+
+def test_a_search_that_time_alone_ends_keeps_a_time_budget(tmp_path):
+    writer = Writer(make_folder(tmp_path / "digits", num_samples=None, time_budget_s=60))
+    with pytest.raises(UsageError, match="only its time budget ends this search"):
+        request(ExperimentFolder(writer.folder), TimeBudget(time_budget_s=None))
+    writer.journal.close()
+
+
+def test_in_a_bucket_a_request_is_an_object_that_any_machine_reads(tmp_path, monkeypatch):
+    monkeypatch.setenv(ROOT, str(tmp_path / "copies"))
+    url = f"memory://{uuid4().hex}/runs"
+    here = ExperimentFolder(make_folder(local(url) / "digits"))
+    (here.path / "journal.jsonl").touch()
+    Objects(f"{url}/digits").upload(here.path / "experiment.json", "experiment.json")
+    monkeypatch.setattr(ExperimentFolder, "is_driven", True)
+    monkeypatch.setattr(ExperimentFolder, "refresh", lambda self: None)
+    asked = request(here, Pause())
+    assert Objects(f"{url}/digits").names(controls.FOLDER) == [f"control/{asked}.json"]
+    assert not (here.path / "control").exists()
+    monkeypatch.setenv(ROOT, str(tmp_path / "copies elsewhere"))
+    [found] = requested(ExperimentFolder(local(url) / "digits"))
+    assert (found.id, found.control) == (asked, Pause())

@@ -1,0 +1,129 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.experiment.events import fault_by_rules, fault_of, is_plainly_valid
+
+WHEN = {"time": 1.0}
+OF_TRIAL = WHEN | {"trial_id": "00001"}
+GOOD = [
+    WHEN
+    | {
+        "event": "experiment_started",
+        "resumed": False,
+        "owner": {"host": "h", "pid": 1, "started": 0.5},
+    },
+    OF_TRIAL | {"event": "trial_started", "config": {"lr": 0.1, "sizes": [1, 2], "norm": None}},
+    OF_TRIAL | {"event": "result", "epoch": 1, "metrics": {"loss": 0.5, "images": 100}},
+    OF_TRIAL | {"event": "checkpoint", "epoch": 1, "path": "trials/x", "sha256": "a" * 64},
+    OF_TRIAL | {"event": "trial_ended", "status": "completed"},
+    OF_TRIAL
+    | {"event": "trial_ended", "status": "failed", "error": {"kind": "oom", "message": "m"}},
+    WHEN | {"event": "experiment_ended", "status": "interrupted"},
+    WHEN | {"event": "of a later version", "anything": [1]},
+]
+FIELDS = {field for event in GOOD for field in event} | {"seed"}
+
+
+@pytest.mark.parametrize("event", GOOD, ids=lambda event: event["event"])
+def test_a_well_shaped_event_has_no_fault(event):
+    assert fault_of(event) is None
+
+
+@pytest.mark.parametrize("event", GOOD[:-1], ids=lambda event: event["event"])
+def test_every_field_of_a_known_event_is_needed(event):
+    for field in event:
+        fault = fault_of({key: value for key, value in event.items() if key != field})
+        assert fault is not None
+        assert field in fault
+
+
+@pytest.mark.parametrize(
+    ("number", "field", "value"),
+    [
+        (0, "resumed", 1),
+        (0, "owner", {"host": "h", "pid": "1", "started": 0.5}),
+        (1, "config", {"lr": math.nan}),
+        (1, "config", {"lr": object()}),
+        (1, "config", {1: 2}),
+        (1, "seed", -1),
+        (1, "trial_id", "../00001"),
+        (1, "trial_id", "٣"),
+        (1, "time", math.inf),
+        (1, "time", True),
+        (2, "epoch", True),
+        (2, "epoch", 1.0),
+        (2, "epoch", -1),
+        (2, "metrics", {"loss": None}),
+        (2, "metrics", {"loss": math.inf}),
+        (2, "metrics", {"loss": True}),
+        (2, "metrics", {"loss": 10**400}),
+        (3, "path", ""),
+        (3, "sha256", "A" * 64),
+        (4, "status", "running"),
+        (4, "forecasts", {"one": {"end": 0.5}}),
+        (4, "forecasts", {1: {"end": 0.5}}),
+        (4, "forecasts", {"1": {"end": math.nan}}),
+        (4, "forecasts", [0.5]),
+        (5, "error", {"kind": "oom"}),
+        (6, "status", "stopped"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_rule(number, field, value):
+    fault = fault_of(GOOD[number] | {field: value})
+    assert fault is not None
+    assert f"`{field}`" in fault
+
+
+def test_values_nested_without_end_are_a_fault_and_no_crash():
+    deep: list = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert fault_of(GOOD[1] | {"config": {"x": deep}}) is not None
+    assert fault_of(GOOD[2] | {"epoch": deep}) is not None
+    assert fault_of(deep) is not None
+
+
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-1, 10**16),
+    st.floats(),
+    st.sampled_from(["", "00001", "x", "stopped", "failed", "a" * 64, "A" * 64, 10**400]),
+    st.dictionaries(st.sampled_from(["loss", "lr", 3]), st.floats() | st.integers() | st.text()),
+)
+
+
+@given(st.sampled_from(GOOD), st.dictionaries(st.sampled_from(sorted(FIELDS)), VALUES), st.data())
+def test_what_is_valid_at_a_glance_is_valid_by_the_rules(good, changes, data):
+    event = good | changes
+    for field in data.draw(st.sets(st.sampled_from(sorted(event)), max_size=1)):
+        del event[field]
+    assert fault_of(event) == fault_by_rules(event)
+
+
+def test_forecasts_may_be_told_at_the_end_of_a_trial():
+    told = {"3": {"end": 0.5, "chance": 0.01}}
+    assert fault_of(GOOD[4] | {"forecasts": told}) is None
+
+
+@pytest.mark.parametrize("number", [2, 4])
+def test_a_report_and_an_end_may_say_that_the_trial_is_done(number):
+    assert fault_of(GOOD[number] | {"done": True}) is None
+    for other in (False, 1, "yes"):
+        assert "`done`" in fault_of(GOOD[number] | {"done": other})
+
+
+def test_nearly_every_event_of_a_trial_is_valid_at_a_glance():
+    of_trials = [event for event in GOOD if "trial_id" in event and event.get("status") != "failed"]
+    assert len(of_trials) == 4
+    assert all(is_plainly_valid(event) for event in of_trials)
+
+
+@pytest.mark.parametrize("digits", [100, 101, 5000])
+def test_a_number_too_long_for_a_trial_is_no_event_at_a_glance_either(digits):
+    event = {"event": "trial_ended", "time": 1.0, "trial_id": "1" * digits, "status": "completed"}
+    assert is_plainly_valid(event) is (digits == 100)
+    assert (fault_of(event) is None) is (digits == 100)

@@ -1,0 +1,304 @@
+"""Only plain files are opened: links, pipes and devices are neither followed nor waited for."""
+
+import json
+import os
+import shutil
+import socket
+import stat
+import tracemalloc
+from contextlib import chdir
+
+import pytest
+from synthetic import Writer, make_folder
+
+from tuner.errors import JournalError, UsageError
+from tuner.experiment.files import (
+    EXPERIMENT,
+    JOURNAL,
+    LARGEST,
+    check_folder,
+    create_file,
+    encode,
+    open_plain,
+    read_json,
+    read_object,
+    read_plain,
+    replace_file,
+    write_file,
+)
+from tuner.experiment.journal import Journal, is_locked
+from tuner.experiment.reading import Tail, read
+from tuner.experiment.results.confirmation import linked
+from tuner.experiment.results.results import Results
+from tuner.experiment.results.test_record import record_test
+
+
+@pytest.fixture
+def folder(tmp_path):
+    writer = Writer(make_folder(tmp_path / "x"))
+    writer.trial(1, [0.5], end=None)
+    writer.checkpoint("00001", 1)
+    writer.kill()
+    return writer.folder
+
+
+def link(path):
+    target = path.parents[1] / "target"
+    target.write_text("other")
+    path.symlink_to(target)
+
+
+def sock(path):
+    with chdir(path.parent), socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path.name)  # a whole path may be too long for a socket
+
+
+def device(path):
+    path.symlink_to("/dev/zero")
+
+
+ODD = (link, os.mkfifo, device, sock, os.mkdir)
+
+
+@pytest.mark.parametrize("make", ODD)
+def test_only_a_plain_file_is_opened(tmp_path, make):
+    path = tmp_path / "a" / "b"
+    path.parent.mkdir()
+    make(path)
+    for read_it in (read_plain, open_plain):
+        with pytest.raises(OSError, match=r"symbolic link|no.* plain file|No such device"):
+            read_it(path)
+
+
+def test_a_plain_file_is_read_up_to_its_limit(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"abc")
+    assert read_plain(path) == b"abc"
+    os.truncate(path, LARGEST + 1)
+    with pytest.raises(OSError, match="it has more than 64 MiB"):
+        read_plain(path)
+
+
+@pytest.mark.parametrize("make", ODD[:-1])
+@pytest.mark.parametrize("name", [EXPERIMENT, JOURNAL])
+def test_no_reader_follows_or_waits(folder, make, name):
+    (folder / name).unlink()
+    make(folder / name)
+    with pytest.raises((UsageError, JournalError), match=rf"cannot read {folder / name}"):
+        Results(folder)
+    if name == JOURNAL:
+        assert not is_locked(folder)
+        for read_it in (read, Tail(folder).read.__func__.__get__(Tail(folder))):
+            with pytest.raises(JournalError, match="cannot read"):
+                list(read_it(folder) if read_it is read else read_it())
+
+
+@pytest.mark.parametrize("make", ODD[:-1])
+def test_confirmed_json_that_is_no_plain_file_is_passed_over(folder, make):
+    make(folder / "confirmed.json")
+    assert linked(Results(folder)) == []
+
+
+def test_a_journal_that_is_said_to_be_huge_is_not_taken_in(folder):
+    os.truncate(folder / JOURNAL, 1 << 40)
+    with pytest.raises(JournalError, match="line 5: not a line of JSON"):
+        Results(folder)
+
+
+def snapshot(folder):
+    """Every name below `folder` with its content, links as they are."""
+    return {
+        path: os.readlink(path) if path.is_symlink() else path.is_file() and path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if not path.is_fifo() and not path.is_socket()
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        JOURNAL,
+        f".{EXPERIMENT}.1.partial",
+        "report.html",
+        "trials",
+        "trials/00001",
+        "trials/00001/log.txt",
+        "trials/00001/checkpoints",
+        "trials/00001/checkpoints/1/state.pt",
+        "trials/00002",
+        "anything",
+    ],
+)
+@pytest.mark.parametrize("make", ODD[:-1])
+def test_nothing_is_written_where_anything_else_lies(folder, tmp_path, make, name):
+    path = folder / name
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+    make(path) if make is not link else path.symlink_to(tmp_path)
+    before = snapshot(tmp_path)
+    for write in (Journal.open, lambda folder: record_test(folder, "00001", {})):
+        with pytest.raises(UsageError, match=f"{path} is .*; nothing was changed"):
+            write(folder)
+    assert snapshot(tmp_path) == before
+
+
+def test_a_trials_own_files_may_link_to_each_other_and_nowhere_else(tmp_path):
+    own = tmp_path / "trials" / "00000" / "files"
+    (own / "run-1").mkdir(parents=True)
+    (own / "latest-run").symlink_to("run-1")
+    check_folder(tmp_path)
+    with pytest.raises(UsageError, match="latest-run is a symbolic link"):
+        check_folder(tmp_path, to_follow=True)
+    for target in ("../checkpoints", "..", ".", str(tmp_path)):
+        (own / "out").symlink_to(target)
+        with pytest.raises(UsageError, match="files/out is a symbolic link"):
+            check_folder(tmp_path)
+        (own / "out").unlink()
+    (own / "latest-run").rename(own.parent / "latest-run")
+    with pytest.raises(UsageError, match="latest-run is a symbolic link"):
+        check_folder(tmp_path)
+
+
+def test_the_folder_itself_may_be_a_link(folder, tmp_path):
+    (tmp_path / "shortcut").symlink_to(folder)
+    check_folder(tmp_path / "shortcut")
+    Journal.open(tmp_path / "shortcut").close()
+    assert Results(tmp_path / "shortcut").counts["interrupted"] == 1
+
+
+def test_a_folder_that_may_not_be_looked_through_is_reported(folder):
+    with pytest.raises(UsageError, match=r"cannot look through .*json: Not a directory"):
+        check_folder(folder / EXPERIMENT)
+
+
+def write_text(text):
+    return lambda partial: partial.write_text(text)
+
+
+def test_a_file_is_written_over_no_link(tmp_path):
+    (tmp_path / "other").write_text("other")
+    for name in ("a.json", f".a.json.{os.getpid()}.partial"):
+        (tmp_path / name).symlink_to("other")
+    replace_file(tmp_path / "a.json", lambda partial: partial.write_bytes(encode({"a": 1})))
+    assert not (tmp_path / "a.json").is_symlink()
+    assert (tmp_path / "a.json").read_text() == '{\n  "a": 1\n}\n'
+    assert (tmp_path / "other").read_text() == "other"
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "a"
+
+    def break_off(partial):
+        partial.write_text("half")
+        raise OSError(28, "No space left on device")
+
+    for write in (replace_file, write_file):
+        write(path, write_text("whole"))
+        with pytest.raises((OSError, UsageError), match="No space left on device"):
+            write(path, break_off)
+        assert path.read_text() == "whole"
+        assert os.listdir(tmp_path) == ["a"]
+
+
+def test_a_path_of_the_users_that_cannot_be_written_is_the_users_fault(tmp_path):
+    path = tmp_path / "none" / "a"
+    with pytest.raises(UsageError, match=f"cannot write {path}: No such file"):
+        write_file(path, write_text("a"))
+    with pytest.raises(FileNotFoundError):
+        replace_file(path, write_text("a"))
+
+
+def test_a_document_is_read_as_it_was_encoded(tmp_path):
+    document = {"a": [1, 2.5, None, True], "b": {"c": "ß"}}
+    (tmp_path / "a.json").write_bytes(encode(document))
+    assert read_json(tmp_path / "a.json") == read_object(tmp_path / "a.json") == document
+    with pytest.raises(FileNotFoundError):
+        read_object(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"{", b"", b"9" * 10_000])
+def test_what_is_not_json_is_named(tmp_path, content):
+    path = tmp_path / "a.json"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="not JSON"):
+        read_json(path)
+    with pytest.raises(UsageError, match=f"{path} is damaged: not JSON"):
+        read_object(path)
+
+
+@pytest.mark.parametrize("content", ["[],", "{},"])
+def test_brackets_are_not_built(tmp_path, content):
+    path = tmp_path / "a.json"
+    path.write_text(f"[{content * (4 << 20)}0]")
+    tracemalloc.start()
+    try:
+        with pytest.raises(UsageError, match="is damaged: it holds more than 200,000 values"):
+            read_object(path)
+        assert tracemalloc.get_traced_memory()[1] < 2 * LARGEST  # 64 bytes each would be twice it
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ([], "it must hold one object"),
+        ("a", "it must hold one object"),
+        ({"a": 10**400}, "a number beyond"),
+        ({"a": [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]}, "nested deeper"),
+    ],
+)
+def test_an_object_holds_plain_values(tmp_path, content, fault):
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(UsageError, match=f"{path} is damaged: .*{fault}"):
+        read_object(path)
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling link", "device's stand-in", "folder"])
+def test_a_file_is_put_in_place_of_no_other_thing(tmp_path, kind):
+    path, target = tmp_path / "x.html", tmp_path / "target"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "device's stand-in":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(target)
+    if kind == "link":
+        target.write_text("kept")
+    before = path.lstat()
+    with pytest.raises(UsageError, match=f"cannot write {path}: it is (a symbolic link|no plain)"):
+        write_file(path, lambda partial: partial.write_text("new"))
+    assert path.lstat() == before
+    assert kind != "link" or target.read_text() == "kept"
+    assert set(tmp_path.iterdir()) <= {path, target}
+
+
+def test_a_new_file_is_written_and_an_older_one_replaced(tmp_path):
+    for text in ("one", "two"):
+        write_file(tmp_path / "x", lambda partial, text=text: partial.write_text(text))
+        assert (tmp_path / "x").read_text() == text
+
+
+@pytest.mark.parametrize(("lasting", "forced"), [(True, ["file", "folder"]), (False, [])])
+def test_only_what_is_to_last_is_forced_to_the_disk(tmp_path, monkeypatch, lasting, forced):
+    kinds, fsync = [], os.fsync
+
+    def note(fd):
+        kinds.append("folder" if stat.S_ISDIR(os.fstat(fd).st_mode) else "file")
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", note)
+    replace_file(tmp_path / "x", lambda new: new.write_text("1"), lasting=lasting)
+    assert kinds == forced
+    assert (tmp_path / "x").read_text() == "1"
+
+
+def test_a_file_is_created_once(tmp_path):
+    create_file(tmp_path / "a.json", b"1")
+    with pytest.raises(FileExistsError):
+        create_file(tmp_path / "a.json", b"2")
+    assert (tmp_path / "a.json").read_bytes() == b"1"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]

@@ -1,0 +1,219 @@
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import pytest
+from synthetic import Writer, make_folder
+
+from tuner.errors import CheckpointError, JournalError, NameTakenError, UsageError
+from tuner.experiment.checkpoints import sha256_of
+from tuner.experiment.files import EXPERIMENT, JOURNAL
+from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.journal import Journal
+from tuner.experiment.remote.sync import LocalSync
+from tuner.experiment.trials import CheckpointRecord
+from tuner.places import ROOT, local
+
+
+def test_a_name_is_taken_once(tmp_path):
+    folder = ExperimentFolder(tmp_path / "new" / "digits")
+    assert not folder.is_taken
+    folder.create({"format": 1})
+    assert folder.is_taken
+    assert [path.name for path in folder.path.iterdir()] == [EXPERIMENT]
+    with pytest.raises(NameTakenError, match=r"'digits' exists in .*tuner resume digits"):
+        folder.create({"format": 2})
+    assert json.loads((folder.path / EXPERIMENT).read_text()) == {"format": 1}
+    with pytest.raises(UsageError, match="cannot create"):
+        ExperimentFolder(folder.path / EXPERIMENT / "inner").create({})
+
+
+@pytest.mark.parametrize(
+    ("trainable", "advice"),
+    [
+        ("__main__:train (by value)", "tuner.resume_experiment({folder!r}, trainable=train)"),
+        ("elsewhere", "tuner.AskTell({folder!r})"),
+        ({"command": ["train"]}, "tuner resume digits"),
+    ],
+)
+def test_name_taken_advises_what_goes_on_with_that_trainable(tmp_path, trainable, advice):
+    folder = make_folder(tmp_path / "digits", trainable=trainable, training={})
+    message = str(ExperimentFolder(folder).name_taken())
+    assert f"go on with it by: {advice.format(folder=str(folder))}, or give another" in message
+
+
+def test_a_link_to_nowhere_takes_a_name_too(tmp_path):
+    (tmp_path / "digits").symlink_to("nowhere")
+    with pytest.raises(NameTakenError):
+        ExperimentFolder(tmp_path / "digits").create({})
+
+
+def test_of_many_that_create_a_name_one_gets_it_and_nothing_stays_of_the_others(tmp_path):
+    def one(number):
+        try:
+            ExperimentFolder(tmp_path / "x").create({"by": number}, empty=[JOURNAL])
+        except NameTakenError:
+            return None
+        return number
+
+    with ThreadPoolExecutor(8) as pool:
+        won = [number for number in pool.map(one, range(64)) if number is not None]
+    assert [json.loads((tmp_path / "x" / EXPERIMENT).read_text())["by"]] == won
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+    assert (tmp_path / "x" / JOURNAL).read_bytes() == b""
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "is no experiment: cannot read"),
+        (b"\xff", "not JSON"),
+        (b"{", "not JSON"),
+        (b"[" * 100_000, "it is nested deeper than 30 levels"),
+        (b"[]," * 400_000, "it holds more than 200,000 values"),
+        (b"[]", "must hold one object"),
+        (b"{}", "has format None; this version reads 1"),
+        (b'{"format": 2}', "has format 2; this version reads 1"),
+        (b'{"format": 1}', "no objective"),
+        (b'{"format": 1, "spec": {"objective": {"metric": "a", "mode": "up"}}}', "no objective"),
+    ],
+)
+def test_a_damaged_experiment_json_is_named(tmp_path, content, message):
+    path = tmp_path / EXPERIMENT
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UsageError, match=message) as caught:
+        ExperimentFolder(tmp_path).document()
+    assert os.fspath(path) in str(caught.value)
+
+
+def test_what_experiment_json_says_is_read_as_it_is(tmp_path):
+    folder = ExperimentFolder(make_folder(tmp_path / "digits"))
+    written = json.loads((folder.path / EXPERIMENT).read_text())
+    assert folder.document() == written == folder.read(EXPERIMENT)
+
+
+def test_a_document_is_replaced_whole_or_not_at_all(tmp_path):
+    folder = ExperimentFolder(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        folder.read("document.json")
+    folder.write("document.json", {"a": 1})
+    with pytest.raises(TypeError):
+        folder.write("document.json", {"a": object()})
+    assert folder.read("document.json") == {"a": 1}
+    folder.write("document.json", {"a": 2})
+    assert folder.read("document.json") == {"a": 2}
+    assert [file.name for file in tmp_path.iterdir()] == ["document.json"]
+
+
+def test_nothing_is_written_where_a_link_lies(tmp_path):
+    folder = ExperimentFolder(make_folder(tmp_path / "digits"))
+    (tmp_path / "other").write_text("other")
+    (folder.path / "document.json").symlink_to(tmp_path / "other")
+    with pytest.raises(UsageError, match=r"document\.json is a symbolic link.*nothing was changed"):
+        folder.check()
+    with pytest.raises(UsageError, match=r"document\.json is a symbolic link.*nothing was changed"):
+        folder.write("document.json", {"a": 1})
+    with pytest.raises(OSError, match="it is a symbolic link"):
+        folder.read("document.json")
+    assert (tmp_path / "other").read_text() == "other"
+
+
+def test_it_lies_where_its_path_says(tmp_path, monkeypatch):
+    path = make_folder(tmp_path / "runs" / "digits")
+    folder = ExperimentFolder(path)
+    assert (folder.name, folder.storage, folder.is_remote) == ("digits", str(path.parent), False)
+    assert (folder.location, folder.locate("report.html")) == (str(path), f"{path}/report.html")
+    monkeypatch.chdir(path)
+    assert (ExperimentFolder(".").name, ExperimentFolder(".").storage) == (
+        "digits",
+        str(path.parent),
+    )
+    assert folder.fetch("trials/00000/log.txt") == path / "trials/00000/log.txt"
+
+
+def test_a_copy_of_a_store_lies_where_its_url_says(tmp_path, monkeypatch):
+    monkeypatch.setenv(ROOT, str(tmp_path))
+    folder = ExperimentFolder(local("s3://bucket/runs") / "digits")
+    assert (folder.name, folder.storage, folder.is_remote) == ("digits", "s3://bucket/runs", True)
+    assert folder.location == "s3://bucket/runs/digits"
+    assert folder.locate("report.html") == "s3://bucket/runs/digits/report.html"
+    assert "tuner resume s3://bucket/runs/digits" in str(folder.name_taken())
+
+
+def test_it_is_driven_as_long_as_its_journal_is_open(tmp_path):
+    folder = ExperimentFolder(make_folder(tmp_path / "digits"))
+    assert not folder.is_driven
+    with Journal.open(folder.path):
+        assert folder.is_driven
+    assert not folder.is_driven
+
+
+def test_its_events_are_those_of_its_journal(tmp_path):
+    folder = ExperimentFolder(make_folder(tmp_path / "digits"))
+    with pytest.raises(JournalError, match="cannot read"):
+        folder.events()
+    writer = Writer(folder.path)
+    writer.trial(1, [0.5])
+    writer.end()
+    assert list(folder.events()) == writer.events
+
+
+def test_its_checkpoints_are_verified(tmp_path):
+    folder = ExperimentFolder(make_folder(tmp_path / "digits"))
+    path = folder.path / "state.pt"
+    path.write_bytes(b"weights")
+    record = CheckpointRecord(2, "state.pt", sha256_of(path))
+    assert folder.checkpoint(record, "00001").path == path
+    path.write_bytes(b"other")
+    with pytest.raises(CheckpointError, match="is not what was written"):
+        folder.checkpoint(record, "00001")
+
+
+def test_a_folder_that_is_its_own_storage_has_nothing_to_fetch_or_to_drop(tmp_path):
+    folder = ExperimentFolder(make_folder(tmp_path / "digits"))
+    Writer(folder.path).end()
+    before = sorted(path.name for path in folder.path.rglob("*"))
+    with folder.held(lambda text: pytest.fail(text)) as sync, folder.event_files_synced():
+        assert isinstance(sync, LocalSync)
+    folder.refresh()
+    folder.fetch("missing")
+    folder.upload(folder.path / JOURNAL)
+    folder.drop_copy(folder.path / JOURNAL)
+    assert sorted(path.name for path in folder.path.rglob("*")) == before
+
+
+def test_a_link_is_neither_removed_nor_renamed(tmp_path):
+    made = make_folder(tmp_path / "made" / "digits")
+    link = tmp_path / "digits"
+    link.symlink_to(made)
+    for change in (ExperimentFolder.remove, partial(ExperimentFolder.rename, name="other")):
+        with pytest.raises(UsageError, match="is a link: name the folder that it leads to"):
+            change(ExperimentFolder(link), warn=print)
+    assert (link / "experiment.json").is_file()
+
+
+def test_what_is_removed_is_gone_with_all_that_it_had(tmp_path):
+    writer = Writer(make_folder(tmp_path / "digits"))
+    writer.checkpoint(writer.trial(0, [0.5]), 1)
+    with pytest.raises(UsageError, match="is held by"):
+        ExperimentFolder(writer.folder).remove(warn=print)
+    writer.end()
+    assert ExperimentFolder(writer.folder).sizes()["trials/00000/checkpoints/1/state.pt"] == 7
+    ExperimentFolder(writer.folder).remove(warn=print)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_its_mark_is_another_once_the_journal_or_a_document_changes(tmp_path):
+    folder = ExperimentFolder(make_folder(tmp_path / "x"))
+    marks = [folder.mark()]
+    writer = Writer(folder.path)
+    marks.append(folder.mark())
+    writer.trial(0, [0.5])
+    marks.append(folder.mark())
+    folder.write("labels.json", {"tags": [], "note": "a"})
+    marks.append(folder.mark())
+    assert len(set(marks)) == 4
+    assert folder.mark() == marks[-1]
+    writer.end()

@@ -1,0 +1,378 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from synthetic import OWNER, START, Clock, Writer
+
+from tuner.experiment.history import History, Pace, fold
+from tuner.experiment.trials import Best, CheckpointRecord, Report, TrialError
+from tuner.spec.sections import Objective
+
+ACC, LOSS = Objective(metric="acc", mode="max"), Objective(metric="loss", mode="min")
+OOM = {"kind": "oom", "message": "out of memory"}
+
+
+def events(*stories):
+    """Events from (event, trial number or None, fields); their times count up by seconds."""
+    clock = Clock()
+    return [
+        {"event": event, "time": clock()}
+        | ({} if number is None else {"trial_id": f"{number:05}"})
+        | fields
+        for event, number, fields in stories
+    ]
+
+
+BEGIN = ("experiment_started", None, {"resumed": False, "owner": OWNER})
+RESUME = ("experiment_started", None, {"resumed": True, "owner": OWNER})
+
+
+def start(number, **config):
+    return ("trial_started", number, {"config": config})
+
+
+def report(number, epoch, **metrics):
+    return ("result", number, {"epoch": epoch, "metrics": metrics})
+
+
+def end(number, status, **fields):
+    return ("trial_ended", number, {"status": status} | fields)
+
+
+def test_of_a_settled_trial_the_best_and_the_last_report_are_remembered():
+    path = {"path": "trials/00001/checkpoints/1/state.pt", "sha256": "0" * 64}
+    values = {1: 0.5, 2: 0.2, 3: 0.4, 4: 0.3}
+    told = [report(1, epoch, loss=value) for epoch, value in values.items()]
+    story = events(BEGIN, start(1), *told, ("checkpoint", 1, {"epoch": 1} | path))
+    history = fold(story, LOSS)
+    before = history.trials["00001"].best
+    history.settle("00001")
+    (trial,) = history.trials.values()
+    assert [(r.epoch, r.metrics["loss"]) for r in trial.results] == [(2, 0.2), (4, 0.3)]
+    assert (trial.best, trial.last_epoch, trial.checkpoints) == (before, 4, [])
+
+
+def test_a_whole_trial():
+    path = {"path": "trials/00001/checkpoints/1/state.pt", "sha256": "0" * 64}
+    history = fold(
+        events(
+            BEGIN,
+            ("trial_started", 1, {"config": {"lr": 0.1}, "origin": "given", "seed": 5}),
+            report(1, 1, loss=0.5),
+            ("checkpoint", 1, {"epoch": 1} | path),
+            report(1, 2, loss=0.4),
+            end(1, "completed"),
+            ("experiment_ended", None, {"status": "completed"}),
+        )
+    )
+    assert (history.status, history.started, history.ended) == ("completed", START + 1, START + 7)
+    assert history.duration_s == 6
+    (trial,) = history.trials.values()
+    assert trial.config == {"lr": 0.1}
+    assert trial.results == [
+        Report(1, START + 3, {"loss": 0.5}),
+        Report(2, START + 5, {"loss": 0.4}),
+    ]
+    assert trial.checkpoints == [CheckpointRecord(1, path["path"], path["sha256"])]
+    assert (trial.status, trial.error, trial.origin, trial.seed) == ("completed", None, "given", 5)
+    assert (trial.started, trial.ended, trial.duration_s) == (START + 2, START + 6, 4)
+    assert trial.last_epoch == 2
+    assert trial.values("loss") == [(1, 0.5), (2, 0.4)]
+    assert trial.report_at(2) == trial.results[1]
+    assert trial.report_at(3) is None
+
+
+def test_a_failure_has_its_kind_and_message():
+    error = {"kind": "oom", "message": "out of memory"}
+    history = fold(events(BEGIN, start(1), end(1, "failed", error=error)))
+    assert history.trials["00001"].error == TrialError("oom", "out of memory")
+
+
+def test_what_has_not_ended_is_running():
+    history = fold(events(BEGIN, start(1), report(1, 1)))
+    assert (history.status, history.ended, history.duration_s) == ("running", None, 2)
+    assert history.trials["00001"].status == "running"
+
+
+def test_a_resume_goes_on_with_its_trials():
+    history = fold(
+        events(
+            BEGIN,
+            start(1, lr=0.1),
+            report(1, 1),
+            start(2, lr=0.2),
+            RESUME,
+            start(1, lr=0.1),
+            report(1, 2),
+            end(1, "completed"),
+        )
+    )
+    assert history.resumed == 1
+    one, two = history.trials.values()
+    assert [r.epoch for r in one.results] == [1, 2]
+    assert (one.status, one.config) == ("completed", {"lr": 0.1})
+    assert one.duration_s == 1 + 2  # not the gap between its last report and its second start
+    assert [run.duration_s for run in one.runs] == [1, 2]
+    assert [(run.started - START, run.ended - START) for run in history.runs] == [(1, 4), (5, 8)]
+    assert two.status == "interrupted"
+    assert history.duration_s == 3 + 3  # what was searched, without the gap
+
+
+def test_a_resume_takes_back_an_end():
+    error = {"kind": "crash", "message": "gone"}
+    ended = ("experiment_ended", None, {"status": "interrupted"})
+    history = fold(events(BEGIN, start(1), end(1, "failed", error=error), ended, RESUME, start(1)))
+    trial = history.trials["00001"]
+    assert (history.status, history.ended) == ("running", None)
+    assert (trial.status, trial.error, trial.ended) == ("running", None, None)
+
+
+def test_unknown_events_and_a_report_without_a_start_do_no_harm():
+    history = fold(events(BEGIN, ("later_version", 1, {}), report(3, 1, loss=1.0)))
+    assert list(history.trials) == ["00003"]
+    assert history.trials["00003"].config == {}
+    assert history.trials["00003"].duration_s == 0
+
+
+def test_trials_come_in_order_of_their_ids_whichever_started_first():
+    history = fold(events(BEGIN, start(3), start(1), start(20), start(2)))
+    assert list(history.trials) == ["00001", "00002", "00003", "00020"]
+
+
+def test_nothing_folds_to_nothing():
+    history = fold([])
+    assert (history.trials, history.started, history.resumed) == ({}, None, 0)
+    assert (history.counts.total(), history.best, history.runs) == (0, None, [])
+
+
+def applied(*stories, objective=ACC, metrics=None):
+    """The history that these events lead to, applied one at a time."""
+    history = History(objective, metrics=metrics)
+    for event in events(*stories):
+        history.apply(event)
+    return history
+
+
+def test_trials_are_counted_by_status():
+    history = History()
+    stories = [BEGIN]
+    for number, status in enumerate(("completed", "stopped", "failed", "interrupted"), start=1):
+        error = {"error": OOM} if status == "failed" else {}
+        stories += [start(number), end(number, status, **error)]
+    running = []
+    for event in events(*stories):
+        history.apply(event)
+        running.append(history.counts["running"])
+    assert running == [0, *[1, 0] * 4]
+    assert +history.counts == {"completed": 1, "stopped": 1, "failed": 1, "interrupted": 1}
+
+
+def test_the_best_is_the_first_of_the_best_value():
+    reports = (report(1, 1, acc=0.5), report(1, 2, acc=0.5), start(2), report(2, 1, acc=0.5))
+    history = applied(start(1, n=1), *reports)
+    assert history.best == Best(0.5, "00001", 1)
+    assert history.trials["00001"].best == history.best
+    assert history.trials["00002"].best == Best(0.5, "00002", 1)
+
+
+def test_lower_is_better_if_the_mode_says_so():
+    values = enumerate((0.5, 0.7, 0.3), start=1)
+    history = applied(*(report(1, epoch, loss=value) for epoch, value in values), objective=LOSS)
+    assert history.best == Best(0.3, "00001", 3)
+
+
+def test_without_an_objective_nothing_is_the_best():
+    history = applied(report(1, 1, acc=0.5), objective=None)
+    assert (history.best, history.trials["00001"].best) == (None, None)
+
+
+def test_a_report_without_the_objective_is_not_the_best():
+    history = applied(report(1, 1, loss=0.5))
+    assert (history.best, history.trials["00001"].best) == (None, None)
+
+
+def test_a_trial_that_fails_is_no_longer_the_best():
+    stories = [report(n, 1, acc=value) for n, value in ((1, 0.5), (2, 0.9), (3, 0.7))]
+    stories.append(end(2, "failed", error=OOM))
+    assert applied(*stories).best == Best(0.7, "00003", 1)
+    stories += [end(number, "failed", error=OOM) for number in (3, 1)]
+    assert applied(*stories).best is None
+    assert applied(*stories, report(1, 2, acc=0.8)).best is None
+
+
+def test_an_epoch_that_was_run_again_has_the_metrics_of_the_weights_that_are_there():
+    path = {"path": "trials/00001/checkpoints/2/state.pt", "sha256": "0" * 64}
+    history = fold(
+        events(
+            BEGIN,
+            start(1),
+            report(1, 1, acc=0.5),
+            report(1, 2, acc=0.9),
+            start(2),
+            report(2, 1, acc=0.7),
+            RESUME,
+            start(1),
+            ("checkpoint", 1, {"epoch": 2, **path, "metrics": {"acc": 0.6}}),
+        ),
+        ACC,
+    )
+    trial = history.trials["00001"]
+    assert trial.values("acc") == [(1, 0.5), (2, 0.6)]
+    assert trial.best == Best(0.6, "00001", 2)
+    assert history.best == Best(0.7, "00002", 1)
+
+
+def test_a_failed_trial_that_goes_on_may_be_the_best_again():
+    stories = [report(1, 1, acc=0.5), report(2, 1, acc=0.9), end(2, "failed", error=OOM), RESUME]
+    assert applied(*stories).best == Best(0.5, "00001", 1)
+    assert applied(*stories, start(2)).best == Best(0.9, "00002", 1)
+
+
+def test_of_two_ends_of_a_trial_the_last_one_counts():
+    stories = [report(1, 1, acc=0.5), report(2, 1, acc=0.9), end(2, "failed", error=OOM)]
+    history = applied(*stories, end(2, "completed"))
+    trial = history.trials["00002"]
+    assert (trial.status, trial.error, trial.ended) == ("completed", None, START + 4)
+    assert history.best == Best(0.9, "00002", 1)
+    history = applied(*stories, end(2, "completed"), end(2, "failed", error=OOM))
+    assert history.trials["00002"].error == TrialError("oom", "out of memory")
+    assert history.best == Best(0.5, "00001", 1)
+
+
+def test_a_trial_that_said_so_or_returned_early_is_done():
+    done = ("result", 1, {"epoch": 1, "metrics": {"acc": 0.5}, "done": True})
+    stories = [done, end(1, "completed"), report(2, 1, acc=0.5), end(2, "completed")]
+    stories += [report(3, 1, acc=0.5), end(3, "completed", done=True)]
+    assert [trial.done for trial in applied(*stories).trials.values()] == [True, False, True]
+
+
+def test_trials_are_found_by_status():
+    stories = [start(1), start(2), report(2, 2, acc=0.5), end(2, "failed", error=OOM), start(3)]
+    history = applied(*stories)
+    assert [t.trial_id for t in history.of_status("running")] == ["00001", "00003"]
+    assert [(t.trial_id, t.error) for t in history.of_status("failed")] == [
+        ("00002", TrialError("oom", "out of memory"))
+    ]
+    assert len(history.of_status("running", "failed")) == 3
+
+
+def test_a_driver_that_is_gone_interrupts_what_ran():
+    history = applied(BEGIN, start(1), end(1, "stopped"), start(2), report(2, 1, acc=0.5))
+    history.interrupt()
+    assert (history.status, history.trials["00002"].status) == ("interrupted", "interrupted")
+    assert +history.counts == {"stopped": 1, "interrupted": 1}
+    assert history.best == Best(0.5, "00002", 1)
+    ended = applied(BEGIN, ("experiment_ended", None, {"status": "completed"}))
+    ended.interrupt()
+    assert ended.status == "completed"
+
+
+def test_the_pace_is_that_since_the_last_start_of_the_driver():
+    first = [BEGIN, start(1), start(2), report(1, 1), report(2, 1), end(2, "completed")]
+    assert applied(*first).pace == Pace(START + 2, 2, 2)
+    assert applied(*first, RESUME).pace == Pace()
+    again = [start(1), report(1, 2)]
+    assert applied(*first, RESUME, *again).pace == Pace(START + 8, 1, 1)
+
+
+def test_only_the_metrics_that_are_asked_for_are_remembered():
+    history = applied(report(1, 1, acc=0.5, loss=1.0), report(1, 2, loss=0.9), metrics=["acc"])
+    assert [r.metrics for r in history.trials["00001"].results] == [{"acc": 0.5}, {}]
+    assert history.best == Best(0.5, "00001", 1)
+
+
+def test_a_removed_checkpoint_is_forgotten():
+    made = {"path": "trials/00001/checkpoints/x/state.pt", "sha256": "0" * 64}
+    history = applied(*(("checkpoint", 1, {"epoch": epoch} | made) for epoch in (1, 2, 3)))
+    history.drop_checkpoint("00001", 2)
+    assert [record.epoch for record in history.trials["00001"].checkpoints] == [1, 3]
+
+
+STORIES = st.lists(
+    st.one_of(
+        st.just(BEGIN),
+        st.just(RESUME),
+        st.builds(start, st.integers(1, 5)),
+        st.builds(report, st.integers(1, 5), st.integers(1, 9), acc=st.integers(0, 4)),
+        st.builds(report, st.integers(1, 5), st.integers(1, 9)),
+        st.builds(end, st.integers(1, 5), st.sampled_from(["completed", "stopped", "interrupted"])),
+        st.builds(end, st.integers(1, 5), st.just("failed"), error=st.just(OOM)),
+        st.just(("experiment_ended", None, {"status": "interrupted"})),
+    )
+)
+
+
+@given(stories=STORIES)
+def test_any_story_folds_and_loses_no_report(stories):
+    journaled = events(*stories)
+    history = fold(journaled)
+    assert sum(len(t.results) for t in history.trials.values()) == sum(
+        event["event"] == "result" for event in journaled
+    )
+    ends = {}
+    for event in journaled:
+        if event["event"] in ("trial_started", "trial_ended"):
+            ends[event["trial_id"]] = event["time"] if event["event"] == "trial_ended" else None
+    for trial in history.trials.values():
+        assert trial.duration_s >= 0
+        assert trial.ended == ends.get(trial.trial_id)
+        assert trial.ended is not None or trial.status in ("running", "interrupted")
+
+
+@given(stories=STORIES)
+def test_any_story_counts_every_trial_once(stories):
+    history, seen = History(ACC), set()
+    for event in events(*stories):
+        history.apply(event)
+        seen |= {event["trial_id"]} if "trial_id" in event else set()
+        statuses = [trial.status for trial in history.trials.values()]
+        assert len(statuses) == history.counts.total() == len(seen)
+        assert all(history.counts[status] == statuses.count(status) for status in statuses)
+        assert min(history.counts.values(), default=0) >= 0
+
+
+@given(stories=STORIES, objective=st.sampled_from([ACC, LOSS, None]))
+def test_applying_one_event_at_a_time_gives_what_folding_every_prefix_gives(stories, objective):
+    journaled, history = events(*stories), History(objective)
+    for upto, event in enumerate(journaled, start=1):
+        history.apply(event)
+        assert state(history) == state(fold(journaled[:upto], objective))
+
+
+@given(stories=STORIES)
+def test_the_best_is_what_a_look_at_all_reports_finds(stories):
+    history = History(ACC)
+    for event in events(*stories):
+        history.apply(event)
+    usable = [t for t in history.trials.values() if t.status != "failed"]
+    values = [value for trial in usable for _, value in trial.values("acc")]
+    assert (history.best and history.best.value) == (max(values) if values else None)
+    if history.best:
+        trial = history.trials[history.best.trial_id]
+        assert trial.best == history.best
+        assert (history.best.epoch, history.best.value) in trial.values("acc")
+
+
+def state(history):
+    """All that a history shows, its trials in the order of their ids."""
+    trials = sorted(history.trials.values(), key=lambda trial: int(trial.trial_id))
+    times = (history.started, history.ended, history.runs, history.duration_s)
+    return trials, history.status, +history.counts, times, history.pace, history.best
+
+
+@pytest.mark.parametrize("last", ["completed", "interrupted", "failed"])
+def test_the_writer_of_the_tests_tells_a_story_that_folds(tmp_path, last):
+    writer = Writer(tmp_path)
+    writer.trial(1, [0.5], end="stopped")
+    writer.end(last)
+    history = fold(writer.events)
+    assert history.status == last
+    assert history.trials["00001"].status == "stopped"
+
+
+def test_why_it_ended_before_its_trials_counts_until_it_goes_on():
+    early = {"status": "completed", "reason": "time_budget", "never_started": 3}
+    *before, resume = events(BEGIN, ("experiment_ended", None, early), RESUME)
+    history = fold(before)
+    assert (history.ended_by, history.never_started) == ("time_budget", 3)
+    history.apply(resume)
+    assert (history.ended_by, history.never_started) == (None, None)

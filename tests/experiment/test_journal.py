@@ -1,0 +1,268 @@
+import fcntl
+import json
+import os
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from synthetic import OWNER
+
+from tuner.errors import JournalError, JournalLostError, UsageError
+from tuner.experiment.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, RESULT, TRIAL_STARTED
+from tuner.experiment.files import JOURNAL
+from tuner.experiment.journal import Journal, is_locked
+from tuner.experiment.owner import this_owner
+from tuner.experiment.reading import read
+
+
+def test_what_is_appended_is_read_back(story):
+    folder, events = story
+    assert list(read(folder)) == events
+
+
+def test_a_driver_reads_what_was_there_before_it(story):
+    folder, events = story
+    with (folder / JOURNAL).open("ab") as file:
+        file.write(b'{"event": "resul')
+    with Journal.open(folder) as journal:
+        journal.append(TRIAL_STARTED, trial_id="00003", config={})
+        assert list(journal.earlier()) == events
+
+
+def test_every_line_is_one_json_object_with_event_and_time(story):
+    folder, events = story
+    lines = (folder / JOURNAL).read_text().splitlines()
+    assert [json.loads(line)["event"] for line in lines] == [event["event"] for event in events]
+    assert all("time" in json.loads(line) for line in lines)
+    assert all("trial_id" in json.loads(line) for line in lines if '"experiment_' not in line)
+
+
+def test_append_returns_the_event_with_its_time(tmp_path):
+    with Journal.open(tmp_path, clock=lambda: 12.5) as journal:
+        event = journal.append(RESULT, trial_id="00001", epoch=1, metrics={"a": 1.0})
+    assert event == {
+        "event": RESULT,
+        "time": 12.5,
+        "trial_id": "00001",
+        "epoch": 1,
+        "metrics": {"a": 1.0},
+    }
+
+
+@settings(max_examples=50)
+@given(data=st.data())
+def test_a_journal_cut_at_any_byte_goes_on_with_whole_lines(whole_journal, data):
+    folder, whole, events = whole_journal
+    cut = data.draw(st.integers(0, len(whole)))
+    (folder / JOURNAL).write_bytes(whole[:cut])
+    with Journal.open(folder) as journal:
+        resumed = journal.append(EXPERIMENT_STARTED, resumed=True, owner=OWNER)
+    assert list(read(folder)) == [*events[: whole[:cut].count(b"\n")], resumed]
+
+
+def test_a_last_line_of_zeros_is_torn_and_cut(story):
+    folder, events = story
+    with (folder / JOURNAL).open("ab") as file:
+        file.write(b"\0" * 40 + b"\n" + b"\0" * 7)
+    assert list(read(folder)) == events
+    Journal.open(folder).close()
+    assert b"\0" not in (folder / JOURNAL).read_bytes()
+
+
+def test_opening_where_there_is_no_folder_is_reported(tmp_path):
+    with pytest.raises(JournalError, match="cannot open"):
+        Journal.open(tmp_path / "none")
+
+
+def test_opening_a_damaged_journal_is_refused_and_changes_nothing(story):
+    folder, _ = story
+    damaged = b"damage\n" + (folder / JOURNAL).read_bytes()
+    (folder / JOURNAL).write_bytes(damaged)
+    with pytest.raises(JournalError, match="line 1: not a line of JSON"):
+        Journal.open(folder)
+    assert (folder / JOURNAL).read_bytes() == damaged
+    assert not is_locked(folder)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize(
+    ("event", "fields"),
+    [
+        (RESULT, lambda value: {"epoch": 1, "metrics": {"loss": value}}),
+        (TRIAL_STARTED, lambda value: {"config": {"lr": [value]}}),
+        (TRIAL_STARTED, lambda value: {"config": {}, "note": value}),
+    ],
+)
+def test_no_nan_and_no_infinity_reach_the_file(tmp_path, value, event, fields):
+    with Journal.open(tmp_path) as journal:
+        with pytest.raises(JournalError, match=f"cannot journal {event} of trial 00001"):
+            journal.append(event, trial_id="00001", **fields(value))
+        assert (tmp_path / JOURNAL).read_bytes() == b""
+
+
+def test_what_json_cannot_hold_is_refused(tmp_path):
+    with Journal.open(tmp_path) as journal, pytest.raises(JournalError, match="cannot journal"):
+        journal.append("note", what={1, 2})
+
+
+@pytest.mark.parametrize("reopened", [False, True])
+def test_an_epoch_must_come_after_the_trials_last(tmp_path, reopened):
+    journal = Journal.open(tmp_path)
+    journal.append(RESULT, trial_id="00001", epoch=3, metrics={})
+    if reopened:
+        journal.close()
+        journal = Journal.open(tmp_path)
+    with journal:
+        for epoch in (3, 2):
+            with pytest.raises(AssertionError, match="trial 00001"):
+                journal.append(RESULT, trial_id="00001", epoch=epoch, metrics={})
+        journal.append(RESULT, trial_id="00002", epoch=1, metrics={})
+        journal.append(RESULT, trial_id="00001", epoch=4, metrics={})
+    assert [event["epoch"] for event in read(tmp_path)] == [3, 1, 4]
+
+
+def test_a_second_driver_is_refused_with_who_holds_the_journal(tmp_path):
+    with Journal.open(tmp_path) as journal:
+        journal.append(EXPERIMENT_STARTED, resumed=False, owner=this_owner())
+        assert is_locked(tmp_path)
+        held = rf"another driver: pid {os.getpid()} on {socket.gethostname()}, since 20\d\d-"
+        with pytest.raises(UsageError, match=held):
+            Journal.open(tmp_path)
+    assert not is_locked(tmp_path)
+    Journal.open(tmp_path).close()
+
+
+def test_a_driver_that_has_not_signed_yet_is_not_taken_for_the_one_before(tmp_path):
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    with Journal.open(tmp_path) as journal:
+        owner = this_owner() | {"pid": dead.pid}
+        journal.append(EXPERIMENT_STARTED, resumed=False, owner=owner)
+        with pytest.raises(UsageError, match="another driver that has just started"):
+            Journal.open(tmp_path)
+
+
+def test_a_glance_at_the_lock_does_not_keep_a_driver_out(tmp_path):
+    import fcntl
+    import threading
+
+    Journal.open(tmp_path).close()
+    with (tmp_path / JOURNAL).open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        threading.Timer(0.05, lambda: fcntl.flock(file, fcntl.LOCK_UN)).start()
+        Journal.open(tmp_path).close()
+
+
+def test_no_journal_is_not_locked(tmp_path):
+    assert not is_locked(tmp_path)
+
+
+def test_a_closed_journal_takes_nothing_and_closes_again(tmp_path):
+    journal = Journal.open(tmp_path)
+    journal.close()
+    journal.close()
+    with pytest.raises(AssertionError, match="closed"):
+        journal.append(EXPERIMENT_ENDED, status="completed")
+
+
+def test_a_killed_driver_loses_nothing_it_appended_and_frees_its_lock(tmp_path):
+    code = f"""
+        from pathlib import Path
+        from tuner.experiment.journal import Journal
+        journal = Journal.open(Path({str(tmp_path)!r}))
+        epoch = 0
+        while True:
+            epoch += 1
+            journal.append("result", trial_id="00001", epoch=epoch, metrics={{"loss": 0.1}})
+            print(epoch, flush=True)
+    """
+    driver = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=-1, text=True)
+    printed = [driver.stdout.readline() for _ in range(50)]
+    assert is_locked(tmp_path)
+    driver.send_signal(signal.SIGKILL)
+    printed += driver.stdout.readlines()
+    driver.wait()
+    driver.stdout.close()
+    assert not is_locked(tmp_path)
+    epochs = [event["epoch"] for event in read(tmp_path)]
+    whole = sum(line.endswith("\n") for line in printed)
+    assert epochs == list(range(1, len(epochs) + 1))
+    assert len(epochs) in (whole, whole + 1)
+
+
+def test_a_full_disk_is_reported_and_leaves_no_partial_line(tmp_path):
+    with Journal.open(tmp_path) as journal:
+        journal.append(RESULT, trial_id="00001", epoch=1, metrics={"loss": 0.5})
+        before = (tmp_path / JOURNAL).read_bytes()
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, hard))
+        try:  # the file may grow by 10 bytes: the line is taken in part, then refused
+            with pytest.raises(JournalError, match=r"cannot write .*: File too large"):
+                journal.append(RESULT, trial_id="00001", epoch=2, metrics={"loss": 0.4})
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert (tmp_path / JOURNAL).read_bytes() == before
+        journal.append(RESULT, trial_id="00001", epoch=2, metrics={"loss": 0.4})
+    assert [event["epoch"] for event in read(tmp_path)] == [1, 2]
+
+
+def test_the_disk_is_asked_for_what_is_new_alone(tmp_path, monkeypatch):
+    synced = []
+    with Journal.open(tmp_path) as journal:
+        monkeypatch.setattr(os, "fsync", synced.append)
+        for epoch in (1, 2):
+            journal.append(RESULT, trial_id="00001", epoch=epoch, metrics={})
+        assert not synced
+        journal.sync()
+        journal.sync()
+        assert len(synced) == 1
+        journal.append(EXPERIMENT_ENDED, status="completed")
+        assert len(synced) == 2
+    assert len(synced) == 2
+
+
+@pytest.mark.parametrize("vanish", [shutil.rmtree, lambda folder: folder.rename(f"{folder}-2")])
+def test_nothing_is_written_to_a_folder_that_has_gone(tmp_path, vanish):
+    folder = tmp_path / "digits"
+    folder.mkdir()
+    with Journal.open(folder) as journal:
+        journal.append(EXPERIMENT_STARTED, resumed=False, owner=OWNER)
+        vanish(folder)
+        with pytest.raises(JournalLostError, match=r"digits was moved or removed .*THE-NEW"):
+            journal.append(EXPERIMENT_ENDED, status="completed")
+    assert not folder.exists()
+
+
+def test_of_two_drivers_whose_locks_do_not_hold_the_first_stops(tmp_path, monkeypatch):
+    monkeypatch.setattr(fcntl, "flock", lambda fd, how: None)
+    with Journal.open(tmp_path) as first:
+        first.append(EXPERIMENT_STARTED, resumed=False, owner=OWNER)
+        with Journal.open(tmp_path) as second:
+            second.append(EXPERIMENT_STARTED, resumed=True, owner={**OWNER, "host": "other"})
+            with pytest.raises(JournalLostError, match=r"by another driver, too.* pid 1 on other"):
+                first.append(EXPERIMENT_ENDED, status="completed")
+            with pytest.raises(JournalLostError):
+                first.check()
+            second.append(EXPERIMENT_ENDED, status="completed")
+    assert [event["event"] for event in read(tmp_path)] == [
+        EXPERIMENT_STARTED,
+        EXPERIMENT_STARTED,
+        EXPERIMENT_ENDED,
+    ]
+
+
+def test_a_driver_that_opens_while_the_first_writes_writes_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(fcntl, "flock", lambda fd, how: None)
+    with Journal.open(tmp_path) as first, Journal.open(tmp_path) as second:
+        first.append(EXPERIMENT_STARTED, resumed=False, owner=OWNER)
+        with pytest.raises(JournalLostError):
+            second.append(EXPERIMENT_STARTED, resumed=True, owner=OWNER)
+        first.append(EXPERIMENT_ENDED, status="completed")
+    assert len(list(read(tmp_path))) == 2

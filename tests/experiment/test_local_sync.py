@@ -1,0 +1,140 @@
+"""What a power cut may find on the disk: never less than what was promised."""
+
+import errno
+import os
+import shutil
+import threading
+
+import pytest
+from synthetic import OWNER, make_folder
+
+from tuner.errors import JournalError, JournalLostError, StorageError
+from tuner.experiment import local_sync
+from tuner.experiment.journal import Journal
+from tuner.experiment.local_sync import LocalSync
+
+PATIENCE_S = 20
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return make_folder(tmp_path / "digits")
+
+
+@pytest.fixture
+def forced(monkeypatch):
+    """The paths that were forced to the disk, in order."""
+    paths, fsync = [], os.fsync
+
+    def note(fd):
+        paths.append(os.readlink(f"/proc/self/fd/{fd}"))
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", note)
+    return paths
+
+
+def checkpoint(folder, epoch):
+    path = folder / "trials" / "00000" / "checkpoints" / str(epoch) / "state.pt"
+    path.parent.mkdir(parents=True)
+    path.write_text(str(epoch))
+    return path
+
+
+def begin(journal):
+    journal.append("experiment_started", resumed=False, owner=OWNER)
+
+
+def test_what_replaces_a_checkpoint_is_on_the_disk_before_it_goes(folder, forced):
+    sync = LocalSync(folder)
+    old, new = checkpoint(folder, 1), checkpoint(folder, 2)
+    with Journal.open(folder) as journal:
+        begin(journal)
+        forced.clear()
+        sync.saved(new)
+        sync.remove(old.parent)
+        assert old.exists()
+        sync.flush(journal)
+    assert not old.exists()
+    trial = folder / "trials" / "00000"
+    names = [folder / "trials", trial, trial / "checkpoints", new.parent]
+    assert forced[:1] == [str(new)]
+    assert {str(name) for name in names} <= set(forced)
+    assert forced.index(str(journal.path)) > forced.index(str(trial))
+
+
+def test_a_folder_is_forced_with_all_that_is_in_it(folder, forced):
+    sync, path = LocalSync(folder), checkpoint(folder, 1).parent
+    (path / "sub").mkdir()
+    (path / "sub" / "more").touch()
+    with Journal.open(folder) as journal:
+        sync.saved(path)
+        sync.flush(journal)
+    assert {str(path / "sub" / "more"), str(path / "sub"), str(path)} <= set(forced)
+
+
+def test_what_is_replaced_already_is_not_forced(folder, forced):
+    sync, path = LocalSync(folder), checkpoint(folder, 1)
+    with Journal.open(folder) as journal:
+        sync.saved(path)
+        sync.remove(path.parent)
+        sync.flush(journal)
+    assert str(path) not in forced
+
+
+def test_a_disk_that_refuses_takes_nothing_away(folder, monkeypatch):
+    def refuse(fd):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    sync, old, new = LocalSync(folder), checkpoint(folder, 1), checkpoint(folder, 2)
+    with Journal.open(folder) as journal:
+        sync.saved(new)
+        sync.remove(old.parent)
+        monkeypatch.setattr(os, "fsync", refuse)
+        with pytest.raises(StorageError, match=r"cannot write .*state.pt: No space left"):
+            sync.flush(journal)
+        begin(journal)
+        with pytest.raises(JournalError, match=r"cannot write .*journal.jsonl: No space left"):
+            sync.flush(journal)
+        assert old.exists()
+        monkeypatch.undo()
+
+
+def test_a_line_is_forced_to_the_disk_though_no_other_follows(folder, forced, monkeypatch):
+    monkeypatch.setattr(local_sync, "_EVERY_S", 0.01)
+    done, fsync = threading.Event(), os.fsync
+
+    def note(fd):
+        fsync(fd)
+        done.set()
+
+    with Journal.open(folder) as journal, LocalSync(folder).running(journal, print):
+        monkeypatch.setattr(os, "fsync", note)
+        begin(journal)
+        assert done.wait(PATIENCE_S)
+
+
+@pytest.mark.parametrize("vanish", [shutil.rmtree, lambda folder: folder.rename(folder / "../x")])
+def test_a_folder_that_vanishes_is_noticed_between_two_lines(folder, monkeypatch, vanish):
+    monkeypatch.setattr(local_sync, "_EVERY_S", 0.01)
+    errors, told = [], threading.Event()
+
+    def on_error(error):
+        errors.append(error)
+        told.set()
+
+    with Journal.open(folder) as journal, LocalSync(folder).running(journal, on_error):
+        begin(journal)
+        vanish(folder)
+        assert told.wait(PATIENCE_S)
+    assert isinstance(errors[0], JournalLostError)
+    assert "digits was moved or removed while the search ran" in str(errors[0])
+    assert not folder.exists()
+
+
+def test_the_end_leaves_nothing_to_do(folder):
+    sync, old = LocalSync(folder), checkpoint(folder, 1)
+    with Journal.open(folder) as journal:
+        with sync.running(journal, print):
+            sync.remove(old.parent)
+        assert not old.exists()

@@ -1,0 +1,145 @@
+"""What is read of a journal, whole, damaged, cut anywhere, or as it grows."""
+
+import json
+
+import calls
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from synthetic import Clock
+
+from tuner.errors import JournalError
+from tuner.experiment.events import EXPERIMENT_ENDED, RESULT, TRIAL_STARTED
+from tuner.experiment.files import JOURNAL
+from tuner.experiment.journal import Journal
+from tuner.experiment.reading import Tail, read, read_naming
+
+
+def test_events_that_name_a_word_are_found_without_reading_the_others(tmp_path):
+    named = {"event": "trial_started", "time": 1.0, "trial_id": "1", "config": {"model": "x"}}
+    other = {**named, "config": {"lr": "the model"}}
+    lines = [json.dumps(event) for event in (other, named, named)]
+    lines[2] = lines[2].replace("model", r"m\u006fdel")
+    text = "\n".join([*lines, '{"model": damaged}', "17", '["model"]', '{"model": torn'])
+    (tmp_path / JOURNAL).write_text(text)
+    assert list(read_naming(tmp_path, "model")) == [named, named]
+
+
+@settings(max_examples=200)
+@given(data=st.data())
+def test_a_journal_cut_at_any_byte_reads_as_its_longest_valid_prefix(whole_journal, data):
+    folder, whole, events = whole_journal
+    cut = data.draw(st.integers(0, len(whole)))
+    (folder / JOURNAL).write_bytes(whole[:cut])
+    assert list(read(folder)) == events[: whole[:cut].count(b"\n")]
+
+
+@settings(max_examples=300)
+@given(data=st.data())
+def test_bent_bytes_give_a_named_error_or_events(whole_journal, data):
+    folder, whole, _ = whole_journal
+    at = data.draw(st.integers(0, len(whole) - 1))
+    junk = data.draw(st.binary(max_size=8))
+    gap = data.draw(st.integers(0, 8))
+    (folder / JOURNAL).write_bytes(whole[:at] + junk + whole[at + gap :])
+    try:
+        events = list(read(folder))
+    except JournalError as error:
+        assert "line " in str(error)  # noqa: PT017 - either outcome is right
+    else:
+        assert all(isinstance(event["event"], str) for event in events)
+
+
+@given(junk=st.binary(max_size=200))
+def test_garbage_gives_a_named_error_or_events(whole_journal, junk):
+    folder, _, _ = whole_journal
+    (folder / JOURNAL).write_bytes(junk)
+    try:
+        list(read(folder))
+    except JournalError as error:
+        assert JOURNAL in str(error)  # noqa: PT017 - either outcome is right
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"\n",
+        b"{}\n",
+        b"[]\n",
+        b"7\n",
+        b'{"event":"result","time":1}\n',
+        b'{"event":"x","time":NaN}\n',
+        b'{"event":"trial_started","time":1,"trial_id":"1","config":{"a":1e999}}\n',
+        b"\x00\x00\x00\n",
+        b"\xff\xfe{\x00}\x00\n",
+        b"[" * 100_000 + b"\n",
+        b"9" * 10_000 + b"\n",
+    ],
+)
+def test_a_damaged_line_in_the_middle_is_named(story, line):
+    folder, _ = story
+    lines = (folder / JOURNAL).read_bytes().splitlines(keepends=True)
+    (folder / JOURNAL).write_bytes(b"".join([*lines[:2], line, *lines[2:]]))
+    with pytest.raises(JournalError, match=r"journal\.jsonl, line 3: "):
+        list(read(folder))
+
+
+def test_an_epoch_journaled_twice_is_damage(story):
+    folder, _ = story
+    lines = (folder / JOURNAL).read_bytes().splitlines(keepends=True)
+    (folder / JOURNAL).write_bytes(b"".join([*lines[:3], lines[2], *lines[3:]]))
+    with pytest.raises(JournalError, match="line 4: epoch 1 of trial 00001 does not come after 1"):
+        list(read(folder))
+
+
+def test_an_unknown_event_is_kept(tmp_path):
+    with Journal.open(tmp_path) as journal:
+        event = journal.append("trial_paused", trial_id="00001", why="rung")
+    assert list(read(tmp_path)) == [event]
+
+
+def test_a_missing_journal_is_reported_on_the_call(tmp_path):
+    with pytest.raises(JournalError, match=r"cannot read .*journal\.jsonl: No such file"):
+        read(tmp_path)
+
+
+def test_reading_and_folding_cost_the_same_for_each_of_many_reports(tmp_path):
+    from tuner.experiment.history import fold
+
+    metrics = {"train_loss": 0.5, "val_loss": 0.25, "val_accuracy": 0.75, "lr": 0.1, "epoch_s": 1.5}
+    histories, cost = [], []
+    for trials in (20, 80):
+        folder = tmp_path / f"{trials}"
+        folder.mkdir()
+        with Journal.open(folder, clock=Clock()) as journal:
+            for number in range(trials):
+                trial_id = f"{number:05}"
+                journal.append(TRIAL_STARTED, trial_id=trial_id, config={"lr": 0.1})
+                for epoch in range(1, 11):
+                    journal.append(RESULT, trial_id=trial_id, epoch=epoch, metrics=metrics)
+        cost.append(calls.made_by(lambda at=folder: histories.append(fold(read(at)))))
+    counts = [sum(len(trial.results) for trial in each.trials.values()) for each in histories]
+    assert counts == [200, 800]
+    assert cost[1] / 800 <= cost[0] / 200 < 50, cost
+
+
+def test_a_tail_gives_what_is_new_and_holds_a_torn_line_back(tmp_path):
+    tail = Tail(tmp_path)
+    with pytest.raises(JournalError, match="cannot read"):
+        tail.read()
+    with Journal.open(tmp_path) as journal:
+        first = journal.append(EXPERIMENT_ENDED, status="completed")
+        assert tail.read() == [first]
+        assert tail.read() == []
+        path = tmp_path / "journal.jsonl"
+        line = (json.dumps(first) + "\n").encode()
+        with path.open("ab") as file:
+            file.write(line[:10])
+            file.flush()
+            assert tail.read() == []
+            file.write(line[10:])
+        assert tail.read() == [first]
+        with path.open("ab") as file:
+            file.write(b"nonsense\n" + line)
+        with pytest.raises(JournalError, match="line 3"):
+            tail.read()

@@ -1,0 +1,74 @@
+import pytest
+from synthetic import make_folder
+
+from tuner.errors import UsageError
+from tuner.experiment.files import EXPERIMENT
+from tuner.experiment.storage import experiment_folders, find_experiment, free_name, storage_folder
+from tuner.places import ROOT
+
+
+def test_a_name_is_looked_up_in_the_storage_and_a_folder_anywhere(tmp_path, monkeypatch):
+    folder = make_folder(tmp_path / "store" / "digits")
+    assert find_experiment("digits", tmp_path / "store") == folder
+    assert find_experiment(folder, tmp_path / "elsewhere") == folder
+    monkeypatch.setenv("TUNER_STORAGE", str(tmp_path / "store"))
+    assert find_experiment("digits") == folder
+    monkeypatch.chdir(folder)
+    assert find_experiment(".").resolve() == folder
+
+
+def test_the_default_storage_is_results_where_you_stand(tmp_path, monkeypatch):
+    monkeypatch.delenv("TUNER_STORAGE", raising=False)
+    monkeypatch.chdir(tmp_path)
+    make_folder(tmp_path / "results" / "digits")
+    assert find_experiment("digits").resolve() == tmp_path / "results" / "digits"
+    assert storage_folder(None).resolve() == tmp_path / "results"
+
+
+def test_the_folder_of_a_storage(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("TUNER_STORAGE", str(tmp_path / "store"))
+    monkeypatch.setenv(ROOT, str(tmp_path / "copies"))
+    assert storage_folder("~/runs") == tmp_path / "runs"
+    assert storage_folder(None) == tmp_path / "store"
+    assert storage_folder("s3://bucket/runs").parent == tmp_path / "copies"
+
+
+def test_a_wrong_name_is_reported_with_the_nearest(tmp_path):
+    make_folder(tmp_path / "digits")
+    make_folder(tmp_path / "cifar")
+    message = r"no experiment 'digit' in .* \(did you mean 'digits'\?\); available: cifar, digits"
+    with pytest.raises(UsageError, match=message):
+        find_experiment("digit", tmp_path)
+    with pytest.raises(UsageError, match="there are none yet"):
+        find_experiment("digits", tmp_path / "none")
+
+
+def test_only_experiments_are_listed(tmp_path):
+    folder = make_folder(tmp_path / "digits")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "file").write_text("")
+    (tmp_path / "dir" / EXPERIMENT).mkdir(parents=True)
+    assert list(experiment_folders(tmp_path)) == [folder]
+    assert list(experiment_folders(tmp_path / "none")) == []
+
+
+def test_known_ones_are_not_looked_into_again(tmp_path, monkeypatch):
+    folders = {make_folder(tmp_path / name) for name in ("a", "b")}
+    asked = []
+    monkeypatch.setattr("os.path.isfile", lambda path: asked.append(path) or True)
+    assert set(experiment_folders(tmp_path, known={"a", "gone"})) == folders
+    assert asked == [tmp_path / "b" / EXPERIMENT]
+
+
+def test_a_folder_that_is_being_made_is_not_listed(tmp_path):
+    make_folder(tmp_path / ".digits.0123")
+    make_folder(tmp_path / "digits")
+    assert [folder.name for folder in experiment_folders(tmp_path)] == ["digits"]
+
+
+def test_the_next_free_name(tmp_path):
+    assert free_name("digits", tmp_path / "none") == "digits"
+    make_folder(tmp_path / "digits")
+    (tmp_path / "digits-2").symlink_to("nowhere")
+    assert free_name("digits", tmp_path) == "digits-3"

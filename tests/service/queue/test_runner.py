@@ -1,0 +1,423 @@
+"""Runners of a queue over real processes that train nothing (`played`), and their ends by force."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from socket import gethostname
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from synthetic import Writer, make_folder
+
+from tuner.errors import ExperimentError, StorageError
+from tuner.experiment.control import requested
+from tuner.experiment.events import TRIAL_STARTED
+from tuner.experiment.files import JOURNAL
+from tuner.experiment.folder import ExperimentFolder
+from tuner.places import LOCAL, ROOT
+from tuner.service.queue import runner as module
+from tuner.service.queue.entries import Ended, Entry, Queue
+from tuner.service.queue.held import Held
+from tuner.service.queue.runner import Runner, Terms
+from tuner.service.queue.shares import Room
+
+HERE = Path(__file__).parent
+PLAYED = (sys.executable, str(HERE / "played.py"))
+PATIENCE_S = 60
+SPEC = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 8}
+
+
+@pytest.fixture(autouse=True)
+def played(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE.parent), *sys.path]))
+
+
+class Played:
+    """A storage with a queue of searches that are played, and what was started there."""
+
+    def __init__(self, storage: Path) -> None:
+        self.storage = storage
+        self.queue = Queue(str(storage))
+        self.told: list[str] = []
+
+    def add(self, name: str, user: str = "ann", **fields: Any) -> None:
+        spec = SPEC | {"name": name} | fields
+        directory, added = str(self.storage), time.time()
+        self.queue.add(Entry(name=name, user=user, added=added, directory=directory, spec=spec))
+
+    def ends(self, name: str, how: str) -> None:
+        partial = self.storage / f".{name}.ends"
+        partial.write_text(how)
+        partial.rename(self.storage / f"{name}.ends")
+
+    def runner(self, at_once: int = 2, cpus: float = 4, terms: Terms | None = None) -> Runner:
+        terms = terms or Terms(at_once, {}, command=PLAYED)
+        return Runner(self.queue, terms, capacity=lambda gpus: Room(cpus), tell=self.told.append)
+
+    def running(self, name: str) -> Runner:
+        """A runner that has started a search of this name."""
+        self.add(name)
+        runner = self.runner()
+        self.until(lambda: self.starts, runner)
+        return runner
+
+    @property
+    def starts(self) -> list[str]:
+        file = self.storage / "starts"
+        return file.read_text().splitlines() if file.exists() else []
+
+    def until(self, condition: Callable[[], object], *runners: Runner) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < deadline, (self.told, self.starts)
+            for runner in runners:
+                runner.turn()
+            time.sleep(0.02)
+
+    def ended(self, name: str) -> Ended:
+        ended = self.queue.ended(name)
+        assert ended is not None
+        return ended
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Iterator[Played]:
+    play = Played(tmp_path)
+    yield play
+    for name in play.queue.names():  # whatever a failed test has left running
+        play.ends(name, "completed")
+
+
+def test_they_run_in_order_and_one_that_fails_holds_up_no_other(play: Played) -> None:
+    for name, how in (("a", "completed"), ("b", "fails"), ("c", "completed")):
+        play.add(name)
+        play.ends(name, how)
+    runner = play.runner(at_once=1)
+    play.until(lambda: play.queue.ended("c"), runner)
+    assert play.starts == ["run a 4", "run b 4", "run c 4"]
+    assert [play.ended(name).status for name in "abc"] == ["completed", "failed", "completed"]
+    assert (play.ended("a").code, play.ended("a").why) == (0, "")
+    failed = play.ended("b")
+    assert (failed.code, failed.why) == (1, "error: it failed")
+    assert "b failed: error: it failed" in play.told
+    assert not runner.turn()
+    assert runner.failed == 1
+
+
+def test_two_share_by_what_the_first_gives_up(play: Played) -> None:
+    play.add("a")
+    play.add("b", "bob")
+    runner = play.runner()
+    runner.turn()
+    play.until(lambda: play.starts, runner)
+    assert play.starts == ["run a 4"]  # as the machine has
+    folder = ExperimentFolder(play.storage / "a")
+    play.until(lambda: requested(folder), runner)
+    [request] = requested(folder)
+    assert (request.control.model_dump(), request.by) == (
+        {"verb": "max-concurrent", "max_concurrent": 2},
+        "queue",
+    )
+    for _ in range(5):
+        runner.turn()
+    assert play.starts == ["run a 4"]  # which may still run four trials at a time
+    assert len(requested(folder)) == 1
+    for name in ("a", "b"):
+        play.ends(name, "completed")
+    play.until(lambda: play.queue.ended("b"), runner)
+    assert play.starts == ["run a 4", "run b 4"]
+
+
+@pytest.mark.slow
+def test_one_whose_driver_is_killed_goes_on_and_not_for_ever(play: Played) -> None:
+    play.add("a")
+    runner = play.runner()
+    for count in range(1, 4):
+        play.until(lambda count=count: len(play.starts) == count, runner)  # type: ignore[misc]
+        play.ends("a", "dies")
+    play.until(lambda: play.queue.ended("a"), runner)
+    assert play.starts == ["run a 4", "resume a 4", "resume a 4"]
+    assert (play.ended("a").status, play.ended("a").code) == ("failed", -signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_whoever_ends_one_by_hand_means_it(play: Played) -> None:
+    runner = play.running("a")
+    [search] = runner._held.searches
+    assert search.process is not None
+    search.process.terminate()
+    play.until(lambda: play.queue.ended("a"), runner)
+    assert play.ended("a").status == "interrupted"
+    assert play.ended("a").code in (143, -signal.SIGTERM)  # as it had begun to listen, or not yet
+
+
+@pytest.mark.slow
+def test_of_two_runners_each_entry_has_one(play: Played) -> None:
+    names = [f"e{number}" for number in range(6)]
+    for name in names:
+        play.add(name)
+        play.ends(name, "completed")
+    runners = [play.runner(at_once=2, cpus=16) for _ in range(2)]
+    play.until(lambda: not play.queue.open(), *runners)
+    assert sorted(line.split()[1] for line in play.starts) == names
+    assert {play.ended(name).status for name in names} == {"completed"}
+
+
+@pytest.mark.slow
+def test_a_runner_passes_over_what_another_one_runs(play: Played) -> None:
+    play.add("a")
+    play.add("b")
+    first, second = play.runner(at_once=1), play.runner(at_once=1)
+    play.until(lambda: play.starts, first)
+    play.ends("b", "completed")
+    play.until(lambda: play.queue.ended("b"), second)
+    assert play.queue.ended("a") is None
+    assert play.starts == ["run a 4", "run b 4"]
+    play.ends("a", "completed")
+    play.until(lambda: play.queue.ended("a"), first)
+
+
+def test_a_machine_has_one_runner_and_the_next_takes_over_when_it_ends(
+    play: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_EVERY_S", 0.01)
+    second = play.runner()
+    here = play.queue.watch_runner(gethostname())
+    with Held().alone(here, every_s=0.01, tell=play.told.append):
+        thread = threading.Thread(target=second.run)
+        thread.start()
+        play.until(lambda: play.told)
+        assert play.told == ["another runner is at work here; this one takes over when it ends"]
+        assert thread.is_alive()
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+
+
+def test_a_runner_whose_place_was_taken_ends_and_leaves_its_searches(
+    play: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_EVERY_S", 0.0)
+    play.add("a")
+    runner = play.runner()
+    turn = runner.turn
+
+    def followed() -> bool:
+        is_left = turn()
+        if play.starts:
+            runner._held.is_followed = True
+            for search in runner._held.searches:
+                runner._held.let_go(search)  # as the thread does that renews their leases
+        return is_left
+
+    monkeypatch.setattr(runner, "turn", followed)
+    with pytest.raises(ExperimentError, match=r"^another runner has taken over"):
+        runner.run()
+    assert play.queue.experiment("a").is_driven
+
+
+def test_an_experiment_of_its_name_that_is_not_the_queues_is_left_alone(play: Played) -> None:
+    play.add("a")
+    Writer(make_folder(play.storage / "a")).trial(0, [0.5], end=None)
+    runner = play.runner()
+    play.until(lambda: play.queue.ended("a"), runner)
+    assert play.ended("a").why == "an experiment a exists, which is not the queue's"
+    assert play.starts == []
+
+
+def test_one_that_cannot_be_started_fails_with_the_reason(play: Played) -> None:
+    play.add("a", num_samples=0)
+    play.add("b")
+    play.ends("b", "completed")
+    terms = Terms(1, {}, command=("/no/such/tuner",))
+    runner = play.runner(terms=terms)
+    play.until(lambda: play.queue.ended("b"), runner)
+    assert "num_samples: must be" in play.ended("a").why
+    assert "No such file" in play.ended("b").why
+
+
+@pytest.mark.slow
+def test_a_runner_that_is_ended_ends_its_searches_and_the_next_goes_on(
+    play: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_EVERY_S", 0.02)
+    play.add("a")
+    first, turns = play.runner(), iter(range(10**6))
+    turn = first.turn
+
+    def interrupted() -> bool:
+        if next(turns) and play.starts:
+            raise KeyboardInterrupt
+        return turn()
+
+    monkeypatch.setattr(first, "turn", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        first.run()
+    assert play.queue.ended("a") is None
+    assert not play.queue.experiment("a").is_driven
+    play.ends("a", "completed")
+    play.runner().run()
+    assert play.starts == ["run a 4", "resume a 4"]
+    assert play.ended("a").status == "completed"
+
+
+@pytest.fixture
+def begun(play: Played) -> Iterator[Callable[[int], subprocess.Popen[bytes]]]:
+    """Starts a runner as a process of its own."""
+    processes = []
+
+    def begin(at_once: int) -> subprocess.Popen[bytes]:
+        command = [sys.executable, str(HERE / "a_runner.py"), str(play.storage), str(at_once)]
+        processes.append(subprocess.Popen(command, stdout=subprocess.DEVNULL))
+        return processes[-1]
+
+    yield begin
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def test_a_runner_that_is_killed_is_followed_and_nothing_is_lost_or_run_twice(
+    play: Played, begun: Callable[[int], subprocess.Popen[bytes]]
+) -> None:
+    for name in ("done", "runs", "dies", "waits"):
+        play.add(name)
+    play.ends("done", "completed")
+    process = begun(3)
+    play.until(lambda: play.queue.ended("done") and len(play.starts) >= 2)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    was_running = {line.split()[1] for line in play.starts} - {"done"}
+    assert was_running
+    for name in was_running:
+        assert play.queue.experiment(name).is_driven  # it goes on without its runner
+    one = min(was_running)
+    play.ends(one, "dies")
+    play.until(lambda: not play.queue.experiment(one).is_driven)
+    second = play.runner(at_once=3)
+    second.turn()
+    for name in was_running - {one}:
+        assert f"{name} runs already" in play.told
+    for name in ("runs", "dies", "waits"):
+        play.until(lambda name=name: not (play.storage / f"{name}.ends").exists())  # type: ignore[misc]
+        play.ends(name, "completed")
+    play.until(lambda: not play.queue.open(), second)
+    runs = sorted(line.split()[1] for line in play.starts if line.startswith("run "))
+    assert runs == ["dies", "done", "runs", "waits"]
+    assert [line for line in play.starts if line.startswith("resume ")] == [f"resume {one} 4"]
+    for name in runs:
+        assert play.ended(name).status == "completed"
+
+
+def test_a_search_in_a_bucket_is_taken_over_though_its_driver_is_on_another_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, told = f"memory://{uuid4().hex}/results", list[str]()
+    monkeypatch.setenv(ROOT, str(tmp_path / "there"))
+    queue = Queue(storage)
+    queue.add(Entry(name="a", user="ann", added=1.0, directory="/", spec=SPEC | {"name": "a"}))
+    assert not queue.has_begun("a")
+    folder = queue.experiment("a")
+    made = ExperimentFolder(make_folder(tmp_path / "a", max_concurrent=3))
+    folder.create(made.document(), empty=[JOURNAL])
+    with folder.held(told.append):
+        monkeypatch.setenv(ROOT, str(tmp_path / "here"))
+        runner = Runner(
+            Queue(storage), Terms(1, {}), capacity=lambda gpus: Room(4), tell=told.append
+        )
+        runner.turn()
+        assert told == ["a runs already"]
+        [asked] = requested(runner._queue.experiment("a"))
+        assert asked.control.model_dump() == {"verb": "max-concurrent", "max_concurrent": 4}
+
+
+def test_a_storage_that_fails_is_waited_for_a_minute(
+    play: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = play.runner()
+
+    def failing() -> bool:
+        raise StorageError("no answer")
+
+    monkeypatch.setattr(runner, "turn", failing)
+    monkeypatch.setattr(module, "_EVERY_S", 0.0)
+    monkeypatch.setattr(module, "_PATIENCE_S", 0.05)
+    with pytest.raises(StorageError, match="no answer"):
+        runner.run()
+
+
+def test_what_is_no_entry_holds_up_no_end(play: Played) -> None:
+    play.add("a")
+    (play.storage / ".queue/a/entry.json").write_text("{")
+    assert not play.runner().turn()
+
+
+@pytest.mark.parametrize(
+    ("address", "gpus", "found"), [(LOCAL, 0.5, "gpus:3,5"), (LOCAL, 0, ""), ("auto", 0.5, "")]
+)
+def test_searches_of_this_machine_share_its_gpus(
+    play: Played, monkeypatch: pytest.MonkeyPatch, address: str, gpus: float, found: str
+) -> None:
+    monkeypatch.setattr(module, "gpus_here", lambda: ("3", "5"))
+    play.add("a", resources={"gpus": gpus})
+    show = "import os; print(os.environ.get('TUNER_SHARED_GPUS', ''))"
+    terms = Terms(1, {}, address=address, command=(sys.executable, "-c", show))
+    runner = play.runner(terms=terms)
+    play.until(lambda: play.queue.ended("a"), runner)
+    assert play.queue.log("a").read_text().strip().rpartition("/")[2] == found
+
+
+def test_gpus_are_counted_only_where_some_are_asked_for(play: Played) -> None:
+    asked: list[bool] = []
+
+    def capacity(gpus: bool) -> Room:
+        asked.append(gpus)
+        return Room(4, (1.0, 1.0))
+
+    runner = Runner(
+        play.queue, Terms(1, {}, command=PLAYED), capacity=capacity, tell=play.told.append
+    )
+    play.add("a")
+    runner.turn()
+    play.add("b", resources={"gpus": 1})
+    runner.turn()
+    assert asked == [False, True]
+
+
+def test_runner_starts_a_search_of_whole_gpus_once_one_is_empty(
+    play: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unused = [(0.5, 0.5)]
+    monkeypatch.setattr(module, "gpus_here", lambda: ("0", "1"))
+    monkeypatch.setattr(module, "room", lambda folder, gpus: unused[-1])
+    play.add("halves", resources={"gpus": 0.5}, max_concurrent=2)
+    play.add("whole", resources={"gpus": 1})
+    terms, capacity = Terms(2, {}, command=PLAYED), Room(4, (1.0, 1.0))
+    runner = Runner(play.queue, terms, capacity=lambda gpus: capacity, tell=play.told.append)
+    play.until(lambda: play.starts, runner)
+    for _ in range(5):
+        runner.turn()
+    assert play.starts == ["run halves 2"]
+    unused.append((0.0, 1.0))
+    play.until(lambda: play.starts[1:], runner)
+    assert play.starts == ["run halves 2", "run whole 1"]
+
+
+@pytest.mark.slow
+def test_a_limit_is_kept_through_what_runs(play: Played) -> None:
+    """Trials that run count, whatever the limit is by now."""
+    runner = play.running("a")
+    [search] = runner._held.searches
+    for trial in range(3):
+        event = {"event": TRIAL_STARTED, "time": 1.0, "trial_id": f"{trial:05}", "config": {}}
+        search._history.apply(event)
+    assert search.demand(Room(4)).holds == 4
+    play.ends("a", "completed")
+    play.until(lambda: play.queue.ended("a"), runner)

@@ -1,0 +1,257 @@
+"""What a runner knows of a search that runs, and what becomes of one that has ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from synthetic import OWNER, Writer, make_folder
+
+from tuner.experiment.history import History
+from tuner.service.queue import searches
+from tuner.service.queue.entries import COMPLETED, FAILED, INTERRUPTED, Ended, Entry, Queue
+from tuner.service.queue.searches import (
+    AGAIN,
+    Search,
+    amounts_of,
+    left_of,
+    limit_of,
+    outcome_of,
+    spec_of,
+    verdict,
+    waiting,
+    why_of,
+)
+from tuner.service.queue.shares import Room
+
+SPEC: dict[str, Any] = {
+    "name": "a",
+    "search": {"space": {"lr": "uniform(0, 1)"}},
+    "num_samples": 6,
+    "resources": {"cpus": 2, "gpus": 0, "workers": 1},
+}
+
+
+def entry(**fields: Any) -> Entry:
+    return Entry(name="a", user="ann", added=1.0, directory="/", spec=SPEC | fields)
+
+
+def event(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"event": kind, "time": 1.0, **fields}
+
+
+def started() -> dict[str, Any]:
+    return event("experiment_started", resumed=False, owner=OWNER)
+
+
+def trial(number: int, status: str = "") -> dict[str, Any]:
+    if status:
+        why = {"error": {"kind": "nan", "message": "m"}} if status == "failed" else {}
+        return event("trial_ended", trial_id=f"{number:05}", status=status, **why)
+    return event("trial_started", trial_id=f"{number:05}", config={})
+
+
+def control(limit: int | None, **fields: Any) -> dict[str, Any]:
+    asked = {"verb": "max-concurrent", "max_concurrent": limit}
+    return event("control", id="1", control=asked, **fields)
+
+
+def journaled(*events: dict[str, Any]) -> History:
+    history = History()
+    for each in events:
+        history.apply(each)
+    return history
+
+
+def test_how_many_trials_have_yet_to_end() -> None:
+    spec = spec_of(entry())
+    assert left_of(journaled(started(), *map(trial, range(3)), trial(0, "completed")), spec) == 5
+    gone = journaled(trial(0), trial(1), trial(0, "interrupted"), started(), trial(1))
+    assert left_of(gone, spec) == 6
+    assert left_of(journaled(trial(0), trial(0, "failed"), trial(0)), spec) == 6  # tried again
+    endless = spec_of(entry(num_samples=None, time_budget_s=60))
+    assert left_of(gone, endless) is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "left"),
+    [
+        ({"verb": "num-samples", "num_samples": 9}, 8),
+        ({"verb": "num-samples", "num_samples": 1}, 2),  # that have begun
+        ({"verb": "try", "config": {"lr": 0.5}}, 6),
+        ({"verb": "finish"}, 2),
+    ],
+)
+def test_what_is_asked_for_changes_how_many_trials_are_left(
+    asked: dict[str, Any], left: int
+) -> None:
+    spec = spec_of(entry())
+    history = journaled(started(), trial(0), trial(0, "completed"), trial(1), trial(2))
+    history.apply(event("control", id="1", control=asked, refused="why"))
+    assert left_of(history, spec) == 5
+    history.apply(event("control", id="2", control=asked))
+    assert left_of(history, spec) == left
+
+
+def test_samples_that_were_asked_for_are_those_of_the_next_driver_too() -> None:
+    asked = event("control", id="1", control={"verb": "num-samples", "num_samples": 9})
+    assert left_of(journaled(started(), asked, started(), trial(0)), spec_of(entry())) == 9
+
+
+def test_the_limit_is_the_last_one_that_the_driver_has_taken() -> None:
+    assert limit_of(journaled(started(), control(3), control(2))) == 2
+    assert limit_of(journaled(started(), control(3), control(2, refused="over"))) == 3
+    assert limit_of(journaled(started(), control(3), started())) is None
+    pause = event("control", id="2", control={"verb": "pause"})
+    assert limit_of(journaled(started(), control(3), pause)) == 3
+
+
+def search(tmp_path: Path, *, limit: int | None = None, **fields: Any) -> Search:
+    queue, one = Queue(str(tmp_path)), entry(**fields)
+    lease = queue.watch("a").followed()
+    assert lease is not None
+    return Search(queue, one, spec_of(one), lease, None, limit=limit)
+
+
+def test_what_it_holds_is_what_it_may_run_at_this_moment(tmp_path: Path) -> None:
+    one = search(tmp_path, limit=3)
+    capacity = Room(8)
+    assert one.demand(capacity).each == (2, 0)
+    assert (one.demand(capacity).wants, one.demand(capacity).holds) == (4, 3)
+    for each in (started(), trial(0), trial(1), trial(2), control(1)):
+        one._history.apply(each)
+    one._asked = 1
+    assert one.demand(capacity).holds == 3  # until they end
+    one._history.apply(trial(0, "completed"))
+    one._history.apply(trial(1, "completed"))
+    assert one.demand(capacity).holds == 1
+    for number in (2, 3, 4):
+        one._history.apply(trial(number, "completed"))
+    assert one.demand(capacity).wants == 1  # of six
+    one._history.apply(trial(5, "completed"))
+    assert one.demand(capacity).holds == 1  # it evaluates its best
+
+
+def test_one_that_is_paused_wants_a_single_place_to_go_on_with(tmp_path: Path) -> None:
+    one = search(tmp_path, limit=3)
+    for verb, wants in (("pause", 1), ("go-on", 4)):
+        one._history.apply(event("control", id=verb, control={"verb": verb}))
+        assert one.demand(Room(8)).wants == wants
+
+
+def test_one_at_its_end_is_not_asked_for_less_than_it_has_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(searches, "request", lambda *how, by: asked.append(how[1].max_concurrent))
+    one = search(tmp_path, limit=3)
+    for each in (started(), *map(trial, range(6)), *(trial(n, "completed") for n in range(4))):
+        one._history.apply(each)
+    one.limit(2)
+    assert (asked, one.demand(Room(8)).holds) == ([], 2)
+    one.limit(1)
+    assert asked == [1]
+
+
+def test_of_one_that_another_runner_started_the_most_is_taken(tmp_path: Path) -> None:
+    assert search(tmp_path).demand(Room(8)).holds == 4
+    assert search(tmp_path / "x", max_concurrent=2).demand(Room(8)).wants == 2
+
+
+def test_one_that_nobody_drives_cannot_hear_and_has_ended(tmp_path: Path) -> None:
+    one = search(tmp_path, limit=3)
+    one.limit(2)
+    one.read()
+    one.end()
+    assert one.has_ended
+    assert one.demand(Room(8)).holds == 3
+
+
+@pytest.mark.parametrize(
+    ("code", "came_to", "tries", "status"),
+    [
+        (0, COMPLETED, 1, COMPLETED),
+        (3, COMPLETED, 1, COMPLETED),  # some trials failed
+        (1, FAILED, 1, FAILED),  # all of them
+        (1, None, 1, FAILED),
+        (2, None, 1, FAILED),
+        (2, COMPLETED, 1, COMPLETED),  # another driver was faster
+        (None, COMPLETED, 0, COMPLETED),
+        (None, FAILED, 0, FAILED),
+        (None, INTERRUPTED, 0, INTERRUPTED),
+        (None, None, 0, AGAIN),
+        (-9, None, 1, AGAIN),
+        (-9, INTERRUPTED, 2, AGAIN),  # by a driver before
+        (-9, None, 3, FAILED),
+        (129, INTERRUPTED, 1, INTERRUPTED),
+        (130, INTERRUPTED, 1, INTERRUPTED),
+        (143, INTERRUPTED, 1, INTERRUPTED),
+        (-15, None, 1, INTERRUPTED),  # before it had begun to listen
+    ],
+)
+def test_what_becomes_of_one_that_has_ended(
+    code: int | None, came_to: str | None, tries: int, status: str
+) -> None:
+    assert verdict(code, came_to=came_to, tries=tries) == status
+
+
+@pytest.mark.parametrize(
+    ("end", "trials", "came_to"),
+    [
+        ("completed", [{}], COMPLETED),
+        ("completed", [{"error": ("nan", "m")}], FAILED),  # none is of use: exit code 1
+        ("completed", [], FAILED),
+        ("failed", [{}], FAILED),
+        ("interrupted", [{}], INTERRUPTED),
+        (None, [{}], None),
+    ],
+)
+def test_a_journal_says_what_an_exit_code_would_have_said(
+    tmp_path: Path, end: str | None, trials: list[dict[str, Any]], came_to: str | None
+) -> None:
+    writer = Writer(make_folder(tmp_path / "a"))
+    for number, how in enumerate(trials):
+        writer.trial(number, [0.5], **how)
+    if end is None:
+        writer.kill()
+    else:
+        writer.end(end)
+    assert outcome_of(writer.folder) == came_to
+
+
+def test_what_one_trial_reserves() -> None:
+    resources = {"cpus": 2, "gpus": 1, "workers": 3}
+    assert amounts_of(spec_of(entry(resources=resources))) == (6, 3)
+    assert waiting(entry(resources=resources)).each == (6, 3)
+    assert waiting(entry(num_samples=0)).each == (1, 0)  # it fails when it is started
+
+
+@pytest.mark.parametrize(("share", "counts"), [(0.25, 0.25), (0.6, 1), (0.4, 0.5), (0.3, 1 / 3)])
+def test_a_share_of_a_gpu_counts_with_what_it_leaves_to_none_of_its_size(
+    share: float, counts: float
+) -> None:
+    """As Ray places them: two trials of 0.6 on two GPUs, though three would be 1.8."""
+    each = amounts_of(spec_of(entry(resources={"cpus": 0.1, "gpus": share})))
+    assert each.gpus == pytest.approx(counts)
+
+
+def test_why_a_search_has_failed_is_its_error_or_the_last_lines(tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    assert why_of(log) == ""
+    log.write_text("".join(f"line {n}\n\n" for n in range(9)) + "\x1b[31mno\n")
+    assert why_of(log).splitlines() == [*(f"line {n}" for n in range(5, 9)), " [31mno"]
+    after = "".join(f"  what follows {n}\n" for n in range(9))
+    log.write_text(f"error: an earlier one\nwarning: x\nerror: no usable trial\n{after}")
+    assert why_of(log).splitlines() == [
+        "error: no usable trial",
+        *(f"  what follows {n}" for n in range(4)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("why", "reason"),
+    [("", ""), ("one", "one"), ("one\ntwo", "two"), ("error: one\ntwo", "error: one")],
+)
+def test_the_line_that_says_most(why: str, reason: str) -> None:
+    assert Ended(status=FAILED, why=why, time=1.0).reason == reason

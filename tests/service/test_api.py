@@ -1,0 +1,178 @@
+"""The JSON endpoints: the shapes of --json, and what is refused."""
+
+import json
+
+import pytest
+from commands import call
+from jsonschema import Draft202012Validator
+from served import Served
+from stories import odd, search
+from synthetic import Writer, make_folder
+
+from tuner.experiment import control
+from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.results.test_record import record_test
+from tuner.service.api import ENDPOINTS
+
+
+@pytest.fixture
+def storage(tmp_path):
+    search(tmp_path / "digits", 12)
+    odd(tmp_path / "failed", "all_failed")
+    return tmp_path
+
+
+@pytest.fixture
+def running(tmp_path):
+    """A search that a driver holds, with one trial that runs."""
+    space = {"strategy": "random", "space": {"lr": "loguniform(0.0001, 1)"}}
+    writer = Writer(make_folder(tmp_path / "running", search=space))
+    writer.trial(0, [0.5], end=None)
+    yield writer
+    writer.kill()
+
+
+@pytest.mark.parametrize(
+    ("parts", "query", "command"),
+    [
+        ((), {}, ("ls",)),
+        ((), {"where": "best > 0.5", "sort": "name", "reverse": "1"},
+         ("ls", "--where", "best > 0.5", "--sort", "name", "--reverse")),
+        ((), {"strategy": "grid"}, ("ls", "--strategy", "grid")),
+        (("digits",), {}, ("show", "digits")),
+        (("failed",), {}, ("show", "failed")),
+        (("digits", "best"), {"top": 3}, ("best", "digits", "--top", "3")),
+        (("digits", "best"), {"metric": "images_per_s", "mode": "min"},
+         ("best", "digits", "--top", "1", "--metric", "images_per_s", "--mode", "min")),
+        (("digits", "trials"), {}, ("trials", "digits")),
+        (("digits", "trials"), {"where": "lr > 0.05", "sort": "lr"},
+         ("trials", "digits", "--where", "lr > 0.05", "--sort", "lr")),
+        (("digits", "trials", "4"), {}, ("trials", "digits", "--trial", "4")),
+    ],
+)  # fmt: skip
+def test_the_answers_are_those_of_the_commands(storage, parts, query, command):
+    printed = call(*command, "--storage", storage, "--json")
+    assert Served(storage).get(*parts, **query).json() == json.loads(printed.stdout)
+
+
+def test_show_has_what_was_measured_on_the_test_split(tmp_path):
+    writer = Writer(make_folder(tmp_path / "x"))
+    writer.checkpoint(writer.trial(0, [0.5]), 1)
+    writer.end()
+    served = Served(tmp_path)
+    [record] = served.experiments.opened("x").trials["00000"].checkpoints
+    measured = {"trial_id": "00000", "checkpoint_sha256": record.sha256, "test_loss": 0.5}
+    record_test(writer.folder, "00000", measured)
+    printed = json.loads(call("show", "x", "--storage", tmp_path, "--json").stdout)
+    assert printed["test"] == measured
+    assert served.get("x").json() == printed
+
+
+def test_a_window_of_the_trials_and_how_many_there_are(storage):
+    served = Served(storage)
+    answer = served.get("digits", "trials", sort="lr", limit=3, offset=2)
+    whole = served.get("digits", "trials", sort="lr")
+    assert answer.json() == whole.json()[2:5]
+    assert answer.headers["X-Total-Count"] == whole.headers["X-Total-Count"] == "12"
+
+
+@pytest.mark.parametrize(
+    ("parts", "query", "status", "reason"),
+    [
+        (("nope",), {}, 404, "no experiment 'nope'"),
+        (("../digits", "spec"), {}, 404, "Not Found"),  # a slash ends the name
+        (("digits", "trials", "99"), {}, 400, "has no trial '99'"),
+        (("digits", "trials", "../../etc"), {}, 404, "Not Found"),
+        (("digits", "trials"), {"where": "lr >"}, 400, "--where"),
+        (("digits", "trials"), {"sort": "x"}, 400, "no name 'x' here"),
+        (("digits", "trials"), {"limit": "-1"}, 400, "`limit` must be a whole number, got '-1'"),
+        (("digits", "best"), {"top": "0"}, 400, "`top` must be at least 1, got 0"),
+        (("digits", "curves"), {"metric": "x"}, 400, "unknown metric 'x'"),
+        (("failed", "best"), {}, 409, "no usable trial"),
+    ],
+)
+def test_what_cannot_be_answered_says_why(storage, parts, query, status, reason):
+    answer = Served(storage).get(*parts, **query)
+    assert (answer.status_code, reason in answer.text) == (status, True), answer.text
+
+
+def test_a_control_is_asked_for_as_the_command_line_does(tmp_path, running):
+    served = Served(tmp_path)
+    answer = served.post("running", "control", verb="stop-trial", trial_id="00000")
+    assert answer.status_code == 202
+    [asked] = control.requested(ExperimentFolder(running.folder))
+    assert (asked.id, asked.control.verb, asked.by) == (
+        answer.json()["id"], "stop-trial", "browser",
+    )  # fmt: skip
+    assert served.get("running", "control").json() == [asked.model_dump(mode="json")]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ({"verb": "stop-trial", "trial_id": "00007"}, "no trial '00007' that has started"),
+        ({"verb": "max-concurrent", "max_concurrent": 0}, "max_concurrent: Input should be"),
+        ({"verb": "explode"}, "does not match any of the expected tags"),
+        ({"verb": "try", "config": {"lr": 7}}, "lr"),
+        ({}, "verb"),
+    ],
+)
+def test_a_control_that_cannot_work_is_refused(tmp_path, running, body, reason):
+    served = Served(tmp_path)
+    answer = served.post("running", "control", **body)
+    assert (answer.status_code, reason in answer.text) == (400, True), answer.text
+    assert served.get("running", "control").json() == []
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"7", b"\xff", b"[" * 100_000])
+def test_what_is_no_json_is_refused(tmp_path, running, body):
+    answer = Served(tmp_path).ask("POST", "/api/experiments/running/control", content=body)
+    assert answer.status_code == 400
+
+
+def test_nothing_is_asked_of_a_search_that_is_over(storage):
+    answer = Served(storage).post("digits", "control", verb="pause")
+    assert answer.status_code == 400
+    assert "digits is completed, so nothing of it can be steered" in answer.json()["error"]
+
+
+def test_names_that_utf8_cannot_write_are_answered(tmp_path):
+    name = "half \udcff"
+    writer = Writer(make_folder(tmp_path / name))
+    writer.end()
+    [one] = Served(tmp_path).get().json()
+    assert one["name"] == name
+
+
+def test_the_log_is_plain_text_and_the_report_runs_apart(storage, monkeypatch):
+    monkeypatch.setattr(
+        "tuner.service.reports.Reports.page", lambda self, folder: f"<p>{folder.name}"
+    )
+    served = Served(storage)
+    log = served.get("digits", "trials", "0", "log")
+    assert log.headers["content-type"].startswith("text/plain")
+    report = served.get("digits", "report")
+    assert report.headers["content-security-policy"].startswith("sandbox allow-scripts;")
+    assert report.text == "<p>digits"
+
+
+def test_every_answer_has_the_shape_that_is_described(storage, running):
+    served = Served(storage)
+    document = served.ask("GET", "/api/openapi.json").json()
+    asked = 0
+    for endpoint in ENDPOINTS:
+        if endpoint.method != "GET" or "/" in endpoint.answer:
+            continue
+        for name in ("digits", "failed", "running"):
+            path = endpoint.path.format(name=name, trial_id="0")
+            answer = served.ask("GET", path)
+            if answer.status_code == 409:  # there is no best one
+                continue
+            assert answer.status_code == 200, answer.text
+            described = document["paths"][endpoint.path]["get"]["responses"]["200"]
+            schema = described["content"]["application/json"]["schema"]
+            Draft202012Validator({**schema, "components": document["components"]}).validate(
+                answer.json()
+            )
+            asked += 1
+    assert asked > 15

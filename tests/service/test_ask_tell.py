@@ -1,0 +1,317 @@
+"""The four verbs over HTTP: what is asked, what is answered, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from jsonschema import Draft202012Validator
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from synthetic import make_folder
+from test_ask_tell_doc import post, served
+
+from tuner.experiment.reading import read
+from tuner.experiment.results.results import Results
+from tuner.search.ask_tell import LONGEST_CLIENT, AskTell
+from tuner.search.searchers._background import BackgroundSearch
+from tuner.service.answers import LARGEST
+from tuner.service.ask_tell import PLACE, Searches, routes
+from tuner.service.openapi import description
+
+SPEC = {
+    "name": "far",
+    "search": {"space": {"lr": "loguniform(1e-4, 1)"}},
+    "scheduler": {"max_t": 3, "grace_period": 1, "reduction_factor": 2},
+    "num_samples": 2,
+    "seed": 7,
+}
+
+
+class Server:
+    """A server of a storage, and what clients ask it."""
+
+    def __init__(self, storage: Path) -> None:
+        self.storage = storage
+        self.app = Starlette(routes=routes(str(storage)))
+
+    def send(self, method: str, path: str, **sent: Any) -> httpx.Response:
+        async def answer() -> httpx.Response:
+            transport = httpx.ASGITransport(self.app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+                return await client.request(method, path, **sent)
+
+        return asyncio.run(answer())
+
+    def post(self, path: str, body: Any = None) -> Any:
+        answer = self.send("POST", path, json={} if body is None else body)
+        assert answer.status_code in (200, 201), answer.text
+        return answer.json()
+
+    def refused(self, path: str, body: Any = None, *, content: bytes | None = None) -> Any:
+        """The status and the message."""
+        sent: dict[str, Any] = {"json": body} if content is None else {"content": content}
+        answer = self.send("POST", path, **sent)
+        assert set(answer.json()) == {"error"}
+        return answer.status_code, answer.json()["error"]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    server = Server(tmp_path)
+    yield server
+    for folder in tmp_path.iterdir():
+        server.post(f"/{folder.name}/close")
+
+
+@pytest.fixture
+def far(server: Server) -> Server:
+    server.post("/", SPEC)
+    return server
+
+
+def test_a_search_from_its_spec_to_its_end(server: Server) -> None:
+    assert server.post("/", SPEC) == {"name": "far", "created": True}
+    assert server.post("/", SPEC) == {"name": "far", "created": False}
+    first = server.post("/far/suggest", {"client": "a"})
+    assert first["ended"] is False
+    trial = first["trial"]
+    assert (trial["trial_id"], trial["seed"], trial["epoch"]) == ("00000", 7, 0)
+    assert set(trial["config"]) == {"lr"}
+    assert server.post("/far/suggest", {"client": "a"}) == first
+    report = {"epoch": 1, "metrics": {"val_loss": 0.5}}
+    for _ in range(2):  # the answer was lost
+        told = server.post("/far/trials/00000/report", report)
+        assert told == {"should_stop": False, "status": "running"}
+    assert server.send("GET", "/far/trials/00000/should-stop").json() == told
+    assert server.post("/far/trials/00000/should-stop") == told
+    done = {"should_stop": True, "status": "completed"}
+    assert server.post("/far/trials/00000/complete") == done
+    server.post("/far/suggest")
+    failed = server.post("/far/trials/00001/complete", {"failure": "no memory", "kind": "oom"})
+    assert failed == {"should_stop": True, "status": "failed"}
+    assert server.post("/far/suggest") == {"trial": None, "ended": True}
+    results = Results(server.storage / "far")
+    assert results.status == "completed"
+    assert results.trials["00001"].error == ("oom", "no memory")
+
+
+def test_another_server_goes_on(far: Server, tmp_path: Path) -> None:
+    trial = far.post("/far/suggest", {"client": "a"})
+    assert far.post("/far/close") == {}
+    assert Results(tmp_path / "far").status == "interrupted"
+    other = Server(tmp_path)
+    assert other.post("/far/suggest", {"client": "a"}) == trial
+    status, message = far.refused("/far/suggest")  # by the first one again
+    assert status == 400
+    assert "is held by another driver" in message
+    other.post("/far/close")
+    assert far.post("/far/suggest", {"client": "a"}) == trial
+
+
+def test_a_loss_that_is_no_number_ends_the_trial(far: Server) -> None:
+    far.post("/far/suggest")
+    body = b'{"epoch": 1, "metrics": {"val_loss": NaN}}'
+    answer = far.send("POST", "/far/trials/00000/report", content=body)
+    assert answer.json() == {"should_stop": True, "status": "failed"}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "message"),
+    [
+        ("/none/suggest", {}, 404, "no experiment 'none' in"),
+        ("/..%2Ffar/suggest", {}, 404, None),
+        ("/~/suggest", {}, 404, "no experiment '~'"),
+        ("/far/trials/00009/report", {}, 404, "far has no trial '00009'"),
+        ("/far/trials/00000/report", {"epoch": 1}, 400, "metrics: must be an object of numbers"),
+        ("/far/trials/00000/report", {"epoch": 1, "metrics": {}}, 400, "did not report 'val_los"),
+        ("/far/trials/00000/report", {"metrics": {"val_loss": 1}}, 400, "epoch: must be a whole"),
+        ("/far/trials/00000/report", {"loss": 1}, 400, "unknown: loss; available: epoch, metrics"),
+        ("/far/trials/00000/complete", {"failure": 1}, 400, "failure: must be text"),
+        ("/far/trials/00000/complete", {"failure": "", "kind": "x"}, 400, "unknown kind of fail"),
+        ("/far/suggest", {"client": ""}, 400, "client: must be 1 to 200 printable characters"),
+        ("/far/suggest", [], 400, "the body must be a JSON object"),
+        ("/", {**SPEC, "seed": 8}, 409, "experiment 'far' exists, and has another spec"),
+        ("/", {"name": "new"}, 400, "search: is required"),
+        ("/", {**SPEC, "storage": "/"}, 400, "storage: is the server's own; leave it out"),
+        ("/", {**SPEC, "trainable": "os:system"}, 400, "trainable: must"),
+        ("/", {**SPEC, "trainable": "mine:train"}, 400, "must not name code: trainable (mine:tr"),
+        (
+            "/",
+            {**SPEC, "search": {"strategy": "mine.Searcher", "space": {}}},
+            400,
+            "must not name code: search.strategy (mine.Searcher)",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    far: Server, path: str, body: Any, status: int, message: str | None
+) -> None:
+    far.post("/far/suggest")
+    before = list(read(far.storage / "far"))
+    if message is None:
+        assert far.send("POST", path, json=body).status_code == status
+    else:
+        refused, text = far.refused(path, body)
+        assert refused == status, text
+        assert message in text
+    assert list(read(far.storage / "far")) == before
+    assert os.listdir(far.storage) == ["far"]
+
+
+def test_a_body_is_json_of_a_sane_size(far: Server) -> None:
+    assert far.refused("/far/suggest", content=b"{") == (400, "the body: not JSON")
+    large = json.dumps({"client": "x" * LARGEST}).encode()
+    assert far.refused("/far/suggest", content=large) == (
+        413,
+        "a body may have at most 1,048,576 bytes",
+    )
+
+
+def test_only_experiments_of_the_storage_that_run_elsewhere_are_driven(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_folder(tmp_path / "digits")
+    status, message = server.refused("/digits/suggest", {})
+    assert (status, message) == (
+        400,
+        "the trials of digits do not run elsewhere: it trains noisy:function",
+    )
+    monkeypatch.chdir(tmp_path.parent)
+    make_folder(tmp_path.parent / "outside")
+    assert server.refused("/outside/suggest", {}) == (404, "no experiment 'outside'")
+
+
+def test_a_search_whose_journal_failed_is_opened_anew(far: Server, tmp_path: Path) -> None:
+    far.post("/far/suggest", {"client": "a"})
+    away = (tmp_path / "far").rename(tmp_path / "away")
+    status, message = far.refused("/far/suggest", {})
+    assert status == 503
+    assert "was moved or removed while the search ran" in message
+    away.rename(tmp_path / "far")
+    assert far.post("/far/suggest", {"client": "a"})["trial"]["trial_id"] == "00000"
+
+
+def test_what_is_open_is_let_go_of_at_exit(tmp_path: Path) -> None:
+    searches = Searches(str(tmp_path))
+    searches.create(SPEC)
+    assert Results(tmp_path / "far").status == "running"
+    searches.close_all()
+    assert Results(tmp_path / "far").status == "interrupted"
+
+
+def test_what_each_takes_is_described(far: Server) -> None:
+    mounted = Mount(PLACE, routes=routes(str(far.storage)))
+    paths = description([mounted])["paths"]
+    far.post("/far/suggest")
+    for verb in ("suggest", "trials/{trial_id}/report", "trials/{trial_id}/complete"):
+        body = paths[f"{PLACE}/{{name}}/{verb}"]["post"]["requestBody"]
+        known = body["content"]["application/json"]["schema"]["properties"]
+        told = f"unknown: x; available: {', '.join(known)}"
+        place = f"/far/{verb}".format(trial_id="00000")
+        assert far.refused(place, {"x": 1}) == (400, told)
+        assert body["required"] is (verb == "trials/{trial_id}/report")
+        if verb == "suggest":
+            assert known["client"]["maxLength"] == LONGEST_CLIENT
+    asked = paths[f"{PLACE}/{{name}}/trials/{{trial_id}}/should-stop"]
+    assert ("requestBody" in asked["get"], "requestBody" in asked["post"]) == (False, True)
+    assert set(paths[f"{PLACE}/"]["post"]["responses"]) == {"200", "201", "503", "default"}
+
+
+def test_what_each_answers_is_described(far: Server) -> None:
+    document = description([Mount(PLACE, routes=routes(str(far.storage)))])
+    report = {"epoch": 1, "metrics": {"val_loss": 0.5}}
+    for path, body in [
+        ("/", SPEC),
+        ("/far/suggest", {}),
+        ("/far/trials/00000/report", report),
+        ("/far/trials/00000/should-stop", {}),
+        ("/far/trials/00000/complete", {}),
+        ("/far/close", {}),
+    ]:
+        shown = path.replace("far", "{name}").replace("00000", "{trial_id}")
+        answers = document["paths"][f"{PLACE}{shown}"]["post"]["responses"]
+        schema = answers["200"]["content"]["application/json"]["schema"]
+        Draft202012Validator(schema).validate(far.post(path, body))
+
+
+def test_what_is_no_text_is_answered_as_it_was_asked(far: Server) -> None:
+    status, message = far.refused("/far/suggest", content=b'{"\\ud800": 1}')
+    assert (status, message) == (400, "unknown: \ud800; available: client")
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    """The URL of `far` at a server that listens, which waits for each suggestion's model."""
+    with served(tmp_path) as server:
+        spec = {**SPEC, "search": {**SPEC["search"], "strategy": "bayesopt"}}
+        post(server, "", spec)
+        yield f"{server}/far"
+        post(server, "far/close", {})
+
+
+def asked(url: str, body: object) -> tuple[int, str | None, Any]:
+    """The status, Retry-After, and what was answered."""
+    answer = httpx.post(url, json=body, timeout=60)
+    return answer.status_code, answer.headers.get("retry-after"), answer.json()
+
+
+CLOSED = (503, "2", {"error": "far is closed: ask again once it is opened"})
+
+
+def test_suggest_that_waits_while_its_search_is_closed_is_to_ask_again(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits, is_closed = threading.Event(), threading.Event()
+    asked(f"{url}/suggest", {})
+
+    def wait(self: object, timeout_s: float) -> None:
+        waits.set()
+        is_closed.wait(60)
+
+    with monkeypatch.context() as slow, ThreadPoolExecutor() as workers:
+        slow.setattr(BackgroundSearch, "suggest", lambda self, trial_id: None)
+        slow.setattr(BackgroundSearch, "wait", wait)
+        answer = workers.submit(asked, f"{url}/suggest", {"client": "a"})
+        assert waits.wait(60)
+        post(url, "close", {})
+        is_closed.set()
+        assert answer.result() == CLOSED
+    status, _, given = asked(f"{url}/suggest", {"client": "a"})
+    assert (status, given["ended"], given["trial"]["trial_id"]) == (200, False, "00001")
+
+
+@pytest.mark.parametrize("verb", ["report", "complete"])
+def test_what_meets_a_search_that_is_being_closed_can_be_sent_again(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    trial = f"{url}/trials/{asked(f'{url}/suggest', {})[2]['trial']['trial_id']}"
+    report = {"epoch": 1, "metrics": {"val_loss": 0.5}}
+    body, done = {"report": (report, (False, "running")), "complete": ({}, (True, "failed"))}[verb]
+    arrived, is_closed, call = threading.Event(), threading.Event(), getattr(AskTell, verb)
+
+    def late(self: AskTell, *arguments: Any, **options: Any) -> Any:
+        arrived.set()
+        is_closed.wait(60)
+        return call(self, *arguments, **options)
+
+    with monkeypatch.context() as slow, ThreadPoolExecutor() as workers:
+        slow.setattr(AskTell, verb, late)
+        answer = workers.submit(asked, f"{trial}/{verb}", body)
+        assert arrived.wait(60)
+        post(url, "close", {})
+        is_closed.set()
+        assert answer.result() == CLOSED
+    assert [e for e in read(tmp_path / "far") if e["event"] == "result"] == []
+    status, _, told = asked(f"{trial}/{verb}", body)
+    assert (status, told) == (200, dict(zip(("should_stop", "status"), done, strict=True)))
+    results = [e for e in read(tmp_path / "far") if e["event"] == "result"]
+    assert len(results) == (verb == "report")

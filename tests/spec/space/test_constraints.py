@@ -1,0 +1,79 @@
+"""Forbidden configs: what an expression means, and what is not let in."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from tuner.settings import FaultsError
+from tuner.spec.space.constraints import Constraints
+from tuner.spec.space.spaces import config_key
+from tuner.spec.strategies import GridSettings
+
+CONFIG = {"lr": 0.2, "batch_size": 16, "opt": {"name": "sgd", "momentum": 0.9}, "kind": "a"}
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("lr > 0.1 and batch_size < 32", True),
+        ("lr > 0.1 and not batch_size < 32", False),
+        ("0.1 < lr <= 0.2", True),
+        ("kind in ['a', 'b']", True),
+        ("kind == 'a' or opt.beta > 1", True),
+        ("opt.beta > 1 or kind == 'a'", True),
+        ("opt.beta > 1", False),
+        ("not opt.beta > 1", False),
+        ("lr * batch_size / 2 - 1 > 0.5", True),
+        ("kind > 3", False),
+        ("lr / 0 > 1", False),
+        ("10 ** 400 > lr", False),
+        ("'a' * 1000000000 == kind", False),
+        ("True", True),
+    ],
+)
+def test_meaning(text: str, holds: bool) -> None:
+    constraints = Constraints([text])
+    assert constraints.allow(CONFIG) is not holds
+    assert pickle.loads(pickle.dumps(constraints)).allow(CONFIG) is not holds
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os').system('true')",
+        "lr.__class__()",
+        "[x for x in kind]",
+        "lambda: 1",
+        "lr := 3",
+        "f'{lr}'",
+        "kind[0] == 'a'",
+        "lr >",
+        "(" * 300 + "1" + ")" * 300,
+        "1 + " * 5000 + "1",
+        "-" * 500 + "1",
+        "lr = 3",
+    ],
+)
+def test_what_is_no_plain_expression_is_refused(text: str) -> None:
+    with pytest.raises(FaultsError):
+        Constraints([text])
+
+
+def test_names_that_are_none_of_the_space_are_told() -> None:
+    with pytest.raises(ValueError, match="unknown hyperparameter 'rate'"):
+        GridSettings(space={"lr": "choice([1, 2])"}, forbid=["rate > 1"])
+
+
+def test_forbidden_cells_of_a_grid_are_not_counted() -> None:
+    space = {"a": "choice([1, 2, 3])", "b": "choice([1, 2])"}
+    settings = GridSettings(space=space, forbid=["a == 2", "a + b > 4"])
+    assert settings.trials(None) == 3
+
+
+def test_what_is_allowed_and_not_yet_tried_comes_in_order() -> None:
+    configs = [{"a": a, "b": b} for a in (1, 2, 3) for b in (1, 2)]
+    assert list(Constraints().untried(configs, set())) == configs
+    left = list(Constraints(["a == 2", "b > a"]).untried(configs, {config_key({"b": 1, "a": 3})}))
+    assert left == [{"a": 1, "b": 1}, {"a": 3, "b": 2}]

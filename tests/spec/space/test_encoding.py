@@ -1,0 +1,130 @@
+"""Configs and points of the unit cube: there and back, branches, what the space does not have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.settings import FaultsError
+from tuner.spec.space.encoding import Encoding, config_of, quantile
+from tuner.spec.space.parsing import parse_domain, parse_space
+from tuner.spec.space.spaces import config_key
+from tuner.testing.spaces import spaces
+
+SPACE = {
+    "lr": "loguniform(1e-4, 1)",
+    "units": "randint(1, 5)",
+    "opt": "choice([{'name': 'sgd', 'momentum': uniform(0, 1)}, {'name': 'adam'}])",
+    "kind": "choice(['a', 'b', 'c'])",
+    "size": "choice([16, 32, 64])",
+    "fixed": 3,
+}
+SGD = {"name": "sgd", "momentum": 0.5}
+CONFIG = {"lr": 0.01, "units": 2, "opt": SGD, "kind": "b", "size": 32, "fixed": 3}
+
+
+def encoding(space: dict[str, Any] = SPACE) -> Encoding:
+    return Encoding(parse_space(space))
+
+
+def test_every_domain_is_a_column_and_knows_its_branch() -> None:
+    columns = encoding().columns
+    assert [column.path for column in columns] == [
+        *("lr", "units", "opt", "opt.momentum", "kind", "size")
+    ]
+    assert [(c.parent, c.branch) for c in columns if c.path == "opt.momentum"] == [(2, 0)]
+    assert [column.categories for column in columns] == [0, 0, 2, 0, 3, 0]  # sizes have an order
+
+
+def test_a_config_is_the_middle_of_its_cells() -> None:
+    assert encoding().encode(CONFIG) == pytest.approx([0.5, 0.375, 0.25, 0.5, 0.5, 0.5])
+    assert np.isnan(encoding().encode({**CONFIG, "opt": {"name": "adam"}})[3])
+
+
+@given(spaces, st.data())
+def test_there_and_back(space: dict[str, Any], data: st.DataObject) -> None:
+    ours = Encoding(space)
+    u_D = [data.draw(st.floats(0, 1)) for _ in range(len(ours))]
+    config = ours.decode(u_D)
+    there = ours.encode(config)
+    assert ((there >= 0) & (there <= 1) | np.isnan(there)).all()
+    again = ours.decode(there)
+    assert ours.encode(again) == pytest.approx(there, abs=1e-6, nan_ok=True)
+
+
+def test_a_snapped_point_is_that_of_its_config() -> None:
+    ours = encoding()
+    u_ND = np.random.default_rng(0).random((50, len(ours)))
+    for u_D, snapped_D in zip(u_ND, ours.snap(u_ND), strict=True):
+        config = ours.decode(u_D)
+        assert ours.encode(config) == pytest.approx(snapped_D, nan_ok=True)
+        assert np.isnan(snapped_D[3]) == (config["opt"]["name"] == "adam")
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"lr": 2.0}, r"lr: must lie in loguniform.*got 2\.0"),
+        ({"lr": True}, "lr: must lie in"),
+        ({"units": 5}, "units: must lie in"),
+        ({"units": 1.5}, "units: must lie in"),
+        ({"kind": "d"}, "kind: must be one of"),
+        ({"opt": {"name": "lbfgs"}}, "opt: must be one of"),
+        ({"opt": {**SGD, "momentum": 3.0}}, r"opt\.momentum: must lie in"),
+        ({"opt": {"name": "sgd"}}, r"opt\.momentum: is missing"),
+        ({"rate": 1}, "rate: is not in the search space.*available: lr, units"),
+    ],
+)
+def test_what_the_space_does_not_have_is_named(change: dict[str, Any], fault: str) -> None:
+    with pytest.raises(FaultsError, match=fault):
+        encoding().encode({**CONFIG, **change})
+
+
+def test_what_a_config_lacks_comes_from_the_point_and_the_rest_stays_as_written() -> None:
+    ours = encoding()
+    full = ours.complete({"lr": 0.3, "opt": {"name": "sgd"}}, np.full(len(ours), 0.9))
+    assert (full["lr"], full["opt"]) == (0.3, {"name": "sgd", "momentum": 0.9})
+    assert (full["units"], full["kind"], full["size"], full["fixed"]) == (4, "c", 64, 3)
+    with pytest.raises(FaultsError, match="kind"):
+        ours.complete({"kind": "d"}, np.full(len(ours), 0.9))
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "expected"),
+    [
+        ("uniform(0, 4)", 1, 0.25),
+        ("uniform(0, 4)", 4.1, None),
+        ("loguniform(1, 100)", 10, 0.5),
+        ("quniform(0, 1, 0.25)", 0.3, None),
+        ("randint(0, 4)", 0, 0.125),
+        ("randint(0, 4)", 4, None),
+        ("randint(3, 4)", 3, 0.5),
+        ("randn(1, 2)", 1, 0.5),
+        ("uniform(0, 1)", float("nan"), None),
+        ("uniform(0, 1)", "0.5", None),
+    ],
+)
+def test_the_quantile_of_a_value(text: str, value: Any, expected: float | None) -> None:
+    assert quantile(parse_domain(text), value) == pytest.approx(expected)
+
+
+def test_the_same_config_has_the_same_key_in_any_order() -> None:
+    assert config_key({"a": 1, "b": [2]}) == config_key({"b": [2], "a": 1})
+    assert config_key({"a": 1}) != config_key({"a": True})
+
+
+def test_a_config_that_a_user_gives_is_whole_and_of_the_space() -> None:
+    space = parse_space(SPACE)
+    values = {**CONFIG, "lr": 1}
+    del values["fixed"]
+    assert config_of(space, values) == {**CONFIG, "lr": 1.0}
+    with pytest.raises(FaultsError, match=r"units: is missing; kind"):
+        config_of(space, {**{n: v for n, v in CONFIG.items() if n != "units"}, "kind": "d"})
+    with pytest.raises(FaultsError, match="fixed: is always 3 here, got 4"):
+        config_of(space, {**CONFIG, "fixed": 4})
+    with pytest.raises(FaultsError, match=r"the space forbids it: lr < 0.1"):
+        config_of(space, CONFIG, ["lr < 0.1"])

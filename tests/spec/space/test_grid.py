@@ -1,0 +1,107 @@
+"""Grids: every cell once, in a stable order, each from its number alone."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tuner.spec.space.domains import Choice, Domain, Normal, Numeric
+from tuner.spec.space.grid import (
+    cell,
+    cells,
+    count_cells,
+    every_value,
+    grid_values,
+    space_size,
+    spread,
+)
+from tuner.spec.space.parsing import parse_domain, parse_space
+from tuner.spec.space.spaces import config_at, domains_of
+from tuner.testing.spaces import spaces
+
+
+def three(path: str) -> int:
+    return 3
+
+
+def test_the_last_name_varies_fastest() -> None:
+    space = parse_space({"a": "choice([1, 2])", "b": "grid_search(['x', 'y'])", "c": 0})
+    cells = [cell(space, three, i) for i in range(count_cells(space, three))]
+    assert cells == [{"a": a, "b": b, "c": 0} for a in (1, 2) for b in ("x", "y")]
+
+
+def test_a_branch_has_its_own_cells() -> None:
+    space = parse_space({"opt": "choice(['sgd', {'kind': 'adam', 'eps': choice([1, 2])}])"})
+    cells = [cell(space, three, i)["opt"] for i in range(count_cells(space, three))]
+    assert cells == ["sgd", {"kind": "adam", "eps": 1}, {"kind": "adam", "eps": 2}]
+
+
+def test_continuous_domains_are_spaced_in_their_own_scale() -> None:
+    assert grid_values(parse_domain("loguniform(1e-4, 1e-2)"), 3) == (0.0001, 0.001, 0.01)
+    assert grid_values(parse_domain("uniform(0, 1)"), 5) == (0, 0.25, 0.5, 0.75, 1)
+    assert grid_values(parse_domain("uniform(0, 1)"), 1) == (0.5,)
+    assert grid_values(parse_domain("randint(1, 4)"), 5) == (1, 2, 3)
+    assert grid_values(parse_domain("randint(0, 101)"), 3) == (0, 50, 100)
+    assert grid_values(parse_domain("quniform(0.1, 0.3, 0.1)"), 9) == (0.1, 0.2, 0.3)
+    assert grid_values(Normal(0, 1), 3)[1] == 0
+
+
+@given(st.integers(1, 9), st.integers(1, 30), st.integers(0, 40))
+def test_a_grid_stays_in_bounds(points: int, low: int, span: int) -> None:
+    domain = Numeric(low, low + span + 1, integer=True, log=True)
+    values = grid_values(domain, points)
+    assert 1 <= len(values) <= max(points, 1)
+    assert list(values) == sorted(set(values))
+    assert all(domain.first <= v <= domain.last for v in values)
+
+
+@given(spaces, st.randoms(use_true_random=False))
+def test_a_grid_led_through_a_config_has_as_many_cells_and_it_is_the_first(
+    space: dict[str, object], random: Any
+) -> None:
+    assume(not any(_repeats(domain) for _, domain in domains_of(space)))
+    config = config_at(space, lambda _: random.random())
+    order = spread(space, three, through=config)
+    assert cell(space, three, order[0], through=config) == config
+    assert len(list(cells(space, three, through=config))) == count_cells(space, three)
+
+
+def test_of_a_continuous_domain_the_nearest_value_gives_way() -> None:
+    space = parse_space({"lr": "loguniform(1e-4, 1e-2)", "o": "choice([{'m': uniform(0, 1)}, 2])"})
+    config = {"lr": 0.004, "o": {"m": 0.9}}
+    found = list(cells(space, three, through=config))
+    assert list(dict.fromkeys(c["lr"] for c in found)) == [0.0001, 0.001, 0.004]
+    assert [c["o"] for c in found[:4]] == [{"m": 0}, {"m": 0.5}, {"m": 0.9}, 2]
+
+
+@given(spaces)
+def test_no_cell_comes_twice(space: dict[str, object]) -> None:
+    assume(not any(_repeats(domain) for _, domain in domains_of(space)))
+    cells = [json.dumps(cell(space, three, i)) for i in range(min(count_cells(space, three), 300))]
+    assert len(set(cells)) == len(cells)
+
+
+def _repeats(domain: Domain) -> bool:
+    return isinstance(domain, Choice) and len(set(map(repr, domain.values))) < len(domain.values)
+
+
+def test_billions_of_values_are_counted_and_none_is_listed() -> None:
+    space = parse_space({"a": "randint(0, 1000000000000)", "b": "choice([1, {'c': 'x'}])"})
+    assert count_cells(space, every_value) == 2 * 10**12
+    assert cell(space, every_value, 10**12 + 1) == {"a": 5 * 10**11, "b": {"c": "x"}}
+    assert count_cells(space, three) == 6
+
+
+def test_cells_come_in_order() -> None:
+    space = parse_space({"a": "choice([1, 2, 3])", "b": "choice([1, 2])"})
+    numbered = [cell(space, three, i) for i in range(count_cells(space, three))]
+    assert list(cells(space, three)) == numbered
+
+
+def test_space_size() -> None:
+    space = parse_space({"a": "choice([1, {'x': randint(0, 3), 'y': choice([1, 2])}])", "b": 7})
+    assert space_size(space) == 7
+    assert space_size(parse_space({"a": "randint(0, 3)", "b": "uniform(0, 1)"})) is None

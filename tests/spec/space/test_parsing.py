@@ -1,0 +1,162 @@
+"""Domains from text and from Ray's objects: both mean the same, and the rest is refused."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ray import tune
+
+from tuner.settings import FaultsError
+from tuner.spec.space.domains import Choice, Domain, constant
+from tuner.spec.space.parsing import CALLS, from_ray, parse_domain, parse_space
+from tuner.spec.space.spaces import space_text
+from tuner.testing.spaces import leaves, spaces
+
+
+@given(leaves)
+def test_text_reads_back_as_the_same_domain(domain: Domain) -> None:
+    assert parse_domain(str(domain)) == domain
+
+
+def test_what_is_nested_beyond_all_measure_is_refused() -> None:
+    value: object = 1
+    for _ in range(5000):
+        value = [value]
+    with pytest.raises(FaultsError, match="is nested too deep to be read"):
+        parse_space({"a": value})
+
+
+@given(spaces)
+def test_a_space_survives_its_text(space: dict[str, object]) -> None:
+    assert parse_space(space_text(space)) == space
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (tune.uniform(0, 1), "uniform(0, 1)"),
+        (tune.quniform(0.1, 1, 0.1), "quniform(0.1, 1, 0.1)"),
+        (tune.loguniform(1e-4, 1e-1), "loguniform(0.0001, 0.1)"),
+        (tune.qloguniform(0.1, 10, 0.1), "qloguniform(0.1, 10, 0.1)"),
+        (tune.randn(1, 2), "randn(1, 2)"),
+        (tune.qrandn(1, 2, 0.5), "qrandn(1, 2, 0.5)"),
+        (tune.randint(1, 5), "randint(1, 5)"),
+        (tune.qrandint(2, 10, 2), "qrandint(2, 10, 2)"),
+        (tune.lograndint(1, 100), "lograndint(1, 100)"),
+        (tune.qlograndint(2, 100, 2), "qlograndint(2, 100, 2)"),
+        (tune.choice([16, "a", None]), "choice([16, 'a', None])"),
+    ],
+)
+def test_rays_objects_become_the_same_domain(call: object, text: str) -> None:
+    domain = from_ray(call)
+    assert str(domain) == text
+    assert parse_domain(text) == parse_domain(f"tune.{text}") == domain
+
+
+def test_rays_grid_and_nested_choice() -> None:
+    space = parse_space(
+        {
+            "a": tune.grid_search([1, 2]),
+            "b": tune.choice([{"kind": "x", "lr": tune.loguniform(0.1, 1)}, 3]),
+        }
+    )
+    assert space_text(space) == {
+        "a": "grid_search([1, 2])",
+        "b": "choice([{'kind': 'x', 'lr': loguniform(0.1, 1)}, 3])",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("uniform(1, 0)", "lower must be at most upper, got 1 and 0"),
+        ("loguniform(0, 1)", "lower must be above 0"),
+        ("lograndint(-1, 4)", "lower must be above 0"),
+        ("choice([])", "at least one value"),
+        ("grid_search([])", "at least one value"),
+        ("choice('abc')", "takes a list"),
+        ("choice(3)", "takes a list"),
+        ("randint(1, 1)", "no values between"),
+        ("randint(0.5, 3)", "whole numbers"),
+        ("quniform(0, 1, 0)", "q must be above 0"),
+        ("quniform(0.1, 0.2, 5)", "no values between"),
+        ("randn(0, 0)", "sd must be above 0"),
+        ("unifrm(0, 1)", "did you mean 'uniform'?"),
+        ("loguniform(1e-3 1)", "available: uniform(0, 1), loguniform(1e-4, 1e-1), randint(1, 9)"),
+        ("choice(16, 32)", "choice takes one value: write choice([16, 32]), got 'choice(16, 32)'"),
+        ("choice([sgd])", "'sgd' is not a literal (number, quoted text, list, mapping)"),
+        ("choice([{'a': 1, 'a': 2}])", "has the key 'a' twice: keep one"),
+        ("uniform(0)", "takes (lower, upper)"),
+        ("uniform(0, 1, 2)", "takes (lower, upper)"),
+        ("uniform(0, uper=1)", "did you mean 'upper'?"),
+        ("uniform(0, 1e999)", "finite"),
+        ("uniform(0, True)", "takes numbers"),
+        ("uniform(0, x)", "not a literal"),
+        ("uniform(0, 1) + 1", "not a literal"),
+        ("__import__('os').system('true')", "not a literal"),
+        ("choice([open('x')])", "unknown domain 'open'"),
+        ("choice(['uniform(0, 1)'])", "an option is a value, or a mapping of names to domains"),
+        ("choice([1, uniform(0, 1)])", "an option is a value, or a mapping of names to domains"),
+        ("uniform(", "lacks a closing parenthesis"),
+        (f"uniform(0, {'-' * 900}x)", "cannot be read as a domain"),
+        (f"uniform(0, {10**400})", "finite numbers, at most 1e+300"),
+        (f"choice([{10**400}])", "must be plain"),
+        ("randn(0, 1e308)", "finite numbers, at most 1e+300"),
+        ("quniform(0, 1e300, 1e-300)", "more values than a float can tell apart"),
+        ("randint(0, 1e17)", "more values than a float can tell apart"),
+        ("uniform(0, 1)\n2", "cannot be read as a domain"),
+    ],
+)
+def test_what_is_no_domain_is_refused_by_its_rule(text: str, rule: str) -> None:
+    with pytest.raises(FaultsError) as refused:
+        parse_domain(text)
+    assert rule in str(refused.value)
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_a_domain_or_refused(text: str) -> None:
+    with contextlib.suppress(FaultsError):
+        assert isinstance(parse_domain(text), Domain)
+
+
+def test_an_option_may_look_like_a_call_that_is_no_domain() -> None:
+    values = ("A(", "resnet(18)", "f(x)(")
+    domain = Choice(values)
+    assert parse_domain(str(domain)) == from_ray(tune.choice(list(values))) == domain
+    assert parse_space({"a": {"grid_search": list(values)}})["a"] == Choice(values, grid=True)
+
+
+def test_all_faults_of_a_space_are_told_with_their_names() -> None:
+    with pytest.raises(FaultsError) as refused:
+        parse_space({"lr": "loguniform(0, 1)", "b": {"x": "choice([])"}, "a.b": 1, "f": object()})
+    keys = [fault.key for fault in refused.value.faults]
+    assert keys == ["lr", "b.x", "", "f"]
+
+
+@pytest.mark.parametrize(
+    "written", [tune.sample_from(lambda: 1), "sample_from(lambda spec: 1)", "tune.sample_from(f)"]
+)
+def test_a_sample_function_is_refused_with_what_to_write_in_its_place(written: object) -> None:
+    with pytest.raises(FaultsError, match=r"^lr: sample_from cannot be searched: write the domain"):
+        parse_space({"lr": written})
+    branch = CALLS["choice"].build(
+        [{"kind": "a", "width": CALLS["randint"].build(1, 9)}, {"kind": "b"}]
+    )
+    assert isinstance(branch, Choice)
+
+
+@pytest.mark.parametrize("value", [[1, 2], "a", None, {"min": 1, "max": [2]}, [], 3.5])
+def test_a_constant_is_one_value_of_whatever_kind(value: object) -> None:
+    written = constant(value)
+    assert parse_domain(str(written)) == parse_space({"a": written})["a"] == written
+    assert (written.at(0), written.at(1), written.size) == (value, value, 1)
+    assert str(written).startswith("constant(")
+
+
+@pytest.mark.parametrize("text", ["constant(uniform(0, 1))", "constant({'a': [choice([1])]})"])
+def test_a_constant_holds_no_domain(text: str) -> None:
+    with pytest.raises(FaultsError, match="constant takes a value without domains, got"):
+        parse_domain(text)

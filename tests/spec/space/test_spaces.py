@@ -1,0 +1,78 @@
+"""Walking a space: every domain once, whatever branch it lies in, and a config without any."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.spec.space.domains import Choice, Domain, Value
+from tuner.spec.space.parsing import parse_space
+from tuner.spec.space.spaces import (
+    Place,
+    config_at,
+    domains_of,
+    extreme_configs,
+    names_of,
+    space_text,
+    transform,
+    walk,
+)
+from tuner.testing.spaces import spaces
+
+
+@given(spaces, st.data())
+def test_a_config_has_every_name_and_no_domain_left(
+    space: dict[str, object], data: st.DataObject
+) -> None:
+    config = config_at(space, lambda _: data.draw(st.floats(0, 1)))
+    assert list(config) == list(space)
+    assert not list(domains_of(config))
+
+
+def test_the_names_of_a_space_are_dotted_where_they_lie_in_branches() -> None:
+    space = parse_space({"a": "choice([1, {'x': randint(0, 3)}])", "b": 7})
+    assert set(names_of(space)) == {"a", "a.x", "b"}
+
+
+@given(spaces)
+def test_each_extreme_of_each_domain_is_in_a_config(space: dict[str, object]) -> None:
+    configs = extreme_configs(space)
+    for name, value in space.items():
+        if isinstance(value, Domain) and not any(isinstance(v, Mapping) for v in value.extremes()):
+            assert {str(v) for v in value.extremes()} == {str(c[name]) for c in configs}
+    assert all(list(config) == list(space) for config in configs)
+    assert not any(list(domains_of(config)) for config in configs)
+
+
+def test_extremes_are_also_those_of_nested_names_and_branches() -> None:
+    space = parse_space({"a": {"x": "quniform(1, 2, 1)"}, "b": "choice([7, {'y': randint(0, 3)}])"})
+    configs = extreme_configs(space)
+    assert {config["a"]["x"] for config in configs} == {1, 2}
+    assert [c["b"] for c in configs if c["b"] != 7] == [{"y": 0}, {"y": 2}]
+
+
+def test_branches_that_share_a_name_are_different_places() -> None:
+    space = parse_space({"a": "choice([{'x': uniform(0, 1)}, {'x': 3}])", "b": {"c": 1}})
+    x = (Place("a.x", (("a", 0),)), Place("a.x", (("a", 1),)))
+    assert [place for place, _ in walk(space)] == [Place("a"), *x, Place("b.c")]
+    assert {place.choice for place in x} == {Place("a")}
+    assert Place("b.c").choice is None
+
+
+@given(spaces)
+def test_a_space_is_rebuilt_by_what_replaces_its_domains(space: dict[str, object]) -> None:
+    def same(place: Place, domain: Domain) -> Value:
+        if not isinstance(domain, Choice):
+            return domain
+        return Choice(
+            tuple(
+                transform(option, same, place.branch(number))
+                if isinstance(option, Mapping)
+                else option
+                for number, option in enumerate(domain.values)
+            )
+        )
+
+    assert space_text(transform(space, same)) == space_text(space)

@@ -1,0 +1,144 @@
+"""Trainables by their dotted path, and what can be told of them."""
+
+import json  # noqa: F401 - found through this module
+import logging.config
+import operator
+import sys
+from functools import partial
+
+import pytest
+
+from tuner.settings import FaultsError
+from tuner.spec.loading import (
+    declared_metrics,
+    is_learner,
+    load_trainable,
+    takes_split,
+    trainable_fault,
+)
+from tuner.vision.image_classifier import ImageClassifier
+
+
+class Outer:
+    class Inner(ImageClassifier):
+        metrics = ["a", "b"]  # noqa: RUF012
+
+
+def train(config):
+    pass
+
+
+def build(config, constants, *, device, rank, world_size):
+    return ImageClassifier(config, constants, device=device, rank=rank, world_size=world_size)
+
+
+def build_stage(config, constants, *, device="cpu", rank=0, world_size=1, split=1):
+    return ImageClassifier(config, constants, device=device, rank=rank, split=split)
+
+
+build.metrics = ("val_loss",)
+found_here = logging.config.dictConfig
+with_more = partial(partial(found_here))
+getter = operator.methodcaller("mkdir")
+
+
+class BuiltOtherwise(ImageClassifier):
+    def __init__(self, path):
+        pass
+
+
+def test_a_class_a_nested_class_and_a_function_are_found():
+    assert load_trainable("tuner.vision.image_classifier:ImageClassifier") is ImageClassifier
+    assert load_trainable("test_loading:Outer.Inner").__name__ == "Inner"
+    assert load_trainable("test_loading:train").__name__ == "train"
+
+
+@pytest.mark.parametrize(
+    "path", ["nowhere:X", "test_loading:nothing", "test_loading:Outer.nothing"]
+)
+def test_what_is_not_there_raises(path):
+    with pytest.raises((ImportError, AttributeError)):
+        load_trainable(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("logging.config:dictConfig", "os:system", "builtins:exec", "antigravity:fly_unladen"),
+        *("test_loading:logging.os.system", "test_loading:found_here", "test_loading:with_more"),
+        *("test_loading:json.loads", "test_loading:getter"),
+    ],
+)
+def test_what_python_brings_is_refused_wherever_it_is_found(path):
+    with pytest.raises(FaultsError, match=r"must not be (of Python's standard library|.* in C)"):
+        load_trainable(path)
+    assert "antigravity" not in sys.modules
+
+
+@pytest.mark.parametrize("name", ["dot", "tensor"])
+def test_what_is_implemented_in_c_is_refused(name):
+    with pytest.raises(FaultsError, match="must not be a function that is implemented in C"):
+        load_trainable(f"torch:{name}")
+
+
+def test_a_class_and_a_function_that_builds_one_are_learners_and_a_tune_function_is_not():
+    assert (is_learner(ImageClassifier), is_learner(train)) == (True, False)
+    assert is_learner(build)
+    assert is_learner(build_stage)
+    assert is_learner(partial(build_stage, device="cpu"))
+    assert not is_learner(lambda config, constants=None, **place: None)  # a config is enough
+
+
+@pytest.mark.parametrize(
+    "good", [ImageClassifier, build, build_stage, train, lambda config, epochs=3: None]
+)
+def test_no_fault(good):
+    assert trainable_fault(good) is None
+
+
+FORMS = (
+    "a function must take (config), or (config, constants, *, device, rank, world_size) to build "
+    "a Learner"
+)
+
+
+@pytest.mark.parametrize(
+    ("bad", "rule"),
+    [
+        (dict, "class dict is no Learner: it lacks step(), state_dict(), load_state_dict()"),
+        (
+            "text",
+            "must be a Learner class, a function that builds one, or a function of config",
+        ),
+        (
+            BuiltOtherwise,
+            "class BuiltOtherwise is no Learner: it must take (config, constants, *, device, rank, "
+            "world_size)",
+        ),
+        (lambda: None, f"{FORMS}; a script is run as it is by --command 'python train.py'"),
+        (lambda config, more: None, FORMS),
+        (lambda config, constants, device, rank: None, FORMS),
+    ],
+)
+def test_what_is_neither_is_told(bad, rule):
+    fault = trainable_fault(bad)
+    assert (fault.key, fault.rule) == ("trainable", rule)
+
+
+def test_what_can_be_one_stage_of_several_says_so():
+    class Whole:
+        def __init__(self, config, constants, *, device, rank, world_size):
+            pass
+
+    assert takes_split(Outer.Inner)
+    assert takes_split(build_stage)
+    assert not takes_split(build)
+    assert not takes_split(Whole)
+    assert not takes_split(train)
+
+
+def test_metrics_are_known_where_they_are_declared():
+    assert declared_metrics(ImageClassifier)[0] == "train_loss"
+    assert declared_metrics(Outer.Inner) == ("a", "b")
+    assert declared_metrics(build) == ("val_loss",)
+    assert declared_metrics(train) is None

@@ -1,0 +1,199 @@
+"""What control groups leave a process, with their files played as various systems lay them out."""
+
+import os
+
+import pytest
+
+from tuner.spec import quotas
+from tuner.spec.quotas import cpu_limit, cpus_in_words, memory_limit, usable_cpus
+
+MIB = 1 << 20
+NO_LIMIT = "9223372036854771712"  # as version 1 writes it
+
+V2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate"
+V1 = """\
+32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct
+35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
+36 31 0:33 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,name=systemd
+"""
+V1_POD = """\
+32 31 0:29 /kubepods/pod1/box /sys/fs/cgroup/cpu,cpuacct ro master:9 - cgroup cgroup rw,cpu,cpuacct
+35 31 0:32 /kubepods/pod1/box /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory
+"""
+
+
+@pytest.fixture(autouse=True)
+def sixty_four_cpus(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)))
+    monkeypatch.setattr(os, "cpu_count", lambda: 96)
+
+
+@pytest.fixture
+def play(tmp_path):
+    """Writes a file tree: the process's groups, what is mounted where, and the groups' files."""
+
+    def write(groups, mounts, files):
+        proc = {
+            "proc/self/cgroup": groups,
+            "proc/self/mountinfo": f"22 1 8:1 / / rw - ext4 /dev/a rw\n{mounts}",
+        }
+        inside = {f"sys/fs/cgroup/{name}": text for name, text in files.items()}
+        for name, text in {**proc, **inside}.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"{text}\n")
+        return tmp_path
+
+    return write
+
+
+def v2_memory(group, limit, used, *, files=0, high="max"):
+    return {
+        f"{group}/memory.max": limit,
+        f"{group}/memory.high": high,
+        f"{group}/memory.current": used,
+        f"{group}/memory.stat": f"anon 5\ninactive_file {files}",
+    }
+
+
+def v1_memory(group, limit, used, *, files=0):
+    return {
+        f"memory/{group}/memory.limit_in_bytes": limit,
+        f"memory/{group}/memory.usage_in_bytes": used,
+        f"memory/{group}/memory.stat": f"inactive_file 7\ntotal_inactive_file {files}",
+    }
+
+
+SLURM = "system.slice/slurmstepd.scope/job_7"
+USER = "user.slice/user-1000.slice"
+ON_SYSTEMS = {
+    "a machine without limits, version 2": ("0::/init.scope", V2, {}, None, None),
+    "Docker, version 2": (
+        "0::/",
+        V2,
+        {"cpu.max": "200000 100000", **v2_memory(".", 100 * MIB, 40 * MIB, files=30 * MIB)},
+        (2, "cpu.max"),
+        (100 * MIB, 90 * MIB, "memory.max"),
+    ),
+    "a systemd slice, whose services have no limits": (
+        f"0::/{USER}/session-2.scope",
+        V2,
+        {
+            f"{USER}/cpu.max": "150000 100000",
+            f"{USER}/session-2.scope/cpu.max": "max 100000",
+            **v2_memory(USER, "max", 50 * MIB, high=80 * MIB),
+            **v2_memory(f"{USER}/session-2.scope", "max", 10 * MIB),
+        },
+        (1.5, f"{USER}/cpu.max"),
+        (80 * MIB, 30 * MIB, f"{USER}/memory.high"),
+    ),
+    "a Slurm step, version 2: the job's limit is tighter than the step's": (
+        f"0::/{SLURM}/step_0/user/task_0",
+        V2,
+        {
+            f"{SLURM}/cpu.max": "800000 100000",
+            f"{SLURM}/step_0/cpu.max": "1600000 100000",
+            **v2_memory(SLURM, 64 * MIB, 50 * MIB),
+            **v2_memory(f"{SLURM}/step_0", 100 * MIB, 10 * MIB),
+        },
+        (8, f"{SLURM}/cpu.max"),
+        (64 * MIB, 14 * MIB, f"{SLURM}/memory.max"),
+    ),
+    "a Slurm step, version 1: the outer limit is wider, but is reached first": (
+        "5:memory:/slurm/uid_1/job_7/step_0\n4:cpuset:/slurm/uid_1/job_7\n2:cpu,cpuacct:/",
+        V1,
+        {
+            "cpu,cpuacct/cpu.cfs_quota_us": "-1",
+            "cpu,cpuacct/cpu.cfs_period_us": "100000",
+            **v1_memory("slurm/uid_1/job_7/step_0", 60 * MIB, 10 * MIB, files=MIB),
+            **v1_memory("slurm/uid_1", 90 * MIB, 85 * MIB),
+            **v1_memory("slurm", NO_LIMIT, 85 * MIB),
+        },
+        None,
+        (60 * MIB, 5 * MIB, "memory/slurm/uid_1/job_7/step_0/memory.limit_in_bytes"),
+    ),
+    "a Kubernetes pod, version 1, which is shown its own group alone": (
+        "3:memory:/kubepods/pod1/box\n2:cpu,cpuacct:/kubepods/pod1/box",
+        V1_POD,
+        {
+            "cpu,cpuacct/cpu.cfs_quota_us": "200000",
+            "cpu,cpuacct/cpu.cfs_period_us": "100000",
+            **v1_memory(".", 50 * MIB, 60 * MIB),
+        },
+        (2, "cpu,cpuacct/cpu.cfs_quota_us"),
+        (50 * MIB, 0, "memory/memory.limit_in_bytes"),
+    ),
+    "a Kubernetes pod, version 2, mounted from above its namespace": (
+        "0::/",
+        V2.replace(" / /sys", " /../.. /sys"),
+        {"cpu.max": "50000 100000"},
+        (0.5, "cpu.max"),
+        None,
+    ),
+    "hybrid: the memory by version 1, the CPUs by version 2": (
+        "4:memory:/box\n1:name=systemd:/box\n0::/box/inner",
+        V1 + V2.replace("/sys/fs/cgroup ", "/sys/fs/cgroup/unified "),
+        {
+            "unified/box/cpu.max": "300000 100000",
+            "unified/box/inner/cpu.max": "max 100000",
+            **v1_memory("box", 100 * MIB, 1 * MIB),
+        },
+        (3, "unified/box/cpu.max"),
+        (100 * MIB, 99 * MIB, "memory/box/memory.limit_in_bytes"),
+    ),
+    "a group whose folder is not there: those above it count": (
+        "0::/outer/gone (deleted)",
+        V2,
+        {"outer/cpu.max": "100000 50000"},
+        (2, "outer/cpu.max"),
+        None,
+    ),
+    "a folder with a space": (
+        "0::/my box",
+        V2.replace("/sys/fs/cgroup", r"/sys/fs/cgroup/of\040mine"),
+        {"of mine/my box/cpu.max": "400000 100000"},
+        (4, "of mine/my box/cpu.max"),
+        None,
+    ),
+    "a group outside of the namespace": (
+        "0::/../other",
+        V2,
+        {"cpu.max": "100000 100000"},
+        (1, "cpu.max"),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("groups", "mounts", "files", "cpus", "memory"), ON_SYSTEMS.values(), ids=ON_SYSTEMS
+)
+def test_the_tightest_limit_on_the_path_counts(play, groups, mounts, files, cpus, memory):
+    root = play(groups, mounts, files)
+    limit, limited = cpu_limit(root), memory_limit(root)
+    folder = root / "sys/fs/cgroup"
+    assert (limit and (limit.amount, limit.file)) == (cpus and (cpus[0], folder / cpus[1]))
+    got = limited and (limited[0].amount, limited[1], limited[0].file)
+    assert got == (memory and (*memory[:2], folder / memory[2]))
+
+
+@pytest.mark.parametrize(
+    ("quota", "cpus", "reason"),
+    [("max", 64, ""), ("6400000", 64, ""), ("250000", 2, "2.5 CPUs"), ("10000", 1, "0.1 CPUs")],
+)
+def test_of_a_fractional_quota_the_whole_cpus_count(play, quota, cpus, reason):
+    root = play("0::/", V2, {"cpu.max": f"{quota} 100000"})
+    assert usable_cpus(root) == cpus
+    because = f": {root}/sys/fs/cgroup/cpu.max gives {reason}" if reason else ""
+    assert cpus_in_words(root) == f"{cpus} of 96 may be used{because}"
+
+
+def test_where_there_are_no_control_groups_there_is_no_limit(tmp_path):
+    assert usable_cpus(tmp_path) == 64
+    assert memory_limit(tmp_path) is None
+
+
+def test_this_machines_own_files_are_read():
+    assert 1 <= usable_cpus() <= 64
+    limited = memory_limit(quotas.ROOT)
+    assert limited is None or limited[0].file.is_file()

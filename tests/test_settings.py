@@ -1,0 +1,138 @@
+"""The base of the settings models, and pydantic's faults in plain words."""
+
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import Field, model_validator
+
+from tuner.errors import Fault
+from tuner.settings import FaultsError, Settings, known_names, meaning, parse, purpose
+
+
+class Inner(Settings):
+    size: int = Field(1, ge=1)
+    colour: Literal["red", "green", "blue"] = "red"
+
+
+class Outer(Settings):
+    name: str
+    rate: float = 0.5
+    inner: Inner = Inner()
+
+    @model_validator(mode="after")
+    def _rule(self):
+        if self.name == "wrong":
+            raise FaultsError(Fault("rate", "is too high", self.rate), Fault("", "is odd"))
+        return self
+
+
+def faults(**values):
+    made, found = parse(Outer, values)
+    assert made is None
+    return [str(fault) for fault in found]
+
+
+def test_what_is_right_is_built():
+    made, found = parse(Outer, {"name": "x", "inner": {"size": 3}})
+    assert (made.inner.size, found) == (3, [])
+
+
+class Mixed(Settings):
+    count: Annotated[int, Field(ge=0)] | None = None
+    flag: bool = False
+    either: int | bool = 0
+
+
+def test_true_and_false_are_no_numbers_unless_they_may_be_given():
+    _, found = parse(Mixed, {"count": True, "flag": True, "either": True})
+    assert [str(fault) for fault in found] == ["count: must be a number, got True"]
+    assert parse(Mixed, {"count": 1, "flag": True, "either": True})[1] == []
+    assert faults(name="x", rate=False) == ["rate: must be a number, got False"]
+
+
+def test_it_is_frozen():
+    with pytest.raises(ValueError, match="frozen"):
+        parse(Outer, {"name": "x"})[0].name = "y"
+
+
+@pytest.mark.parametrize(
+    ("values", "fault"),
+    [
+        ({}, "name: is required"),
+        ({"name": "x", "inner": {"size": 0}}, "inner.size: must be at least 1"),
+        ({"name": "x", "inner": {"size": "a"}}, "inner.size: must be a whole number, got 'a'"),
+        ({"name": "x", "inner": 3}, "inner: must be a mapping of keys to values, got 3; av"),
+        ({"name": 3}, "name: must be text, got 3"),
+        ({"name": "x", "rate": float("nan")}, "rate: must be a finite number"),
+        ({"name": "x", "rate": float("inf")}, "rate: must be a finite number"),
+        ({"name": "x", "rte": 1}, "rte: unknown key 'rte' (did you mean 'rate'?); available: "),
+        (
+            {"name": "x", "inner": {"sice": 1}},
+            "inner.sice: unknown key 'sice' (did you mean 'size'?); available: colour, size",
+        ),
+        (
+            {"name": "x", "inner": {"colour": "gren"}},
+            "inner.colour: unknown colour 'gren' (did you mean 'green'?); "
+            "available: blue, green, red",
+        ),
+        ({"name": "x", "inner": {"colour": 3}}, "inner.colour: must be one of the choices, got 3"),
+    ],
+)
+def test_a_fault_names_key_rule_value_and_choices(values, fault):
+    assert faults(**values)[0].startswith(fault)
+
+
+def test_all_faults_come_at_once():
+    assert len(faults(rate="x", inner={"size": 0, "colour": "x", "more": 1})) == 5
+
+
+def test_a_rule_brings_its_own_faults():
+    assert faults(name="wrong") == ["rate: is too high, got 0.5", "is odd"]
+
+
+def test_keys_stand_under_a_prefix():
+    _, [fault] = parse(Outer, {}, prefix="search")
+    assert fault.key == "search.name"
+
+
+class Told(Settings):
+    """What it is for; and how.
+
+    More of that. size, depth: in cells. It counts: from 0 on. name: of the whole.
+    """
+
+    size: int = 1
+    depth: int = 1
+    name: str = ""
+    rate: float = Field(0.5, description="a share")
+
+
+class Short(Told):
+    """Told in one line; size: of the short one."""
+
+    more: int = 0
+
+
+def test_what_a_field_means_is_its_description_or_in_a_docstring():
+    told = {name: meaning(Told, name) for name in Told.model_fields}
+    cells = "in cells. It counts: from 0 on."
+    assert told == {"size": cells, "depth": cells, "name": "of the whole.", "rate": "a share"}
+    assert [meaning(Short, name) for name in ("size", "depth", "more")] == [
+        "of the short one.",
+        cells,
+        "",
+    ]
+
+
+def test_what_a_model_is_for_stands_before_its_fields():
+    assert purpose(Told) == "What it is for; and how."
+    assert purpose(Short) == "Told in one line"
+
+
+def test_names_are_known_and_each_counts_once():
+    assert known_names("b", ("a", "b"), "letter") == ("b",)
+    assert known_names(["b", "a", "b"], ("a", "b"), "letter") == ("b", "a")
+    with pytest.raises(FaultsError, match="unknown letter 'c'"):
+        known_names(["a", "c"], ("a", "b"), "letter")
+    with pytest.raises(FaultsError, match="must be a list of names"):
+        known_names(3, ("a", "b"), "letter")

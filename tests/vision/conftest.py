@@ -1,0 +1,22 @@
+import pytest
+import tiny_images
+import torch
+
+from tuner.vision import batches
+from tuner.vision.catalog import DATASETS
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Small models are fastest on one thread, and other work shares the cores."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(autouse=True)
+def tiny_dataset(monkeypatch):
+    """A data set of CIFAR-10's shape and a few random images, under the name "tiny"."""
+    monkeypatch.setitem(DATASETS, "tiny", tiny_images.INFO)
+    batches._image_set.cache_clear()

@@ -1,0 +1,122 @@
+"""A data set's file in a data folder. What CIFAR-10's is: test_cifar10."""
+
+import hashlib
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+from fresh import ran
+
+from tuner.errors import DataError
+from tuner.vision.datasets._archive import CHUNK_BYTES, Archive
+
+CONTENT = bytes(range(256)) * (CHUNK_BYTES // 200)  # more than one chunk
+
+
+@pytest.fixture
+def archive(tmp_path):
+    (tmp_path / "remote").write_bytes(CONTENT)
+    md5 = hashlib.md5(CONTENT).hexdigest()
+    return Archive("Played", "played.tar", (tmp_path / "remote").as_uri(), md5, "raw", "decoded")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "data" / "folder"
+
+
+def test_needs_no_torch():
+    done = ran("from tuner.vision.datasets.cifar10 import OFFICIAL; print(OFFICIAL.title)")
+    assert done.stdout == "CIFAR-10"
+    assert "torch" not in done.modules
+
+
+@pytest.mark.parametrize("name", ["raw", "decoded"])
+def test_is_not_missing_beside_what_is_made_of_it(archive, folder, name):
+    assert archive.is_missing(folder)
+    (folder / name).mkdir(parents=True)
+    assert not archive.is_missing(folder)
+    assert not archive.is_in(folder)
+    archive.fetch(folder)
+    assert not archive.is_in(folder)
+
+
+def test_an_archive_is_equal_on_the_node_that_receives_it(archive, folder, tmp_path):
+    archive.fetch(tmp_path)
+    contents = archive.contents(tmp_path)
+    archive.write(folder, lambda: [each.data for each in contents], origin="a node")
+    assert (folder / archive.name).read_bytes() == CONTENT
+    assert archive.verified(folder) == folder / archive.name
+
+
+def test_what_is_cut_short_or_breaks_off_is_not_kept(archive, folder):
+    def breaking():
+        yield CONTENT[:9]
+        raise ConnectionError("the node is gone")
+
+    with pytest.raises(DataError, match=f"a node has MD5 .*, published is {archive.md5}"):
+        archive.write(folder, lambda: [CONTENT[:-1]], origin="a node")
+    with pytest.raises(ConnectionError):
+        archive.write(folder, breaking, origin="a node")
+    assert [path.name for path in folder.iterdir()] == [f".{archive.name}.lock"]
+
+
+def test_is_brought_once_to_those_who_want_it_at_once(archive, folder):
+    asked = []
+
+    def chunks():
+        asked.append(1)
+        return [CONTENT]
+
+    with ThreadPoolExecutor(6) as pool:
+        taken = [pool.submit(archive.write, folder, chunks, origin="a node") for _ in range(6)]
+        assert [each.result() for each in taken] == [None] * 6
+    assert asked == [1]
+
+
+def test_another_file_of_that_name_is_named_and_left(archive, folder):
+    folder.mkdir(parents=True)
+    (folder / archive.name).write_bytes(b"x")
+    with pytest.raises(DataError, match="delete it, and it is downloaded from"):
+        archive.verified(folder)
+    assert (folder / archive.name).read_bytes() == b"x"
+
+
+def test_what_cannot_be_downloaded_is_told_with_what_to_do(archive, folder, tmp_path):
+    (tmp_path / "remote").unlink()
+    with pytest.raises(DataError, match=r"Played is not in .* put played.tar or .* raw there"):
+        archive.fetch(folder)
+
+
+def test_arrives_whole(archive, folder, capsys):
+    archive.fetch(folder)
+    assert (folder / archive.name).read_bytes() == CONTENT
+    assert sorted(path.name for path in folder.iterdir()) == [".played.tar.lock", "played.tar"]
+    assert capsys.readouterr().out == ""
+
+
+def test_all_users_of_a_folder_that_is_shared_can_read_it(archive, folder):
+    before = os.umask(0o022)
+    try:
+        archive.fetch(folder)
+    finally:
+        os.umask(before)
+    assert (folder / archive.name).stat().st_mode & 0o777 == 0o644
+
+
+def test_a_wrong_md5_leaves_nothing(archive, folder):
+    wrong = replace(archive, md5="0123")
+    with pytest.raises(DataError, match=f"file:.* has MD5 {archive.md5}, published is 0123"):
+        wrong.fetch(folder)
+    assert [path.name for path in folder.iterdir()] == [f".{archive.name}.lock"]
+
+
+def test_a_failure_leaves_nothing_and_what_was_there(archive, folder, tmp_path):
+    folder.mkdir(parents=True)
+    (folder / "another").write_bytes(b"old")
+    (tmp_path / "remote").unlink()
+    with pytest.raises(DataError, match="cannot be downloaded"):
+        archive.fetch(folder)
+    assert (folder / "another").read_bytes() == b"old"
+    assert not (folder / archive.name).exists()

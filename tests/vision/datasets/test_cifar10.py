@@ -1,0 +1,180 @@
+import hashlib
+import multiprocessing
+import tarfile
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cifar10_archives import IMAGES_A_FILE, NAMES, records, write_archive
+
+from tuner.errors import DataError
+from tuner.vision.catalog import DATASETS
+from tuner.vision.datasets import cifar10
+from tuner.vision.datasets.cifar10 import ARCHIVE, DECODED, EXTRACTED, OFFICIAL, load
+
+
+def check(arrays):
+    assert arrays.images_NHWC.shape == (6 * IMAGES_A_FILE, 32, 32, 3)
+    for number in range(6):
+        images, labels, _ = records(number)
+        rows = slice(number * IMAGES_A_FILE, (number + 1) * IMAGES_A_FILE)
+        assert np.array_equal(arrays.images_NHWC[rows].transpose(0, 3, 1, 2), images)
+        assert np.array_equal(arrays.labels_N[rows], labels)
+
+
+def test_the_published_figures():
+    assert OFFICIAL.url == "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
+    assert OFFICIAL.md5 == "c32a1d4ab5d03f1284b67883e8d87530"
+    info = DATASETS["cifar10"]
+    assert info.train + info.validation == 5 * OFFICIAL.images_a_file
+    assert (info.validation, info.test) == (OFFICIAL.validation, OFFICIAL.images_a_file)
+
+
+def test_reads_the_archive_in_place(tmp_path):
+    source = write_archive(tmp_path / ARCHIVE)
+    check(load(tmp_path, split_seed=0, source=source))
+    assert not (tmp_path / EXTRACTED).exists()
+
+
+def test_reads_the_extracted_folder(tmp_path):
+    source = write_archive(tmp_path / "elsewhere" / ARCHIVE)
+    (tmp_path / EXTRACTED).mkdir()
+    for number, name in enumerate(NAMES):
+        (tmp_path / EXTRACTED / name).write_bytes(records(number)[2])
+    check(load(tmp_path, split_seed=0, source=source))
+
+
+def test_downloads_when_nothing_is_there(tmp_path):
+    source = write_archive(tmp_path / "remote" / ARCHIVE)
+    source = replace(source, url=(tmp_path / "remote" / ARCHIVE).as_uri())
+    check(load(tmp_path / "new" / "folder", split_seed=0, source=source))
+    assert (tmp_path / "new" / "folder" / ARCHIVE).is_file()
+
+
+def test_splits(tmp_path):
+    source = write_archive(tmp_path / ARCHIVE)
+    arrays = load(tmp_path, split_seed=0, source=source)
+    train, validation, test = (arrays.splits[k] for k in ("train", "validation", "test"))
+    assert np.array_equal(test, np.arange(5 * IMAGES_A_FILE, 6 * IMAGES_A_FILE))
+    assert np.array_equal(
+        np.sort(np.concatenate([train, validation])), np.arange(5 * IMAGES_A_FILE)
+    )
+    assert np.bincount(arrays.labels_N[validation]).tolist() == [2] * 10
+    other = load(tmp_path, split_seed=1, source=source).splits
+    assert not np.array_equal(other["validation"], validation)
+    assert np.array_equal(other["test"], test)
+
+
+def test_images_are_a_read_only_map(tmp_path):
+    source = write_archive(tmp_path / ARCHIVE)
+    images = load(tmp_path, split_seed=0, source=source).images_NHWC
+    assert isinstance(images, np.memmap)
+    assert not images.flags.writeable
+
+
+def test_is_decoded_once(tmp_path):
+    source = write_archive(tmp_path / ARCHIVE)
+    load(tmp_path, split_seed=0, source=source)
+    (tmp_path / ARCHIVE).unlink()
+    check(load(tmp_path, split_seed=0, source=source))
+
+
+def test_a_read_only_folder_is_decoded_into_the_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TUNER_DATA", str(tmp_path / "cache"))
+    monkeypatch.setattr(cifar10.os, "access", lambda path, mode: False)
+    source = write_archive(tmp_path / "shared" / ARCHIVE)
+    check(load(tmp_path / "shared", split_seed=0, source=source))
+    assert [path.name for path in (tmp_path / "shared").iterdir()] == [ARCHIVE]
+    assert list((tmp_path / "cache").glob(f"*/{DECODED}"))
+
+
+def test_without_data_and_network_the_message_names_url_and_folder(tmp_path):
+    source = replace(OFFICIAL, url="file:///nowhere/cifar.tar.gz")
+    with pytest.raises(DataError) as caught:
+        load(tmp_path, split_seed=0, source=source)
+    for part in (str(tmp_path), source.url, ARCHIVE, EXTRACTED):
+        assert part in str(caught.value)
+
+
+def test_a_folder_that_cannot_be_made_is_a_data_error(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(DataError, match="cannot be read or stored"):
+        load(tmp_path / "file" / "below", split_seed=0)
+
+
+def test_a_wrong_md5_is_refused_and_the_file_kept(tmp_path):
+    source = replace(write_archive(tmp_path / ARCHIVE), md5="0" * 32)
+    with pytest.raises(DataError, match=f"published is {'0' * 32}: delete it"):
+        load(tmp_path, split_seed=0, source=source)
+    assert (tmp_path / ARCHIVE).is_file()
+    assert not list(tmp_path.glob(f".{DECODED}.*[!k]"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\0" * 3073, "has 3073 bytes, must have 122920"),
+        (b"\x0b" * 3073 * IMAGES_A_FILE, "label above 9"),
+    ],
+)
+def test_a_damaged_file_is_refused_and_leaves_nothing(tmp_path, content, message):
+    source = write_archive(tmp_path / ARCHIVE, files={"data_batch_3.bin": content})
+    with pytest.raises(DataError, match=message):
+        load(tmp_path, split_seed=0, source=source)
+    assert not (tmp_path / DECODED).exists()
+    assert not [path for path in tmp_path.iterdir() if path.is_dir()]
+
+
+def test_a_missing_file_is_named(tmp_path):
+    write_archive(tmp_path / "whole" / ARCHIVE)
+    with (
+        tarfile.open(tmp_path / "whole" / ARCHIVE) as whole,
+        tarfile.open(tmp_path / ARCHIVE, "w:gz") as part,
+    ):
+        for member in whole.getmembers()[:-1]:
+            part.addfile(member, whole.extractfile(member))
+    md5 = hashlib.md5((tmp_path / ARCHIVE).read_bytes()).hexdigest()
+    with pytest.raises(DataError, match=r"holds no .*test_batch\.bin"):
+        load(tmp_path, split_seed=0, source=replace(OFFICIAL, md5=md5, images_a_file=40))
+
+
+def test_a_hostile_archive_writes_nowhere(tmp_path):
+    outside = tarfile.TarInfo("../../escaped")
+    outside.size = 1
+    absolute = tarfile.TarInfo(str(tmp_path / "absolute"))
+    absolute.size = 1
+    folder = tmp_path / "a" / "b"
+    source = write_archive(folder / ARCHIVE, extra=[outside, absolute])
+    check(load(folder, split_seed=0, source=source))
+    assert not (tmp_path / "escaped").exists()
+    assert not (tmp_path / "absolute").exists()
+
+
+def test_a_link_in_the_archive_is_refused(tmp_path):
+    (tmp_path / "secret").write_bytes(b"\0" * 3073 * IMAGES_A_FILE)
+    link = tarfile.TarInfo(f"{EXTRACTED}/{cifar10.TEST_FILE}")  # the later of two members counts
+    link.type, link.linkname = tarfile.SYMTYPE, str(tmp_path / "secret")
+    source = write_archive(tmp_path / "data" / ARCHIVE, extra=[link])
+    with pytest.raises(DataError, match="not a regular file"):
+        load(tmp_path / "data", split_seed=0, source=source)
+
+
+def load_and_check(folder, source):
+    check(load(folder, split_seed=0, source=source))
+
+
+def test_several_processes_at_once_download_and_decode_once(tmp_path):
+    source = write_archive(tmp_path / "remote" / ARCHIVE)
+    source = replace(source, url=(tmp_path / "remote" / ARCHIVE).as_uri())
+    context = multiprocessing.get_context("fork")
+    workers = [
+        context.Process(target=load_and_check, args=(tmp_path / "data", source)) for _ in range(6)
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0] * 6
+    names = {path.name for path in (tmp_path / "data").iterdir()}
+    locks = {f".{DECODED}.lock", f".{ARCHIVE}.lock"}
+    assert names - locks == {ARCHIVE, DECODED}

@@ -1,0 +1,98 @@
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+from tuner.cli.export import export
+from tuner.errors import ExperimentError, UsageError
+from tuner.vision.export import interchange
+from tuner.vision.export.interchange import check_formats, write
+
+SHAPE = (1, 8, 8)
+
+
+def model(dtype=torch.float32):
+    return (
+        nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten())
+        .append(nn.Linear(4 * 6 * 6, 3))
+        .to(dtype)
+        .eval()
+    )
+
+
+def test_the_command_offers_every_format():
+    [option] = [parameter for parameter in export.params if parameter.name == "formats"]
+    assert set(option.type.choices) == set(interchange.FILES)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_onnx_gives_the_same_for_batches_of_any_size(tmp_path, dtype):
+    reason = "no test of it: pip install 'tuner[onnx]'"
+    onnxruntime = pytest.importorskip("onnxruntime", reason=reason)
+    pytest.importorskip("onnxscript", reason=reason)
+    original = model(dtype)
+    path = write(original, "onnx", tmp_path, shape=SHAPE)
+    assert path == tmp_path / "model.onnx"
+    assert [file.name for file in tmp_path.iterdir()] == ["model.onnx"]  # weights and all
+    session = onnxruntime.InferenceSession(path)
+    for count in (1, 7):
+        x = torch.randn(count, *SHAPE, dtype=dtype)
+        (logits,) = session.run(["logits"], {"images": x.float().numpy()})
+        assert torch.allclose(torch.tensor(logits), original(x).float(), atol=1e-5)
+
+
+def test_an_exported_program_runs_in_a_process_without_tuner(tmp_path):
+    original = model()
+    path = write(original, "torch-export", tmp_path, shape=SHAPE)
+    code = (
+        "import sys, torch\n"
+        f"program = torch.export.load({str(path)!r}).module()\n"
+        "print(program(torch.ones(5, 1, 8, 8))[4].tolist(), 'tuner' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("] False\n")
+    logits = torch.tensor([*map(float, done.stdout[1 : done.stdout.index("]")].split(","))])
+    assert torch.allclose(logits, original(torch.ones(1, *SHAPE))[0], atol=1e-5)
+
+
+def test_neither_speaks_nor_moves_the_random_state(tmp_path, capfd, recwarn):
+    original = model()
+    before = torch.random.get_rng_state()
+    write(original, "torch-export", tmp_path, shape=SHAPE)
+    assert capfd.readouterr() == ("", "")
+    assert not recwarn.list
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_a_file_that_computes_something_else_is_refused(tmp_path, monkeypatch):
+    original = model()
+
+    def read_back(computes):
+        monkeypatch.setattr(
+            torch.export, "load", lambda _: SimpleNamespace(module=lambda: computes)
+        )
+
+    differ = r"torch-export: its logits differ by "
+    read_back(lambda x_NCHW: original(x_NCHW) + 2e-4)
+    with pytest.raises(ExperimentError, match=differ + r"0\.0002 .* 0\.0001 is"):
+        write(original, "torch-export", tmp_path, shape=SHAPE)
+    read_back(lambda x_NCHW: x_NCHW.sum() * torch.nan)
+    with pytest.raises(ExperimentError, match=differ + "nan"):
+        write(original, "torch-export", tmp_path, shape=SHAPE)
+
+
+def test_what_is_not_installed_is_told(monkeypatch):
+    found = {"onnx": object()}
+    monkeypatch.setattr(interchange, "find_spec", found.get)
+    with pytest.raises(
+        UsageError,
+        match=r"--format onnx needs onnxscript, onnxruntime: pip .* 'tuner\[onnx\]'",
+    ):
+        check_formats(["torch-export", "onnx"])
+    check_formats(["torch-export"])

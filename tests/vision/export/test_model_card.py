@@ -1,0 +1,238 @@
+import json
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from handed import trained
+from PIL import Image
+from sklearn.datasets import load_digits
+
+import tuner
+from tuner.vision.export.model_card import card_text
+from tuner.vision.export.read import ExportConfig
+from tuner.vision.sources._pixels import open_image, square
+
+CONFIG = {
+    "trainable": "tuner.vision.image_classifier:ImageClassifier",
+    "model": {
+        "name": "cnn",
+        "settings": {"width": 16, "norm": "batch"},
+        "in_channels": 3,
+        "image_size": 32,
+        "num_classes": 12,
+    },
+    "input": {"mean": (0.5, 0.25, 0.125), "std": (0.25, 0.25, 0.5), "mirrored": True},
+    "data": {
+        "name": "photos",
+        "title": "Photographs",
+        "origin": "a camera",
+        "licence": "CC0",
+        "train": 45_000,
+        "validation": 5_000,
+        "test": 10_000,
+        "split_seed": 3,
+    },
+    "classes": [f"kind{number}" for number in range(12)],
+    "training": {"epochs": 10, "seed": 1},
+    "config": {"lr": 0.12345678, "layers": [8, 4], "norm": None},
+    "seed": 1,
+    "weights_sha256": "0" * 64,
+    "experiment": "first-confirm",
+    "trial_id": "00003",
+    "epoch": 9,
+    "checkpoint_sha256": "1" * 64,
+    "search": {
+        "experiment": "first",
+        "strategy": "hyperopt",
+        "space": {"lr": "loguniform(0.001, 1)", "layers": "choice([[8, 4], [16]])"},
+        "scheduler": {"name": "asha", "max_t": 10, "reduction_factor": 3.0, "brackets": None},
+        "seed": 0,
+        "counts": {"completed": 4, "stopped": 20, "failed": 0},
+    },
+    "versions": {"torch": "2.13.0"},
+}
+METRICS = {
+    "metrics": {"train_loss": 0.1, "val_loss": 0.25, "val_accuracy": 0.9},
+    "objective": {"metric": "val_accuracy", "mode": "max"},
+    "test": {"test_loss": 0.3, "test_accuracy": 0.875},
+    "confirmed": {"mean": 0.89, "standard_error": 0.0125, "seeds": 3, "searched": 0.92},
+}
+
+
+STATS = ("mean", "std")
+
+
+def card(config=None, metrics=None):
+    built = ExportConfig.model_validate(CONFIG | (config or {}))
+    return card_text(built, METRICS | (metrics or {}), name="best_model")
+
+
+def told(text):
+    """The card's words, however its lines are filled."""
+    return " ".join(text.split())
+
+
+def test_it_tells_all_that_the_receiver_needs():
+    text = told(card())
+    for fact in (
+        "# best_model",
+        "model cnn, width 16, norm batch. It maps images of 3x32x32 to the logits of 12 classes:",
+        "kind9, ...",
+        'folder = "best_model" model = tuner.load_model(folder)',
+        'x = tuner.load_image("photo.jpg", folder) # 1 x 3 x 32 x 32, normalised',
+        "SIZE, CHANNELS = 32, 3",
+        "| validation | val_accuracy | 0.9 | | validation | val_loss | 0.25 | | test | test_loss |",
+        "Chosen by `val_accuracy` (max) on the validation split alone, at epoch 9. The test split "
+        "was measured once, for this model.",
+        "Confirmed: retrained with 3 fresh seeds this config has a mean `val_accuracy` of 0.89 +- "
+        "0.013 (standard error); the search had shown 0.92.",
+        "Photographs. From a camera. Licence of the data: CC0.",
+        "45,000 images for training, 5,000 for validation, 10,000 for the test.",
+        r"| lr | 0.1235 | | layers | \[8, 4\] | | norm | null |",
+        "Experiment first: strategy hyperopt, 24 trials (4 completed, 20 stopped), seed 0, "
+        "scheduler asha (max_t 10, reduction_factor 3).",
+        "| lr | loguniform(0.001, 1) |",
+        "| seed | 1 | | checkpoint sha256 | 1111",
+        "| torch | 2.13.0 |",
+    ):
+        assert fact in text
+
+
+def programs(text):
+    return re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+
+
+def test_card_program_names_the_class_of_an_image(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    to = trained(tmp_path / "digits").export("best_model")
+    Image.fromarray((load_digits().images[7] * 15).astype(np.uint8)).save("photo.jpg")
+    program, _ = programs((to / "README.md").read_text())
+    exec(program, {})
+    expected = tuner.load_model(to)(tuner.load_image("photo.jpg", to)).argmax()
+    assert capsys.readouterr().out == f"{expected}\n"
+
+
+def noise(*shape, most=255, dtype=np.uint8):
+    return np.random.default_rng(len(shape)).integers(0, most + 1, shape).astype(dtype)
+
+
+def smooth(height, width):
+    """A gradient, with a little noise: JPEG keeps it about as it is."""
+    rows, columns = np.mgrid[:height, :width] / max(height, width)
+    image = np.stack([255 * rows, 255 * columns, 128 * (rows + columns)], 2)
+    return (image * 0.9 + noise(height, width, 3, most=20)).clip(0, 255).astype(np.uint8)
+
+
+def exif(orientation):
+    tags = Image.Exif()
+    tags[0x0112] = orientation
+    return tags
+
+
+IMAGES = {
+    "plain.png": (Image.fromarray(smooth(32, 32)), {}),
+    "wide.png": (Image.fromarray(noise(45, 83, 3)), {}),
+    "tall.jpg": (Image.fromarray(smooth(97, 60)), {}),
+    "large.jpg": (Image.fromarray(smooth(1001, 1503)), {}),  # decoded at a fraction
+    "large.png": (Image.fromarray(smooth(800, 601)), {}),  # reduced before it is resized
+    "small.bmp": (Image.fromarray(noise(9, 14, 3)), {}),
+    **{f"exif{n}.jpg": (Image.fromarray(smooth(300, 170)), {"exif": exif(n)}) for n in range(1, 9)},
+    "exif.png": (Image.fromarray(noise(40, 50, 3)), {"exif": exif(6)}),
+    "transparent.png": (Image.fromarray(noise(50, 40, 4)), {}),
+    "transparent.webp": (Image.fromarray(noise(50, 40, 4)), {"lossless": True}),
+    "palette.gif": (Image.fromarray(smooth(70, 50)).quantize(20), {}),
+    "palette.png": (Image.fromarray(smooth(70, 50)).quantize(20), {"transparency": 3}),
+    "grey.png": (Image.fromarray(noise(50, 41)), {}),
+    "grey_alpha.png": (Image.fromarray(noise(50, 41, 2)), {}),
+    "bilevel.png": (Image.fromarray(noise(50, 41) > 99), {}),
+    "deep.png": (Image.fromarray(noise(50, 41, most=65535, dtype=np.uint16)), {}),
+    "deep.tif": (Image.fromarray(noise(50, 41, most=65535, dtype=np.uint16)), {}),
+    "cmyk.jpg": (Image.fromarray(smooth(300, 200)).convert("CMYK"), {}),
+    "cmyk.tif": (Image.fromarray(noise(40, 50, 3)).convert("CMYK"), {}),
+}
+GREY = ("grey.png", "grey_alpha.png", "bilevel.png", "deep.png", "deep.tif")
+MODELS = [(name, 3, "float32") for name in IMAGES] + [(name, 1, "float64") for name in GREY]
+
+
+@pytest.mark.parametrize(("name", "channels", "dtype"), MODELS)
+def test_card_program_without_tuner_gives_the_same_pixels(name, channels, dtype, tmp_path):
+    image, options = IMAGES[name]
+    path = tmp_path / name
+    image.save(path, **options)
+    given = CONFIG["input"] | {"dtype": dtype} | {k: CONFIG["input"][k][:channels] for k in STATS}
+    changes = {"input": given, "model": CONFIG["model"] | {"in_channels": channels}}
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG | {"format": 2} | changes))
+    program: dict[str, Any] = {}
+    exec(programs(card(changes))[1], program)
+    expected = square(open_image(path), size=32, channels=channels)
+    assert np.array_equal(program["pixels"](path), expected)
+    theirs, ours = program["load_image"](path), tuner.load_image(path, tmp_path)
+    assert (theirs.shape, theirs.dtype) == ((1, channels, 32, 32), dtype)
+    assert (ours.shape, str(ours.dtype)) == (theirs.shape, f"torch.{dtype}")
+    assert np.allclose(theirs, ours, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("own_splits", "sentence"),
+    [
+        (None, "10,000 for the test. ## Config"),
+        ([], "The classes have the same shares in each (split seed 3)."),
+        (["validation", "test"], "10,000 for the test. The data came with these splits."),
+        (["test"], "came with its test split; validation was taken from its training images, with"),
+        (["validation"], "with its validation split; test was taken from its training images"),
+    ],
+)
+def test_card_says_which_splits_the_data_came_with(own_splits, sentence):
+    text = told(card({"data": CONFIG["data"] | {"own_splits": own_splits}}))
+    assert sentence in text
+    assert ("same shares" in text) == (own_splits in ([], ["test"], ["validation"]))
+
+
+def test_card_says_where_the_baseline_is_not_beaten():
+    data = CONFIG["data"] | {"baseline": 0.125}
+    test = METRICS["test"] | {"images": 40, "baseline": 0.8}
+    text = told(card({"data": data}, {"test": test}))
+    assert (
+        "val_accuracy: always naming the largest class would give 0.125 (5,000 images). "
+        "test_accuracy: always naming the largest class would give 0.8 (40 images). test_accuracy "
+        "0.875 does not beat the baseline beyond chance: always naming the largest class gives "
+        "0.8, and the 95 % interval over 40 images is 0.7389 to 0.9454."
+    ) in text
+    assert "| images |" not in text
+    assert "largest class" not in card()
+
+
+def test_what_was_not_measured_is_not_claimed():
+    text = told(card({"input": CONFIG["input"] | {"mirrored": False}}, {"test": None}))
+    assert "The test split has not been measured." in text
+    assert "| test |" not in text
+    assert "mirror" not in text
+    assert "mirror image" in told(card())
+    assert "shifted" not in told(card())
+    text = told(card({"input": CONFIG["input"] | {"shifted": 2}}))
+    assert "They are also of each image shifted by 2 px up and left, and down and right" in text
+    text = told(card(metrics={"confirmed": METRICS["confirmed"] | {"standard_error": None}}))
+    assert "a mean `val_accuracy` of 0.89; the search" in text
+    text = told(card(metrics={"confirmed": None}))
+    assert "Confirmed" not in text
+
+
+@pytest.mark.parametrize(("sha256", "weights"), [("0" * 64, "model.safetensors"), (None, "folder")])
+def test_of_an_own_learner_it_says_who_rebuilds_it(sha256, weights):
+    own = {"trainable": "mine:MyLearner", "model": None, "input": None, "data": None}
+    text = told(card(own | {"weights_sha256": sha256}))
+    assert "A model of mine:MyLearner" in text
+    assert "The trainable's own class rebuilds the model" in text
+    assert weights in text
+    assert "load_model" not in text
+    assert "What mine:MyLearner reads." in text
+
+
+def test_text_of_others_is_no_markup():
+    evil = "a|b\n<script>`x`](http://evil)"
+    text = card({"config": {evil: evil}, "experiment": evil})
+    assert "<script>" not in text.replace("\\<script", "")
+    assert r"| a\|b \<script\>\`x\`\](http://evil) | a\|b" in text
+    search = CONFIG["search"] | {"scheduler": None}
+    assert "seed 0, no scheduler." in told(card({"search": search}))

@@ -1,0 +1,169 @@
+"""A classifier of a user's own images, handed over: what is exported of it, and measured again."""
+
+import json
+import shutil
+
+import numpy as np
+import photos
+import pytest
+import torch
+from handed import trained
+from PIL import Image
+
+from tuner.errors import CheckpointError, DataError, UsageError
+from tuner.vision.export.evaluate import evaluate, evaluate_export
+from tuner.vision.export.read import load_model, read_export
+from tuner.vision.sources._pixels import square
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.setenv("TUNER_DATA", str(tmp_path / "data"))
+    return photos.write(tmp_path / "photos", each=40)
+
+
+@pytest.fixture
+def results(place, tmp_path):
+    return trained(tmp_path / "results" / "photos", dataset=f"folder:{place}", image_size=12)
+
+
+def test_an_export_needs_neither_the_images_nor_their_place(results, place, tmp_path):
+    place.rename(tmp_path / "elsewhere")
+    to = results.export(tmp_path / "out")
+    config = read_export(to).config
+    assert config.classes == photos.CLASSES
+    assert (config.model.in_channels, config.model.image_size, config.model.num_classes) == (
+        3,
+        12,
+        3,
+    )
+    assert len(config.input.mean) == len(config.input.std) == 3
+    assert (config.data.train, config.data.validation, config.data.test) == (84, 18, 18)
+    assert config.data.name == config.training["dataset"] == "folder:photos"
+    assert str(tmp_path) not in (to / "config.json").read_text() + (to / "README.md").read_text()
+    assert load_model(to)(torch.zeros(1, 3, 12, 12)).shape == (1, 3)
+
+
+def test_the_test_split_is_that_of_the_search_wherever_the_images_lie(
+    results, place, tmp_path, monkeypatch
+):
+    to = results.export(tmp_path / "out")
+    (tmp_path / "elsewhere").mkdir()
+    moved = place.rename(tmp_path / "elsewhere" / "photos")
+    measured = evaluate(results, data_dir=str(moved))
+    monkeypatch.chdir(moved.parent)
+    assert evaluate_export(read_export(to)) == pytest.approx(measured)
+    assert measured["images"] == 18
+    assert measured["baseline"] == pytest.approx(1 / 3)
+    (moved / "rose" / "0003.jpg").unlink()
+    with pytest.raises(DataError, match="these are not the images that the checkpoint was"):
+        evaluate_export(read_export(to))
+
+
+def test_other_images_have_no_test_split_of_the_search(results, place, tmp_path):
+    (place / "rose" / "0003.jpg").unlink()
+    with pytest.raises(DataError, match="these are not the images that the checkpoint was"):
+        evaluate(results)
+
+
+@pytest.fixture
+def export(results, tmp_path):
+    return read_export(results.export(tmp_path / "out"))
+
+
+def predicted(export, folder, names="*.jpg", bits=None):
+    """How many of the images of `folder` the model gets right, and how many there are."""
+    model, classes = export.model(), export.config.classes
+    mean, std = (
+        torch.tensor(v).view(-1, 1, 1) for v in (export.config.input.mean, export.config.input.std)
+    )
+    files = sorted(folder.glob(f"*/{names}"))
+    right = 0
+    for file in files:
+        pixels = (
+            torch.tensor(square(Image.open(file), size=12, channels=3, bits=bits)).permute(2, 0, 1)
+            / 255
+        )
+        with torch.no_grad():
+            logits = model(((pixels - mean) / std)[None])
+        right += classes[int(logits.argmax())] == file.parent.name
+    return right, len(files)
+
+
+def test_evaluate_export_measures_every_image_of_a_folder(export, tmp_path):
+    others = photos.write(tmp_path / "others", each=20, seed=1000)
+    found = evaluate_export(export, data_dir=str(others))
+    right, count = predicted(export, others)
+    assert (found["images"], count) == (60, 60)
+    assert found["test_accuracy"] == pytest.approx(right / count)
+
+
+def test_evaluate_export_of_some_classes_keeps_the_labels_of_the_model(export, tmp_path):
+    some = photos.write(tmp_path / "some", each=1, seed=1000)
+    for name in ("daisy", "rose"):
+        shutil.rmtree(some / name)
+    found = evaluate_export(export, data_dir=str(some))
+    assert (found["images"], found["baseline"]) == (1, 1)
+    assert found["test_accuracy"] == predicted(export, some)[0]
+    photos.write(some, each=1, classes=("cat", "dog"))
+    with pytest.raises(UsageError, match=r"does not know: cat, dog; it knows daisy, rose, tulip"):
+        evaluate_export(export, data_dir=str(some))
+
+
+def test_evaluate_export_of_splits_measures_the_test_folder(export, tmp_path):
+    root = tmp_path / "splits"
+    photos.write(root / "Test", each=5, seed=2000)
+    assert evaluate_export(export, data_dir=str(root))["images"] == 15
+    photos.write(root / "train", each=7)
+    photos.write(root / "val", each=6)
+    assert evaluate_export(export, data_dir=str(root))["images"] == 15
+    assert evaluate_export(export, data_dir=str(root / "val"))["images"] == 18
+    shutil.rmtree(root / "Test")
+    with pytest.raises(UsageError, match=r"has splits and not one `test` .*available: train, val"):
+        evaluate_export(export, data_dir=str(root))
+
+
+def test_evaluate_export_on_the_images_of_its_training_warns(export, place, caplog):
+    assert evaluate_export(export, data_dir=str(place))["images"] == 120
+    [record] = caplog.records
+    assert "84 of these 120 are its training split, so the metrics flatter" in record.message
+
+
+def test_evaluate_export_of_a_missing_or_empty_folder_says_what_it_needs(export, tmp_path):
+    with pytest.raises(UsageError, match=f"no folder {tmp_path / 'gone'}"):
+        evaluate_export(export, data_dir=str(tmp_path / "gone"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match="needs a sub-folder of images for each class: daisy"):
+        evaluate_export(export, data_dir=str(tmp_path / "empty"))
+
+
+def test_an_export_scales_deep_images_as_it_was_trained(place, tmp_path):
+    def deep(folder, most):
+        for path in sorted(folder.rglob("*.jpg")):
+            pixels = np.asarray(Image.open(path).convert("L")) / 255 * most
+            Image.fromarray(pixels.astype(np.uint16)).save(path.with_suffix(".png"))
+            path.unlink()
+
+    deep(place, 4095)
+    dataset = f"folder:{place}"
+    results = trained(tmp_path / "results" / "deep", dataset=dataset, image_size=12)
+    export = read_export(results.export(tmp_path / "out"))
+    assert export.config.training["image_bits"] == export.config.input.bits == 12
+    others = photos.write(tmp_path / "others", each=20, seed=1000)
+    deep(others, 1023)  # darker, and not to be scaled by 10 bits
+    right, count = predicted(export, others, "*.png", bits=12)
+    assert evaluate_export(export, data_dir=str(others))["test_accuracy"] == right / count
+
+
+def test_exporting_imports_and_reads_nothing_that_a_folder_names(results, tmp_path):
+    document = json.loads((results.folder / "experiment.json").read_text())
+    document["spec"]["training"]["dataset"] = "their_images:load"
+    (results.folder / "experiment.json").write_text(json.dumps(document))
+    foreign = type(results)(results.folder)
+    foreign.export(tmp_path / "out")  # which the checkpoint tells enough for
+    state = results.best_checkpoint().path
+    saved = torch.load(state, weights_only=True)
+    del saved["data"]
+    torch.save(saved, state)
+    with pytest.raises(CheckpointError):
+        type(results)(results.folder).export(tmp_path / "other")

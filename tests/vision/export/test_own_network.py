@@ -1,0 +1,168 @@
+"""An export of a network of the user's own: what it says, and who has its code imported."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+import torch
+from handed import trained
+
+import tuner
+from tuner.errors import CheckpointError, SpecError, UsageError
+from tuner.vision.export.evaluate import evaluate, evaluate_export
+from tuner.vision.export.read import read_export
+
+CODE = """\
+import torch
+from torch import nn
+
+print("imported", __name__)
+
+
+class Net(nn.Module):
+    def __init__(self, in_channels, num_classes, width=4):
+        super().__init__()
+        self.conv = nn.Conv2d(in_channels, width, 3)
+        self.drop = nn.Dropout(0.1)
+        self.head = nn.Linear(width, num_classes)
+        self.register_buffer("scale", torch.tensor(2.0).sqrt(), persistent=False)
+
+    def forward(self, x):
+        return self.head(self.drop(self.conv(x).relu().mean((2, 3)))) * self.scale
+"""
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("code")
+    (folder / "exported_net.py").write_text(CODE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        yield folder
+    sys.modules.pop("exported_net", None)
+
+
+@pytest.fixture(scope="module")
+def results(module, tmp_path_factory):
+    own = {"model": "exported_net:Net", "model_args": {"width": 6}, "width": None}
+    return trained(tmp_path_factory.mktemp("storage") / "own", **own)
+
+
+@pytest.fixture
+def folder(results, tmp_path):
+    return results.export(tmp_path / "out")
+
+
+@pytest.fixture
+def unimported(monkeypatch):
+    monkeypatch.delitem(sys.modules, "exported_net", raising=False)
+
+
+def test_to_export_and_to_load_it_untrusted_imports_nothing(results, tmp_path, unimported):
+    folder = results.export(tmp_path / "out")
+    with pytest.raises(UsageError) as refused:
+        tuner.load_model(folder)
+    assert f"load_model({str(folder)!r}, trust_code=True)" in str(refused.value)
+    assert "the network exported_net:Net, whose code is not in it" in str(refused.value)
+    assert "exported_net" not in sys.modules
+
+
+def test_its_config_has_all_that_builds_it(folder):
+    config = json.loads((folder / "config.json").read_text())
+    assert config["model"] == {
+        "name": "exported_net:Net",
+        "settings": {"model_args": {"width": 6}},
+        "in_channels": 1,
+        "image_size": 8,
+        "num_classes": 10,
+    }
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_trusted_it_is_the_model_that_was_trained(results, module, tmp_path, dtype):
+    own = {"model": "exported_net:Net", "model_args": {"width": 6}, "width": None, "dtype": dtype}
+    folder = trained(tmp_path / "own", **own).export(tmp_path / "out")
+    before = torch.random.get_rng_state()
+    model = tuner.load_model(folder, trust_code=True)
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert not model.training
+    weights = read_export(folder).weights()
+    assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
+    logits = model(torch.ones(3, 1, 8, 8, dtype=getattr(torch, dtype)))
+    assert (logits.shape, logits.dtype) == ((3, 10), getattr(torch, dtype))
+
+
+def test_to_evaluate_it_gives_what_the_experiment_gave(results, folder):
+    assert evaluate_export(read_export(folder)) == evaluate(results)
+
+
+@pytest.mark.parametrize("name", ["onnx", "torch-export"])
+def test_the_interchange_formats_need_no_code(results, tmp_path, name):
+    if name == "onnx":
+        pytest.importorskip("onnxruntime", reason="no test of it: pip install 'tuner[onnx]'")
+    folder = results.export(tmp_path / "out", formats=[name])
+    x_NCHW = torch.rand(5, 1, 8, 8)
+    torch.save(x_NCHW, tmp_path / "x.pt")
+    code = {
+        "onnx": "import onnxruntime\n"
+        f"run = onnxruntime.InferenceSession({str(folder / 'model.onnx')!r}).run\n"
+        "y = torch.tensor(run(None, {'images': x.numpy()})[0])",
+        "torch-export": f"y = torch.export.load({str(folder / 'model.pt2')!r}).module()(x)",
+    }[name]
+    script = (
+        f"import sys, torch\nx = torch.load({str(tmp_path / 'x.pt')!r})\n{code}\n"
+        f"torch.save(y.detach(), {str(tmp_path / 'y.pt')!r})\n"
+        "print('tuner' in sys.modules, 'exported_net' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.split() == ["False", "False"], done.stderr
+    model = tuner.load_model(folder, trust_code=True)
+    with torch.no_grad():
+        assert torch.allclose(torch.load(tmp_path / "y.pt"), model(x_NCHW), atol=1e-4)
+
+
+def test_the_card_says_which_code_it_needs(folder):
+    text = " ".join((folder / "README.md").read_text().split())
+    assert "model exported_net:Net, model_args.width 6." in text
+    assert "The network is `exported_net:Net`, whose code is not in this folder." in text
+    assert 'folder = "out" model = tuner.load_model(folder, trust_code=True)' in text
+
+
+def test_code_that_is_not_here_is_told(folder, monkeypatch, unimported):
+    entries = [entry for entry in sys.path if not (entry and "code" in entry)]
+    monkeypatch.setattr(sys, "path", entries)
+    with pytest.raises(SpecError, match="No module named 'exported_net'"):
+        tuner.load_model(folder, trust_code=True)
+
+
+def changed(folder, to, **model):
+    shutil.copytree(folder, to)
+    config = json.loads((to / "config.json").read_text())
+    config["model"] |= model
+    (to / "config.json").write_text(json.dumps(config))
+    return to
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "message"),
+    [
+        ({"name": "os:system"}, SpecError, "model.name: must not be of Python's standard library"),
+        ({"name": "torch:set_num_threads"}, SpecError, "unknown argument|implemented in C|cannot"),
+        ({"name": "timm:nothing"}, SpecError, "unknown network of timm|needs a package"),
+        ({"name": "nothing"}, SpecError, "unknown model 'nothing'"),
+        (
+            {"settings": {"model_args": {"width": 7}}},
+            CheckpointError,
+            "does not fit model 'exported_net:Net'",
+        ),
+        ({"settings": {"model_args": {"x": 7}}}, SpecError, "unknown argument of Net 'x'"),
+        ({"settings": {"model_args": [1]}}, SpecError, "must be a mapping"),
+        ({"settings": {}}, SpecError, "must be those of model 'exported_net:Net'"),
+    ],
+)
+def test_a_config_that_was_bent_is_told(folder, tmp_path, model, error, message):
+    bent = changed(folder, tmp_path / "bent", **model)
+    with pytest.raises(error, match=message):
+        tuner.load_model(bent, trust_code=True)

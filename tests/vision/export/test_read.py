@@ -1,0 +1,269 @@
+"""An export as its receiver opens it."""
+
+import json
+import os
+import shutil
+import sys
+
+import numpy as np
+import pytest
+import torch
+from fresh import ran
+from handed import trained
+from PIL import Image
+from safetensors.torch import load_file, save_file
+from sklearn.datasets import load_digits
+
+import tuner
+from tuner.errors import CheckpointError, DataError, SpecError, UsageError
+from tuner.experiment.checkpoints import sha256_of
+from tuner.experiment.results.results import Results
+from tuner.vision.augment import Augmentation
+from tuner.vision.batches import Batcher, image_set
+from tuner.vision.datasets.digits import load
+from tuner.vision.export.evaluate import evaluate, evaluate_export
+from tuner.vision.export.read import is_export, read_export
+from tuner.vision.settings import ClassifierSettings
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    return trained(tmp_path_factory.mktemp("storage") / "digits", seed=5)
+
+
+@pytest.fixture(scope="module")
+def exported(digits, tmp_path_factory):
+    return digits.export(tmp_path_factory.mktemp("export") / "model")
+
+
+@pytest.fixture
+def folder(exported, tmp_path):
+    """An export to be damaged."""
+    return shutil.copytree(exported, tmp_path / "model")
+
+
+def change(folder, **changes):
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_two_lines_rebuild_the_model_without_ray(exported, tmp_path):
+    code = (
+        "import tuner, torch\n"
+        f"model = tuner.load_model({str(exported)!r})\n"
+        "print(*model(torch.ones(1, 1, 8, 8))[0].tolist())"
+    )
+    logits, modules = ran(code, cwd=tmp_path)
+    assert "ray" not in modules
+    with torch.no_grad():
+        here = tuner.load_model(exported)(torch.ones(1, 1, 8, 8))[0]
+    assert torch.allclose(torch.tensor([*map(float, logits.split())]), here, atol=1e-5)
+
+
+def test_the_weights_are_those_of_the_file(exported):
+    model = tuner.load_model(str(exported))
+    weights = load_file(exported / "model.safetensors")
+    state = model.state_dict()
+    assert state.keys() == weights.keys()
+    assert all(torch.equal(state[name], weights[name]) for name in weights)
+    assert not model.training
+
+
+def test_the_config_tells_how_images_are_normalised(digits, exported):
+    """With it the model gives, on scikit-learn's own images, what `tuner evaluate` measures."""
+    given = json.loads((exported / "config.json").read_text())["input"]
+    images, labels = load_digits(return_X_y=True)
+    test = load(None, split_seed=0).splits["test"]
+    mean, std = (torch.tensor(given[key]).view(-1, 1, 1) for key in ("mean", "std"))
+    x = (torch.tensor(images[test]).float().view(-1, 1, 8, 8) / 17 - mean) / std
+    with torch.no_grad():
+        right = tuner.load_model(exported)(x).argmax(1) == torch.tensor(labels[test])
+    assert right.double().mean().item() == pytest.approx(evaluate(digits)["test_accuracy"])
+
+
+def test_load_image_gives_what_the_model_takes_without_ray(exported, tmp_path):
+    Image.fromarray((load_digits().images[0] * 15).astype(np.uint8)).save(tmp_path / "a.png")
+    code = (
+        "import tuner\n"
+        f"x = tuner.load_image('a.png', {str(exported)!r})\n"
+        "print(tuple(x.shape), x.dtype, x.is_contiguous())"
+    )
+    shown, modules = ran(code, cwd=tmp_path)
+    assert shown.strip() == "(1, 1, 8, 8) torch.float32 True"
+    assert "ray" not in modules
+    images = image_set("digits", data_dir=None, split_seed=0, device=torch.device("cpu"))
+    batcher = Batcher(
+        images, dtype=torch.float32, augmentation=Augmentation.of(ClassifierSettings())
+    )
+    expected, _ = batcher.batch(torch.tensor([0]))
+    assert torch.equal(tuner.load_image(tmp_path / "a.png", exported), expected)
+    with (tmp_path / "a.png").open("rb") as file:
+        assert torch.equal(tuner.load_image(file, exported), expected)
+
+
+def test_load_image_refuses_what_the_model_cannot_take(exported, tmp_path):
+    (tmp_path / "a.png").write_bytes(b"no image")
+    with pytest.raises(DataError, match=r"a\.png cannot be read: cannot identify image file"):
+        tuner.load_image(tmp_path / "a.png", exported)
+    Image.new("RGB", (8, 8), "red").save(tmp_path / "a.png")
+    with pytest.raises(DataError, match=r"a\.png cannot be read: it is in colour"):
+        tuner.load_image(tmp_path / "a.png", exported)
+    with pytest.raises(UsageError, match="is no exported model"):
+        tuner.load_image(tmp_path / "a.png", tmp_path)
+
+
+def test_config_says_how_an_image_becomes_pixels(exported):
+    given = json.loads((exported / "config.json").read_text())["input"]
+    assert (given["channels"], given["size"]) == (1, 8)
+    assert given["resize"] == {
+        "exif": True,
+        "mode": "L",
+        "crop": "center square",
+        "filter": "bilinear",
+        "matte": "white",
+        "reducing_gap": 2,
+        "jpeg_draft": 2,
+    }
+
+
+def test_an_export_of_before_resize_was_written_loads(folder, tmp_path):
+    Image.new("L", (20, 30), 99).save(tmp_path / "a.png")
+    expected = tuner.load_image(tmp_path / "a.png", folder)
+    given = json.loads((folder / "config.json").read_text())
+    for name in ("channels", "size", "resize"):
+        del given["input"][name]
+    for name in ("baseline", "own_splits", "content"):
+        del given["data"][name]
+    change(folder, **given)
+    assert torch.equal(tuner.load_image(tmp_path / "a.png", folder), expected)
+    assert evaluate_export(read_export(folder))["images"] == 360
+
+
+def test_evaluating_an_export_gives_what_the_experiment_gave(digits, exported):
+    before = set(os.listdir(exported))
+    assert evaluate_export(read_export(exported)) == evaluate(digits)
+    assert set(os.listdir(exported)) == before
+
+
+def test_the_views_are_part_of_what_an_export_says(tmp_path):
+    results = trained(tmp_path / "digits", test_time_flip=True, test_time_shift=1)
+    export = read_export(results.export(tmp_path / "out"))
+    assert export.config.input.mirrored
+    assert export.config.input.shifted == 1
+    assert evaluate_export(export) == evaluate(results)
+
+
+def test_the_seed_and_the_settings_are_there_and_no_folder_of_this_machine(exported, tmp_path):
+    config = json.loads((exported / "config.json").read_text())
+    assert (config["seed"], config["training"]["seed"]) == (5, 5)
+    own = {"data_dir": None, "start_from": str(exported), "dtype": "float64"}
+    to = trained(tmp_path / "digits", **own).export(tmp_path / "out")
+    further = json.loads((to / "config.json").read_text())
+    assert "data_dir" not in further["training"]
+    assert further["training"]["start_from"] == "model"
+    assert str(exported.parent) not in (to / "config.json").read_text()
+    assert further["input"]["dtype"] == "float64"
+    assert tuner.load_model(to)(torch.ones(1, 1, 8, 8).double()).dtype == torch.float64
+    assert ClassifierSettings(**config["training"] | config["config"]).width == 4
+
+
+def test_weights_that_are_missing_or_damaged_are_told(folder):
+    path = folder / "model.safetensors"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(CheckpointError, match=r"model\.safetensors is damaged or of another"):
+        tuner.load_model(folder)
+    path.write_bytes(b"torn")
+    change(folder, weights_sha256=sha256_of(path))
+    with pytest.raises(CheckpointError, match=r"model\.safetensors cannot be loaded: "):
+        tuner.load_model(folder)
+    path.unlink()
+    with pytest.raises(CheckpointError, match=r"lacks its weights, model\.safetensors"):
+        tuner.load_model(folder)
+    path.symlink_to("/etc/passwd")
+    with pytest.raises(CheckpointError, match="is a symbolic link"):
+        tuner.load_model(folder)
+
+
+def test_weights_of_another_model_are_told(folder):
+    path = folder / "model.safetensors"
+    weights = load_file(path)
+    save_file({**weights, "head.bias": torch.zeros(3)}, path)
+    change(folder, weights_sha256=sha256_of(path))
+    with pytest.raises(CheckpointError, match="does not fit model 'cnn'"):
+        tuner.load_model(folder)
+    with pytest.raises(CheckpointError, match="does not fit model 'cnn'"):
+        evaluate_export(read_export(folder))
+    del weights["head.bias"]
+    save_file(weights, path)
+    change(folder, weights_sha256=sha256_of(path))
+    with pytest.raises(CheckpointError, match=r'Missing key\(s\) in state_dict: "head\.bias"'):
+        evaluate_export(read_export(folder))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "config.json is damaged: not JSON"),
+        ("[" * 100_000, "config.json is damaged: it is nested deeper than 30 levels"),
+        ("[]", "config.json is damaged: it must hold one object"),
+        ('{"format": 1}', "has format 1; this version reads 2: export it again"),
+        ('{"format": 2}', "trainable: is required"),
+    ],
+)
+def test_a_damaged_config_is_told(folder, text, message):
+    (folder / "config.json").write_text(text)
+    assert is_export(folder)
+    with pytest.raises((UsageError, SpecError), match=message):
+        tuner.load_model(folder)
+
+
+def test_a_model_that_does_not_ship_is_refused_by_name(folder):
+    plan = json.loads((folder / "config.json").read_text())["model"]
+    for name, rule in (("os:system", "must not be of Python's"), ("cn", "unknown model 'cn'")):
+        change(folder, model=plan | {"name": name})
+        with pytest.raises(SpecError, match=rf"model\.name: {rule}"):
+            tuner.load_model(folder)
+
+
+def test_a_huge_model_is_refused_before_it_takes_memory(folder):
+    plan = json.loads((folder / "config.json").read_text())["model"]
+    change(folder, model=plan | {"settings": {"width": 4096, "norm": "batch"}})
+    with pytest.raises(CheckpointError, match="size mismatch"):
+        tuner.load_model(folder)
+
+
+def test_what_is_no_export_is_told(digits, tmp_path):
+    assert not is_export(tmp_path)
+    with pytest.raises(UsageError, match=r"gone is no exported model: cannot read .*config\.json"):
+        tuner.load_model(tmp_path / "gone")
+    assert not is_export(digits.folder)
+    with pytest.raises(UsageError, match=r"is an experiment; export its best model: tuner export"):
+        tuner.load_model(digits.folder)
+
+
+def test_the_model_of_an_own_learner_is_its_own_to_rebuild(folder):
+    """The class that a stranger's folder names is not imported."""
+    change(folder, trainable="antigravity:Learner", model=None, input=None, data=None)
+    with pytest.raises(UsageError, match="model of antigravity:Learner, which its own class must"):
+        tuner.load_model(folder)
+    assert "antigravity" not in sys.modules
+
+
+def test_a_checkpoint_folder_has_no_weights_to_load(folder):
+    change(folder, trainable="mine:train", weights_sha256=None)
+    with pytest.raises(UsageError, match=r"a checkpoint of mine:train in checkpoint/"):
+        read_export(folder).weights()
+
+
+def test_a_loaded_model_can_be_trained_on(exported):
+    model = tuner.load_model(exported).train()
+    model(torch.randn(4, 1, 8, 8)).sum().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+def test_the_experiment_needs_not_be_there(digits, tmp_path):
+    moved = shutil.copytree(digits.folder, tmp_path / "digits")
+    to = Results(moved).export(tmp_path / "out")
+    shutil.rmtree(moved)
+    assert tuner.load_model(to)(torch.ones(2, 1, 8, 8)).shape == (2, 10)

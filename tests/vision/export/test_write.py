@@ -1,0 +1,254 @@
+import json
+import os
+
+import pytest
+import torch
+from confirmed import FOUND, retrained, searched
+from handed import CONFIG, trained
+from safetensors.torch import load_file
+from synthetic import TRAINABLE, Writer, make_folder
+
+from tuner.errors import CheckpointError, NoUsableTrialError, SpecError, UsageError
+from tuner.experiment.checkpoints import sha256_of
+from tuner.experiment.results.results import Results
+from tuner.experiment.results.test_record import record_test
+from tuner.vision.export.write import export_model
+
+
+def experiment(tmp_path, state):
+    """An experiment whose only trial keeps `state` (or a ready function's) at epoch 2."""
+    writer = Writer(make_folder(tmp_path / "digits"))
+    trial_id = writer.trial(1, [0.5, 0.75], config={"lr": 0.1})
+    path = writer.folder / "trials" / trial_id / "checkpoints" / "2" / "state.pt"
+    path.parent.mkdir(parents=True)
+    torch.save(state, path)
+    writer.journal_checkpoint(trial_id, 2, path)
+    writer.trial(2, [0.25])
+    writer.end()
+    return Results(writer.folder)
+
+
+MODEL = {"conv.weight": torch.arange(6.0).reshape(2, 3), "count": torch.tensor(7)}
+
+
+def test_an_export_holds_weights_and_what_rebuilds_the_model(tmp_path):
+    results = experiment(tmp_path, {"model": MODEL, "optimizer": {"m": torch.ones(3)}, "epoch": 2})
+    to = export_model(results, tmp_path / "out" / "best")
+    files = ["README.md", "config.json", "metrics.json", "model.safetensors"]
+    assert sorted(os.listdir(to)) == files
+    weights = load_file(to / "model.safetensors")
+    assert weights.keys() == MODEL.keys()
+    assert all(torch.equal(weights[name], MODEL[name]) for name in MODEL)
+    config = json.loads((to / "config.json").read_text())
+    assert config == {
+        "format": 2,
+        "trainable": TRAINABLE,
+        "model": None,
+        "input": None,
+        "data": None,
+        "classes": [],
+        "training": {"epochs": 10, "seed": 1, "model": "cnn", "dataset": "digits"},
+        "config": {"lr": 0.1},
+        "seed": 1,
+        "weights_sha256": sha256_of(to / "model.safetensors"),
+        "experiment": "digits",
+        "trial_id": "00001",
+        "epoch": 2,
+        "checkpoint_sha256": results.best_checkpoint().sha256,
+        "search": {
+            "experiment": "digits",
+            "strategy": "random",
+            "space": {"lr": "loguniform(0.0001, 1)"},
+            "scheduler": results.document["spec"]["scheduler"]
+            | {"brackets": None, "dealt_at": None},
+            "seed": 1,
+            "counts": results.counts,
+        },
+        "versions": {"ray": "2.60.0", "torch": "2.13.0"},
+        "git_revision": None,
+    }
+    assert json.loads((to / "metrics.json").read_text()) == {
+        "trial_id": "00001",
+        "epoch": 2,
+        "metrics": {"val_accuracy": 0.75},
+        "objective": {"metric": "val_accuracy", "mode": "max"},
+        "test": None,
+        "confirmed": None,
+    }
+    assert os.listdir(tmp_path / "out") == ["best"]
+    assert len({(to / name).stat().st_mode for name in os.listdir(to)}) == 1
+
+
+def test_a_state_without_a_model_is_flattened(tmp_path):
+    state = {"net": {"w": torch.ones(2)}, "moments": [torch.zeros(1), {"v": torch.ones(1)}], "n": 3}
+    to = experiment(tmp_path, state).export(tmp_path / "out")
+    assert sorted(load_file(to / "model.safetensors")) == ["moments.0", "moments.1.v", "net.w"]
+
+
+def test_tied_and_strided_tensors_are_written_whole(tmp_path):
+    base = torch.arange(12.0).reshape(3, 4)
+    model = {"a": base, "tied": base, "turned": base.t(), "part": base[1:, :2]}
+    to = export_model(experiment(tmp_path, {"model": model}), tmp_path / "out")
+    weights = load_file(to / "model.safetensors")
+    assert all(torch.equal(weights[name], model[name]) for name in model)
+
+
+def test_a_checkpoint_folder_is_copied_as_it_is(tmp_path):
+    writer = Writer(make_folder(tmp_path / "digits"))
+    trial_id = writer.trial(1, [0.5])
+    path = writer.folder / "trials" / trial_id / "checkpoints" / "1"
+    (path / "sub").mkdir(parents=True)
+    (path / "config.json").write_text("theirs")
+    (path / "sub" / "weights.bin").write_bytes(b"\x80weights")
+    writer.journal_checkpoint(trial_id, 1, path)
+    writer.end()
+    to = export_model(Results(writer.folder), tmp_path / "out")
+    assert (to / "checkpoint" / "config.json").read_text() == "theirs"
+    assert (to / "checkpoint" / "sub" / "weights.bin").read_bytes() == b"\x80weights"
+    assert not (to / "model.safetensors").exists()
+    assert json.loads((to / "config.json").read_text())["trial_id"] == "00001"
+
+
+def test_a_target_in_use_is_refused_and_left_alone(tmp_path):
+    results = experiment(tmp_path, {"model": MODEL})
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").write_text("x")
+    (tmp_path / "file").write_text("x")
+    for name in ("full", "file"):
+        with pytest.raises(UsageError, match=f"{name}: it exists and is not an empty folder"):
+            export_model(results, tmp_path / name)
+    assert os.listdir(tmp_path / "full") == ["mine"]
+
+
+def test_an_empty_target_is_taken_by_its_link_too(tmp_path):
+    results = experiment(tmp_path, {"model": MODEL})
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to("empty")
+    assert (export_model(results, tmp_path / "link") / "model.safetensors").is_file()
+    assert (tmp_path / "empty" / "model.safetensors").is_file()
+
+
+def test_a_failure_half_way_leaves_nothing(tmp_path, monkeypatch):
+    results = experiment(tmp_path, {"model": MODEL})
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tuner.vision.export.write._write_json", full)
+    with pytest.raises(UsageError, match=r"cannot export to .*/out: No space left on device"):
+        export_model(results, tmp_path / "out")
+    assert os.listdir(tmp_path) == ["digits"]
+
+
+def test_a_checkpoint_that_would_run_code_is_refused(tmp_path):
+    results = experiment(tmp_path, {"model": MODEL, "boom": os.system})
+    with pytest.raises(CheckpointError, match=r"checkpoint .*state\.pt cannot be loaded"):
+        export_model(results, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ({"epoch": 3}, "holds no tensors"),
+        ({"a": {"b": torch.ones(1)}, "a.b": torch.ones(1)}, "two tensors of one dotted name"),
+    ],
+)
+def test_a_state_that_cannot_be_written_is_told(tmp_path, state, message):
+    with pytest.raises(CheckpointError, match=message):
+        export_model(experiment(tmp_path, state), tmp_path / "out")
+
+
+def test_a_trial_can_be_chosen(tmp_path):
+    results = experiment(tmp_path, {"model": MODEL})
+    to = export_model(results, tmp_path / "out", trial_id="1")
+    assert json.loads((to / "config.json").read_text())["trial_id"] == "00001"
+    with pytest.raises(NoUsableTrialError, match="trial 00002 of digits kept no checkpoint"):
+        export_model(results, tmp_path / "other", trial_id="2")
+    with pytest.raises(UsageError, match="has no trial '9'"):
+        export_model(results, tmp_path / "other", trial_id="9")
+
+
+def test_what_was_measured_of_the_test_split_goes_along(tmp_path):
+    results = experiment(tmp_path, {"model": MODEL})
+    sha256 = results.best_checkpoint().sha256
+    measured = {"trial_id": "00001", "checkpoint_sha256": sha256, "test_accuracy": 0.625}
+    record_test(results.folder, "00001", measured)
+    to = export_model(results, tmp_path / "out")
+    assert json.loads((to / "metrics.json").read_text())["test"] == {"test_accuracy": 0.625}
+    assert "| test | test_accuracy | 0.625 |" in (to / "README.md").read_text()
+
+
+@pytest.fixture
+def confirmed(tmp_path):
+    """A search whose leader by its mean is another than its best; with real weights of both."""
+    search = searched(tmp_path / "digits", FOUND)
+    results = retrained(search, [[0.88, 0.90], [0.91, 0.94]])
+    for folder, trial_id in ((search.folder, "00001"), (results.folder, "00003")):
+        writer = Writer(folder, resumed=True)
+        path = writer.checkpoint(trial_id, 2)
+        torch.save({"model": {"of": torch.tensor(int(trial_id))}}, path)
+        writer.journal_checkpoint(trial_id, 2, path)
+        writer.end()
+    return Results(search.folder)
+
+
+def test_the_confirmed_model_is_handed_over_where_there_is_one(confirmed, tmp_path):
+    for export in (confirmed.export, lambda to: export_model(confirmed, to)):
+        to = export(tmp_path / export.__name__)
+        assert load_file(to / "model.safetensors")["of"] == 3
+        config = json.loads((to / "config.json").read_text())
+        assert (config["experiment"], config["trial_id"]) == ("digits-confirm", "00003")
+        assert (config["search"]["experiment"], config["search"]["counts"]["failed"]) == (
+            "digits",
+            1,
+        )
+        metrics = json.loads((to / "metrics.json").read_text())
+        assert metrics["confirmed"]["mean"] == pytest.approx(0.925)
+        assert metrics["confirmed"]["searched"] == 0.93
+        assert "a mean `val_accuracy` of 0.925 +- 0.015" in (to / "README.md").read_text()
+
+
+def test_a_trial_of_a_confirmed_search_can_be_chosen(confirmed, tmp_path):
+    to = confirmed.export(tmp_path / "out", trial_id="1")
+    assert load_file(to / "model.safetensors")["of"] == 1
+    assert json.loads((to / "metrics.json").read_text())["confirmed"] is None
+
+
+def test_the_classifier_that_ships_is_described_whole(tmp_path):
+    results = trained(tmp_path / "digits", seed=7, data_dir=None)
+    config = json.loads((results.export(tmp_path / "out") / "config.json").read_text())
+    assert config["model"] == {
+        "name": "cnn",
+        "settings": {"width": 4, "norm": "batch"},
+        "in_channels": 1,
+        "image_size": 8,
+        "num_classes": 10,
+    }
+    assert config["input"]["mean"] == [0.2873]
+    assert config["classes"] == list("0123456789")
+    assert (config["data"]["licence"], config["data"]["test"]) == ("CC BY 4.0", 360)
+    assert (config["seed"], config["config"]) == (7, CONFIG)
+
+
+def test_formats_are_for_what_ships(tmp_path):
+    results = experiment(tmp_path, {"model": MODEL})
+    with pytest.raises(UsageError, match=r"onnx is written of the image classifier that ships; "):
+        export_model(results, tmp_path / "out", formats=["onnx"])
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_format_lies_beside_the_weights(tmp_path):
+    results = trained(tmp_path / "digits")
+    to = results.export(tmp_path / "out", formats=["torch-export"])
+    program = torch.export.load(to / "model.pt2").module()
+    assert program(torch.ones(5, 1, 8, 8)).shape == (5, 10)
+    assert (to / "model.safetensors").is_file()
+
+
+def test_a_damaged_experiment_json_is_told(tmp_path):
+    results = experiment(tmp_path, {"model": MODEL})
+    results.document["versions"] = ["torch"]
+    with pytest.raises(SpecError, match=r"export of .*digits has 1 fault:\n  versions: must be"):
+        export_model(results, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,82 @@
+"""What every model that ships must hold to."""
+
+import pytest
+import torch
+from torch import nn
+
+from tuner.vision.blueprint import Blueprint
+from tuner.vision.catalog import MODELS
+from tuner.vision.models._model import ModelInfo
+from tuner.vision.pipeline import layers_of
+from tuner.vision.settings import check_settings
+
+LAYERED = tuple(name for name, info in MODELS.items() if info.layers > 1)
+
+
+def build(model, *, channels=3, size=32, **own):
+    return Blueprint(
+        name=model,
+        settings=MODELS[model].defaults | own,
+        in_channels=channels,
+        image_size=size,
+        num_classes=10,
+    ).initial()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_model_gives_logits_and_gradients(model):
+    net = build(model)
+    net(torch.randn(2, 3, 32, 32)).square().sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in net.parameters())
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_model_takes_its_smallest_images_one_at_a_time(model):
+    info = MODELS[model]
+    channels = info.channels or 1
+    net = build(model, channels=channels, size=info.smallest)
+    assert net(torch.randn(1, channels, info.smallest, info.smallest)).shape == (1, 10)
+
+
+def test_the_caller_seeds():
+    def weights(seed):
+        torch.manual_seed(seed)
+        return torch.cat([p.flatten() for p in build("cnn").parameters()])
+
+    assert torch.equal(weights(1), weights(1))
+    assert not torch.equal(weights(1), weights(2))
+
+
+@pytest.mark.parametrize(("model", "size"), [("net", 8), ("net", 64), ("resnet18", 8)])
+def test_images_that_the_model_does_not_take_are_refused(model, size):
+    with pytest.raises(ValueError, match=f"model '{model}' takes .*got 3x{size}x{size}"):
+        build(model, size=size)
+
+
+@pytest.mark.parametrize("name", LAYERED)
+def test_a_models_layers_are_the_model(name):
+    model = build(name).eval()
+    assert len(layers_of(model)) == MODELS[name].layers
+    x = torch.randn(2, 3, 32, 32)
+    assert torch.equal(nn.Sequential(*layers_of(model))(x), model(x))
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in LAYERED])
+def test_the_others_say_that_they_cannot_be_split(name):
+    values = {"model": name, "dataset": "cifar10"}
+    [fault] = [f for f in check_settings(values, split=2) if f.key == "model"]
+    assert fault.rule == "cannot be split into stages"
+
+
+def test_models_agree_on_the_hyperparameters_that_they_share():
+    kinds = {}
+    for info in MODELS.values():
+        for name, field in info.settings.model_fields.items():
+            kind = (field.annotation, field.metadata, field.description)
+            assert kinds.setdefault(name, kind) == kind, name
+
+
+def test_the_images_it_takes_in_words():
+    assert MODELS["net"].images == "3x32x32 images"
+    assert ModelInfo(lambda: None, smallest=4).images == "images of at least 4x4"
+    assert ModelInfo(lambda: None, smallest=4, largest=4).images == "Cx4x4 images"

@@ -1,0 +1,49 @@
+import pytest
+import torch
+from torch import nn
+
+from tuner.vision.models._resnet import Block, Padded, projected, resnet
+
+
+def test_the_stem_draws_its_weights_before_the_blocks_and_they_before_the_head():
+    seen = []
+
+    def shortcut(*shape):
+        seen.append((shape, torch.get_rng_state()))
+        return projected(*shape)
+
+    torch.manual_seed(0)
+    made = resnet(
+        in_channels=3,
+        num_classes=2,
+        norm="group",
+        widths=(4, 6),
+        blocks_per_stage=1,
+        shortcut=shortcut,
+    )
+    torch.manual_seed(0)
+    nn.Conv2d(3, 4, 3, bias=False)
+    for shape in ((4, 4), (4, 4), (4, 6), (6, 6)):
+        nn.Conv2d(*shape, 3, bias=False)
+    [(shape, state)] = seen
+    assert shape == (4, 6, 2, "group")
+    assert torch.equal(state, torch.get_rng_state())
+    nn.Conv2d(4, 6, 1, bias=False)
+    head = nn.Linear(6, 2)
+    assert torch.equal(made.head.weight, head.weight)
+
+
+def test_the_padded_shortcut_takes_every_second_pixel_and_new_channels_of_zeros():
+    x, shortcut = torch.randn(2, 4, 6, 6), Padded(4, 8, 2, "batch")
+    short = shortcut(x)
+    assert short.shape == (2, 8, 3, 3)
+    assert torch.equal(short[:, 2:6], x[:, :, ::2, ::2])
+    assert short[:, :2].eq(0).all()
+    assert short[:, 6:].eq(0).all()
+    assert list(shortcut.parameters()) == []
+
+
+@pytest.mark.parametrize("shortcut", [Padded, projected])
+def test_a_block_of_one_shape_has_the_identity_for_its_shortcut(shortcut):
+    assert isinstance(Block(4, 4, "batch", shortcut).shortcut, nn.Identity)
+    assert not isinstance(Block(4, 6, "batch", shortcut).shortcut, nn.Identity)

@@ -1,0 +1,85 @@
+import textures
+import torch
+
+from tuner.shipped.experiments.cifar10_speednet import experiment
+from tuner.shipped.search_spaces.random_search import CIFAR10_SPEEDNET
+from tuner.vision.catalog import DATASETS
+from tuner.vision.image_classifier import ImageClassifier
+from tuner.vision.models._layers import Whitening
+from tuner.vision.models.speednet import LOGIT_SCALE, build
+from tuner.vision.settings import check_settings
+
+RECIPE = {**experiment().training, "dataset": "tiny", "width": 8, "batch_size": 16}
+
+
+def net(**settings):
+    return build(**{"in_channels": 3, "num_classes": 10, "width": 8, "norm": "batch", **settings})
+
+
+def images(count=40, size=20):
+    """Smooth, so that neighbouring pixels and channels go together, as in photographs."""
+    coarse = torch.randn(count, 3, size // 4, size // 4)
+    x = torch.nn.functional.interpolate(coarse, scale_factor=4, mode="bilinear")
+    return x + x.mean(1, keepdim=True) + 0.2 * torch.randn(x.shape)
+
+
+def test_whitened_patches_have_unit_variance_in_every_direction():
+    torch.manual_seed(0)
+    x, whitening = images(), Whitening(3)
+    whitening.learn(x)
+    out = whitening(x - x.mean((0, 2, 3), keepdim=True)).transpose(0, 1).flatten(1)
+    covariance = torch.cov(out[:12])
+    assert (covariance - torch.eye(12)).abs().max() < 0.05
+    assert torch.allclose(out[:12], -out[12:], atol=1e-5)
+
+
+def test_the_whitening_does_not_train_and_is_part_of_the_state():
+    model = net()
+    names = dict(model.named_parameters())
+    assert "whitening.weight" not in names
+    assert "whitening.bias" in names
+    assert "whitening.weight" in model.state_dict()
+
+
+def test_a_constant_image_gives_finite_kernels():
+    whitening = Whitening(3)
+    whitening.learn(torch.zeros(4, 3, 20, 20))
+    assert whitening.weight.isfinite().all()
+
+
+def test_first_convolutions_pass_their_input_on():
+    conv = net().blocks[1].conv1
+    x = torch.randn(1, 8, 4, 4)
+    assert torch.allclose(conv(x)[:, :8], x, atol=1e-6)
+
+
+def test_the_logits_are_scaled():
+    model = net().eval()
+    hidden = []
+    model.head.register_forward_hook(lambda module, inputs, out: hidden.append(out))
+    assert torch.equal(model(images(2)), hidden[0] * LOGIT_SCALE)
+
+
+def test_it_learns_the_whitening_from_the_data_and_keeps_it():
+    learner = ImageClassifier({"lr": 0.5}, {**RECIPE, "epochs": 2})
+    other = ImageClassifier({"lr": 0.1}, {**RECIPE, "epochs": 2, "seed": 7})
+    learned = learner.model.whitening.weight.clone()
+    assert torch.equal(learned, other.model.whitening.weight)  # of the data alone
+    assert not torch.equal(learned, Whitening(3).weight)
+    learner.step()
+    assert torch.equal(learned, learner.model.whitening.weight)
+
+
+def test_the_recipe_learns(monkeypatch):
+    monkeypatch.setitem(DATASETS, "textures", textures.INFO)
+    recipe = {**RECIPE, "dataset": "textures", "batch_size": 32, "epochs": 6}
+    learner = ImageClassifier({"lr": 160, "norm_bias_lr": 8}, recipe)  # 0.5 at batches of 32
+    reports = [learner.step() for _ in range(6)]
+    assert reports[-1]["val_accuracy"] > 0.9
+    assert learner.test()["test_accuracy"] > 0.9
+
+
+def test_every_name_of_its_space_is_a_setting():
+    middle = {"batch_size": 512, "lr": 1.0, "weight_decay": 1e-3, "momentum": 0.9}
+    values = {name: middle.get(name, 0.5) for name in CIFAR10_SPEEDNET}
+    assert check_settings({**experiment().training, **values}, files=False) == []

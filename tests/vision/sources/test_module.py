@@ -1,0 +1,171 @@
+"""What a function of the user's may return, and what is told of anything else."""
+
+import sys
+from types import ModuleType
+
+import numpy as np
+import photos
+import pytest
+from PIL import Image
+
+from tuner.settings import FaultsError
+from tuner.vision.sources._module import find, import_loader
+
+LABELS = [n % 3 for n in range(12)]
+PIXELS = np.stack([photos.pixels(label, seed=n) for n, label in enumerate(LABELS)])
+
+
+class Plain:
+    """A map-style Dataset."""
+
+    def __init__(self, labels=LABELS, image=Image.fromarray):
+        self.items = [(image(p), label) for p, label in zip(PIXELS, labels, strict=True)]
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, number):
+        return self.items[number]
+
+
+class Named(Plain):
+    """One that has its labels and classes apart, as torchvision's have."""
+
+    classes = ("daisy", "rose", "tulip")
+
+    @property
+    def targets(self):
+        return np.array([label for _, label in self.items])
+
+
+@pytest.fixture
+def found(monkeypatch):
+    """The images that a module's `load` returns."""
+
+    def images(value):
+        module = ModuleType("mine")
+        module.load = value if callable(value) else lambda: value
+        monkeypatch.setitem(sys.modules, "mine", module)
+        return find("mine:load")
+
+    return images
+
+
+def told(found, value):
+    with pytest.raises(FaultsError) as error:
+        found(value)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [(PIXELS, LABELS), (list(PIXELS), np.array(LABELS)), Plain(), Plain(image=np.asarray), Named()],
+)
+def test_arrays_and_datasets_mean_the_same(found, value):
+    images = found(value)
+    assert images.labels_N.tolist() == LABELS
+    assert images.splits_N.tolist() == [0] * 12
+    assert (images.channels, images.own_size, images.fingerprint) == (3, 40, None)
+    assert np.array_equal(np.asarray(images.read(5)), PIXELS[5])
+
+
+def test_classes_are_named_by_the_data_set_or_by_the_labels(found):
+    assert found(Named()).classes == ("daisy", "rose", "tulip")
+    assert found((PIXELS, [label + 5 for label in LABELS])).classes == ("5", "6", "7")
+    named = found((PIXELS, ["xyz"[label] for label in LABELS]))
+    assert (named.classes, named.labels_N.tolist()) == (("x", "y", "z"), LABELS)
+
+
+def test_torchs_tensors_are_arrays_too(found):
+    import torch
+
+    images = found((torch.tensor(PIXELS), torch.tensor(LABELS)))
+    assert images.labels_N.tolist() == LABELS
+    assert np.array_equal(np.asarray(images.read(5)), PIXELS[5])
+
+
+def test_splits_may_be_given(found):
+    mapping = {"val": (PIXELS[:3], LABELS[:3]), "train": (PIXELS[3:], LABELS[3:])}
+    images = found(mapping)
+    assert images.splits_N.tolist() == [0] * 9 + [1] * 3
+    assert np.array_equal(images.read(9), PIXELS[0])
+    names = ["test"] * 3 + ["train"] * 9
+    images = found((PIXELS, LABELS, names))
+    assert images.splits_N.tolist() == [0] * 9 + [2] * 3
+    assert np.array_equal(images.read(9), PIXELS[0])
+    positions = {"train": range(9), "validation": [11, 9], "test": [10]}
+    images = found((PIXELS, LABELS, positions))
+    assert images.labels_N[9:].tolist() == [LABELS[11], LABELS[9], LABELS[10]]
+
+
+@pytest.mark.parametrize(
+    ("value", "rule"),
+    [
+        (3, "must return (images, labels), a map-style Dataset"),
+        ((PIXELS, LABELS[:3]), "has 12 images and 3 labels"),
+        ({"train": (PIXELS, LABELS), "extra": 1}, "must map train, val and test, got train, extra"),
+        ({"val": Plain(), "valid": Plain()}, "must map train, val and test, got val, valid"),
+        ({"val": (PIXELS, LABELS)}, "must have training images of every class"),
+        ([1, 2, 3], "its items must be (image, label)"),
+        ((PIXELS / 255, LABELS), "must be a Pillow image or an array of uint8 (give no transform)"),
+        ((PIXELS, [0] * 12), "must have at least two classes, and has 0"),
+        ((PIXELS, LABELS, ["train"] * 11), "its splits must name each image once"),
+        ((PIXELS, LABELS, ["train"] * 11 + ["x"]), "has a split that is none: 'x' of image 11"),
+        ((PIXELS, LABELS, {"train": range(13)}), "'train' of image 12"),
+        ((PIXELS[:0], []), "has no images"),
+        (lambda: 1 / 0, "raised ZeroDivisionError: division by zero"),
+        ((PIXELS, [[0, 1]] * 12), "a number or a name as label of each image, got list"),
+        ((PIXELS, [0, "x", 1j] * 4), "a number or a name as label of each image, got complex"),
+    ],
+)
+def test_anything_else_is_told(found, value, rule):
+    assert rule in told(found, value)
+
+
+def test_they_are_in_colour_where_only_the_first_is_grey(found):
+    images = [Image.fromarray(PIXELS[0]).convert("L"), *map(Image.fromarray, PIXELS[1:])]
+    assert found((images, LABELS)).channels == 3
+    assert found(([image.convert("L") for image in images], LABELS)).channels == 1
+
+
+@pytest.mark.parametrize(
+    ("label", "shown"),
+    [(float("nan"), "nan"), (None, "None"), (np.eye(3)[0], "ndarray"), (np.array([1]), None)],
+)
+def test_each_label_is_a_number_or_a_name(found, label, shown):
+    labels = [label, *LABELS[1:]]
+    if shown is None:
+        assert found((PIXELS, [0, label, *LABELS[2:]])).classes == ("0", "1", "2")
+    else:
+        rule = f"must have a number or a name as label of each image, got {shown}"
+        assert rule in told(found, (PIXELS, labels))
+        assert rule in told(found, Plain(labels))
+
+
+def test_labels_that_disagree_are_told(found):
+    class Shifted(Named):
+        def __getitem__(self, number):
+            image, label = self.items[number]
+            return image, (label + 1) % 3
+
+    assert "it has label 1, and among all 0" in told(found, Shifted())
+
+    class Transformed(Shifted):
+        target_transform = staticmethod(lambda label: (label + 1) % 3)
+
+    assert found(Transformed()).labels_N.tolist() == [(label + 1) % 3 for label in LABELS]
+
+
+@pytest.mark.parametrize(
+    ("path", "rule"),
+    [
+        ("no_such_module:load", "cannot be imported (ModuleNotFoundError"),
+        ("photos:nothing", "cannot be imported (AttributeError"),
+        ("photos:CLASSES", "must be a function that returns the images"),
+        ("os:getcwd", "must not be of Python's standard library"),
+    ],
+)
+def test_what_is_no_function_is_told(path, rule):
+    with pytest.raises(FaultsError) as error:
+        import_loader(path)
+    assert rule in str(error.value)

@@ -1,0 +1,124 @@
+"""torchvision's data sets, played by a package of that name: what is asked, and what is told."""
+
+import sys
+
+import pytest
+
+from tuner.errors import DataError
+from tuner.settings import FaultsError
+from tuner.vision.sources.torchvision import find, outline
+
+PACKAGE = """
+import numpy as np
+from PIL import Image
+
+__all__ = ["CIFAR100", "Flowers102", "SVHN", "FakeData", "VisionDataset", "Gone"]
+
+class _Images:
+    classes = ["x", "y"]
+
+    def __init__(self, root, count):
+        self.targets = [n % 2 for n in range(count)]
+        (root / "asked").open("a").write(f"{count} ")
+
+    def __len__(self):
+        return len(self.targets)
+
+    def __getitem__(self, number):
+        return Image.new("L", (28, 28), number), self.targets[number]
+
+class CIFAR100(_Images):
+    def __init__(self, root, train=True, transform=None, download=False):
+        assert download
+        super().__init__(root, 12 if train else 4)
+
+class SVHN(_Images):
+    def __init__(self, root, split="train", download=False):
+        if split == "val":
+            raise ValueError("Unknown value 'val' for argument split.")
+        super().__init__(root, {"train": 10, "test": 6, "extra": 99}[split])
+
+class Flowers102(_Images):
+    def __init__(self, root, split="train", download=False):
+        super().__init__(root, {"train": 8, "val": 4, "test": 2}[split])
+
+class Gone:
+    def __init__(self, root, split="train", download=False):
+        raise RuntimeError("no route to the server")
+
+class FakeData:
+    def __init__(self, size): ...
+
+def VisionDataset(): ...
+"""
+
+
+@pytest.fixture
+def played(tmp_path, monkeypatch):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+        monkeypatch.delitem(sys.modules, name)
+    package = tmp_path / "packages" / "torchvision"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "datasets.py").write_text(PACKAGE)
+    monkeypatch.syspath_prepend(package.parent)
+    yield
+    for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize(("name", "train", "test"), [("CIFAR100", 12, 4), ("SVHN", 10, 6)])
+def test_train_and_test_are_taken_and_validation_is_split_off(played, name, train, test, tmp_path):
+    images = find(name, tmp_path)
+    assert images.splits_N.tolist() == [0] * train + [2] * test
+    assert images.classes == ("x", "y")
+    assert (images.channels, images.own_size) == (1, 28)
+    assert images.read(3).getpixel((0, 0)) == 3
+    assert images.fingerprint == find(name, tmp_path).fingerprint == f"torchvision {name}"
+    assert (tmp_path / "torchvision" / "asked").is_file()
+
+
+def test_a_validation_split_is_taken_where_there_is_one(played, tmp_path):
+    assert find("Flowers102", tmp_path).splits_N.tolist() == [0] * 8 + [1] * 4 + [2] * 2
+
+
+def test_what_is_known_needs_no_look_at_it(played, tmp_path):
+    found = outline("CIFAR100")
+    assert (found.channels, found.image_size, len(found.classes)) == (3, 32, 100)
+    assert {name: sum(each) for name, each in found.counts.items()} == {
+        "train": 50_000,
+        "test": 10_000,
+    }
+    assert not found.exact
+    assert outline("SVHN").image_size == 32
+    assert outline("EMNIST") is None
+    assert outline("STL10").image_size == 64
+    assert "torchvision" not in sys.modules
+
+
+def test_an_unknown_name_is_told_with_the_nearest(played, tmp_path):
+    with pytest.raises(FaultsError) as error:
+        find("CIFAR", tmp_path)
+    assert "(did you mean 'CIFAR100'?)" in str(error.value)
+    assert str(error.value).endswith("available: CIFAR100, Flowers102, Gone, SVHN")
+
+
+def test_a_download_that_fails_is_told_with_the_folder(played, tmp_path):
+    with pytest.raises(DataError, match=r"Gone is not in .*torchvision and cannot be had: no rou"):
+        find("Gone", tmp_path)
+
+
+def test_find_with_a_torchvision_of_another_build_says_what_to_install(played, tmp_path):
+    broken = "raise RuntimeError('operator torchvision::nms does not exist')"
+    (tmp_path / "packages" / "torchvision" / "__init__.py").write_text(broken)
+    with pytest.raises(DataError, match="nms does not exist: torch and torchvision are of differ"):
+        find("CIFAR100", tmp_path)
+
+
+def test_without_the_package_it_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setattr("tuner.vision.sources._images.find_spec", lambda name: None)
+    for ask in (lambda: outline("CIFAR100"), lambda: find("CIFAR100", tmp_path)):
+        with pytest.raises(
+            FaultsError, match=r"'tuner\[torchvision\]' \(beside a CPU build .*, got 'CIFAR1"
+        ):
+            ask()

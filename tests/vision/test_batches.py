@@ -1,0 +1,178 @@
+import gc
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import tiny_images
+import torch
+from test_epochs import plan
+
+from tuner.vision import batches
+from tuner.vision.augment import Augmentation
+from tuner.vision.batches import Batcher, free_bytes, home_of, image_set
+from tuner.vision.catalog import DATASETS
+from tuner.vision.epochs import plan_epoch, shards
+
+CPU = torch.device("cpu")
+CUDA = torch.device("cuda")
+
+
+@pytest.fixture
+def images():
+    return image_set("tiny", data_dir=None, split_seed=0, device=CPU)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_pixels_are_normalised_by_channel(images, dtype):
+    batcher = Batcher(images, dtype=dtype, augmentation=Augmentation())
+    x, labels = batcher.batch(torch.tensor([5, 2]))
+    raw = images.rows_NP[[5, 2]].view(2, 32, 32, 3).permute(0, 3, 1, 2)
+    expected = (raw.double() / 255 - 0.5) / 0.25
+    assert x.dtype == dtype
+    assert (x - expected).abs().max() <= (2e-6 if dtype == torch.float32 else 1e-14)
+    assert x.is_contiguous(memory_format=torch.channels_last)
+    assert labels.tolist() == images.labels_N[[5, 2]].tolist()
+
+
+def test_a_training_batch_without_augmentation_is_the_plain_one(images):
+    batcher = Batcher(images, dtype=torch.float32, augmentation=Augmentation())
+    epoch = plan(rows=range(20))
+    x, labels = batcher.training_batch(epoch, slice(1, 9, 2))
+    plain, plain_labels = batcher.batch(epoch.order_N[1:9:2])
+    assert torch.equal(x, plain)
+    assert torch.equal(labels, plain_labels)
+
+
+@pytest.mark.parametrize(
+    "augmentation", [Augmentation(4), Augmentation(flip=True), Augmentation(cutout=8)]
+)
+def test_each_augmentation_changes_training_batches(images, augmentation):
+    epoch = plan(rows=range(20), augmentation=augmentation)
+    changed, plain = (
+        Batcher(images, dtype=torch.float32, augmentation=which).training_batch(epoch, slice(20))[0]
+        for which in (augmentation, Augmentation())
+    )
+    assert not torch.equal(changed, plain)
+
+
+@pytest.mark.parametrize("mixed", [{}, {"mixup": 0.4, "cutmix": 1.0}], ids=["alone", "mixed"])
+def test_an_epoch_augmented_at_once_has_the_same_batches(images, mixed, monkeypatch):
+    monkeypatch.setattr(batches, "AT_ONCE", 7)
+    augmentation = Augmentation(4, flip=True, cutout=8, crop_fill="reflect", **mixed)
+    batcher = Batcher(images, dtype=torch.float32, augmentation=augmentation)
+    epoch = plan(rows=range(20), augmentation=augmentation)
+    whole = batcher.at_once(epoch)
+    for positions in (slice(0, 8), slice(8, 20), slice(1, 20, 2)):
+        (x, labels), (wanted, wanted_labels) = (
+            batcher.training_batch(each, positions) for each in (whole, epoch)
+        )
+        assert torch.equal(x, wanted)
+        assert torch.equal(labels, wanted_labels)
+        assert x.is_contiguous(memory_format=torch.channels_last)
+        x.zero_()  # as a first layer may that works in place
+        assert torch.equal(batcher.training_batch(whole, positions)[0], wanted)
+
+
+def test_an_image_is_augmented_alike_on_any_number_of_ranks(images):
+    augmentation = Augmentation(4, flip=True, cutout=8)
+    batcher = Batcher(images, dtype=torch.float32, augmentation=augmentation)
+    epoch = plan(rows=range(20), augmentation=augmentation)
+    whole, _ = batcher.training_batch(epoch, slice(0, 10))
+    (shard, *_) = shards(20, batch_size=10, rank=1, world_size=3)
+    part, _ = batcher.training_batch(epoch, shard.positions)
+    assert torch.equal(part, whole[1::3])
+
+
+def test_batches_do_not_change_the_images(images):
+    before = images.rows_NP.clone()
+    augmentation = Augmentation(4, flip=True, cutout=8)
+    batcher = Batcher(images, dtype=torch.float32, augmentation=augmentation)
+    batcher.training_batch(plan(rows=range(20), augmentation=augmentation), slice(20))
+    assert torch.equal(images.rows_NP, before)
+
+
+def test_images_of_the_host_go_to_the_device_through_pinned_memory(images, monkeypatch):
+    pinned = []
+
+    def pin(values):
+        pinned.append(values.dtype)
+        return values
+
+    monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
+    meta = torch.device("meta")  # stands for a GPU: it has shapes and a place, no values
+    batcher = Batcher(images, dtype=torch.float32, augmentation=Augmentation(), device=meta)
+    rows = torch.arange(20)
+    epoch = plan_epoch(
+        rows,
+        seed=0,
+        epoch=0,
+        image_size=32,
+        augmentation=Augmentation(),
+        device=meta,
+        home=CPU,
+    )
+    assert (epoch.order_N.device, epoch.draws.flip_N.device) == (CPU, meta)
+    for x, labels in (batcher.training_batch(epoch, slice(4)), batcher.batch(rows[:4])):
+        assert (x.device, labels.device) == (meta, meta)
+        assert (x.shape, labels.shape) == ((4, 3, 32, 32), (4,))
+    assert pinned == [torch.uint8, torch.int64] * 2
+    Batcher(images, dtype=torch.float32, augmentation=Augmentation()).batch(rows[:4])
+    assert len(pinned) == 4  # what is at home is not pinned
+
+
+def tiny(*, split_seed=0):
+    return image_set("tiny", data_dir=None, split_seed=split_seed, device=CPU)
+
+
+def test_holds_the_images_as_rows_of_bytes():
+    arrays = tiny_images.load(Path(), split_seed=0)
+    images = tiny()
+    assert images.rows_NP.dtype == torch.uint8
+    assert torch.equal(images.rows_NP.view(-1, 32, 32, 3), torch.tensor(arrays.images_NHWC))
+    assert torch.equal(images.labels_N, torch.tensor(arrays.labels_N))
+    assert {name: len(rows) for name, rows in images.splits.items()} == {
+        "train": 49,
+        "validation": 21,
+        "test": 13,
+    }
+
+
+def test_is_loaded_once_a_process():
+    assert tiny() is tiny()
+    assert tiny(split_seed=1) is not tiny()
+
+
+def test_a_few_are_kept_at_most():
+    for seed in range(10):
+        tiny(split_seed=seed)
+    gc.collect()
+    kept = [o for o in gc.get_objects() if type(o).__name__ == "ImageSet"]
+    assert len(kept) <= 2
+
+
+def test_a_read_only_array_gives_no_warning(monkeypatch, recwarn):
+    def load(folder, *, split_seed):
+        arrays = tiny_images.load(folder, split_seed=split_seed)
+        arrays.images_NHWC.flags.writeable = False
+        return arrays
+
+    monkeypatch.setitem(DATASETS, "read only", replace(tiny_images.INFO, load=load))
+    images = image_set("read only", data_dir=None, split_seed=0, device=CPU)
+    assert torch.equal(images.rows_NP, tiny().rows_NP)
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize(("size", "home"), [(499, "cuda"), (500, "cuda"), (501, "cpu")])
+def test_images_that_would_fill_a_gpu_stay_on_the_host(size, home, monkeypatch):
+    monkeypatch.setattr("tuner.vision.batches.free_bytes", lambda device: 1000)
+    assert home_of(size, CUDA).type == home
+    assert home_of(size, torch.device("cpu")).type == "cpu"
+
+
+def test_what_a_process_may_take_of_a_shared_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (900, 1000))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 100)
+    monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda device: 1.0)
+    assert free_bytes(CUDA) == 900
+    monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda device: 0.25)
+    assert free_bytes(CUDA) == 150

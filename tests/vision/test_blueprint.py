@@ -1,0 +1,73 @@
+import pytest
+import torch
+
+from tuner.errors import SpecError
+from tuner.settings import parse
+from tuner.vision.blueprint import Blueprint, blueprint_of
+from tuner.vision.catalog import MODELS
+from tuner.vision.settings import ClassifierSettings
+
+PLAN = {
+    "name": "cnn",
+    "settings": {"width": 4, "norm": "group"},
+    "in_channels": 1,
+    "image_size": 8,
+    "num_classes": 10,
+}
+
+
+def settings_of(name):
+    own = {"width": 4} if "width" in MODELS[name].defaults else {}
+    dataset = "cifar10" if MODELS[name].takes(channels=3, image_size=32) else "digits"
+    return ClassifierSettings(model=name, dataset=dataset, **own)
+
+
+def built(settings):
+    return blueprint_of(settings).initial()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_is_rebuilt_from_its_blueprint_and_weights(name):
+    settings = settings_of(name)
+    plan = blueprint_of(settings)
+    assert plan.settings.keys() == MODELS[name].defaults.keys()
+    original = built(settings).eval()
+    before = torch.random.get_rng_state()
+    again, faults = parse(Blueprint, plan.model_dump(mode="json"))
+    model = again.build({k: v.clone() for k, v in original.state_dict().items()})
+    assert faults == []
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert not any(t.is_meta for t in [*model.parameters(), *model.buffers()])
+    assert all(parameter.requires_grad for parameter in model.parameters())
+    x = torch.randn(2, plan.in_channels, plan.image_size, plan.image_size)
+    assert not model.training
+    assert torch.equal(model(x), original(x))
+
+
+def test_weights_of_another_model_are_told():
+    settings = settings_of("cnn")
+    other = built(settings.model_copy(update={"width": 8})).state_dict()
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        blueprint_of(settings).build(other)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"name": "cn"},
+            "name: unknown model 'cn' .did you mean 'cnn'.*available: cnn, .*net",
+        ),
+        ({"settings": {"width": 4}}, r"settings: must be those of model 'cnn'.*norm, width"),
+        ({"settings": {"width": 0, "norm": "group"}}, "settings.width: must be at least"),
+        ({"settings": {"width": 4, "norm": "no"}}, "settings.norm: unknown norm 'no'"),
+        ({"name": "net", "settings": {"l1": 8, "l2": 8}}, "takes 3x32x32 images"),
+        ({"image_size": 0}, "image_size: must be at least"),
+        ({"code": "import os"}, "code: unknown key 'code'"),
+    ],
+)
+def test_what_cannot_be_built_is_refused(changes, message):
+    plan, faults = parse(Blueprint, PLAN | changes)
+    assert plan is None
+    with pytest.raises(SpecError, match=message):
+        raise SpecError(faults)

@@ -1,0 +1,127 @@
+"""What ships is found by name, from the file that declares it."""
+
+from pathlib import Path
+
+import photos
+import pytest
+from fresh import ran
+
+from tuner.errors import DataError
+from tuner.settings import FaultsError
+from tuner.spec.code import IMAGE_CLASSIFIER, is_dotted
+from tuner.spec.experiment import build_spec
+from tuner.spec.loading import load_trainable
+from tuner.vision import datasets, models, sources
+from tuner.vision.catalog import (
+    DATASETS,
+    DECODED,
+    METRICS,
+    MODELS,
+    SOURCES,
+    DataChoice,
+    archive_of,
+    dataset_info,
+    decoded_before,
+    describe,
+    model_info,
+    moved,
+    pinned,
+    short_name,
+    without_place,
+)
+from tuner.vision.sources._decoded_set import DecodedSet
+
+
+def test_importing_it_imports_nothing_heavy():
+    heavy = {"torch", "numpy", "rich", "sklearn"}
+    assert not heavy & ran("import tuner.vision.catalog").modules
+
+
+@pytest.mark.parametrize(
+    ("package", "found"), [(models, MODELS), (datasets, DATASETS), (sources, SOURCES)]
+)
+def test_each_file_without_an_underscore_is_one_that_ships(package, found):
+    files = {path.stem for path in Path(package.__path__[0]).glob("[!_]*.py")}
+    assert found.keys() - {"tiny"} == files
+    assert len(files) >= 2
+
+
+def test_the_classifier_reports_its_metrics():
+    assert load_trainable(IMAGE_CLASSIFIER).metrics == METRICS
+
+
+def test_a_model_is_known_by_its_reference():
+    assert model_info("cnn") is MODELS["cnn"]
+    assert not any(info.foreign for info in MODELS.values())
+    assert model_info("a.b:Net").foreign
+    with pytest.raises(FaultsError, match=r"unknown model 'cn' .*'cnn'.*; available: cnn, .*timm:"):
+        model_info("cn")
+
+
+@pytest.mark.parametrize(
+    ("dataset", "name"),
+    [
+        ("folder:/data/my photos/", "my-photos"),
+        ("folder:/data/..", "images"),
+        ("folder:/データ", "images"),
+        ("folder:/fotos/Käfer und Bäume", "Kafer-und-Baume"),
+        ("torchvision:CIFAR100", "CIFAR100"),
+        ("hf:user/pets", "user-pets"),
+        ("my_data.shapes:load", "my_data-shapes-load"),
+        (f"hf:{'x' * 200}", "x" * 60),
+    ],
+)
+def test_images_of_the_users_own_have_a_name_for_folders(dataset, name):
+    assert short_name(dataset) == name
+    build_spec({"name": name, "search": {"space": {"lr": 0.1}}, "num_samples": 1})
+    DecodedSet(f"{name}-0123456789ab").path(Path("data"))
+
+
+def test_where_a_folder_lay_is_nobody_elses_business():
+    assert without_place("folder:/home/me/photos") == "folder:photos"
+    assert without_place("hf:user/pets") == "hf:user/pets"
+    assert without_place("digits") == "digits"
+
+
+def test_data_that_has_moved_is_a_folder_of_images_or_that_of_all_data():
+    own = {"dataset": "folder:photos", "lr": 1}
+    assert moved(own, "/there") == {"dataset": "folder:/there", "lr": 1}
+    assert moved({"dataset": "cifar10"}, "/there") == {"dataset": "cifar10", "data_dir": "/there"}
+    assert moved({}, "/there") == {"data_dir": "/there"}
+
+
+def test_what_ships_is_as_it_is_and_nothing_else_travels_before_it_is_decoded():
+    choice = DataChoice("digits", split_seed=3)
+    assert pinned(choice) == choice
+    assert dataset_info(choice) is describe(choice) is DATASETS["digits"]
+    assert archive_of("cifar10") is DATASETS["cifar10"].archive
+    assert archive_of("folder:photos") is None
+    assert archive_of("decoded:photos-1") == DecodedSet("photos-1")
+
+
+def test_a_folder_is_described_before_it_is_decoded_and_pinned_after(tmp_path):
+    choice = DataChoice(f"folder:{photos.write(tmp_path / 'photos')}", str(tmp_path), 16)
+    before = dataset_info(choice)
+    assert (before.mean, before.content, before.class_counts) == ((), "", (10, 10, 10))
+    assert not (tmp_path / "decoded").exists()
+    assert decoded_before(choice) is None
+    after = dataset_info(pinned(choice))
+    assert decoded_before(choice) == pinned(choice) == pinned(pinned(choice))
+    for name in ("classes", "channels", "image_size", "train", "validation", "test"):
+        assert getattr(before, name) == getattr(after, name)
+    assert len(after.mean) == 3
+    arrays = before.load(tmp_path, split_seed=0)
+    assert len(arrays.splits["train"]) == before.train
+
+
+def test_what_cannot_be_had_is_one_error(tmp_path):
+    with pytest.raises(DataError, match=r"dataset 'folder:/gone': no folder /gone"):
+        dataset_info(DataChoice("folder:/gone"))
+    with pytest.raises(DataError, match=r"dataset 'folder:/gone': no folder /gone"):
+        pinned(DataChoice("folder:/gone"))
+
+
+def test_the_schemes_are_those_that_a_spec_takes_for_no_code():
+    for scheme in (*SOURCES, DECODED):
+        assert not is_dotted(f"{scheme}:load")
+    assert is_dotted("foldr:load")

@@ -1,0 +1,120 @@
+import pytest
+import real_ranks
+import torch
+from torch import nn
+
+from tuner.vision.collectives import Ranks
+
+CPU = torch.device("cpu")
+
+
+def test_one_rank_does_nothing():
+    ranks = Ranks(0, 1, CPU)
+    model = nn.Linear(1, 1)
+    assert ranks.wrapped(model, model) is model is ranks.synchronised(model)
+    assert ranks.reduced([1.0, 2.0]) == [1.0, 2.0]
+    assert ranks.smallest(3) == 3
+    with ranks.without_exchange(model):
+        pass
+
+
+def test_several_ranks_need_a_process_group():
+    with pytest.raises(RuntimeError, match="process group"):
+        Ranks(0, 2, CPU)
+
+
+DTYPES = (
+    *("bool", "uint8", "int8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
+    *("float16", "bfloat16", "float32", "float64", "complex64", "float8_e4m3fn", "float8_e5m2"),
+)
+
+
+def buffers_of(rank):
+    """Each holds ones on rank 0, and zeros on rank 1."""
+    ones = torch.full((4, 6), 1.0 - rank)
+    return {
+        **{f"in_{dtype}": ones[0, :3].to(getattr(torch, dtype)) for dtype in DTYPES},
+        "sliced": ones.clone()[:, ::2],
+        "transposed": ones.clone().T,
+        "expanded": ones[:1, :1].clone().expand(300, 2),
+        "expanded_and_sliced": ones.clone()[:, None, ::3].expand(4, 5, 2),
+        "channels_last": ones.clone().view(1, 2, 3, 4).to(memory_format=torch.channels_last),
+        "number": ones[0, 0].clone(),
+        "empty": torch.empty(0),
+        "of_each_batch": torch.full((2 + rank,), 1.0 - rank),
+        **({"of_rank_0": ones[0]} if rank == 0 else {"of_rank_1": ones[1]}),
+    }
+
+
+def model_with(buffers):
+    model = nn.Linear(1, 1)
+    for name, buffer in buffers.items():
+        model.register_buffer(name, buffer)
+    return model
+
+
+def shared_buffers(rank):
+    buffers = buffers_of(rank)
+    beside = torch.full((4, 4), 1.0 - rank)
+    model = model_with({**buffers, "part": beside[:, ::2]})
+    Ranks(rank, 2, CPU).share_buffers(model)
+    assert all(buffer is dict(model.named_buffers())[name] for name, buffer in buffers.items())
+    return {**{name: tensor.clone() for name, tensor in buffers.items()}, "beside": beside}
+
+
+def wrapped_with_buffers(rank):
+    """What trains begins with rank 0's tensors."""
+    model = model_with(buffers_of(rank))
+    model.register_buffer("unsaved", torch.full((1,), 1.0 - rank), persistent=False)
+    nn.init.constant_(model.weight, 1.0 - rank)
+    Ranks(rank, 2, CPU).wrapped(model, model)(torch.ones(1, 1)).sum().backward()
+    return [model.in_int16, model.unsaved, model.weight.detach()]
+
+
+def averaged(rank):
+    """Parameters that both ranks, rank 1, and none have used, some in other types."""
+    dtypes = (torch.float64, torch.float32, torch.float64, torch.float32, torch.complex64)
+    parameters = [nn.Parameter(torch.zeros(2, dtype=dtype)) for dtype in dtypes]
+    both, second, none, empty, turned = parameters
+    empty.data = empty.data[:0]
+    both.grad = torch.full_like(both, 1.0 + rank)
+    turned.grad = torch.full_like(turned, 1j * rank)
+    if rank == 1:
+        second.grad, empty.grad = torch.full_like(second, 6.0), torch.empty_like(empty)
+    Ranks(rank, 2, CPU).average_gradients(parameters)
+    assert none.grad is None
+    return [p.grad for p in (both, second, empty, turned)]
+
+
+CASES = (shared_buffers, wrapped_with_buffers, averaged)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    return real_ranks.run({case.__name__: case for case in CASES}, tmp_path_factory.mktemp("ranks"))
+
+
+def test_share_buffers_gives_all_ranks_those_of_rank_0(results):
+    first, second = (result["shared_buffers"] for result in results)
+    differing = {"of_each_batch", "of_rank_0", "of_rank_1", "beside"}
+    for name, buffer in buffers_of(0).items():
+        assert torch.equal(first[name].reshape(-1), buffer.reshape(-1)), name
+        if name not in differing:
+            assert torch.equal(second[name].reshape(-1), buffer.reshape(-1)), name
+    assert second["of_each_batch"].tolist() == [0.0] * 3
+    assert second["of_rank_1"].tolist() == [0.0] * 6
+    assert second["beside"].tolist() == [[1.0, 0.0] * 2] * 4
+
+
+def test_wrapped_begins_with_the_tensors_of_rank_0(results):
+    for result in results:
+        assert all((tensor == 1).all() for tensor in result["wrapped_with_buffers"])
+
+
+def test_average_gradients_leaves_out_what_no_rank_has_used(results):
+    for result in results:
+        both, second, empty, turned = result["averaged"]
+        assert both.tolist() == [1.5, 1.5]
+        assert second.tolist() == [3.0, 3.0]
+        assert empty.tolist() == []
+        assert turned.tolist() == [0.5j, 0.5j]

@@ -1,0 +1,116 @@
+import itertools
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.vision.augment import Augmentation
+from tuner.vision.epochs import micro_shards, plan_epoch, shards, trained_images
+from tuner.vision.settings import ClassifierSettings
+
+CPU = torch.device("cpu")
+
+
+@given(st.integers(0, 200), st.integers(1, 70), st.integers(1, 6))
+def test_over_the_ranks_each_position_counts_exactly_once(count, batch_size, world_size):
+    ranks = [
+        list(shards(count, batch_size=batch_size, rank=rank, world_size=world_size))
+        for rank in range(world_size)
+    ]
+    positions = list(range(count))
+    batches = [positions[i : i + batch_size] for i in range(0, count, batch_size)]
+    assert {len(own) for own in ranks} == {len(batches)}  # every rank takes part in every batch
+    for batch, *parts in zip(batches, *ranks, strict=True):
+        counted = [positions[part.positions] for part in parts if part.count]
+        assert sorted(itertools.chain(*counted)) == batch
+        assert [len(own) for own in counted] == [part.count for part in parts if part.count]
+        assert {part.global_count for part in parts} == {len(batch)}
+        assert all(len(positions[part.positions]) == max(part.count, 1) for part in parts)
+        assert max(p.count for p in parts) - min(p.count for p in parts) <= 1
+
+
+def plan(*, seed=0, epoch=0, augmentation=None, rows=range(100, 150)):
+    return plan_epoch(
+        torch.tensor(rows),
+        seed=seed,
+        epoch=epoch,
+        image_size=32,
+        augmentation=augmentation or Augmentation(),
+        device=CPU,
+    )
+
+
+@given(st.integers(1, 200), st.integers(1, 70), st.integers(1, 6), st.integers(1, 40))
+def test_parts_of_shards_hold_the_same_images_and_are_as_many_on_every_rank(
+    count, batch_size, world_size, size
+):
+    counted, numbers = [], []
+    for rank in range(world_size):
+        own = []
+        for shard in shards(count, batch_size=batch_size, rank=rank, world_size=world_size):
+            parts = micro_shards(shard, size=size, world_size=world_size)
+            own.append(len(parts))
+            images = [range(count)[part.positions][: part.count] for part in parts]
+            assert all(len(part) <= size for part in images)
+            assert all(len(range(count)[part.positions]) >= 1 for part in parts)
+            assert {part.global_count for part in parts} == {shard.global_count}
+            counted += [position for part in images for position in part]
+        numbers.append(own)
+    assert sorted(counted) == list(range(count))
+    assert numbers == [numbers[0]] * world_size
+
+
+def test_an_epoch_is_a_permutation_of_the_split():
+    assert plan().order_N.sort().values.tolist() == list(range(100, 150))
+
+
+def test_seed_and_epoch_alone_decide():
+    torch.manual_seed(1)
+    first = plan(seed=3, epoch=4)
+    torch.manual_seed(2)
+    assert torch.equal(first.order_N, plan(seed=3, epoch=4).order_N)
+    assert torch.equal(first.draws.row_N, plan(seed=3, epoch=4).draws.row_N)
+    for other in (plan(seed=4, epoch=3), plan(seed=3, epoch=5), plan(seed=4, epoch=4)):
+        assert not torch.equal(first.order_N, other.order_N)
+        assert not torch.equal(first.draws.row_N, other.draws.row_N)
+
+
+@given(st.integers(1, 50), st.integers(1, 50))
+def test_a_last_batch_is_dropped_or_filled_with_the_first_images(count, batch_size):
+    batch_size = min(batch_size, count)
+    whats = ("short", "drop", "fill")
+    settings = [ClassifierSettings(batch_size=batch_size, last_batch=what) for what in whats]
+    short, dropped, filled = (trained_images(count, each) for each in settings)
+    assert short == count
+    assert dropped <= count <= filled < count + batch_size
+    assert dropped % batch_size == filled % batch_size == 0
+    assert count - dropped < batch_size
+    epoch = plan(rows=range(count), augmentation=Augmentation(mixup=0.3)).of(filled)
+    assert epoch.order_N.tolist() == [*epoch.order_N[:count], *epoch.order_N[: filled - count]]
+    parts = (epoch.draws, epoch.mixes, epoch.partners.draws)
+    for values in (epoch.partners.order_N, *(v for part in parts for v in vars(part).values())):
+        assert torch.equal(values[count:], values[: filled - count])
+    unchanged = plan(rows=range(count))
+    assert unchanged.of(dropped) is unchanged
+
+
+def test_alternating_flips_mirror_each_image_in_every_second_epoch():
+    augmentation = Augmentation(flip=True, alternating_flip=True)
+
+    def flipped(epoch, seed=0):
+        planned = plan_epoch(
+            torch.arange(200),
+            seed=seed,
+            epoch=epoch,
+            image_size=32,
+            augmentation=augmentation,
+            device=CPU,
+        )
+        return set(planned.order_N[planned.draws.flip_N].tolist())
+
+    first, second = flipped(0), flipped(1)
+    assert first | second == set(range(200))
+    assert not first & second
+    assert (flipped(2), flipped(3)) == (first, second)
+    assert 70 < len(first) < 130
+    assert flipped(0, seed=1) != first

@@ -1,0 +1,52 @@
+"""What is measured of a trained model, as its Learner measures it."""
+
+import pytest
+import torch
+
+from tuner.vision.batches import image_set
+from tuner.vision.blueprint import blueprint_of
+from tuner.vision.evaluation import measure
+from tuner.vision.image_classifier import ImageClassifier
+from tuner.vision.settings import ClassifierSettings
+
+NET = """
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, num_classes, in_channels, image_size):
+        super().__init__()
+        self.conv = nn.Conv2d(in_channels, 4, 3, padding=1)
+        self.head = nn.Linear(4 * image_size**2, num_classes)
+
+    def forward(self, x):
+        return self.head(self.conv(x).view(len(x), -1))
+"""
+RECIPE = {"lr": 0.3, "width": 4, "test_time_flip": True, "metrics": ["balanced_accuracy"]}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("recipe", [{}, {**RECIPE, "class_weights": "balanced"}])
+def test_measure_gives_what_the_learner_measures(dtype, recipe):
+    learner, measured = both({"model": "cnn", "dtype": dtype, **recipe})
+    assert measured == pytest.approx(learner.test())
+    assert (measured["images"], measured["baseline"]) == (360, 37 / 360)
+
+
+def test_measure_takes_a_network_that_flattens_with_view(tmp_path, monkeypatch):
+    (tmp_path / "flattening.py").write_text(NET)
+    monkeypatch.syspath_prepend(tmp_path)
+    learner, measured = both({"model": "flattening:Net"})
+    assert measured == pytest.approx(learner.test())
+
+
+def both(values):
+    """A Learner that has trained, and what `measure` gives of a copy of its model."""
+    values = {"dataset": "digits", **values}
+    learner = ImageClassifier({}, {**values, "epochs": 1, "seed": 3})
+    learner.step()
+    device, settings = torch.device("cpu"), ClassifierSettings(**values)
+    images = image_set("digits", data_dir=None, split_seed=0, device=device)
+    plan = blueprint_of(settings, images.info)
+    model = plan.initial()
+    model.load_state_dict(learner.model.state_dict())
+    return learner, measure(model, plan, settings, images, device)

@@ -1,0 +1,97 @@
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tuner.vision.loss import CrossEntropy, class_weights
+from tuner.vision.measures import Measures
+
+LOGITS_NK = torch.tensor([[2.0, 0.0, 1.0], [0.0, 1.0, 5.0]])
+LABELS_N = torch.tensor([0, 1])
+
+
+def test_what_is_minimised_is_smoothed_and_weighed_and_what_is_evaluated_is_not():
+    weights_K = torch.tensor([3.0, 1.0, 2.0])
+    loss = CrossEntropy(torch.float32, smoothing=0.2, weights_K=weights_K)
+    plain = F.cross_entropy(LOGITS_NK, LABELS_N, reduction="sum").item()
+    made = {"label_smoothing": 0.2, "weight": weights_K, "reduction": "sum"}
+    wanted = F.cross_entropy(LOGITS_NK, LABELS_N, **made).item()
+    assert loss.training(LOGITS_NK, LABELS_N).item() == pytest.approx(wanted)
+    assert loss.evaluated([LOGITS_NK], LABELS_N).tolist() == pytest.approx([plain, 1])
+
+
+@pytest.mark.parametrize("weights_K", [None, torch.tensor([3.0, 1.0, 2.0])])
+def test_shares_of_two_classes_are_their_losses_in_these_shares(weights_K):
+    loss = CrossEntropy(torch.float32, smoothing=0.1, weights_K=weights_K)
+    other_N = torch.tensor([2, 1])
+    own_NK, other_NK = F.one_hot(LABELS_N, 3), F.one_hot(other_N, 3)
+    mixed = loss.training(LOGITS_NK, 0.3 * own_NK + 0.7 * other_NK)
+    parts = [loss.training(LOGITS_NK, labels) for labels in (LABELS_N, other_N)]
+    assert mixed.item() == pytest.approx(0.3 * parts[0].item() + 0.7 * parts[1].item())
+
+
+def test_the_sum_has_the_digits_of_the_weights():
+    loss = CrossEntropy(torch.float32)
+    assert loss.training(LOGITS_NK.bfloat16(), LABELS_N).dtype == torch.float32
+
+
+def test_views_are_averaged():
+    flipping = CrossEntropy(torch.float32, test_time_flip=True)
+    x_NCHW = torch.rand(2, 1, 4, 4)
+    plain, mirrored = flipping.views(x_NCHW)
+    assert torch.equal(plain, x_NCHW)
+    assert torch.equal(mirrored, x_NCHW.flip(3))
+    assert len(CrossEntropy(torch.float32).views(x_NCHW)) == 1
+    other_NK = LOGITS_NK.flip(1)
+    mean = CrossEntropy(torch.float32).evaluated([(LOGITS_NK + other_NK) / 2], LABELS_N)
+    assert torch.allclose(flipping.evaluated([LOGITS_NK, other_NK], LABELS_N), mean)
+
+
+@pytest.mark.parametrize("flip", [False, True])
+def test_shifted_images_weigh_as_much_together_as_the_image(flip):
+    """With the mirror images, the six views of airbench."""
+    loss = CrossEntropy(torch.float32, test_time_flip=flip, test_time_shift=1)
+    torch.manual_seed(0)
+    x_NCHW, weight_PK = torch.rand(2, 1, 4, 4), torch.randn(16, 3)
+
+    def logits_of(x_NCHW):
+        return x_NCHW.flatten(1).tanh() @ weight_PK
+
+    padded = F.pad(x_NCHW, (1, 1, 1, 1), mode="reflect")
+    places = (1 / 2, x_NCHW), (1 / 4, padded[:, :, 2:, 2:]), (1 / 4, padded[:, :, :4, :4])
+    wanted_NK = torch.zeros(2, 3)
+    for share, place in places:
+        sides = [place, place.flip(3)] if flip else [place]
+        for view in sides:
+            wanted_NK += share / len(sides) * logits_of(view)
+    views = loss.views(x_NCHW)
+    assert len(views) == (6 if flip else 3)
+    wanted = CrossEntropy(torch.float32).evaluated([wanted_NK], LABELS_N)
+    assert torch.allclose(loss.evaluated([*map(logits_of, views)], LABELS_N), wanted)
+
+
+def test_measures_are_counted_beside_and_told_as_means():
+    loss = CrossEntropy(torch.float32, measures=Measures(("macro_f1",), 3))
+    sums = loss.evaluated([LOGITS_NK], LABELS_N)
+    assert sums.shape == loss.nothing(torch.device("cpu")).shape
+    told = loss.metrics(sums.tolist(), count=2)
+    assert told["loss"] == pytest.approx(F.cross_entropy(LOGITS_NK, LABELS_N).item())
+    assert told["accuracy"] == 0.5
+    assert told["macro_f1"] == pytest.approx(1 / 3)  # of the classes 1, 0 and 0
+
+
+LABELS = torch.tensor([0] * 6 + [1] * 3 + [2])
+
+
+def test_balanced_weighs_a_class_by_the_inverse_of_its_share():
+    weights_K = class_weights("balanced", LABELS, classes=3)
+    assert weights_K.tolist() == pytest.approx([10 / 18, 10 / 9, 10 / 3])
+    absent_K = class_weights("balanced", LABELS, classes=4)
+    assert absent_K.tolist() == pytest.approx([10 / 18, 10 / 9, 10 / 3, 0])
+
+
+@pytest.mark.parametrize("setting", ["balanced", (1, 2, 5), (0, 0.5, 0.5)])
+def test_the_weights_of_the_images_are_1_in_the_mean(setting):
+    weights_K = class_weights(setting, LABELS, classes=3)
+    assert weights_K[LABELS].mean().item() == pytest.approx(1)
+    if setting != "balanced":
+        assert torch.allclose(weights_K / weights_K[1], torch.tensor(setting).double() / setting[1])

@@ -1,0 +1,459 @@
+import gc
+import os
+import subprocess
+import sys
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from live_bytes import LiveBytes
+from tiny_images import INFO
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from tuner.trial.failures import failure_of
+from tuner.vision import replica
+from tuner.vision.image_classifier import ImageClassifier
+from tuner.vision.micro_batch import MicroBatch, next_smaller
+
+CPU = torch.device("cpu")
+EXACT = {
+    "model": "cnn",
+    "width": 8,
+    "norm": "group",
+    "dtype": "float64",
+    "dataset": "tiny",
+    "batch_size": 20,  # of 49 images: the last batch has 9
+    "epochs": 3,
+    "lr": 0.05,
+}
+
+
+@given(st.integers(1, 10**6))
+def test_halving_ends_at_one_and_falls_all_the_way(size):
+    sizes = [size]
+    while sizes[-1]:
+        sizes.append(next_smaller(sizes[-1]))
+    assert sizes[-2:] == [1, 0]
+    assert all(2 * smaller >= larger for larger, smaller in pairwise(sizes[:-1]))
+    assert len(sizes) <= size.bit_length() + 2
+
+
+def fits(limit, error=None):
+    tried = []
+
+    def attempt(size):
+        tried.append(size)
+        if size > limit:
+            raise error or torch.OutOfMemoryError("CUDA out of memory.")
+        return -size
+
+    return attempt, tried
+
+
+def micro_batch(size=100, **more):
+    return MicroBatch(size, device=CPU, purpose="training", **more)
+
+
+def buffers_after(failing, **buffers):
+    """The model's buffers after an attempt that does `failing` to it and runs out of memory."""
+    model = torch.nn.Module()
+    for name, buffer in buffers.items():
+        model.register_buffer(name, buffer)
+    micro = micro_batch(2, buffers=lambda: dict(model.named_buffers()))
+
+    def attempt(size):
+        if size == 2:
+            failing(model)
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return {name: buffer.tolist() for name, buffer in model.named_buffers()}
+
+    return micro.run(attempt)
+
+
+def test_a_failed_attempt_that_registers_a_buffer_leaves_the_others_as_they_were():
+    def register(model):
+        model.x.fill_(9)
+        model._buffers = {"new": torch.tensor(5), **model._buffers}
+
+    kept = {"x": torch.tensor(1), "y": torch.tensor(2)}
+    assert buffers_after(register, **kept) == {"x": 1, "y": 2, "new": 5}
+
+
+def test_a_failed_attempt_that_gives_a_buffer_another_shape_leaves_it():
+    def reshape(model):
+        model.x, model.z = torch.zeros(3), torch.tensor(7)
+        del model.y
+
+    kept = {name: torch.tensor(1.0) for name in "xyz"}
+    assert buffers_after(reshape, **kept) == {"x": [0.0] * 3, "z": 7}
+
+
+def test_a_failed_attempt_leaves_expanded_buffers_as_they_were():
+    def fill(model):
+        model.x[0], model.sliced[:] = 9, 9
+
+    kept = {"x": torch.tensor([1]).expand(3), "sliced": torch.arange(4)[::2]}
+    assert buffers_after(fill, **kept) == {"x": [1] * 3, "sliced": [0, 2]}
+
+
+def test_it_halves_until_it_fits_and_stays_there(capsys):
+    micro = micro_batch()
+    attempt, tried = fits(30)
+    assert micro.run(attempt) == -25
+    assert micro.run(attempt) == -25
+    assert tried == [100, 50, 25, 25]
+    assert "in training at a micro-batch of 100: going on with 50" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("CUDA error: out of memory"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        RuntimeError("cuDNN error: CUDNN_STATUS_NOT_INITIALIZED"),
+        MemoryError(),
+    ],
+    ids=str,
+)
+def test_every_way_of_saying_it_counts(error):
+    assert micro_batch().run(fits(60, error)[0]) == -50
+
+
+def test_at_one_the_error_itself_propagates_with_its_traceback():
+    error = torch.OutOfMemoryError("not even one")
+    micro = micro_batch(4)
+    attempt, tried = fits(0, error)
+    with pytest.raises(torch.OutOfMemoryError) as caught:
+        micro.run(attempt)
+    assert caught.value is error
+    assert caught.traceback[-1].name == "attempt"
+    assert tried == [4, 2, 1]
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("out of memory"), RuntimeError("CUDA error: device-side assert")]
+)
+def test_other_errors_propagate_at_once(error):
+    attempt, tried = fits(0, error)
+    with pytest.raises(type(error)) as caught:
+        micro_batch().run(attempt)
+    assert caught.value is error
+    assert tried == [100]
+
+
+def test_nothing_of_a_failed_try_is_alive_in_the_next():
+    with LiveBytes(budget=1 << 20) as memory:
+        alive = []
+
+        def attempt(size):
+            alive.append(memory.live)
+            kept = [torch.zeros(1 << 17, dtype=torch.uint8) for _ in range(size)]
+            return len(kept)
+
+        assert micro_batch(32).run(attempt) == 8
+    assert alive == [0, 0, 0]
+
+
+def test_buffers_and_random_state_are_put_back():
+    norm = torch.nn.BatchNorm1d(2)
+    drawn = []
+
+    def attempt(size):
+        drawn.append(torch.rand(1).item())
+        norm(torch.full((size, 2), 3.0))
+        if size > 2:
+            raise torch.OutOfMemoryError
+        return size
+
+    before = torch.get_rng_state()
+    micro_batch(8, buffers=lambda: dict(norm.named_buffers())).run(attempt)
+    assert drawn == [drawn[0]] * 3
+    assert norm.num_batches_tracked == 1
+    assert norm.running_mean.tolist() == pytest.approx([0.3, 0.3])
+    torch.set_rng_state(before)
+    assert torch.rand(1).item() == drawn[0]
+
+
+def test_buffers_that_were_replaced_are_put_back():
+    module = torch.nn.Module()
+    module.register_buffer("count", torch.zeros(1))
+
+    def attempt(size):
+        module.count = module.count + 1
+        if size > 2:
+            raise torch.OutOfMemoryError
+        return size
+
+    micro = micro_batch(8, buffers=lambda: dict(module.named_buffers()))
+    assert micro.run(attempt) == 2
+    assert module.count.tolist() == [1.0]
+    micro.run(attempt)
+    assert module.count.tolist() == [2.0]
+
+
+def test_a_rank_goes_with_the_smallest():
+    micro = micro_batch(64)
+    attempt, tried = fits(100)
+    answers = iter([16, 16, 16])
+    wanted = []
+
+    def agree(size):
+        wanted.append(size)
+        return next(answers)
+
+    assert micro.run(attempt, agree=agree) == -16
+    assert (tried, wanted) == ([64, 16], [64, 16])
+
+
+def test_a_rehearsal_finds_the_size_and_leaves_everything_else(capsys):
+    norm, drawn = torch.nn.BatchNorm1d(2), []
+
+    def attempt(size):
+        drawn.append(torch.rand(1).item())
+        norm(torch.full((size, 2), 3.0))
+        if size > 2:
+            raise torch.OutOfMemoryError
+
+    before = torch.get_rng_state()
+    micro = micro_batch(8, buffers=lambda: dict(norm.named_buffers()))
+    micro.rehearse(attempt, agree=lambda size: size)
+    assert micro.size == 2
+    assert norm.num_batches_tracked == 0
+    assert norm.running_mean.tolist() == [0, 0]
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_rank_ends_with_the_one_that_cannot_go_on():
+    with pytest.raises(torch.OutOfMemoryError, match="on another rank at a micro-batch of 1"):
+        micro_batch(1).run(fits(1)[0], agree=lambda size: 0)
+
+
+def learner(**settings):
+    return ImageClassifier(settings, EXACT)
+
+
+def step_within(made, budget, raises=torch.OutOfMemoryError):
+    with LiveBytes(budget, raises) as memory:
+        report = made.step()
+    return report, memory
+
+
+@cache
+def peak_of_a_step(**settings):
+    return step_within(learner(**settings), None)[1].peak
+
+
+def results(report):
+    return [report[name] for name in ("train_loss", "val_loss", "val_accuracy", "lr")]
+
+
+RECIPE = {"crop_padding": 4, "flip": True, "label_smoothing": 0.1}
+
+
+@cache
+def in_whole_batches():
+    """The reports of two steps, and the weights after them."""
+    made = learner(**RECIPE)
+    return [made.step() for _ in range(2)], made.state_dict()["model"]
+
+
+@pytest.mark.parametrize("share", [0.8, 0.5, 0.35])
+def test_a_step_in_parts_is_the_whole_step(share):
+    expected, weights = in_whole_batches()
+    tight = learner(**RECIPE)
+    report, memory = step_within(tight, int(share * peak_of_a_step(**RECIPE)))
+    assert memory.refused
+    assert report["micro_batch_size"] < expected[0]["micro_batch_size"] == 20
+    reports = [report, tight.step()]
+    for got, wanted in zip(reports, expected, strict=True):
+        assert results(got) == pytest.approx(results(wanted), rel=1e-11)
+    for key, value in weights.items():
+        assert (tight.state_dict()["model"][key] - value).abs().max() <= 1e-12, key
+
+
+@cache
+def gradients_of_an_epoch(micro):
+    made = learner()
+    made.load_state_dict({**made.state_dict(), "micro_batch_size": micro})
+    gradients = []
+
+    def keep(optimizer, args, kwargs):
+        # Of the initial weights each time, so that only rounding can differ.
+        gradients.append([p.grad.clone() for p in made.model.parameters()])
+        for parameter in made.model.parameters():
+            parameter.grad.zero_()
+
+    hook = register_optimizer_step_pre_hook(keep)
+    made.step()
+    hook.remove()
+    return gradients
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 19])
+def test_gradients_of_parts_are_the_batchs(size):
+    parts, whole = gradients_of_an_epoch(size), gradients_of_an_epoch(20)
+    assert len(parts) == len(whole) == 3
+    for step, whole_step in zip(parts, whole, strict=True):
+        for a, b in zip(step, whole_step, strict=True):
+            assert (a - b).abs().max() <= 1e-12
+
+
+def test_batch_norms_statistics_count_no_failed_try():
+    made = ImageClassifier({"norm": "batch"}, EXACT)
+    peak = step_within(ImageClassifier({"norm": "batch"}, EXACT), None)[1].peak
+    report, memory = step_within(made, peak // 2)
+    assert memory.refused
+    parts = -(-20 // report["micro_batch_size"])
+    last = -(-9 // report["micro_batch_size"])
+    counted = {int(b) for n, b in made.model.named_buffers() if n.endswith("tracked")}
+    assert counted == {2 * parts + last}
+    assert all(torch.isfinite(b).all() for b in made.model.buffers())
+
+
+def test_the_size_is_saved_and_kept():
+    made = learner()
+    report, _ = step_within(made, peak_of_a_step() // 2)
+    size = report["micro_batch_size"]
+    assert made.step()["micro_batch_size"] == size
+    restored = learner()
+    restored.load_state_dict(made.state_dict())
+    assert restored.step()["micro_batch_size"] == size
+    assert restored.state_dict()["micro_batch_size"] == size
+
+
+def test_on_a_gpu_that_may_have_more_room_by_now_it_is_found_anew(monkeypatch):
+    monkeypatch.setattr(replica, "FOUND_ANEW", ("cpu",))
+    small = {**learner().state_dict(), "micro_batch_size": 3}
+    freer, as_full = learner(), learner()
+    freer.load_state_dict(small)
+    assert freer.step()["micro_batch_size"] == 20
+    as_full.load_state_dict(small)
+    report, _ = step_within(as_full, peak_of_a_step() // 2)
+    assert report["micro_batch_size"] < 20
+
+
+def test_a_state_from_before_the_size_was_saved_loads():
+    state = learner().state_dict()
+    del state["micro_batch_size"]
+    restored = learner()
+    restored.load_state_dict(state)
+    assert restored.step()["micro_batch_size"] == 20
+
+
+def test_too_large_at_one_image_is_the_trials_end():
+    with LiveBytes(budget=1 << 12), pytest.raises(torch.OutOfMemoryError):
+        learner().step()
+
+
+def cudnn_not_initialized(message):
+    return RuntimeError("cuDNN error: CUDNN_STATUS_NOT_INITIALIZED")
+
+
+def test_a_handle_that_cannot_be_made_is_tried_with_less_before_it_poisons():
+    report, memory = step_within(learner(), peak_of_a_step() // 2, cudnn_not_initialized)
+    assert memory.refused
+    assert report["micro_batch_size"] < 20
+    with LiveBytes(1 << 12, cudnn_not_initialized), pytest.raises(RuntimeError) as caught:
+        learner().step()
+    failure = failure_of(caught.value)
+    assert (failure.kind, failure.poisoned) == ("oom", True)
+
+
+@pytest.mark.parametrize(
+    "message", ["device-side assert triggered", "an illegal memory access was encountered"]
+)
+def test_what_poisons_the_process_is_not_tried_again(message):
+    made, passes = learner(), []
+
+    def fail(module, inputs):
+        passes.append(len(inputs[0]))
+        raise RuntimeError(f"CUDA error: {message}")
+
+    made.model.register_forward_pre_hook(fail)
+    with pytest.raises(RuntimeError) as caught:
+        made.step()
+    assert passes == [20]
+    assert failure_of(caught.value).poisoned
+
+
+def test_evaluation_goes_on_in_parts_too(monkeypatch, capsys):
+    monkeypatch.setattr("tuner.vision.replica.EVALUATION_BATCH", INFO.test)
+    expected = learner().test()
+    with LiveBytes() as memory:
+        learner().test()
+    tight = learner()
+    for refused in (True, False):  # the second time it knows the size
+        with LiveBytes(budget=memory.peak // 2) as tight_memory:
+            assert tight.test() == pytest.approx(expected, rel=1e-12)
+        assert bool(tight_memory.refused) == refused
+        said = f"out of memory in evaluation at a micro-batch of {INFO.test}"
+        assert (said in capsys.readouterr().out) == refused
+    assert tight.state_dict()["micro_batch_size"] == 20  # training's
+
+
+CHILD = """
+import resource, sys
+sys.path[:0] = [{here!r}]
+import tiny_images, torch
+torch.set_num_threads(1)
+from tuner.vision import replica
+from tuner.vision.catalog import DATASETS
+from tuner.vision.image_classifier import ImageClassifier
+DATASETS["tiny"] = tiny_images.INFO
+replica.EVALUATION_BATCH = 1
+learner = ImageClassifier({{}}, {{"model": "cnn", "width": 32, "norm": "group", "dataset": "tiny",
+                                  "batch_size": 49, "epochs": 1}})
+learner.load_state_dict({{**learner.state_dict(), "micro_batch_size": 1}})
+learner.step()  # what is loaded and kept once
+learner.load_state_dict({{**learner.state_dict(), "micro_batch_size": 49}})
+pages = int(open("/proc/self/statm").read().split()[0])
+limit = pages * resource.getpagesize() + ({mib} << 20)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+print("micro-batch", learner.step()["micro_batch_size"])
+"""
+
+
+def child(mib):
+    code = CHILD.format(here=str(Path(__file__).parent), mib=mib)
+    # Large blocks go back to the system when they are freed, as they do on a card.
+    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment
+    )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS is held on Linux")
+def test_a_process_at_its_limit_goes_on_with_less():
+    done = child(mib=50)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "out of memory in training at a micro-batch of 49" in done.stdout
+    size = int(done.stdout.split()[-1])
+    assert 1 <= size < INFO.train
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: none here")
+def test_a_real_cuda_out_of_memory_is_survived():
+    """The limit is on what is reserved: segments that torch keeps, and cuBLAS' workspace."""
+    device, large = torch.device("cuda"), {**EXACT, "width": 64, "batch_size": 49}
+    ImageClassifier({}, large, device=device).step()  # what is made once and kept
+    gc.collect()
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_reserved()
+    torch.cuda.reset_peak_memory_stats()
+    ImageClassifier({}, large, device=device).step()
+    needed = torch.cuda.max_memory_reserved() - before
+    gc.collect()
+    torch.cuda.empty_cache()
+    total = torch.cuda.get_device_properties(device).total_memory
+    limit = torch.cuda.memory_reserved() + needed // 2
+    torch.cuda.set_per_process_memory_fraction(limit / total)
+    try:
+        report = ImageClassifier({}, large, device=device).step()
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert report["micro_batch_size"] < 49

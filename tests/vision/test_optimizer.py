@@ -1,0 +1,356 @@
+import math
+import subprocess
+import sys
+from itertools import pairwise
+
+import pytest
+import torch
+from torch import nn
+
+from tuner.trial.torch_compat import HalfScaler
+from tuner.vision.optimizer import build_lr_schedule, build_optimizer, next_lr
+from tuner.vision.settings import ClassifierSettings
+
+SCHEDULES = ["constant", "cosine", "step", "one_cycle", "triangular"]
+
+
+def rates(schedule, *, steps, taken, **more):
+    settings = ClassifierSettings(lr=0.5, lr_schedule=schedule, **more)
+    optimizer = build_optimizer(settings, nn.Linear(1, 1))
+    lr_schedule = build_lr_schedule(settings, optimizer, steps=steps)
+    used = []
+    for _ in range(taken):
+        in_optimizer = optimizer.param_groups[0]["lr"]
+        optimizer.step()
+        used.append(next_lr(lr_schedule, steps=steps))
+        assert used[-1] == in_optimizer
+    return used
+
+
+def test_the_compiler_is_imported_only_where_it_is_asked_for():
+    train = """
+import sys
+from contextlib import nullcontext
+from torch import nn
+from tuner.trial.torch_compat import without_compiler
+from tuner.vision.settings import ClassifierSettings
+from tuner.trial.torch_compat import HalfScaler
+from tuner.vision.optimizer import build_lr_schedule, build_optimizer
+model = nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1), nn.Linear(1, 1))
+for name, compiled in (("sgd", False), ("muon", False), ("sgd", True)):
+    with nullcontext() if compiled else without_compiler():
+        settings = ClassifierSettings(optimizer=name, compile=compiled)
+        optimizer = build_optimizer(settings, model)
+        build_lr_schedule(ClassifierSettings(), optimizer, steps=2)
+        model(nn.Parameter(model[0].weight)).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        optimizer.load_state_dict(optimizer.state_dict())
+    print("torch._dynamo" in sys.modules)
+"""
+    told = subprocess.run([sys.executable, "-c", train], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["False", "False", "True"]
+
+
+def test_cosine_falls_from_lr_to_almost_zero():
+    got = rates("cosine", steps=10, taken=10)
+    expected = [0.25 * (1 + math.cos(math.pi * step / 10)) for step in range(10)]
+    assert got == pytest.approx(expected)
+
+
+def test_constant_stays():
+    assert rates("constant", steps=3, taken=5) == [0.5] * 5
+
+
+def test_one_cycle_rises_to_lr_and_falls():
+    got = rates("one_cycle", steps=101, taken=101)
+    assert max(got) == pytest.approx(0.5, rel=1e-3)
+    assert got[0] < 0.03
+    assert got[-1] < 1e-4
+    peak = got.index(max(got))
+    assert got[: peak + 1] == sorted(got[: peak + 1])
+    assert got[peak:] == sorted(got[peak:], reverse=True)
+
+
+def test_triangular_rises_for_a_quarter_and_falls():
+    got = rates("triangular", steps=101, taken=101)
+    assert got[0] == pytest.approx(0.1)
+    assert got[25] == max(got) == pytest.approx(0.5)
+    assert got[-1] == pytest.approx(0.025)
+    slopes = {round(b - a, 9) for a, b in pairwise(got)}
+    assert len(slopes) == 2
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("steps", [1, 2, 3, 7])
+@pytest.mark.parametrize("warmup_epochs", [0, 0.1, 2, 9.9])
+def test_beyond_its_end_the_last_rate_stays(schedule, steps, warmup_epochs):
+    got = rates(schedule, steps=steps, taken=steps + 3, warmup_epochs=warmup_epochs)
+    assert got[steps:] == [got[steps - 1]] * 3
+    assert 0 < max(got) <= 0.5
+
+
+def test_step_falls_after_half_and_three_quarters_unless_told():
+    got = rates("step", steps=20, taken=20)
+    assert got == pytest.approx([0.5] * 10 + [0.05] * 5 + [0.005] * 5)
+    own = {"epochs": 4, "lr_steps": [1, 3.5], "lr_step_factor": 0.5}
+    got = rates("step", steps=20, taken=20, **own)
+    assert got == pytest.approx([0.5] * 5 + [0.25] * 13 + [0.125] * 2, abs=1e-9)
+
+
+def test_a_warm_up_rises_linearly_and_the_schedule_follows():
+    warmed = {"epochs": 10, "warmup_epochs": 2}
+    rise = [0.5 * (step + 1) / 5 for step in range(4)]
+    assert rates("constant", steps=20, taken=20, **warmed) == pytest.approx(rise + [0.5] * 16)
+    cosine = [0.25 * (1 + math.cos(math.pi * step / 16)) for step in range(16)]
+    assert rates("cosine", steps=20, taken=20, **warmed) == pytest.approx(rise + cosine)
+    step = rates("step", steps=20, taken=20, **warmed)
+    assert step == pytest.approx(rise + [0.5] * 6 + [0.05] * 5 + [0.005] * 5)
+    early = rates("step", steps=20, taken=20, **warmed, lr_steps=[1], lr_step_factor=0.2)
+    assert early == pytest.approx([rate / 5 for rate in rise] + [0.1] * 16)
+
+
+@pytest.mark.parametrize("schedule", ["one_cycle", "triangular"])
+@pytest.mark.parametrize("warmup_epochs", [1, 3, 8])
+def test_a_schedule_that_rises_anyway_does_so_in_the_warm_up(schedule, warmup_epochs):
+    got = rates(schedule, steps=200, taken=200, epochs=10, warmup_epochs=warmup_epochs)
+    peak = got.index(max(got))
+    assert peak == pytest.approx(20 * warmup_epochs, abs=1)
+    assert max(got) == pytest.approx(0.5, rel=1e-2)
+    assert got[: peak + 1] == sorted(got[: peak + 1])
+    assert got[peak:] == sorted(got[peak:], reverse=True)
+
+
+def one_step(**settings):
+    """The weight 1 after one step on a gradient of 1 and another on 0."""
+    model = nn.Linear(1, 1, bias=False).double()
+    nn.init.ones_(model.weight)
+    optimizer = build_optimizer(ClassifierSettings(lr=0.1, **settings), model)
+    for gradient in (1.0, 0.0):
+        model.weight.grad = torch.full_like(model.weight, gradient)
+        optimizer.step()
+    return model.weight.item()
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "sgdw", "adamw"])
+def test_every_setting_matters_to_either_optimizer(optimizer):
+    base = one_step(optimizer=optimizer)
+    assert one_step(optimizer=optimizer, momentum=0.5) != base
+    assert one_step(optimizer=optimizer, weight_decay=0.3) != base
+
+
+def test_sgd_is_nesterovs():
+    # d = g + m * v with v = g at first: 0.1 * 1.9, then v = 0.9, d = 0.81
+    got = one_step(optimizer="sgd", weight_decay=0, momentum=0.9)
+    assert got == pytest.approx(1 - 0.19 - 0.081)
+
+
+def test_sgd_without_momentum():
+    assert one_step(optimizer="sgd", weight_decay=0, momentum=0) == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("name", ["sgd", "adamw"])
+def test_one_cycle_leaves_the_momentum(name):
+    settings = ClassifierSettings(optimizer=name, momentum=0.7, lr_schedule="one_cycle")
+    optimizer = build_optimizer(settings, nn.Linear(1, 1))
+    schedule = build_lr_schedule(settings, optimizer, steps=10)
+    for _ in range(5):
+        group = optimizer.param_groups[0]
+        assert group["momentum"] == 0.7 if name == "sgd" else group["betas"] == (0.7, 0.999)
+        optimizer.step()
+        next_lr(schedule, steps=10)
+
+
+@pytest.mark.parametrize("name", ["sgd", "sgdw"])
+def test_only_sgdw_decays_alike_at_any_lr(name):
+    def decayed(lr):
+        model = nn.Linear(1, 1, bias=False).double()
+        nn.init.ones_(model.weight)
+        settings = ClassifierSettings(optimizer=name, lr=lr, momentum=0, weight_decay=0.01)
+        model.weight.grad = torch.zeros_like(model.weight)
+        build_optimizer(settings, model).step()
+        return model.weight.item()
+
+    assert decayed(0.5) == pytest.approx(0.99 if name == "sgdw" else 0.995)
+    assert (decayed(0.1) == pytest.approx(decayed(0.5))) == (name == "sgdw")
+
+
+@pytest.mark.parametrize("momentum", [0, 0.5, 0.9])
+@pytest.mark.parametrize("batch_size", [256, 2048])
+def test_decoupled_rates_are_what_1024_images_move_a_weight_by(momentum, batch_size):
+    settings = {"momentum": momentum, "batch_size": batch_size, "decoupled": True}
+    settings |= {"optimizer": "sgdw", "lr": 0.1}
+
+    def last_move(*, gradient, weight_decay):
+        model = nn.Linear(1, 1, bias=False).double()
+        made = ClassifierSettings(**settings, weight_decay=weight_decay)
+        optimizer = build_optimizer(made, model)
+        model.weight.grad = torch.full_like(model.weight, gradient)
+        for _ in range(300):  # until the momentum has settled
+            nn.init.constant_(model.weight, 2)
+            optimizer.step()
+        return (2 - model.weight.item()) / (batch_size / 1024)
+
+    assert last_move(gradient=3, weight_decay=0) == pytest.approx(0.1 * 3)
+    assert last_move(gradient=0, weight_decay=0.01) == pytest.approx(0.01 * 2)
+
+
+def test_muon_is_scaled_in_its_decay_alone():
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2), nn.Linear(2, 1))
+    settings = {"optimizer": "muon", "lr": 1, "momentum": 0.75, "batch_size": 2048}
+    groups = build_optimizer(ClassifierSettings(**settings, decoupled=True), model).param_groups
+    assert [group["lr"] for group in groups] == [0.5, 0.02]
+    decays = [group["lr"] * group["weight_decay"] for group in groups]
+    assert decays == pytest.approx([0.5 * 5e-4] * 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_weights_in_half_precision_are_all_updated(dtype):
+    """torch's fused SGD leaves most of them as they were on a CPU."""
+    model = nn.Linear(40, 1, bias=False).to(dtype)
+    nn.init.ones_(model.weight)
+    model.weight.grad = torch.ones_like(model.weight)
+    settings = ClassifierSettings(lr=0.5, momentum=0, weight_decay=0)
+    build_optimizer(settings, model).step()
+    assert torch.equal(model.weight, torch.full_like(model.weight, 0.5))
+
+
+def layers():
+    return nn.Sequential(nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2), nn.GroupNorm(1, 2), nn.Linear(2, 1))
+
+
+def test_biases_of_norm_layers_have_a_rate_of_their_own():
+    model = layers()
+    groups = build_optimizer(ClassifierSettings(lr=0.5, norm_bias_lr=8), model).param_groups
+    assert [group["lr"] for group in groups] == [0.5, 4.0]
+    assert {id(p) for p in groups[1]["params"]} == {id(model[1].bias), id(model[2].bias)}
+    assert len(build_optimizer(ClassifierSettings(), model).param_groups) == 1
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_schedule_moves_all_rates_in_proportion(schedule):
+    settings = ClassifierSettings(lr=0.5, norm_bias_lr=8, lr_schedule=schedule)
+    optimizer = build_optimizer(settings, layers())
+    lr_schedule = build_lr_schedule(settings, optimizer, steps=5)
+    for _ in range(5):
+        slow, fast = (group["lr"] for group in optimizer.param_groups)
+        assert fast == pytest.approx(8 * slow)
+        optimizer.step()
+        next_lr(lr_schedule, steps=5)
+
+
+@pytest.mark.parametrize("name", ["sgd", "sgdw", "adamw", "muon"])
+def test_what_is_frozen_can_begin_later(name):
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2), nn.Linear(2, 1))
+    settings = ClassifierSettings(optimizer=name)
+    optimizer = build_optimizer(settings, model, frozen={"1.weight", "1.bias"})
+    for trains in (False, False, True, True):
+        before = model[1].weight.detach().clone()
+        model[1].requires_grad_(trains)
+        optimizer.zero_grad()
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+        assert torch.equal(model[1].weight, before) != trains
+
+
+@pytest.mark.parametrize("name", ["sgd", "sgdw", "adamw", "muon"])
+@pytest.mark.parametrize("momentum", [0, 0.9])
+def test_optimizer_begins_with_a_parameter_when_it_first_has_a_gradient(name, momentum):
+    """As a branch of a mixture of experts has, in the group of those that always train."""
+    settings = ClassifierSettings(optimizer=name, momentum=momentum, weight_decay=0, lr=0.1)
+
+    def trained(gradients):
+        torch.manual_seed(0)
+        model = nn.Sequential(*(nn.Linear(2, 2) for _ in range(4))).double()
+        optimizer = build_optimizer(settings, model)
+        for layers in gradients:
+            optimizer.zero_grad()
+            for parameter in (p for layer in layers for p in model[layer].parameters()):
+                parameter.grad = torch.ones_like(parameter)
+            optimizer.step()
+        return model
+
+    both, late, early = trained([(0, 1), (0, 1)]), trained([(0,), (0, 1), (1,)]), trained([()])
+    for layer in (0, 1):
+        assert torch.equal(late[layer].weight, both[layer].weight)
+    for layer in (2, 3):
+        assert torch.equal(late[layer].weight, early[layer].weight)
+
+
+def test_sgd_has_no_momentum_after_a_first_step_that_overflows(monkeypatch):
+    """torch's fused SGD leaves it as the memory was."""
+    monkeypatch.setattr(torch, "empty_like", lambda like: torch.full_like(like, math.nan))
+    model = nn.Linear(2, 1)
+    optimizer = build_optimizer(ClassifierSettings(), model)
+    scaler = HalfScaler("cpu")
+    for gradient in (math.inf, 1.0):
+        for parameter in model.parameters():
+            parameter.grad = torch.full_like(parameter, gradient)
+        scaler.scale(torch.ones(()))
+        scaler.step(optimizer)
+        scaler.update()
+    assert model.weight.isfinite().all()
+
+
+def test_complex_parameters_train():
+    model = nn.Linear(2, 1, dtype=torch.complex64)
+    for name in ("sgd", "sgdw", "adamw"):
+        before = model.weight.detach().clone()
+        optimizer = build_optimizer(ClassifierSettings(optimizer=name), model)
+        model(torch.ones(1, 2, dtype=torch.complex64)).abs().sum().backward()
+        optimizer.step()
+        assert not torch.equal(model.weight, before)
+
+
+def names(model, groups):
+    by_id = {id(parameter): name for name, parameter in model.named_parameters()}
+    return [{by_id[id(parameter)] for parameter in group["params"]} for group in groups]
+
+
+def mixed_layers():
+    """A model with a norm over three dimensions and a vector that is no bias, besides `layers`."""
+    model = layers()
+    model.append(nn.LayerNorm([2, 3, 3]))
+    model.register_parameter("temperature", nn.Parameter(torch.ones(())))
+    return model
+
+
+@pytest.mark.parametrize("name", ["sgd", "sgdw", "adamw"])
+def test_norms_and_biases_can_be_left_undecayed(name):
+    model = mixed_layers()
+    settings = ClassifierSettings(
+        optimizer=name, lr=0.5, weight_decay=0.1, decay_norms_and_biases=False
+    )
+    groups = build_optimizer(settings, model).param_groups
+    decay = 0.2 if name == "sgdw" else 0.1
+    assert [group["weight_decay"] for group in groups] == pytest.approx([decay, 0])
+    decayed, undecayed = names(model, groups)
+    assert decayed == {"0.weight", "3.weight"}
+    assert undecayed == {name for name, _ in model.named_parameters()} - decayed
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    build_optimizer(settings, model).step()
+    shrunk = {name for name, value in model.named_parameters() if (value != before[name]).any()}
+    assert shrunk == decayed
+
+
+def test_groups_stay_as_they_were_where_all_decay():
+    (group,) = build_optimizer(ClassifierSettings(weight_decay=0.1), mixed_layers()).param_groups
+    assert group["weight_decay"] == 0.1
+    assert len(group["params"]) == 11
+
+
+def test_rate_decay_and_freezing_go_together():
+    model = layers()
+    settings = ClassifierSettings(lr=0.5, norm_bias_lr=8, decay_norms_and_biases=False)
+    groups = build_optimizer(settings, model, frozen={"0.weight", "0.bias"}).param_groups
+    assert names(model, groups) == [
+        {"3.weight"},
+        {"0.weight"},
+        {"1.weight", "2.weight", "3.bias"},
+        {"0.bias"},
+        {"1.bias", "2.bias"},
+    ]
+    assert [group["lr"] for group in groups] == [0.5] * 4 + [4]
+    assert [group["weight_decay"] > 0 for group in groups] == [True, True, False, False, False]

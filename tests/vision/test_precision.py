@@ -1,0 +1,261 @@
+from functools import partial
+
+import pytest
+import torch
+from test_image_classifier import quick
+from torch import nn
+
+from tuner.testing.learner_contract import same
+from tuner.vision import precision as numbers
+from tuner.vision.image_classifier import ImageClassifier
+from tuner.vision.precision import Hardware, Precision, cast_weights, choose, hardware
+from tuner.vision.settings import ClassifierSettings, check_settings
+
+CPU = torch.device("cpu")
+ALL = Hardware("cpu", bf16=True, fp16=True)
+NONE = Hardware("cpu", bf16=False, fp16=False)
+A100 = Hardware("cuda", bf16=True, fp16=True)
+V100 = Hardware("cuda", bf16=False, fp16=True)
+P100 = Hardware("cuda", bf16=False, fp16=False)
+TINY = {"dataset": "tiny", "model": "cnn", "width": 4, "batch_size": 16, "epochs": 3, "lr": 0.1}
+HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+@pytest.mark.parametrize(
+    ("setting", "has", "autocast", "tf32"),
+    [
+        ("auto", A100, torch.bfloat16, True),
+        ("auto", V100, torch.float16, True),
+        ("auto", P100, None, False),
+        ("auto", ALL, None, False),
+        ("float32", A100, None, False),
+        ("tf32", A100, None, True),
+        ("tf32", ALL, None, False),
+        ("bf16", A100, torch.bfloat16, True),
+        ("bf16", V100, None, False),
+        ("fp16", V100, torch.float16, True),
+        ("bf16", ALL, torch.bfloat16, False),
+        ("fp16", ALL, torch.float16, False),
+        ("bf16", NONE, None, False),
+        ("fp16", NONE, None, False),
+    ],
+)
+def test_what_a_setting_means_on_a_device(setting, has, autocast, tf32):
+    chosen = choose(setting, has)
+    assert (chosen.autocast, chosen.tf32) == (autocast, tf32)
+    assert chosen.scaled == (autocast == torch.float16)
+
+
+def test_this_machine_can_be_asked():
+    assert hardware(CPU).kind == "cpu"
+    assert choose(ClassifierSettings().precision, hardware(CPU)) == Precision("cpu")
+
+
+def flags():
+    return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+
+
+@pytest.mark.parametrize("tf32", [False, True])
+def test_tf32_is_the_trials_own(tf32):
+    before = flags()
+    during = []
+
+    def fail():
+        with Precision("cpu", tf32=tf32).applied():
+            during.append(flags())
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert during == [(tf32, tf32)]
+    assert flags() == before
+
+
+def test_a_trial_trains_and_evaluates_with_its_tf32(monkeypatch):
+    monkeypatch.setattr(numbers, "hardware", lambda device: A100)
+    before = flags()
+    learner = ImageClassifier({"precision": "tf32"}, TINY)
+    seen = []
+    learner.model.register_forward_hook(
+        lambda module, inputs, out: seen.append((module.training, *flags()))
+    )
+    learner.step()
+    assert set(seen) == {(True, True, True), (False, True, True)}
+    assert flags() == before
+
+
+def test_float64_stays_float64_on_any_device(monkeypatch):
+    monkeypatch.setattr(numbers, "hardware", lambda device: A100)
+    learner = ImageClassifier({"dtype": "float64"}, TINY)
+    seen = []
+    learner.model.register_forward_hook(lambda m, i, out: seen.append((out.dtype, *flags())))
+    learner.step()
+    assert set(seen) == {(torch.float64, False, False)}
+
+
+@pytest.mark.parametrize("setting", ["bf16", "fp16"])
+def test_half_precision_computes_so_and_learns(setting, monkeypatch):
+    monkeypatch.setattr(numbers, "hardware", lambda device: ALL)
+    learner = ImageClassifier({"precision": setting}, TINY)
+    plain = ImageClassifier({}, TINY)
+    computed = set()
+    learner.model.head.register_forward_hook(lambda m, i, out: computed.add(out.dtype))
+    reports, expected = ([made.step() for _ in range(3)] for made in (learner, plain))
+    assert computed == {HALF[setting]}
+    assert all(p.dtype == torch.float32 for p in learner.model.parameters())
+    for got, wanted in zip(reports, expected, strict=True):
+        assert got["train_loss"] == pytest.approx(wanted["train_loss"], rel=0.02)
+        assert got["train_loss"] != wanted["train_loss"]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_weights_in_half_precision_have_norms_in_float32(dtype, monkeypatch):
+    monkeypatch.setattr(numbers, "hardware", lambda device: ALL)
+    learner, plain = ImageClassifier({"dtype": dtype}, TINY), ImageClassifier({}, TINY)
+    norms = {n for n, m in learner.model.named_modules() if isinstance(m, nn.BatchNorm2d)}
+    for name, tensor in learner.model.state_dict().items():
+        if tensor.is_floating_point():
+            wanted = torch.float32 if name.rpartition(".")[0] in norms else getattr(torch, dtype)
+            assert tensor.dtype == wanted, name
+    for _ in range(3):
+        got, wanted = learner.step(), plain.step()
+        assert got["train_loss"] == pytest.approx(wanted["train_loss"], rel=0.05)
+    state = learner.state_dict()
+    assert {w.dtype for w in state["model"].values()} == {torch.float32, torch.int64}
+    restored = ImageClassifier({"dtype": dtype}, TINY)
+    restored.load_state_dict(state)
+    assert restored.test() == learner.test()
+    assert restored.step()["val_loss"] == learner.step()["val_loss"]
+    assert same(restored.state_dict(), learner.state_dict())
+
+
+@pytest.mark.parametrize(
+    ("dtype", "complex_dtype"),
+    [("float32", "complex64"), ("float64", "complex128"), ("bfloat16", "complex64")],
+)
+def test_cast_weights_keeps_imaginary_parts(dtype, complex_dtype):
+    model = nn.ParameterDict({"spectrum": torch.tensor([1 + 2j]), "gain": torch.ones(1)})
+    cast_weights(model, getattr(torch, dtype))
+    assert model["spectrum"].tolist() == [1 + 2j]
+    assert model["spectrum"].dtype == getattr(torch, complex_dtype)
+    assert model["gain"].dtype == getattr(torch, dtype)
+
+
+def test_weights_stay_in_float32_where_half_precision_is_only_emulated(monkeypatch):
+    monkeypatch.setattr(numbers, "hardware", lambda device: NONE)
+    learner, plain = ImageClassifier({"dtype": "float16"}, TINY), ImageClassifier({}, TINY)
+    assert quick(learner.step()) == quick(plain.step())
+    assert same(learner.state_dict(), plain.state_dict())
+
+
+@pytest.mark.parametrize(
+    ("values", "key"),
+    [
+        ({"precision": "bf16"}, "precision"),
+        ({"precision": "float32"}, "precision"),
+        ({"optimizer": "adamw"}, "dtype"),
+        ({"ema_decay": 0.9}, "dtype"),
+    ],
+)
+def test_what_half_precision_has_too_few_digits_for_is_refused(values, key):
+    assert check_settings({"dtype": "float16"}) == []
+    assert [fault.key for fault in check_settings({"dtype": "float16", **values})] == [key]
+
+
+def test_gradients_in_half_precision_are_unscaled_and_clipped(monkeypatch):
+    monkeypatch.setattr(numbers, "hardware", lambda device: ALL)
+    learner = ImageClassifier({"dtype": "float16", "clip_grad_norm": 0.05}, TINY)
+    learner.step()
+    gradients = [p.grad.float().flatten() for p in learner.model.parameters()]
+    assert torch.cat(gradients).norm().item() == pytest.approx(0.05, rel=0.01)
+
+
+def test_the_scale_of_the_loss_is_saved(monkeypatch):
+    monkeypatch.setattr(numbers, "hardware", lambda device: ALL)
+    learner = ImageClassifier({"precision": "fp16"}, TINY)
+    learner.step()
+    state = learner.state_dict()
+    assert state["scaler"]["_growth_tracker"] == 4  # steps that went well
+    restored = ImageClassifier({"precision": "fp16"}, TINY)
+    restored.load_state_dict(state)
+    assert restored.state_dict()["scaler"] == state["scaler"]
+    assert restored.step()["train_loss"] == learner.step()["train_loss"]
+
+
+def test_gradients_that_overflow_skip_the_step(monkeypatch):
+    monkeypatch.setattr(numbers, "hardware", lambda device: ALL)
+    learner = ImageClassifier({"precision": "fp16"}, TINY)
+    state = learner.state_dict()
+    learner.load_state_dict({**state, "scaler": {**state["scaler"], "scale": 2.0**40}})
+    before = [p.detach().clone() for p in learner.model.parameters()]
+    learner.step()
+    assert learner.state_dict()["scaler"]["scale"] < 2.0**40
+    assert all(map(torch.equal, before, learner.model.parameters()))
+
+
+def dtypes_of_a_test(learner):
+    computed = set()
+    hook = learner.model.head.register_forward_hook(lambda m, i, out: computed.add(out.dtype))
+    learner.test()
+    hook.remove()
+    return computed
+
+
+def test_a_state_is_evaluated_in_what_it_was_trained_in(monkeypatch):
+    """As where a search trained on CPUs, and its best trial is evaluated on a GPU."""
+    monkeypatch.setattr(numbers, "hardware", lambda device: ALL)
+    plain, half = (ImageClassifier({"precision": p}, TINY) for p in ("float32", "bf16"))
+    plain_state, half_state = ({**made.state_dict()} for made in (plain, half))
+    assert "precision" not in plain_state
+    assert half_state["precision"] == "bf16"
+    assert dtypes_of_a_test(half) == {torch.bfloat16}
+    half.load_state_dict(plain_state)
+    assert dtypes_of_a_test(half) == {torch.float32}
+    plain.load_state_dict(half_state)
+    assert dtypes_of_a_test(plain) == {torch.bfloat16}
+    assert plain.state_dict()["precision"] == "bf16"
+    plain.step()  # from here on it is trained in its own
+    assert dtypes_of_a_test(plain) == {torch.float32}
+    monkeypatch.setattr(numbers, "hardware", lambda device: NONE)
+    plain.load_state_dict(half_state)
+    assert dtypes_of_a_test(plain) == {torch.float32}
+
+
+@pytest.mark.parametrize("setting", ["float32", "tf32", "bf16", "fp16"])
+def test_a_precision_is_named_as_its_setting(setting):
+    assert choose(setting, A100).name == setting
+
+
+def test_compile_compiles_what_trains(monkeypatch):
+    compiled = []
+
+    def spy(model):
+        compiled.append(model)
+        return model
+
+    monkeypatch.setattr(torch, "compile", spy)
+    ImageClassifier({}, TINY)
+    assert compiled == []
+    learner = ImageClassifier({"compile": True}, TINY)
+    assert compiled == [learner.model]
+
+
+def test_a_compiled_model_trains_as_the_plain_one(monkeypatch):
+    # Traced and differentiated as ever, but not turned into C++, which takes 20 seconds.
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
+    one_batch = {**TINY, "batch_size": 49}
+    learner = ImageClassifier({"compile": True}, one_batch)
+    got, wanted = learner.step(), ImageClassifier({}, one_batch).step()
+    for name in ("train_loss", "val_loss"):
+        assert got[name] == pytest.approx(wanted[name], rel=1e-3)
+    assert learner.state_dict()["model"].keys() == learner.model.state_dict().keys()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: none here")
+@pytest.mark.parametrize("setting", ["auto", "float32", "tf32", "bf16", "fp16"])
+def test_every_precision_learns_on_a_gpu(setting):
+    device = torch.device("cuda")
+    learner = ImageClassifier({"precision": setting}, TINY, device=device)
+    reports = [learner.step() for _ in range(3)]
+    assert reports[-1]["train_loss"] < reports[0]["train_loss"]

@@ -1,0 +1,463 @@
+"""The pieces of recipes: what they refuse, and what a trial does with them."""
+
+from functools import partial
+
+import pytest
+import real_ranks
+import tiny_images
+import torch
+from test_image_classifier import AUGMENTED, ClassifierContract, quick
+from test_replica import short_of_memory
+
+from tuner.testing.learner_contract import same
+from tuner.vision import precision as numbers
+from tuner.vision.batches import image_set
+from tuner.vision.catalog import DATASETS, METRICS
+from tuner.vision.image_classifier import ImageClassifier
+from tuner.vision.precision import Hardware
+from tuner.vision.recipe import OPTIONAL_METRICS, RecipeSettings
+from tuner.vision.settings import check_settings
+
+TINY = {"dataset": "tiny", "model": "cnn", "width": 4, "batch_size": 16, "epochs": 3, "lr": 0.1}
+PIECES = {
+    "warmup_epochs": 1.5,
+    "decay_norms_and_biases": False,
+    "clip_grad_norm": 0.05,
+    "ema_decay": 0.8,
+    "mixup": 0.4,
+    "cutmix": 1.0,
+    "class_weights": "balanced",
+}
+# What makes few epochs fast and good, as airbench has it
+FAST = {
+    "lookahead_steps": 2,
+    "lookahead_decay": 0.8,
+    "lookahead_power": 1.0,
+    "norm_momentum": 0.4,
+    "train_norm_scales": False,
+    "last_batch": "fill",
+    "decoupled": True,
+}
+FAST_IMAGES = {
+    "crop_padding": 2,
+    "crop_fill": "reflect",
+    "flip": True,
+    "alternating_flip": True,
+    "augment_at_once": True,
+    "test_time_flip": True,
+    "test_time_shift": 1,
+}
+SPEEDY = {**FAST, **FAST_IMAGES, "optimizer": "muon", "lr": 3.0, "lr_schedule": "triangular"}
+WHOLE = {
+    **PIECES,
+    "lr_schedule": "step",
+    "lr_steps": [2.2],
+    "lr_step_factor": 0.3,
+    "weight_decay": 0.1,
+    "label_smoothing": 0.1,
+    "metrics": list(OPTIONAL_METRICS),
+    **AUGMENTED,
+}
+
+
+def keys(**values):
+    return [fault.key for fault in check_settings(values)]
+
+
+def test_every_piece_is_off_unless_it_is_named():
+    of_others = {"metrics", "lr_steps", "lr_step_factor", "muon_lr", "muon_momentum"}
+    assert RecipeSettings.model_fields.keys() == {*PIECES, *FAST, *of_others}
+    learner = ImageClassifier({}, TINY)
+    assert learner.metrics == tuple(learner.step()) == METRICS
+    assert [*learner.test()] == ["test_loss", "test_accuracy", "images", "baseline"]
+    state = learner.state_dict()
+    parts = ["model", "optimizer", "micro_batch_size", "lr_schedule", "epoch", "scaler"]
+    assert [*state] == parts
+    assert len(state["optimizer"]["param_groups"]) == 1
+    assert "lr_lambdas" not in state["lr_schedule"]  # torch's own cosine
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"warmup_epochs": 0.5, "epochs": 1},
+        {"warmup_epochs": 2, "lr_schedule": "one_cycle"},
+        {"lr_schedule": "step"},
+        {"lr_schedule": "step", "lr_steps": 5, "lr_step_factor": 0.2},
+        {"lr_schedule": "step", "lr_steps": [3, 9.5]},
+        {"decay_norms_and_biases": False, "clip_grad_norm": 1, "ema_decay": 0.999},
+        {"mixup": 0.2, "cutmix": 1},
+        {"class_weights": [1] * 9 + [0]},
+        {"class_weights": "balanced"},
+        {"metrics": "macro_f1"},
+        {"metrics": ["macro_f1", "top5_accuracy", "macro_f1"]},
+        {**SPEEDY},
+    ],
+)
+def test_sound_settings_have_no_fault(values):
+    assert check_settings(values) == []
+    # Nothing is lost where a model is split over several ranks
+    assert check_settings({**values, "norm": "group"}, split=2) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("warmup_epochs", -1),
+        ("warmup_epochs", 10),
+        ("clip_grad_norm", -1),
+        ("ema_decay", 1),
+        ("ema_decay", -0.1),
+        ("mixup", -1),
+        ("mixup", 101),
+        ("cutmix", float("nan")),
+        ("decay_norms_and_biases", "perhaps"),
+        ("lr_steps", [3]),
+        ("lr_step_factor", 0.1),
+        ("class_weights", [1, 2]),
+        ("class_weights", [1] * 11),
+        ("class_weights", [0] * 10),
+        ("class_weights", [1] * 9 + [-1]),
+        ("class_weights", [1] * 9 + [True]),
+        ("class_weights", [1] * 9 + [float("inf")]),
+        ("class_weights", "even"),
+        ("class_weights", []),
+        ("lookahead_steps", -1),
+        ("lookahead_decay", 1),
+        ("lookahead_power", -1),
+        ("norm_momentum", 0),
+        ("norm_momentum", 1.1),
+        ("train_norm_scales", "perhaps"),
+        ("last_batch", "long"),
+        ("decoupled", True),
+        ("metrics", ["val_macro_f1"]),
+        ("metrics", {"macro_f1": 1}),
+    ],
+)
+def test_each_bound_is_held(key, value):
+    assert keys(**{key: value}) == [key]
+
+
+@pytest.mark.parametrize(
+    "value", [[], 0, [0, 1], [3, 3], [3, 2], [10], [1, 11], -1, "5", [None], True]
+)
+def test_steps_of_the_rate_are_epochs_that_rise(value):
+    assert keys(lr_schedule="step", lr_steps=value) == ["lr_steps"]
+
+
+def test_a_fault_says_the_rule_the_value_and_the_reason():
+    told = check_settings({"lr_step_factor": 0.5, "warmup_epochs": 12, "class_weights": [1, 1]})
+    assert sorted(map(str, told)) == [
+        "class_weights: must be as many as dataset 'digits' has classes, 10, got 2",
+        "lr_step_factor: is used by lr_schedule 'step' alone, and lr_schedule is 'cosine', got 0.5",
+        "warmup_epochs: must be below `epochs`, 10, got 12.0",
+    ]
+    (fault,) = check_settings({"metrics": ["val_macro_f1"]})
+    assert "unknown metric 'val_macro_f1' (did you mean 'macro_f1'?)" in str(fault)
+
+
+def test_what_a_data_set_cannot_have_is_refused(monkeypatch):
+    few = tiny_images.info(tiny_images.load, train=49, validation=21, test=13)
+    object.__setattr__(few, "classes", tuple("01234"))
+    object.__setattr__(few, "image_size", 1)
+    monkeypatch.setitem(DATASETS, "few", few)
+    values = {"dataset": "few", "batch_size": 9, "metrics": ["top5_accuracy"], "cutmix": 1}
+    told = [str(fault) for fault in check_settings(values) if fault.key != "model"]
+    assert told == [
+        "cutmix: needs images of at least 2x2, and those of dataset 'few' are 1x1, got 1.0",
+        "metrics: top5_accuracy needs more than 5 classes, and dataset 'few' has 5",
+    ]
+
+
+class TestTheWholeRecipe(ClassifierContract):
+    def make(self, *, seed=0):
+        constants = {"freeze": "features.0", "unfreeze_epoch": 1, "test_time_flip": True}
+        return ImageClassifier({**WHOLE, **constants}, {**TINY, "seed": seed})
+
+
+class TestEach(ClassifierContract):
+    @pytest.fixture(autouse=True, params=PIECES)
+    def _piece(self, request):
+        self.piece = {request.param: PIECES[request.param]}
+
+    def make(self, *, seed=0):
+        return ImageClassifier(
+            self.piece, {**TINY, "alternating_flip": True, "flip": True, "seed": seed}
+        )
+
+
+class TestFast(ClassifierContract):
+    """Of the network that it is made for, and in half precision where this machine has that."""
+
+    def make(self, *, seed=0):
+        network = {"model": "speednet", "width": 4, "norm_bias_lr": 8, "dtype": "bfloat16"}
+        return ImageClassifier(SPEEDY, {**TINY, **network, "seed": seed})
+
+
+WITH = {  # what a piece needs to mean something
+    "lookahead_decay": {"lookahead_steps": 2},
+    "lookahead_power": {"lookahead_steps": 2},
+    "decoupled": {"optimizer": "sgdw"},
+    "crop_fill": {"crop_padding": 2},
+    "alternating_flip": {"flip": True},
+}
+
+
+@pytest.mark.parametrize("piece", [name for name in SPEEDY if name != "augment_at_once"])
+def test_every_fast_piece_changes_the_result(piece):
+    base = {**TINY, **WITH.get(piece, {})}
+    plain, changed = ImageClassifier({}, base), ImageClassifier({piece: SPEEDY[piece]}, base)
+    assert [quick(plain.step()) for _ in range(2)] != [quick(changed.step()) for _ in range(2)]
+
+
+@pytest.mark.parametrize("dataset", ["tiny", "digits"])
+def test_to_augment_at_once_changes_nothing(dataset):
+    recipe = {**TINY, "dataset": dataset, "batch_size": 40, "epochs": 2, **AUGMENTED}
+    plain, at_once = (ImageClassifier({"augment_at_once": a}, recipe) for a in (False, True))
+    for _ in range(2):
+        assert quick(plain.step()) == quick(at_once.step())
+    assert same(plain.state_dict(), at_once.state_dict())
+
+
+@pytest.mark.parametrize(("last_batch", "sizes"), [("drop", [20, 20]), ("fill", [20, 20, 20])])
+def test_all_batches_have_one_size(last_batch, sizes):
+    """Of 49 images; what is reported is of the images that were trained on."""
+    learner = ImageClassifier({"last_batch": last_batch, "lr": 1e-9}, {**TINY, "batch_size": 20})
+    seen = []
+
+    def note(module, inputs):
+        if module.training:
+            seen.append(len(inputs[0]))
+
+    learner.model.register_forward_pre_hook(note)
+    report = learner.step()
+    assert seen == sizes
+    assert learner._lr_schedule.T_max == 3 * len(sizes)
+    short = ImageClassifier({"lr": 1e-9}, {**TINY, "batch_size": 20}).step()
+    assert report["train_loss"] == pytest.approx(short["train_loss"], rel=0.1)
+
+
+@pytest.mark.parametrize("piece", [*PIECES, "lr_schedule"])
+def test_every_piece_changes_the_result(piece):
+    base = {**TINY, "weight_decay": 0.1}
+    value = {**PIECES, "lr_schedule": "step"}[piece]
+    plain, changed = ImageClassifier({}, base), ImageClassifier({piece: value}, base)
+    assert [quick(plain.step()) for _ in range(2)] != [quick(changed.step()) for _ in range(2)]
+
+
+def test_class_weights_weigh_what_is_minimised():
+    one_batch = {**TINY, "batch_size": 49, "norm": "group", "dtype": "float64"}
+    weights = [1.0 + label for label in range(10)]
+    learner = ImageClassifier({"class_weights": weights}, one_batch)
+    data = image_set("tiny", data_dir=None, split_seed=0, device=torch.device("cpu"))
+    rows_N = data.splits["train"]
+    x_NCHW = data.rows_NP[rows_N].view(-1, 32, 32, 3).permute(0, 3, 1, 2).double() / 255
+    logits_NK, labels_N = learner.model((x_NCHW - 0.5) / 0.25), data.labels_N[rows_N]
+    weights_N = torch.tensor(weights).double()[labels_N]
+    losses_N = torch.nn.functional.cross_entropy(logits_NK, labels_N, reduction="none")
+    wanted = ((losses_N * weights_N).sum() / weights_N.sum()).item()
+    assert learner.step()["train_loss"] == pytest.approx(wanted)
+
+
+def test_metrics_are_reported_of_both_splits():
+    learner = ImageClassifier({"metrics": ["macro_f1", "top5_accuracy"]}, TINY)
+    report = learner.step()
+    assert learner.metrics == tuple(report) == (*METRICS, "val_macro_f1", "val_top5_accuracy")
+    assert report["val_top5_accuracy"] > report["val_accuracy"]
+    assert [*learner.test()][2:4] == ["test_macro_f1", "test_top5_accuracy"]
+    plain = ImageClassifier({}, TINY)
+    assert quick(plain.step()) == quick(report)
+    assert same(plain.state_dict(), learner.state_dict())
+
+
+def norm_of_gradients(learner):
+    gradients = [p.grad.flatten() for p in learner.model.parameters() if p.grad is not None]
+    return torch.cat(gradients).norm().item()
+
+
+def test_the_norm_of_all_gradients_is_limited():
+    learner, free = (ImageClassifier({"clip_grad_norm": c}, TINY) for c in (0.01, 1000))
+    plain = ImageClassifier({}, TINY)
+    assert quick(free.step()) == quick(plain.step())
+    learner.step()
+    assert norm_of_gradients(free) > 0.02
+    assert norm_of_gradients(learner) == pytest.approx(0.01, rel=1e-3)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_half_precision_trains_alike(precision, monkeypatch):
+    monkeypatch.setattr(numbers, "hardware", lambda device: Hardware("cpu", True, True))
+    half = {**WHOLE, "precision": precision}
+    plain = ImageClassifier(WHOLE, TINY)
+    learner = ImageClassifier(half, TINY)
+    for _ in range(2):
+        got, wanted = learner.step(), plain.step()
+        assert got["train_loss"] == pytest.approx(wanted["train_loss"], rel=0.05)
+        assert got["train_loss"] != wanted["train_loss"]
+    # What is clipped are the gradients themselves, and not those of the scaled loss
+    assert norm_of_gradients(learner) == pytest.approx(0.05, rel=0.01)
+    restored = ImageClassifier(half, TINY)
+    restored.load_state_dict(learner.state_dict())
+    assert quick(restored.step()) == quick(learner.step())
+
+
+def test_a_compiled_model_trains_alike(monkeypatch):
+    # Traced and differentiated as ever, but not turned into C++, which takes 20 seconds.
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
+    one_batch = {**TINY, "batch_size": 49}
+    learner = ImageClassifier({**WHOLE, "compile": True}, one_batch)
+    plain = ImageClassifier(WHOLE, one_batch)
+    for _ in range(2):  # the second begins after the averages have been evaluated
+        got, wanted = learner.step(), plain.step()
+        assert got["train_loss"] == pytest.approx(wanted["train_loss"], rel=1e-3)
+
+
+def test_what_is_handed_over_is_what_was_evaluated():
+    learner = ImageClassifier({"ema_decay": 0.9, "norm": "batch"}, TINY)
+    report = [learner.step() for _ in range(2)][-1]
+    state = learner.state_dict()
+    plain = ImageClassifier({"norm": "batch"}, TINY)
+    plain.load_state_dict(state)
+    assert plain.test() == learner.test()
+    assert not same(state["model"], state["raw_model"])
+    assert state["model"].keys() == state["raw_model"].keys()
+    statistics = [name for name in state["model"] if "running" in name]
+    assert any(not same(state["model"][n], state["raw_model"][n]) for n in statistics)
+    assert same(dict(learner.model.state_dict()), state["raw_model"])
+    raw = ImageClassifier({"norm": "batch"}, TINY)
+    raw.load_state_dict({**state, "model": state["raw_model"]})
+    assert raw.test() != learner.test()
+    assert report["val_loss"] == learner._averaged("validation")["loss"]
+
+
+def test_an_average_goes_on_from_a_training_without_one():
+    plain = ImageClassifier({}, TINY)
+    plain.step()
+    learner = ImageClassifier({"ema_decay": 0.9}, TINY)
+    learner.load_state_dict(plain.state_dict())
+    assert learner.test() == plain.test()
+    assert quick(learner.step())["train_loss"] == plain.step()["train_loss"]
+
+
+def test_an_average_begins_with_the_weights_that_are_started_from(tmp_path):
+    source = ImageClassifier({"lr": 0.3}, TINY)
+    source.step()
+    torch.save(source.state_dict()["model"], tmp_path / "weights.pt")
+    start = {"start_from": str(tmp_path / "weights.pt"), "lr": 1e-9, "weight_decay": 0}
+    learner = ImageClassifier({**start, "ema_decay": 0.999, "norm": "group"}, TINY)
+    source = ImageClassifier({**start, "norm": "group"}, TINY)
+    assert learner.step()["val_loss"] == pytest.approx(source.step()["val_loss"], rel=1e-4)
+
+
+EXACT = {**tiny_images.EXACT, "epochs": 3, "batch_size": 20}
+METRICS_TOO = ("train_loss", "val_loss", "val_accuracy", *(f"val_{n}" for n in OPTIONAL_METRICS))
+SPREAD = {
+    "replicas": {"world_size": 2},
+    "stages": {"world_size": 2, "split": 2},
+}
+RECIPES = {"whole": WHOLE, "fast": {**SPEEDY, "metrics": list(OPTIONAL_METRICS)}}
+
+
+def two_epochs(learner):
+    reports = [learner.step() for _ in range(2)]
+    return {"reports": reports, "state": learner.state_dict(), "test": learner.test()}
+
+
+def spread(rank, settings, **place):
+    first = ImageClassifier(settings, EXACT, rank=rank, **place)
+    result = two_epochs(first)
+    resumed = ImageClassifier(settings, EXACT, rank=rank, **place)
+    resumed.load_state_dict(result["state"])
+    assert quick(resumed.step()) == quick(first.step())
+    assert same(resumed.state_dict(), first.state_dict())
+    return result
+
+
+def short(rank):
+    """Rank 1 runs out of memory."""
+    learner = ImageClassifier(WHOLE, EXACT, rank=rank, world_size=2)
+    if rank == 1:
+        short_of_memory(learner, 3, [])
+    return two_epochs(learner)
+
+
+def batch_norm(rank):
+    """On CPUs, each rank has statistics of its own, of which those of rank 0 count."""
+    own = {"norm": "batch", "ema_decay": 0.8}
+    learner = ImageClassifier(own, EXACT, rank=rank, world_size=2)
+    result = two_epochs(learner)
+    resumed = ImageClassifier(own, EXACT, rank=rank, world_size=2)
+    resumed.load_state_dict(result["state"])
+    assert quick(resumed.step()) == quick(learner.step())
+    return result
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory):
+    cases = {
+        f"{name} {place}": partial(spread, settings=settings, **SPREAD[place])
+        for name, settings in RECIPES.items()
+        for place in SPREAD
+    }
+    cases |= {"short": short, "batch_norm": batch_norm}
+    return real_ranks.run(cases, tmp_path_factory.mktemp("ranks"))
+
+
+def assert_equal(result, wanted):
+    for ours, theirs in zip(result["reports"], wanted["reports"], strict=True):
+        got = {name: ours[name] for name in METRICS_TOO}
+        assert got == pytest.approx({name: theirs[name] for name in METRICS_TOO}, rel=1e-10)
+    assert result["test"] == pytest.approx(wanted["test"], rel=1e-10)
+    for model in {"model", "raw_model"} & wanted["state"].keys():
+        for key, value in wanted["state"][model].items():
+            assert (result["state"][model][key] - value).abs().max() <= 1e-12, key
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_ranks_equal_one_process(ranks, recipe):
+    wanted = two_epochs(ImageClassifier(RECIPES[recipe], EXACT))
+    for rank in ranks:
+        for place in SPREAD:
+            assert_equal(rank[f"{recipe} {place}"], wanted)
+        if recipe == "whole":
+            assert_equal(rank["short"], wanted)
+    assert ranks[0]["short"]["reports"][0]["micro_batch_size"] == 3
+
+
+ALL = [*(f"{recipe} {place}" for recipe in RECIPES for place in SPREAD), "short", "batch_norm"]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_ranks_agree_bit_for_bit(ranks, name):
+    assert same(ranks[0][name], ranks[1][name])
+
+
+def test_a_step_in_parts_is_the_whole_step():
+    whole, parts = ImageClassifier(WHOLE, EXACT), ImageClassifier(WHOLE, EXACT)
+    failures = []
+    short_of_memory(parts, 6, failures)
+    assert_equal(two_epochs(parts), two_epochs(whole))
+    assert failures == [20, 10]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: none here")
+@pytest.mark.parametrize(
+    "own",
+    [
+        {**WHOLE, "precision": "float32"},
+        {**WHOLE, "precision": "bf16"},
+        {**WHOLE, "precision": "fp16"},
+        {**SPEEDY, "dtype": "float16", "metrics": list(OPTIONAL_METRICS)},
+        {**SPEEDY, "dtype": "float16", "optimizer": "sgdw", "metrics": list(OPTIONAL_METRICS)},
+    ],
+    ids=["float32", "bf16", "fp16", "weights in float16", "the same with fused SGD"],
+)
+def test_a_whole_recipe_trains_and_goes_on_on_a_gpu(own):
+    place = {"device": torch.device("cuda")}
+    learner, restored = (ImageClassifier(own, TINY, **place) for _ in range(2))
+    first = learner.step()
+    restored.load_state_dict(learner.state_dict())
+    assert quick(restored.step()) == pytest.approx(quick(learner.step()), rel=1e-2)
+    assert learner.step()["train_loss"] < first["train_loss"]
+    assert restored.test().keys() >= {"test_macro_f1", "test_top5_accuracy"}

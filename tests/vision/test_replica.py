@@ -1,0 +1,142 @@
+"""Replicas in two real processes over gloo; see test_image_classifier.py, too."""
+
+from functools import partial
+from unittest.mock import patch
+
+import pytest
+import real_ranks
+import tiny_images
+import torch
+from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.nn.parallel import DistributedDataParallel
+
+from tuner.vision import replica
+from tuner.vision.collectives import Ranks
+from tuner.vision.image_classifier import ImageClassifier
+from tuner.vision.replica import (
+    CUDA_EVALUATION_BATCH,
+    EVALUATION_BATCH,
+    Setup,
+)
+
+EXACT = {**tiny_images.EXACT, "epochs": 2}
+
+
+def short_of_memory(learner, most, failures):
+    """Make `learner` run out of memory in any pass over more than `most` images."""
+
+    def refuse(module, inputs):
+        if module.training and len(inputs[0]) > most:
+            failures.append(len(inputs[0]))
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    learner.model.register_forward_pre_hook(refuse)
+
+
+def two_epochs(learner):
+    reports = [learner.step() for _ in range(2)]
+    return {"reports": reports, "model": learner.state_dict()["model"]}
+
+
+def out_of_memory_on_rank_1(rank):
+    learner = ImageClassifier({}, EXACT, rank=rank, world_size=2)
+    failures = []
+    if rank == 1:
+        short_of_memory(learner, 3, failures)
+    return {**two_epochs(learner), "failures": failures}
+
+
+def nothing_fits_on_rank_1(rank):
+    learner = ImageClassifier({}, EXACT, rank=rank, world_size=2)
+    if rank == 1:
+        short_of_memory(learner, 0, [])
+    try:
+        learner.step()
+    except torch.OutOfMemoryError as error:
+        return str(error)
+
+
+def overlapping(rank):
+    """As on CUDA: after one step of agreement the exchange is DistributedDataParallel's."""
+    replica.OVERLAPPING = ("cpu",)
+    learner = ImageClassifier({}, EXACT, rank=rank, world_size=2)
+    learner.load_state_dict({**learner.state_dict(), "micro_batch_size": 3})
+    ran, agreed = set(), []
+    hook = register_module_forward_pre_hook(lambda module, inputs: ran.add(type(module)))
+    smallest = Ranks.smallest
+    Ranks.smallest = lambda self, value: agreed.append(value) or smallest(self, value)
+    result = {**two_epochs(learner), "agreed": agreed}
+    Ranks.smallest = smallest
+    hook.remove()
+    assert DistributedDataParallel in ran
+    return result
+
+
+def compiled(rank):
+    """Traced, but run as it is; the last of each epoch has 1 image."""
+    replica.OVERLAPPING = ("cpu",)
+    shapes = []
+
+    def backend(graph, inputs):
+        shapes.append({len(x) for x in inputs if x.shape[1:] == (3, 32, 32)})
+        return graph.forward
+
+    with patch.object(torch, "compile", partial(torch.compile, backend=backend)):
+        learner = ImageClassifier({"compile": True}, EXACT, rank=rank, world_size=2)
+        return {**two_epochs(learner), "shapes": shapes}
+
+
+@pytest.mark.parametrize(
+    ("device", "images"), [("cpu", EVALUATION_BATCH), ("cuda", CUDA_EVALUATION_BATCH)]
+)
+def test_what_is_evaluated_at_once_goes_by_the_device(device, images):
+    ranks = Ranks(0, 1, torch.device(device))
+    assert Setup(None, None, ranks, None, None, None).evaluation_batch == images
+
+
+CASES = (out_of_memory_on_rank_1, nothing_fits_on_rank_1, overlapping, compiled)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    return real_ranks.run({case.__name__: case for case in CASES}, tmp_path_factory.mktemp("ranks"))
+
+
+def assert_equals_one_process(result):
+    alone = two_epochs(ImageClassifier({}, EXACT))
+    for got, wanted in zip(result["reports"], alone["reports"], strict=True):
+        for name in ("train_loss", "val_loss", "val_accuracy"):
+            assert got[name] == pytest.approx(wanted[name], rel=1e-11)
+    for key, value in alone["model"].items():
+        assert (result["model"][key] - value).abs().max() <= 1e-12, key
+
+
+def test_all_go_with_the_rank_that_has_the_least_memory(results):
+    first, second = (result["out_of_memory_on_rank_1"] for result in results)
+    assert first["failures"] == []
+    assert second["failures"] == [8, 4]
+    for result in (first, second):
+        assert [report["micro_batch_size"] for report in result["reports"]] == [2, 2]
+        assert_equals_one_process(result)
+
+
+def test_where_one_cannot_go_on_all_end_with_out_of_memory(results):
+    first, second = (result["nothing_fits_on_rank_1"] for result in results)
+    assert "on another rank" in first
+    assert second == "CUDA out of memory."
+
+
+def test_overlapping_the_exchange_changes_nothing(results):
+    for result in results:
+        case = result["overlapping"]
+        # On a size, and that all parameters are used: before the first of 6 steps, and again once
+        # the optimizer has its state
+        assert case["agreed"] == [3, 1, 3, 1]
+        assert_equals_one_process(case)
+
+
+def test_a_compiled_network_has_one_shape_and_its_gradients_are_the_batchs(results):
+    for result in results:
+        case = result["compiled"]
+        assert case["shapes"] == [{8}]
+        assert_equals_one_process(case)

@@ -1,0 +1,76 @@
+import pytest
+from own_networks import own
+
+from tuner.errors import SpecError
+from tuner.vision.blueprint import Blueprint, blueprint_of
+from tuner.vision.settings import ClassifierSettings
+from tuner.vision.summary import StageSummary, summary_of
+
+
+def plan(name, **settings):
+    shape = {"in_channels": 1, "image_size": 8, "num_classes": 10}
+    return Blueprint(name=name, settings=settings, **shape)
+
+
+def test_each_stage_has_its_shape_and_its_parameters():
+    summary = summary_of(blueprint_of(ClassifierSettings(model="cnn", width=4)))
+    stages = {stage.name: stage for stage in summary.stages}
+    assert stages["features.0"] == StageSummary("features.0", "Conv2d", (4, 8, 8), 36)
+    assert stages["features.6"].output == (8, 4, 4)
+    assert stages["head"] == StageSummary("head", "Linear", (10,), 170)
+    total = sum(p.numel() for p in blueprint_of(ClassifierSettings(width=4)).initial().parameters())
+    assert sum(stage.parameters for stage in summary.stages) == summary.parameters == total
+    assert summary.trainable == total
+    assert summary.mib == pytest.approx(4 * total / 2**20)
+
+
+def test_what_is_frozen_does_not_train():
+    settings = blueprint_of(ClassifierSettings(model="cnn", width=4))
+    summary = summary_of(settings, frozen=("features",))
+    assert summary.trainable == 170 < summary.parameters
+
+
+def test_blocks_are_stages_and_containers_are_opened():
+    names = [stage.name for stage in summary_of(plan("resnet20", norm="batch")).stages]
+    assert names[0] == "stem"
+    assert names[3:12] == [f"blocks.{number}" for number in range(9)]
+
+
+def test_a_network_of_the_users_own_is_summed_up_as_it_will_train():
+    summary = summary_of(plan(own("Small"), model_args={"width": 6}))
+    assert [(s.name, s.output) for s in summary.stages] == [
+        ("conv", (6, 8, 8)),
+        ("norm", (6, 8, 8)),
+        ("pool", (6, 2, 2)),
+        ("drop", (24,)),
+        ("head", (10,)),
+    ]
+    assert summary.stages[-1].parameters == 250
+
+
+def test_what_nothing_calls_and_what_belongs_to_no_stage_is_there():
+    summary = summary_of(plan(own("Unused"), model_args={}), frozen=("aside.bias",))
+    assert summary.unused == ("aside.weight",)
+    stages = summary.stages
+    assert stages[-2:] == (
+        StageSummary("aside", "Linear", (), 12),
+        StageSummary("", "its own parameters", (), 10),
+    )
+
+
+def test_shared_parameters_count_once():
+    summary = summary_of(plan(own("Sharing"), model_args={}))
+    assert len(summary.stages) > 3
+    assert sum(stage.parameters for stage in summary.stages) == summary.parameters
+
+
+def test_outputs_of_several_tensors_are_shown_by_their_first():
+    stages = summary_of(plan(own("Several"), model_args={})).stages
+    outputs = {stage.name: stage.output for stage in stages}
+    assert (outputs["pair"], outputs["nested"]) == ((3, 2), (4,))
+    assert outputs["nothing"] == outputs["empty"] == ()
+
+
+def test_a_network_that_cannot_be_trained_is_refused():
+    with pytest.raises(SpecError, match="must return 2 x 10 logits"):
+        summary_of(plan(own("wide"), model_args={}))

@@ -1,0 +1,51 @@
+"""What resumes have changed of an experiment's spec, as its experiment.json keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from tuner.errors import UsageError
+from tuner.experiment.events import is_time
+
+CHANGES = "changes"  # in experiment.json, oldest first: each as `Change.as_dict` has it
+
+
+class Change(NamedTuple):
+    """What one resume changed, each from what it `was` to what it is `now`, by dotted path.
+
+    epochs: how many a whole trial had before; None: trials had no such bound. time: in seconds
+    since the epoch; None: it was not kept.
+    """
+
+    was: Mapping[str, Any]
+    now: Mapping[str, Any]
+    epochs: int | None
+    time: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """As experiment.json has it."""
+        known = {} if self.time is None else {"time": self.time}
+        return {**known, "was": dict(self.was), "is": dict(self.now), "epochs": self.epochs}
+
+
+def changes_of(document: Mapping[str, Any], name: str) -> list[Change]:
+    """The changes in the experiment.json `document` of the experiment `name`, oldest first.
+
+    Raises UsageError if they are damaged.
+    """
+    kept = document.get(CHANGES, [])
+    if isinstance(kept, list) and all(map(_is_whole, kept)):
+        return [Change(one["was"], one["is"], one["epochs"], one.get("time")) for one in kept]
+    raise UsageError(f"experiment.json of {name} is damaged: `{CHANGES}`")
+
+
+def _is_whole(one: Any) -> bool:
+    return (
+        isinstance(one, dict)
+        and isinstance(was := one.get("was"), dict)
+        and isinstance(now := one.get("is"), dict)
+        and was.keys() == now.keys()
+        and type(one.get("epochs", "")) in (int, type(None))
+        and ("time" not in one or is_time(one["time"]))
+    )

@@ -1,0 +1,221 @@
+"""What a search that runs can be asked for, and how: each request is a file, created once.
+
+Whoever asks writes `control/ID.json` into the experiment's folder, or bucket. The driver looks
+there about every second and journals a `control` event before it acts; where it cannot act, the
+event says why. So each request is answered once, whatever is killed, and a resume finds in the
+journal what was asked.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import time
+from collections.abc import Container, Mapping
+from typing import Annotated, Any, Literal, get_args
+from uuid import uuid4
+
+from pydantic import Field, JsonValue, TypeAdapter
+
+from tuner.errors import SpecError, UsageError, translate_error
+from tuner.experiment.events import (
+    COMPLETED,
+    CONTROL,
+    EXPERIMENT_ENDED,
+    RESULT,
+    TARGET,
+    TRIAL_ENDED,
+    TRIAL_STARTED,
+    fault_of,
+)
+from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.reading import last_event
+from tuner.experiment.steered import Answer, answers_of, present
+from tuner.settings import MAX_COUNT, FaultsError, Settings
+from tuner.spec.code import ELSEWHERE
+from tuner.spec.experiment import ExperimentSpec, build_spec
+from tuner.spec.plain_values import fault_of_values
+from tuner.wording import program
+
+FOLDER = "control"
+
+_NAME = re.compile(rf"{FOLDER}/(\d{{19}}-[0-9a-f]{{8}})\.json")
+_MOST_VALUES = 10_000  # of a request
+
+
+class StopTrial(Settings):
+    """End a trial after the epoch in flight; it counts as stopped."""
+
+    verb: Literal["stop-trial"] = "stop-trial"
+    trial_id: str = Field(pattern=r"^\d{1,100}$")
+
+
+class Pause(Settings):
+    """Let the trials that run give up their places after the epoch in flight, and start none."""
+
+    verb: Literal["pause"] = "pause"
+
+
+class GoOn(Settings):
+    """Go on after a pause, with the trials that had given up their places first."""
+
+    verb: Literal["go-on"] = "go-on"
+
+
+class MaxConcurrent(Settings):
+    """Run so many trials at a time; None: as many as fit."""
+
+    verb: Literal["max-concurrent"] = "max-concurrent"
+    max_concurrent: int | None = Field(ge=1, le=MAX_COUNT)
+
+
+class TimeBudget(Settings):
+    """End the search so many seconds after its driver's start; None: not for its time."""
+
+    verb: Literal["time-budget"] = "time-budget"
+    time_budget_s: float | None = Field(gt=0)
+
+
+class NumSamples(Settings):
+    """Try so many configs in all."""
+
+    verb: Literal["num-samples"] = "num-samples"
+    num_samples: int = Field(ge=1, le=MAX_COUNT)
+
+
+class TryConfig(Settings):
+    """Try this config next, in addition to the search's own."""
+
+    verb: Literal["try"] = "try"
+    config: dict[str, JsonValue]
+
+
+class Finish(Settings):
+    """Start no more trials, and end the search once those that have begun have ended."""
+
+    verb: Literal["finish"] = "finish"
+
+
+_Any = StopTrial | Pause | GoOn | MaxConcurrent | TimeBudget | NumSamples | TryConfig | Finish
+Control = Annotated[_Any, Field(discriminator="verb")]
+CONTROLS: dict[str, Any] = {  # verb -> its model
+    model.model_fields["verb"].default: model for model in get_args(_Any)
+}
+_CONTROL: TypeAdapter[Control] = TypeAdapter(Control)
+
+
+class Request(Settings):
+    """A control that was asked for. Ids sort by the time of asking; by: who asked, if known."""
+
+    id: str
+    control: Control
+    by: str = ""
+
+
+def control_of(raw: Mapping[str, Any]) -> Control:
+    """The control of plain values, as a request or a journal has them. Raises ValueError."""
+    return _CONTROL.validate_python(raw)
+
+
+def request(folder: ExperimentFolder, control: Control, *, by: str = "") -> str:
+    """Ask the driver of the experiment for `control`, once; returns the id of the request.
+
+    by: who asks, to be shown. The driver answers by a `control` event of that id. Raises UsageError
+    where nothing drives the experiment, SpecError or UsageError where the control cannot work, and
+    UsageError where the request cannot be written.
+    """
+    if not folder.is_driven:
+        raise UsageError(_why_not_driven(folder))
+    folder.refresh()
+    if (last_event(folder.path) or {}).get("event") == EXPERIMENT_ENDED:  # nobody would answer
+        raise UsageError(f"{folder.name} has just ended, or is about to go on: ask while it runs")
+    control = admitted(control, build_spec(present_document(folder)["spec"]))
+    if isinstance(control, StopTrial):
+        _check_runs(folder, control.trial_id)
+    request_id = f"{time.time_ns():019}-{uuid4().hex[:8]}"
+    document = {"control": control.model_dump(mode="json"), "by": by}
+    with translate_error(UsageError, f"cannot ask {folder.name}", of=OSError):
+        folder.create_file(f"{FOLDER}/{request_id}.json", document)
+    return request_id
+
+
+def requested(folder: ExperimentFolder, *, but: Container[str] = ()) -> list[Request]:
+    """The requests that were made of the experiment, oldest first; but: ids to pass over.
+
+    What is no request, or cannot be read now, is passed over, too. Raises OSError if the store
+    fails for a minute.
+    """
+    found = (_NAME.fullmatch(name) for name in folder.files_below(FOLDER))
+    ids = (match[1] for match in found if match)
+    read = (_read(folder, request_id) for request_id in ids if request_id not in but)
+    return [request for request in read if request is not None]
+
+
+def _read(folder: ExperimentFolder, request_id: str) -> Request | None:
+    try:
+        raw = folder.read_latest(f"{FOLDER}/{request_id}.json")
+        if fault_of_values(raw, most=_MOST_VALUES):
+            return None
+        return Request.model_validate({**raw, "id": request_id})
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def answers(folder: ExperimentFolder) -> list[Answer]:
+    """The controls in the journal of the experiment, as it lies here."""
+    return answers_of(event for event in folder.events_naming(CONTROL) if fault_of(event) is None)
+
+
+def present_document(folder: ExperimentFolder) -> dict[str, Any]:
+    """Its experiment.json, with what the journaled controls have made of its spec."""
+    return present(folder.document(), answers(folder))
+
+
+def admitted(control: Control, spec: ExperimentSpec) -> Control:
+    """The control for a search of `spec`, a config to try with the space's constants.
+
+    Raises UsageError, or SpecError with every fault of a config, where it cannot work.
+    """
+    if isinstance(control, NumSamples | TryConfig) and spec.confirms:
+        raise UsageError(f"a search that retrains leaders takes no {control.verb}")
+    if isinstance(control, TimeBudget) and control.time_budget_s is None and spec.trials is None:
+        raise UsageError("only its time budget ends this search: ask for num-samples first")
+    if not isinstance(control, TryConfig):
+        return control
+    from tuner.spec.space.encoding import config_of
+
+    try:
+        config = config_of(spec.search.space, control.config, spec.search.forbid)
+    except FaultsError as error:
+        raise SpecError(error.faults, "the config") from None
+    return TryConfig(config=config)
+
+
+def _why_not_driven(folder: ExperimentFolder) -> str:
+    """Why nobody can be asked, and what helps."""
+    end = last_event(folder.path) or {}
+    is_done = (end.get("event"), end.get("status")) == (EXPERIMENT_ENDED, COMPLETED)
+    resume = f"{program()} resume {shlex.quote(folder.name)}"
+    if folder.document()["spec"].get("trainable") == ELSEWHERE:
+        helps = f"those who run its trials have one, by `{program()} serve` or tuner.AskTell"
+        more = "tuner.AskTell(FOLDER, add_samples=N) adds trials"
+    else:
+        helps, more = f"go on with it by: {resume}", f"`{resume}` shows how to add to it"
+    if is_done and end.get("reason") in (None, TARGET):  # of others a resume has trials left
+        return f"{folder.name} is completed, so nothing of it can be steered; {more}"
+    return f"{folder.name} has no driver to be asked; {helps}"
+
+
+def _check_runs(folder: ExperimentFolder, trial_id: str) -> None:
+    has_started, status = False, None
+    for event in folder.events_naming(trial_id):
+        if event.get("trial_id") == trial_id:
+            has_started = True
+            if event["event"] in (TRIAL_STARTED, RESULT):
+                status = None
+            elif event["event"] == TRIAL_ENDED:
+                status = event["status"]
+    if not has_started:
+        raise UsageError(f"{folder.name} has no trial {trial_id!r} that has started")
+    if status is not None and status != "interrupted":
+        raise UsageError(f"trial {trial_id} of {folder.name} has ended: it is {status}")

@@ -1,0 +1,212 @@
+"""The files of an experiment's folder: only plain ones are opened, and documents change whole.
+
+The folder may be someone else's. A link could lead a writer to any file of the user's; a pipe, a
+device, or a file that claims to be huge could hold a reader for ever. So only plain files are
+opened, and before anything is written into a folder that exists already, all of it is checked.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from tuner.errors import UsageError, translate_error
+from tuner.spec.plain_values import MOST, fault_of_values, parse_json
+
+EXPERIMENT = "experiment.json"
+JOURNAL = "journal.jsonl"
+CONFIRMED = "confirmed.json"  # the experiments that confirm this one
+WARM_START = "warm_start.json"  # the earlier trials that the searcher learned from
+LABELS = "labels.json"  # what its user calls it: tags, and a note
+DOCUMENTS = (EXPERIMENT, CONFIRMED, WARM_START, LABELS)
+
+LARGEST = 64 << 20  # bytes of a document
+
+
+def open_plain(path: Path, flags: int = os.O_RDONLY) -> int:
+    """A descriptor of the file at `path`. Raises OSError, also for what is not a plain file."""
+    try:
+        fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "it is a symbolic link", str(path)) from None
+        raise
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "it is not a plain file", str(path))
+    return fd
+
+
+def read_plain(path: Path) -> bytes:
+    """The bytes of a document. Raises OSError, also for what is no plain file or too large."""
+    with os.fdopen(open_plain(path), "rb") as file:
+        data = file.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise OSError(errno.EFBIG, f"it has more than {LARGEST >> 20} MiB", str(path))
+    return data
+
+
+def check_folder(folder: Path, *, to_follow: bool = False) -> None:
+    """Raise UsageError if anything within `folder` is neither a plain file nor a folder.
+
+    `folder` itself may be reached through links. A trial's own files may hold links to each other,
+    as training code leaves them, unless the folder is for someone `to_follow` them. Call it before
+    writing into a folder that may be someone else's.
+    """
+    todo = [folder]
+    while todo:
+        try:
+            with os.scandir(todo.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        todo.append(Path(entry.path))
+                    elif not (
+                        entry.is_file(follow_symlinks=False)
+                        or (not to_follow and _stays_with_trial(Path(entry.path), folder))
+                    ):
+                        what = "a symbolic link" if entry.is_symlink() else "no plain file"
+                        raise UsageError(
+                            f"{entry.path} is {what}: an experiment's folder may hold only plain "
+                            "files and folders; nothing was changed"
+                        )
+        except FileNotFoundError:
+            continue  # a running driver has removed it meanwhile
+        except OSError as error:
+            raise UsageError(f"cannot look through {error.filename}: {error.strerror}") from error
+
+
+def _stays_with_trial(path: Path, folder: Path) -> bool:
+    """Whether `path` is a link of a trial's own files, trials/ID/files, to one of them."""
+    parts = path.relative_to(folder).parts
+    if parts[0] != "trials" or parts[2:3] != ("files",) or not path.is_symlink():
+        return False
+    own = os.path.realpath(folder.joinpath(*parts[:3]))
+    return os.path.realpath(path).startswith(own + os.sep)
+
+
+def read_json(path: Path, *, most: int = MOST) -> Any:
+    """What a JSON document holds.
+
+    Raises OSError if it cannot be read or is no plain file, ValueError if it is not JSON, or far
+    more than `most` values.
+    """
+    return parse_json(read_plain(path), most=most)
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The object that a JSON document holds. Raises as `read_plain`, and UsageError if damaged."""
+    try:
+        value = read_json(path)
+    except ValueError as error:
+        raise UsageError(f"{path} is damaged: {error}") from error
+    if not isinstance(value, dict):
+        raise UsageError(f"{path} is damaged: it must hold one object")
+    if fault := fault_of_values(value):
+        raise UsageError(f"{path} is damaged: it {fault}")
+    return value
+
+
+def encode(document: dict[str, Any]) -> bytes:
+    """A JSON document as it is written."""
+    return (json.dumps(document, indent=2) + "\n").encode()
+
+
+def sync(path: Path) -> None:
+    """Force a file, or the names in a folder, to the disk. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        # Some network file systems sync no folders: their server writes names at once
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP) or not path.is_dir():
+            raise
+    finally:
+        os.close(fd)
+
+
+def sync_tree(path: Path) -> None:
+    """Force a file, or a folder and all in it, to the disk. Raises OSError."""
+    if not path.is_dir():
+        sync(path)
+        return
+    for root, _, names in os.walk(path, topdown=False):
+        for name in names:
+            sync(Path(root, name))
+        sync(Path(root))
+
+
+def make_folder(path: Path, *, below: Path) -> None:
+    """Make the folder `path` and those between it and `below`, which must be there.
+
+    Raises OSError, FileNotFoundError where `below` is missing: a folder that a user has moved away
+    does not come back as a half one.
+    """
+    missing = []
+    while path != below and not path.is_dir():
+        missing.append(path)
+        path = path.parent
+    path.stat()
+    for folder in reversed(missing):
+        folder.mkdir(exist_ok=True)
+
+
+def replace_file(path: Path, write: Callable[[Path], object], *, lasting: bool = False) -> None:
+    """Let `write` fill a new file, and put that in place of `path`: whole or not at all.
+
+    lasting: from then on a power cut does not take it, and before that not what it replaces; what
+    can be made or fetched again is not worth the wait. Raises what `write` does, and OSError.
+    """
+    partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")  # a name that nobody knows
+    try:
+        write(partial)
+        if lasting:
+            sync(partial)
+        partial.replace(path)
+        if lasting:
+            sync(path.parent)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def create_file(path: Path, data: bytes, *, mode: int = 0o666) -> None:
+    """Write a new file that lasts, whole or not at all. Raises FileExistsError, and OSError.
+
+    mode: who may do what with it, of which the process's umask takes away.
+    """
+    partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")
+    try:
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(data)
+        sync(partial)
+        os.link(partial, path)  # unlike a rename, never in place of another
+        sync(path.parent)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def check_target(path: Path) -> None:
+    """Raise UsageError unless `path` is a plain file, or nothing yet."""
+    try:
+        mode = path.lstat().st_mode
+    except OSError:  # there is nothing; whoever writes finds what else there may be
+        return
+    if not stat.S_ISREG(mode):
+        what = "a symbolic link" if stat.S_ISLNK(mode) else "no plain file"
+        raise UsageError(f"cannot write {path}: it is {what}; give a new name, or that of a file")
+
+
+def write_file(path: Path, write: Callable[[Path], object]) -> None:
+    """As `replace_file`, for a path of the user's: raises UsageError if it cannot be written.
+
+    What is there and is no plain file is left alone: put in its place, a file ends a device or a
+    pipe for everyone, and a link's target would not be what changes.
+    """
+    check_target(path)
+    with translate_error(UsageError, f"cannot write {path}", of=OSError):
+        replace_file(path, write)

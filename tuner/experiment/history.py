@@ -1,0 +1,285 @@
+"""The state of an experiment, folded from its journal one event at a time.
+
+Everything that follows an experiment reads this one fold: results, the live view, TensorBoard,
+retention and a resume. Pure: no files, no clock.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import fsum
+from sys import intern
+
+from tuner.experiment.events import (
+    CHECKPOINT,
+    COMPLETED,
+    CONTROL,
+    EXPERIMENT_ENDED,
+    EXPERIMENT_STARTED,
+    FAILED,
+    INTERRUPTED,
+    RESULT,
+    RUNNING,
+    TRIAL_ENDED,
+    TRIAL_STARTED,
+    Event,
+)
+from tuner.experiment.steered import ASKED, Steered
+from tuner.experiment.trials import Best, CheckpointRecord, Report, Run, TrialError, TrialRecord
+from tuner.spec.sections import Objective
+
+
+@dataclass(slots=True)
+class Pace:
+    """What has happened since the driver's last start; the time left is estimated from it.
+
+    first_trial: when its first trial started. epochs: reported since then. side_by_side: the most
+    trials that ran at the same time.
+    """
+
+    first_trial: float | None = None
+    epochs: int = 0
+    side_by_side: int = 0
+
+
+class History:
+    """An experiment: its status, its trials, and its times, up to the last event applied.
+
+    objective: if given, `best` is kept up to date; a failed trial is never the best. metrics: if
+    given, only these are remembered of each report, which saves a driver most of its memory.
+
+    A trial whose end is not journaled is "running" while the driver that ran it may be alive, and
+    "interrupted" once a later `experiment_started` shows that it is not. Of several ends that are
+    journaled for one trial the last one counts. `runs` are the times in which a driver ran, up to
+    its last event: one, and another for each resume. ended_by: what ended it before its trials did,
+    and never_started how many more there were to be; None where that is not so, or not known.
+    steered: what controls have made of it.
+    """
+
+    def __init__(
+        self, objective: Objective | None = None, *, metrics: Collection[str] | None = None
+    ) -> None:
+        self.status = RUNNING
+        self.trials: dict[str, TrialRecord] = {}
+        self.counts: Counter[str] = Counter()
+        self.started: float | None = None
+        self.ended: float | None = None
+        self.ended_by: str | None = None
+        self.never_started: int | None = None
+        self.resumed = 0
+        self.runs: list[Run] = []
+        self.pace = Pace()
+        self.best: Best | None = None
+        self.steered = Steered()
+        self._objective = objective
+        self._sign = objective.sign if objective else 0
+        self._metrics = None if metrics is None else frozenset(metrics)
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds that a driver searched, without the gaps between an end and its resume."""
+        return fsum(run.duration_s for run in self.runs)
+
+    def total(self, own: int | None) -> int | None:
+        """How many trials it comes to if it is to try `own` configs of its searcher (None: as many
+        as there is time for), or as many as have begun, and those that users have asked for.
+        """
+        if own is None:
+            return None
+        begun = sum(trial.origin != ASKED for trial in list(self.trials.values()))
+        return max(own, begun) + len(self.steered.tries)
+
+    def of_status(self, *statuses: str) -> list[TrialRecord]:
+        """The trials of these statuses. Safe to call while another thread applies events."""
+        return [trial for trial in list(self.trials.values()) if trial.status in statuses]
+
+    def apply(self, event: Event) -> None:
+        """Take one event into account, oldest first. An unknown event changes nothing."""
+        kind, time = event["event"], event["time"]
+        if kind in _OF_TRIALS:
+            self._apply_to_trial(event, kind, time)
+        elif kind == EXPERIMENT_STARTED:
+            self.interrupt()
+            self.runs.append(Run(time, time))
+            self.pace = Pace()
+            self.started = time if self.started is None else self.started
+            self.resumed += event["resumed"]
+            self.status, self.ended = RUNNING, None
+            self.ended_by = self.never_started = None
+            self.steered.begin()
+        elif kind == CONTROL:
+            self.steered.apply(event)
+        elif kind == EXPERIMENT_ENDED:
+            self.status, self.ended = event["status"], time
+            self.ended_by, self.never_started = event.get("reason"), event.get("never_started")
+            unfinished = self.of_status(RUNNING, INTERRUPTED)
+            if self.status == COMPLETED or (self.status == FAILED and not unfinished):
+                self.steered.end()
+        else:
+            return
+        if self.runs:
+            self.runs[-1].ended = time
+
+    def _apply_to_trial(self, event: Event, kind: str, time: float) -> None:
+        trial_id = event["trial_id"]
+        trial = self.trials.get(trial_id)
+        is_new = trial is None
+        if trial is None:
+            trial = self.trials[trial_id] = TrialRecord(trial_id, time)
+            self.counts[RUNNING] += 1
+        if kind == TRIAL_STARTED:
+            self._start(trial, event, is_new=is_new)
+        if trial.status == RUNNING and trial.runs:
+            trial.runs[-1].ended = time
+        if kind == RESULT:
+            self._report(trial, event)
+        elif kind == CHECKPOINT:
+            record = CheckpointRecord(event["epoch"], event["path"], event["sha256"])
+            trial.checkpoints.append(record)
+            if event.get("metrics") is not None:
+                self._correct(trial, event)
+        elif kind == TRIAL_ENDED:
+            self._end(trial, event)
+
+    def drop_checkpoint(self, trial_id: str, epoch: int) -> None:
+        """Forget the checkpoint of `epoch`: it was removed, as a newer or better one is kept."""
+        trial = self.trials[trial_id]
+        trial.checkpoints = [record for record in trial.checkpoints if record.epoch != epoch]
+
+    def reopen(self, trial_id: str) -> None:
+        """A trial that has completed is to go on: until it starts it counts as interrupted."""
+        self._set_status(self.trials[trial_id], INTERRUPTED)
+
+    def settle(self, trial_id: str) -> None:
+        """Remember of a trial that goes on no more only its best and its last report."""
+        trial = self.trials[trial_id]
+        trial.checkpoints.clear()
+        if len(trial.results) > 1:
+            best = trial.best and trial.best.epoch
+            *earlier, last = trial.results
+            trial.results = [*(report for report in earlier if report.epoch == best), last]
+
+    def interrupt(self) -> None:
+        """The driver is gone: whatever still counts as running is interrupted."""
+        if self.status == RUNNING:
+            self.status = INTERRUPTED
+        for trial in self.of_status(RUNNING):
+            self._set_status(trial, INTERRUPTED)
+
+    def _start(self, trial: TrialRecord, event: Event, *, is_new: bool) -> None:
+        time = event["time"]
+        trial.runs.append(Run(time, time))
+        trial.error, trial.ended = None, None
+        self._set_status(trial, RUNNING)
+        if is_new:
+            origin = event.get("origin")
+            trial.config = event["config"]
+            trial.origin = intern(origin) if isinstance(origin, str) else None
+            trial.seed = event.get("seed")
+        if self.pace.first_trial is None:
+            self.pace.first_trial = time
+        if self.counts[RUNNING] > self.pace.side_by_side:
+            self.pace.side_by_side = self.counts[RUNNING]
+
+    def _remembered(self, event: Event) -> dict[str, float]:
+        """The metrics of an event that are asked for."""
+        reported: dict[str, float] = event["metrics"]
+        if self._metrics is not None:
+            return {name: reported[name] for name in self._metrics if name in reported}
+        return reported
+
+    def _correct(self, trial: TrialRecord, event: Event) -> None:
+        """Let the report of an epoch that was run again say what belongs to its weights."""
+        metrics = self._remembered(event)
+        for index, report in enumerate(trial.results):
+            if report.epoch == event["epoch"] and report.metrics != metrics:
+                trial.results[index] = report._replace(metrics=metrics)
+                self._find_best(trial)
+
+    def _find_best(self, trial: TrialRecord) -> None:
+        if self._objective is None:
+            return
+        trial.best = None
+        for epoch, value in trial.values(self._objective.metric):
+            trial.best = self._better(trial.best, Best(value, trial.trial_id, epoch))
+        self._find_best_of_all()
+
+    def _find_best_of_all(self) -> None:
+        self.best = None
+        for trial in self.trials.values():
+            if trial.best is not None and trial.status != FAILED:
+                self.best = self._better(self.best, trial.best)
+
+    def _report(self, trial: TrialRecord, event: Event) -> None:
+        metrics, epoch = self._remembered(event), event["epoch"]
+        trial.results.append(Report(epoch, event["time"], metrics))
+        trial.done = event.get("done") is True
+        self.pace.epochs += 1
+        if self._objective is None or self._objective.metric not in metrics:
+            return
+        value = metrics[self._objective.metric]
+        if self._is_better(value, trial.best):
+            trial.best = Best(value, trial.trial_id, epoch)
+            if trial.status != FAILED and self._is_better(value, self.best):
+                self.best = trial.best
+
+    def _end(self, trial: TrialRecord, event: Event) -> None:
+        self._set_status(trial, event["status"])
+        trial.ended, trial.error = event["time"], None
+        trial.forecasts, trial.ended_by = event.get("forecasts"), event.get("control")
+        trial.done = trial.done or event.get("done") is True
+        if trial.status == FAILED:
+            trial.error = TrialError(event["error"]["kind"], event["error"]["message"])
+
+    def _is_better(self, value: float, than: Best | None) -> bool:
+        """`Objective.is_better`, without asking it for its sign a million times."""
+        return than is None or self._sign * value < self._sign * than.value
+
+    def _better(self, old: Best | None, new: Best) -> Best:
+        return new if old is None or self._is_better(new.value, old) else old
+
+    def _set_status(self, trial: TrialRecord, status: str) -> None:
+        if status == trial.status:
+            return
+        self.counts[trial.status] -= 1
+        self.counts[status] += 1
+        had_failed, trial.status = trial.status == FAILED, status
+        if status == FAILED and self.best is not None and self.best.trial_id == trial.trial_id:
+            self._find_best_of_all()
+        elif had_failed and status != FAILED and trial.best is not None:  # it counts again
+            self.best = self._better(self.best, trial.best)
+
+
+_OF_TRIALS = frozenset((TRIAL_STARTED, RESULT, CHECKPOINT, TRIAL_ENDED))
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Within it Python looks for no cycles: there are none, and it would look through all trials.
+
+    With 100,000 trials that is a third of the time to fold them.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        # What was made counts as old: else the next collection would look through all of it at once
+        gc.freeze()
+        gc.unfreeze()
+        if enabled:
+            gc.enable()
+
+
+def fold(events: Iterable[Event], objective: Objective | None = None) -> History:
+    """The history that `events`, oldest first, lead to; its trials in the order of their ids."""
+    history = History(objective)
+    with collector_paused():
+        for event in events:
+            history.apply(event)
+        history.trials = dict(sorted(history.trials.items(), key=lambda item: int(item[0])))
+    return history

@@ -1,0 +1,264 @@
+"""The append-only record of an experiment: its lock and its one writer.
+
+One JSON object a line, oldest first, in `journal.jsonl`. A line counts once its newline is written:
+the next writer cuts off what a kill leaves after it, and every reader (`tuner.experiment.reading`)
+skips it. What the lines say is in `tuner.experiment.events`; `tuner.experiment.history` folds them
+into a state.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from reprlib import repr as shown  # short, and safe on what is nested deep
+from typing import Any
+
+from tuner.errors import JournalError, JournalLostError, UsageError
+from tuner.experiment.clock import Clock, steady_clock
+from tuner.experiment.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, RESULT, Event, fault_of
+from tuner.experiment.files import JOURNAL, check_folder, open_plain, sync
+from tuner.experiment.owner import owner_in_words
+from tuner.experiment.reading import LONGEST, Lines, decode, open_journal, read
+from tuner.wording import program
+
+_LOCK_WAIT_S = 0.5
+
+
+class Journal:
+    """The one writer of an experiment's journal; holds its lock from `open` to `close`.
+
+    Once `append` has returned, the line survives the end of this process, however that comes; once
+    `sync` has, a power cut as well.
+    """
+
+    def __init__(
+        self, path: Path, fd: int, *, size: int, epochs: dict[str, int], clock: Clock
+    ) -> None:
+        self.path = path
+        self._fd: int | None = fd
+        self._size = size  # in bytes, as far as this writer knows
+        self._epochs = epochs  # the last journaled epoch of every trial
+        self._clock = clock
+        self._synced = self._opened = size
+        self._writing = threading.Lock()
+
+    @classmethod
+    def open(cls, folder: Path, *, clock: Clock | None = None) -> Journal:
+        """Open or create the journal in `folder`, lock it, and cut off what a kill left torn.
+
+        `clock` gives seconds since the epoch; by default a steady one that goes on from the last
+        event. Raises JournalError where the file cannot be opened or is damaged, and UsageError
+        where another driver holds it, which it names, or where the folder holds more than plain
+        files and folders.
+        """
+        path = folder / JOURNAL
+        check_folder(folder)
+        try:
+            fd = open_plain(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        except OSError as error:
+            raise JournalError(f"cannot open {path}: {error.strerror}") from error
+        try:
+            _lock(fd, folder)
+            last = 0.0
+            with open(fd, "rb", closefd=False) as file:
+                events = Lines(file, path)
+                for event in events:
+                    last = max(last, event["time"])
+            os.ftruncate(fd, events.end)
+            os.fsync(fd)
+            sync(folder)
+        except BaseException:
+            os.close(fd)
+            raise
+        clock = clock or steady_clock(not_before=last)
+        return cls(path, fd, size=events.end, epochs=events.epochs, clock=clock)
+
+    def earlier(self) -> Iterator[Event]:
+        """The events of before `open`, oldest first: it has found them whole, and nobody else
+        writes, so they are read without their checks.
+
+        Raises JournalError where the file cannot be read.
+        """
+        left = self._opened
+        with open_journal(self.path) as file:
+            while left > 0 and (line := file.readline(LONGEST)):
+                left -= len(line)
+                yield decode(line)
+
+    @property
+    def clock(self) -> Clock:
+        """The clock that gives the events their times."""
+        return self._clock
+
+    def append(self, event: str, *, trial_id: str | None = None, **fields: Any) -> Event:
+        """Write one line and return the event as journaled, its time included.
+
+        Raises JournalError for a value that JSON does not have (NaN and infinity foremost), for
+        fields that are not the event's, and where the line cannot be written whole, as on a full
+        disk; the journal is then as it was before. Raises JournalLostError as `check` does. An
+        epoch that does not come after the trial's last one is a bug of the caller: AssertionError.
+        """
+        assert self._fd is not None, "the journal is closed"
+        whose = {} if trial_id is None else {"trial_id": trial_id}
+        record: Event = {"event": event, "time": round(self._clock(), 6), **whose, **fields}
+        line = _encode(record)
+        if event == RESULT and trial_id is not None:
+            last = self._epochs.get(trial_id, -1)
+            assert fields["epoch"] > last, f"trial {trial_id}: epoch {fields['epoch']} after {last}"
+        with self._writing:
+            self._write(self._fd, line)
+        if event == RESULT and trial_id is not None:
+            self._epochs[trial_id] = fields["epoch"]
+        if event == EXPERIMENT_ENDED:
+            self.sync()
+        return record
+
+    def sync(self) -> None:
+        """Force what was appended to the disk; callable from any thread.
+
+        Raises JournalError where the disk refuses.
+        """
+        assert self._fd is not None, "the journal is closed"
+        size = self._size
+        if size == self._synced:
+            return
+        try:
+            os.fsync(self._fd)
+        except OSError as error:
+            raise JournalError(f"cannot write {self.path}: {error.strerror}") from error
+        self._synced = size
+
+    def check(self) -> None:
+        """Raise JournalLostError if the file is no longer in its folder, or another has written.
+
+        Callable from any thread. Locks do not hold everywhere: some network file systems keep them
+        on one machine. Whoever finds lines that are not its own stops, and leaves the journal to
+        the other.
+        """
+        with self._writing:
+            self._check()
+
+    def _check(self) -> None:
+        assert self._fd is not None, "the journal is closed"
+        ours = os.fstat(self._fd)
+        try:
+            there = os.stat(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            there = None
+        except OSError as error:
+            raise JournalError(f"cannot write {self.path}: {error.strerror}") from error
+        if there is None or not os.path.samestat(ours, there):
+            raise JournalLostError(
+                f"{self.path.parent} was moved or removed while the search ran, which has ended; "
+                f"if it was moved, go on with: {program()} resume THE-NEW-FOLDER"
+            )
+        if ours.st_size != self._size:
+            raise JournalLostError(
+                f"{self.path} is written to by another driver, too: the file system does not keep "
+                f"its lock between machines. The experiment is left to {_holder(self.path.parent)}"
+            )
+
+    def close(self) -> None:
+        """Force the journal to the disk and free its lock. Closing twice does nothing."""
+        if self._fd is None:
+            return
+        try:
+            self.sync()
+        finally:
+            os.close(self._fd)
+            self._fd = None
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _write(self, fd: int, line: bytes) -> None:
+        self._check()
+        try:
+            written = os.write(fd, line)
+            while written < len(line):  # a disk that fills up takes a part first, then refuses
+                written += os.write(fd, line[written:])
+        except OSError as error:
+            with suppress(OSError):  # what stays is cut off by the next `open`
+                os.ftruncate(fd, self._size)
+            raise JournalError(f"cannot write {self.path}: {error.strerror}") from error
+        self._size += len(line)
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a live driver holds the journal in `folder`; False where there is none."""
+    try:
+        with os.fdopen(open_plain(folder / JOURNAL), "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Within it no driver of this machine begins; without a journal none could go on.
+
+    Raises UsageError where one holds the journal, which it names.
+    """
+    try:
+        fd = open_plain(folder / JOURNAL)
+    except OSError:
+        yield
+        return
+    try:
+        _lock(fd, folder)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _encode(event: Event) -> bytes:
+    what = f"cannot journal {event['event']} of trial {event.get('trial_id', '-')}"
+    fault = fault_of(event)
+    if fault:
+        raise JournalError(f"{what}: {fault}")
+    try:
+        line = json.dumps(event, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+    except (TypeError, ValueError) as error:
+        raise JournalError(f"{what}: {error}, in {shown(event)}") from error
+    if len(line) > LONGEST:
+        raise JournalError(f"{what}: a line must have at most {LONGEST >> 20} MiB")
+    return line
+
+
+def _lock(fd: int, folder: Path) -> None:
+    """Take the exclusive lock, waiting out readers, who hold it for microseconds."""
+    deadline = time.monotonic() + _LOCK_WAIT_S
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise UsageError(
+                    f"{folder / JOURNAL} is held by {_holder(folder)}; let it end or stop it first"
+                ) from None
+            time.sleep(0.02)
+        except OSError as error:
+            raise JournalError(f"cannot lock {folder / JOURNAL}: {error.strerror}") from error
+
+
+def _holder(folder: Path) -> str:
+    """Who holds the lock, as far as the journal says."""
+    owner = None
+    with suppress(JournalError):  # whoever gets the lock will see that it is damaged
+        for event in read(folder):
+            if event["event"] == EXPERIMENT_STARTED:
+                owner = event["owner"]
+    return owner_in_words(owner)

@@ -1,0 +1,93 @@
+"""Keeps what a search writes into a folder of its own through a power cut.
+
+The system holds what was written in memory for half a minute or more. About once a second the
+checkpoints that were journaled since, and then the journal, are forced to the disk; only then is
+removed what they have replaced. A thread does it, so that neither trials nor decisions wait.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Event
+
+from tuner import background
+from tuner.errors import StorageError, TunerError
+from tuner.experiment.files import sync, sync_tree
+from tuner.experiment.journal import Journal
+
+_EVERY_S = 1.0
+
+OnError = Callable[[TunerError], object]
+
+
+class LocalSync:
+    """For an experiment whose folder is its storage."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._saved: SimpleQueue[Path] = SimpleQueue()
+        self._replaced: SimpleQueue[Path] = SimpleQueue()
+
+    @contextmanager
+    def running(self, journal: Journal, on_error: OnError) -> Iterator[None]:
+        """Within it the disk follows the folder; when it ends, the disk has all of it.
+
+        on_error: called once, if the disk refuses, or if the folder has gone. Raises StorageError
+        or JournalError if the disk refuses at the end.
+        """
+        with background.running(partial(self._follow, journal, on_error)):
+            yield
+        self.flush(journal)
+
+    def saved(self, checkpoint: Path) -> None:
+        """Force `checkpoint`, a file or a folder that was journaled, to the disk soon."""
+        self._saved.put(checkpoint)
+
+    def remove(self, folder: Path) -> None:
+        """Remove a checkpoint's `folder` once those that were saved before now are on the disk."""
+        self._replaced.put(folder)
+
+    def flush(self, journal: Journal) -> None:
+        """Force what was saved and the journal to the disk, and remove what that replaces.
+
+        Raises StorageError or JournalError if the disk refuses; nothing is removed then.
+        """
+        replaced = _taken(self._replaced)  # first: what has replaced them is among the saved
+        saved = [path for path in _taken(self._saved) if not {path, *path.parents} & set(replaced)]
+        folders = {
+            folder for path in saved for folder in path.parents if self._folder in folder.parents
+        }
+        for path in saved:
+            self._force(sync_tree, path)
+        for folder in sorted(folders):
+            self._force(sync, folder)
+        journal.sync()
+        for folder in replaced:
+            shutil.rmtree(folder, ignore_errors=True)  # a search does not end if that fails
+
+    def _follow(self, journal: Journal, on_error: OnError, over: Event) -> None:
+        while not over.wait(_EVERY_S):
+            try:
+                self.flush(journal)
+                journal.check()
+            except TunerError as error:
+                on_error(error)
+                return
+
+    @staticmethod
+    def _force(to_disk: Callable[[Path], None], path: Path) -> None:
+        try:
+            to_disk(path)
+        except FileNotFoundError:
+            return  # it was lost since, and its digest tells a resume
+        except OSError as error:
+            raise StorageError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _taken(queue: SimpleQueue[Path]) -> list[Path]:
+    return [queue.get() for _ in range(queue.qsize())]

@@ -1,0 +1,154 @@
+"""Reads the record of an experiment: a journal as it stands, in part, or as it grows.
+
+A line counts once its newline is written. What the lines say is in `tuner.experiment.events`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
+
+from pydantic_core import from_json
+
+from tuner.errors import JournalError
+from tuner.experiment.events import RESULT, Event, fault_of
+from tuner.experiment.files import JOURNAL, open_plain
+from tuner.spec.plain_values import MOST, parse_json
+
+LONGEST = 16 << 20  # bytes of a line: what is longer was not written here
+_SHORT = 4096  # bytes of an end: it holds the last line of a search that ended by itself
+
+
+def read(folder: Path) -> Iterator[Event]:
+    """The events of the journal in `folder`, oldest first, as it is at the time of the call.
+
+    A torn last line is left out; events that this version does not know are kept. Raises
+    JournalError at once where there is no readable file, and, on reaching it, for a line that is
+    damaged, lacks what its event must have, or repeats an epoch of its trial.
+    """
+    path = folder / JOURNAL
+    return iter(Lines(open_journal(path), path))
+
+
+def read_naming(folder: Path, word: str) -> Iterator[Event]:
+    """Of the events in `folder`, those whose line has the JSON string `word`, an ASCII one.
+
+    The other lines are not looked into, nor is any checked for what its event must have: a million
+    take a fifth of a second. A damaged line is passed over, as `read` tells of it. Raises
+    JournalError where there is no readable file.
+    """
+    named, escape = json.dumps(word).encode(), rb"\u"  # by which letters can be written, too
+    with open_journal(folder / JOURNAL) as file:
+        for line in iter(partial(file.readline, LONGEST), b""):
+            if named in line or escape in line:
+                with suppress(ValueError):
+                    event = decode(line)
+                    if isinstance(event, dict):
+                        yield event
+
+
+def last_event(folder: Path) -> Event | None:
+    """The event of the last line, without reading the others; None where that cannot be told."""
+    try:
+        with open_journal(folder / JOURNAL) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _SHORT))
+            end = file.read(_SHORT)
+        event = decode(end.splitlines(keepends=True)[-1])
+    except (JournalError, ValueError, IndexError):
+        return None
+    return event if end.endswith(b"\n") and fault_of(event) is None else None
+
+
+class Tail:
+    """Reads a journal that grows: each `read` returns the events since the one before."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / JOURNAL
+        self._at = self._lines = 0
+
+    def read(self) -> list[Event]:
+        """The new events, oldest first; raises JournalError as `read` does."""
+        with open_journal(self._path) as file:
+            file.seek(self._at)
+            new = Lines(file, self._path, lines_before=self._lines)
+            events = list(new)
+            self._at = new.end
+        self._lines += len(events)
+        return events
+
+
+def open_journal(path: Path) -> BinaryIO:
+    """The file, to be read; raises JournalError."""
+    try:
+        return os.fdopen(open_plain(path), "rb")
+    except OSError as error:
+        raise JournalError(f"cannot read {path}: {error.strerror}") from error
+
+
+class Lines:
+    """The events from a file's position to its present end; `end` is where the last line ends.
+
+    A torn tail is left out, and so is a torn line right before it: a power cut can leave one with
+    its newline.
+    """
+
+    def __init__(self, file: BinaryIO, path: Path, *, lines_before: int = 0) -> None:
+        self._file, self._path, self._lines_before = file, path, lines_before
+        self._size = os.fstat(file.fileno()).st_size
+        self.end = file.tell()
+        self.epochs: dict[str, int] = {}  # the last one of every trial
+
+    def __iter__(self) -> Iterator[Event]:
+        lines = iter(partial(self._file.readline, LONGEST), b"")
+        end, size = self.end, self._size
+        for number, line in enumerate(lines, 1 + self._lines_before):
+            end += len(line)
+            if end > size or (line[-1:] != b"\n" and len(line) < LONGEST):
+                return
+            try:
+                event = decode(line)
+            except ValueError as error:
+                if len(line) < LONGEST and self._is_torn_at(end):
+                    return
+                raise JournalError(f"{self._path}, line {number}: {error}") from error
+            fault = fault_of(event)
+            if fault is None and event["event"] == RESULT:
+                fault = self._fault_of_epoch(event["trial_id"], event["epoch"])
+            if fault is not None:
+                raise JournalError(f"{self._path}, line {number}: {fault}")
+            self.end = end
+            yield event
+
+    def _is_torn_at(self, end: int) -> bool:
+        """Whether what comes after `end` is a line without its newline, or nothing."""
+        rest = self._file.readline(max(0, min(LONGEST, self._size - end)))
+        return len(rest) < LONGEST and not rest.endswith(b"\n")
+
+    def _fault_of_epoch(self, trial_id: str, epoch: int) -> str | None:
+        last = self.epochs.get(trial_id, -1)
+        self.epochs[trial_id] = epoch
+        if epoch > last:
+            return None
+        return f"epoch {epoch} of trial {trial_id} does not come after {last}"
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def decode(line: bytes) -> Any:
+    """The JSON value of a line; raises ValueError, also for one of too many values or levels."""
+    if len(line) <= MOST:  # so few bytes hold no more values
+        try:
+            return from_json(line, allow_inf_nan=False, cache_strings="keys")
+        except ValueError:  # for half surrogates, too, which a file's name may have
+            pass
+    return parse_json(line, what="a line of JSON", decode=_DECODER.decode)

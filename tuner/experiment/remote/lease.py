@@ -1,0 +1,229 @@
+"""Which driver has an experiment in an object store: one at a time, by objects nobody overwrites.
+
+Each driver is a generation: it creates the object lock/GENERATION.json, which must not exist yet.
+The highest generation is the driver's; it renews a beat beside it. A driver whose beat stands still
+is taken for dead, and the next generation begins. A driver that was only held up notices that and
+ends; what it still writes to the journal is of an older generation, which readers ignore (see
+`segments`).
+
+Whoever watches a beat measures how long it stands still, so that clocks need not agree.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.errors import ExperimentError, UsageError
+from tuner.experiment.events import is_owner
+from tuner.experiment.owner import is_alive, owner_in_words, processes_here, this_owner
+from tuner.experiment.remote.objects import Objects
+
+BEAT_S = 3.0
+PATIENCE_S = 15.0  # with a beat that stands still
+_SKEW_S = 60.0  # that a clock may be off, where one look must do
+
+_FOLDER = "lock"
+_NAME = re.compile(r"lock/(\d+)\.json")
+_RELEASED = "released"
+
+
+class LeaseLostError(ExperimentError):
+    """Another driver has taken over the experiment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The newest generation: its number, its owner, and how many bytes of the journal it found.
+
+    processes: what `tuner.experiment.owner.processes_here` said where it runs.
+    """
+
+    generation: int
+    owner: Mapping[str, Any] | None
+    at: int
+    processes: str = ""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it was a process of this machine that is no more."""
+        here = self.processes and self.processes == processes_here()
+        return bool(here and self.owner and not is_alive(self.owner["pid"]))
+
+
+class Lease:
+    """The experiment whose folder is `objects`, held as `generation` until `release`."""
+
+    def __init__(self, objects: Objects, generation: int) -> None:
+        self.objects = objects
+        self.generation = generation
+
+    def renew(self) -> None:
+        """Show that this driver is alive. Raises LeaseLostError if another has taken over."""
+        if self.objects.has(_lock(self.generation + 1)):
+            raise LeaseLostError(
+                f"{self.objects.url} was taken over by another driver, for this one had not been "
+                f"heard of for {PATIENCE_S:g} s"
+            )
+        self.objects.write(_beat(self.generation), repr(time.time()).encode())
+
+    def release(self) -> None:
+        """Let the next driver begin at once."""
+        self.objects.write(_beat(self.generation), _RELEASED.encode())
+
+
+def newest(objects: Objects) -> Holder | None:
+    """The newest generation of the experiment; None before the first."""
+    matches = (_NAME.fullmatch(name) for name in objects.names(_FOLDER))
+    generation = max((int(match[1]) for match in matches if match), default=None)
+    if generation is None:
+        return None
+    lock = _document(objects.read(_lock(generation)))
+    owner, at = lock.get("owner"), lock.get("at")
+    return Holder(
+        generation,
+        owner if is_owner(owner) else None,
+        at if type(at) is int else 0,
+        str(lock.get("processes", "")),
+    )
+
+
+def is_held(objects: Objects) -> bool:
+    """Whether a live driver holds the experiment, judged at once by this machine's clock.
+
+    The answer is wrong if the clock is off by more than a minute.
+    """
+    holder = newest(objects)
+    if holder is None or holder.is_gone:
+        return False
+    beat = _last_beat(objects, holder.generation)
+    try:
+        return abs(time.time() - float(beat)) < PATIENCE_S + _SKEW_S
+    except ValueError:
+        return False
+
+
+def acquire(
+    objects: Objects,
+    at: Callable[[], int],
+    *,
+    warn: Callable[[str], object],
+    sleep: Callable[[float], object] = time.sleep,
+) -> Lease:
+    """Become the driver of the experiment.
+
+    Raises UsageError if there is another one, and as `Objects.check_create` does.
+
+    at: called once nobody else drives; returns how many bytes the journal has. warn: called if it
+    takes a while until a silent driver counts as dead.
+    """
+    objects.check_create()
+    holder = newest(objects)
+    if holder is not None:
+        _await_end(objects, holder, warn, sleep)
+    return follow(objects, holder, at())
+
+
+def follow(objects: Objects, holder: Holder | None, at: int = 0) -> Lease:
+    """Become the driver after `holder`, who is known to have ended; None: there was none.
+
+    Raises UsageError if another one has just done so.
+    """
+    generation = holder.generation + 1 if holder else 1
+    lock = {"owner": this_owner(), "processes": processes_here(), "at": at}
+    data = json.dumps(lock).encode()
+    objects.create(_lock(generation), data)
+    if objects.read(_lock(generation)) != data:
+        raise UsageError(f"{objects.url} was just taken by another driver; let it end first")
+    lease = Lease(objects, generation)
+    lease.renew()
+    return lease
+
+
+class Watch:
+    """Looks at a lease from time to time, and waits for nothing."""
+
+    def __init__(self, objects: Objects, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._objects, self._clock = objects, clock
+        self._seen: tuple[int, str] | None = None  # the generation, and its last beat
+        self._since = 0.0  # when that was seen first
+
+    def is_free(self) -> bool:
+        """Whether its holder has ended, or been silent for PATIENCE_S while it was looked at."""
+        holder = newest(self._objects)
+        return holder is None or self.has_ended(holder)
+
+    def followed(self) -> Lease | None:
+        """The lease, taken over where it is free; None where another one is faster, too."""
+        holder = newest(self._objects)
+        if holder is not None and not self.has_ended(holder):
+            return None
+        try:
+            return follow(self._objects, holder)
+        except UsageError:
+            return None
+
+    def has_ended(self, holder: Holder) -> bool:
+        """Whether this holder has ended, or been silent for PATIENCE_S while it was looked at."""
+        beat = _last_beat(self._objects, holder.generation)
+        if holder.is_gone or beat == _RELEASED:
+            return True
+        if self._seen != (holder.generation, beat):
+            self._seen, self._since = (holder.generation, beat), self._clock()
+        return self.silent_s >= PATIENCE_S
+
+    @property
+    def silent_s(self) -> float:
+        """How long the beat that was seen last has stood still."""
+        return self._clock() - self._since
+
+
+def _await_end(
+    objects: Objects,
+    holder: Holder,
+    warn: Callable[[str], object],
+    sleep: Callable[[float], object],
+) -> None:
+    """Return when the holder has let go, or has been silent for PATIENCE_S.
+
+    Raises UsageError once it beats.
+    """
+    waited = 0.0
+    watch = Watch(objects, clock=lambda: waited)
+    if watch.has_ended(holder):
+        return
+    who = owner_in_words(holder.owner)
+    warn(f"{objects.url} is held by {who}; waiting {PATIENCE_S:g} s to see whether it is alive")
+    while not watch.has_ended(holder):
+        if watch.silent_s < waited:
+            raise UsageError(f"{objects.url} is held by {who}; let it end or stop it first")
+        sleep(BEAT_S / 2)
+        waited += BEAT_S / 2
+
+
+def _document(data: bytes) -> dict[str, Any]:
+    """A lock's object; empty if it is damaged, since a damaged lock counts as well."""
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _last_beat(objects: Objects, generation: int) -> str:
+    try:
+        return objects.read(_beat(generation)).decode(errors="replace")
+    except FileNotFoundError:
+        return ""
+
+
+def _lock(generation: int) -> str:
+    return f"{_FOLDER}/{generation:06}.json"
+
+
+def _beat(generation: int) -> str:
+    return f"{_FOLDER}/{generation:06}.beat"

@@ -1,0 +1,208 @@
+"""The objects below one URL, by fsspec: S3, Google Cloud Storage, Azure and whatever else it knows.
+
+An object appears whole or not at all, and `create` lets one of several writers win. Every failure
+is an OSError with the store's own message.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from tuner.errors import UsageError, reason_of
+from tuner.experiment.files import replace_file
+
+T = TypeVar("T")
+
+PATIENCE_S = 60.0  # with a store that fails
+_PAUSE_S = 0.5  # before the next try; doubled each time
+_CHECKED: set[str] = set()  # the URLs whose store creates what is new alone
+_FOLDERS = ("file", "local")  # fsspec cannot create a file there atomically
+_INSTALL = {"s3": "tuner[s3]", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs"}
+
+
+class Objects:
+    """What lies below `url`, named by POSIX paths relative to it.
+
+    Raises UsageError if nothing that is installed knows such URLs.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
+        self._system, self._base = _opened(self.url)
+
+    def read(self, name: str) -> bytes:
+        """The bytes of an object; FileNotFoundError if there is none."""
+        with _os_errors():
+            data: bytes = self._system.cat_file(self._path(name))
+        return data
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write an object, in place of an older one."""
+        with _os_errors():
+            self._system.pipe_file(self._path(name), data)
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Write a new object; False, with nothing changed, if there is one of this name.
+
+        The store decides (S3: a conditional put), so if several ask at once, one gets True.
+        """
+        with _os_errors():
+            try:
+                self._system.pipe_file(self._path(name), data, mode="create")
+            except FileExistsError:
+                return False
+            except OSError:  # not every store says that a condition failed
+                if self._is_there(name):
+                    return False
+                raise
+        return True
+
+    def check_create(self) -> None:
+        """Raise UsageError if `create` overwrites: then two drivers could not be kept apart.
+
+        The store is asked once in a process.
+        """
+        if self.url in _CHECKED:
+            return
+        name = f".probe-{uuid4().hex}"
+        self.create(name, b"1")
+        overwritten = self.create(name, b"2")
+        self.remove(name)
+        if overwritten:
+            raise UsageError(
+                f"{self.url}: this store writes over an object that must be new (it does not heed "
+                f"If-None-Match), so that two drivers would not notice each other; take another"
+            )
+        _CHECKED.add(self.url)
+
+    def has(self, name: str) -> bool:
+        """Whether there is an object of this name."""
+        with _os_errors():
+            return self._is_there(name)
+
+    def names(self, prefix: str = "") -> list[str]:
+        """The names of all objects below the folder `prefix`, in order."""
+        return sorted(self.sizes(prefix))
+
+    def sizes(self, prefix: str = "") -> dict[str, int]:
+        """The size in bytes of each object below the folder `prefix`, by name."""
+        with _os_errors():
+            try:
+                found = self._system.find(self._path(prefix), detail=True)
+            except FileNotFoundError:
+                return {}
+        start = len(self._path("")) + 1
+        return {path[start:]: entry["size"] for path, entry in found.items() if path[start:]}
+
+    def folders(self) -> list[str]:
+        """The names of the folders right below the URL, in order."""
+        with _os_errors():
+            try:
+                found = self._system.ls(self._path(""), detail=True)
+            except FileNotFoundError:
+                self.check_bucket()
+                return []
+        kinds = [entry for entry in found if entry["type"] == "directory"]
+        return sorted(entry["name"].rstrip("/").rpartition("/")[2] for entry in kinds)
+
+    def check_bucket(self) -> None:
+        """Raise FileNotFoundError if the bucket that the URL begins with does not exist."""
+        bucket = self._base.partition("/")[0]
+        with _os_errors():
+            try:
+                self._system.ls(bucket)
+            except PermissionError:  # a user may be allowed to list a folder of it only
+                return
+            except FileNotFoundError:
+                raise FileNotFoundError(0, f"there is no bucket {bucket!r}") from None
+
+    def upload(self, path: Path, name: str) -> None:
+        """Write the file at `path` as an object, in place of an older one."""
+        with _os_errors():
+            self._system.put_file(str(path), self._path(name))
+
+    def download(self, name: str, path: Path) -> None:
+        """Write an object to `path`, whole or not at all; FileNotFoundError if there is none."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _os_errors():
+            replace_file(path, lambda new: self._system.get_file(self._path(name), str(new)))
+
+    def copy(self, name: str, to: Objects) -> None:
+        """Copy an object, within the store, to where `to` has one of this name."""
+        with _os_errors():
+            self._system.cp_file(self._path(name), to._path(name))
+
+    def remove(self, name: str) -> None:
+        """Remove an object, or all below a folder of that name; it may be missing."""
+        with _os_errors(), suppress(FileNotFoundError):
+            self._system.rm(self._path(name), recursive=True)
+
+    def _is_there(self, name: str) -> bool:
+        try:  # fsspec's own `isfile` is False if the store fails, too
+            return bool(self._system.info(self._path(name))["type"] == "file")
+        except FileNotFoundError:
+            return False
+
+    def _path(self, name: str) -> str:
+        return f"{self._base}/{name}" if name else self._base
+
+
+def patiently(
+    ask: Callable[[], T],
+    *,
+    patience_s: float = PATIENCE_S,
+    sleep: Callable[[float], object] = time.sleep,
+) -> T:
+    """What `ask` returns; it is asked again for `patience_s` if the store fails.
+
+    Raises the last OSError; what is missing or not allowed is raised at once.
+    """
+    pause, deadline = _PAUSE_S, time.monotonic() + patience_s
+    while True:
+        try:
+            return ask()
+        except (FileNotFoundError, PermissionError):
+            raise
+        except OSError:
+            if time.monotonic() + pause > deadline:
+                raise
+        sleep(pause)
+        pause *= 2
+
+
+@lru_cache(maxsize=64)
+def _opened(url: str) -> tuple[Any, str]:
+    import fsspec
+
+    scheme = url.partition(":")[0]
+    if scheme in _FOLDERS:
+        raise UsageError(f"a storage that is a folder is given by its path, got {url!r}")
+    try:
+        system, base = fsspec.core.url_to_fs(url, use_listings_cache=False)
+    except ImportError as error:
+        package = _INSTALL.get(scheme)
+        do = f"pip install '{package}'" if package else str(error)
+        raise UsageError(f"a storage of {scheme}:// needs a package: {do}") from None
+    except ValueError as error:
+        known = "a folder, s3://bucket/folder, gs://..., az://..."
+        raise UsageError(f"no storage {url!r}: {error}; known: {known}") from None
+    return system, base.rstrip("/")
+
+
+@contextmanager
+def _os_errors() -> Iterator[None]:
+    """Turn every error into an OSError with a `strerror`: stores have errors of many kinds."""
+    try:
+        yield
+    except OSError as error:
+        if error.strerror:
+            raise
+        raise type(error)(error.errno or 0, reason_of(error)) from error
+    except Exception as error:
+        raise OSError(0, reason_of(error)) from error

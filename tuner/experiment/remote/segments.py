@@ -1,0 +1,179 @@
+"""A journal in an object store: its segments, each an object, and which of them count.
+
+    journal/GENERATION-START-END.jsonl      the journal's bytes from START to END
+
+Each generation (see `lease`) begins by writing the whole journal as it found it, from byte 0, and
+continues in segments that follow one another. The newest generation that has a first segment holds
+the journal; whatever an older one has written since is ignored. If a generation has only just begun
+and has no segment yet, its lock says how much of the older one's journal it goes on from. A larger
+segment replaces many smaller ones; while both exist, either gives the same journal.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from tuner.errors import JournalError
+from tuner.experiment.remote.lease import newest
+from tuner.experiment.remote.objects import Objects
+
+_FOLDER = "journal"
+_NAME = re.compile(r"journal/(\d{6,12})-(\d{12,18})-(\d{12,18})\.jsonl")
+# Segments of a level that are merged into one of the next. With one a second, each byte is sent at
+# most twice in the first hour, and three times in the first three days
+MOST = 64
+_READERS = 8  # segments that are read at a time
+_TRIES = 5  # to read segments while a driver merges them
+
+
+class Segment(NamedTuple):
+    """The journal's bytes from `start` to `end`, as `generation` wrote them."""
+
+    generation: int
+    start: int
+    end: int
+
+    @property
+    def name(self) -> str:
+        """The object's name below the experiment."""
+        return f"{_FOLDER}/{self.generation:06}-{self.start:012}-{self.end:012}.jsonl"
+
+
+def chain(segments: Iterable[Segment]) -> list[Segment]:
+    """The segments that make up the journal, in order: those of the newest generation that began.
+
+    >>> [s.end for s in chain([Segment(1, 0, 9), Segment(2, 0, 4), Segment(2, 4, 6)])]
+    [4, 6]
+    """
+    known = sorted(segments)
+    begun = [segment.generation for segment in known if segment.start == 0]
+    if not begun:
+        return []
+    longest: dict[int, Segment] = {}  # by its start; sorted, so the last is the longest
+    for segment in known:
+        if segment.generation == begun[-1] and segment.end > segment.start:
+            longest[segment.start] = segment
+    found: list[Segment] = []
+    at = 0
+    while at in longest:
+        found.append(longest[at])
+        at = longest[at].end
+    return found
+
+
+def listed(objects: Objects) -> list[Segment]:
+    """All segments of the experiment, in no particular order."""
+    matches = (_NAME.fullmatch(name) for name in objects.names(_FOLDER))
+    return [Segment(*map(int, match.groups())) for match in matches if match]
+
+
+class Remote(NamedTuple):
+    """The journal as the store has it: `data` from byte `start` on, of `generation`."""
+
+    generation: int
+    start: int
+    data: bytes
+
+    @property
+    def end(self) -> int:
+        """How many bytes it has in all."""
+        return self.start + len(self.data)
+
+
+def fetch(objects: Objects, *, known: tuple[int, int] = (0, 0)) -> Remote:
+    """The journal; if its generation is still the one in `known`, only the bytes after those.
+
+    known: a generation, and how many of its bytes the caller has. Raises JournalError if a segment
+    does not have as many bytes as its name says.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    for _ in range(_TRIES):
+        found = chain(listed(objects))
+        if not found:
+            return Remote(0, 0, b"")
+        generation, end = found[-1].generation, found[-1].end
+        holder = newest(objects)
+        if holder and holder.generation > generation:
+            end = min(end, holder.at)
+        start = known[1] if known[0] == generation and known[1] <= end else 0
+        try:
+            with ThreadPoolExecutor(_READERS) as threads:
+                needed = [segment for segment in found if segment.end > start]
+                data = list(threads.map(partial(_piece, objects, start=start), needed))
+        except FileNotFoundError:  # a moment ago it was merged with others
+            continue
+        return Remote(generation, start, b"".join(data)[: end - start])
+    raise JournalError(f"the journal in {objects.url} changes faster than it can be read")
+
+
+def _piece(objects: Objects, segment: Segment, *, start: int) -> bytes:
+    data = objects.read(segment.name)
+    if len(data) != segment.end - segment.start:
+        raise JournalError(
+            f"{objects.url}/{segment.name} has {len(data)} bytes, not as many as its name says"
+        )
+    return data[max(0, start - segment.start) :]
+
+
+class Uploader:
+    """Uploads what is appended to the journal at `path`, as `generation`.
+
+    Readers elsewhere see what was uploaded; incomplete lines are not.
+    """
+
+    def __init__(self, objects: Objects, path: Path, generation: int) -> None:
+        self._objects = objects
+        self._path = path
+        self._generation = generation
+        self._done = 0  # bytes
+        self._levels: list[list[Segment]] = [[]]  # the larger, which are older, are last
+
+    def upload(self) -> int:
+        """Upload what is new and return how many bytes. Raises OSError if the store fails."""
+        data = self._read(self._done, os.path.getsize(self._path))
+        data = data[: data.rfind(b"\n") + 1]
+        if not data:
+            return 0
+        new = self._create(data, start=self._done)
+        if self._done:  # the first may be a long journal as a resume found it: it stays alone
+            self._levels[0].append(new)
+        self._done = new.end
+        self._merge()
+        return len(data)
+
+    def _merge(self) -> None:
+        """Replace the segments of a level by one of the next, wherever there are enough."""
+        for level, small in enumerate(self._levels):
+            if len(small) < MOST:
+                return
+            start = small[0].start
+            large = self._create(self._read(start, small[-1].end), start=start)
+            if level + 1 == len(self._levels):
+                self._levels.append([])
+            self._levels[level + 1].append(large)
+            self._levels[level] = []
+            for one in small:
+                self._objects.remove(one.name)
+
+    def _read(self, start: int, end: int) -> bytes:
+        with self._path.open("rb") as file:
+            file.seek(start)
+            return file.read(max(0, end - start))
+
+    def _create(self, data: bytes, *, start: int) -> Segment:
+        segment = Segment(self._generation, start, start + len(data))
+        # If it exists, an earlier try has made it: only this driver writes this name
+        self._objects.create(segment.name, data)
+        return segment
+
+    def remove_older(self) -> None:
+        """Remove the segments of generations before this one, which has begun."""
+        for segment in listed(self._objects):
+            if segment.generation < self._generation:
+                self._objects.remove(segment.name)

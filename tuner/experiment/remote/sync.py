@@ -1,0 +1,212 @@
+"""Keeps an experiment's storage in sync with its folder while a driver searches.
+
+The driver writes the journal on this machine and uploads it in order, a second or two behind. A
+checkpoint is removed from the store only after the journal there has a newer one. Other files,
+TensorBoard's among them, are uploaded every half a minute and at the end; trials upload their own.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Event, Lock
+from typing import TYPE_CHECKING
+
+from tuner import background
+from tuner.errors import JournalError, StorageError, TunerError
+from tuner.experiment.files import JOURNAL, LABELS
+from tuner.experiment.journal import Journal
+from tuner.experiment.local_sync import LocalSync
+from tuner.experiment.remote import mirror
+from tuner.experiment.remote.lease import BEAT_S, Lease, LeaseLostError, acquire
+from tuner.experiment.remote.objects import PATIENCE_S, patiently
+from tuner.experiment.remote.segments import Uploader, fetch
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+_log = logging.getLogger(__name__)
+
+_JOURNAL_EVERY_S = 1.0
+_SWEEP_EVERY_S = 30.0  # over the other files
+_THREADS = 8  # that upload and remove what is not the journal
+
+OnError = Callable[[TunerError], object]
+
+
+class RemoteSync:
+    """For an experiment in an object store: `folder` is its copy here, `lease` holds it."""
+
+    def __init__(self, folder: Path, lease: Lease) -> None:
+        self._folder = folder
+        self._lease = lease
+        self._objects = lease.objects
+        self._uploader = Uploader(lease.objects, folder / JOURNAL, lease.generation)
+        self._removed: SimpleQueue[Path] = SimpleQueue()
+        self._uploaded: dict[Path, tuple[int, int]] = {}  # size and mtime of other files
+        self._swept_at = time.monotonic()
+        self._sweeping: Future[None] | None = None
+        self._notifying, self._notified = Lock(), False
+        self.is_lost = False
+
+    @contextmanager
+    def running(self, journal: Journal, on_error: OnError) -> Iterator[None]:
+        """Within it the store follows the folder; when it ends, the store has all of it.
+
+        on_error: called once, if another driver has taken over, if the store has failed for a
+        minute, or if the folder has gone. Raises StorageError if the store fails at the beginning
+        or at the end.
+        """
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="store") as self._threads:
+            self._now(self._uploader.upload)
+            self._now(self._uploader.remove_older)
+            self._journal = journal
+            notify = partial(self._notify, on_error)
+            beats = partial(self._repeat, self._lease.renew, BEAT_S, notify)
+            follows = partial(self._repeat, self._follow, _JOURNAL_EVERY_S, notify)
+            try:
+                # In two threads, since a beat must not wait for a long upload
+                with background.running(beats), background.running(follows):
+                    yield
+            except BaseException:
+                try:
+                    self._finish()
+                except TunerError as error:
+                    _log.warning("%s", error)
+                raise
+            self._finish()
+
+    def saved(self, checkpoint: Path) -> None:
+        """Does nothing: its trial has uploaded it."""
+
+    def remove(self, folder: Path) -> None:
+        """Remove a checkpoint's `folder`: here now, in the store once its journal has a newer."""
+        shutil.rmtree(folder, ignore_errors=True)
+        self._removed.put(folder)
+
+    def _repeat(
+        self, do: Callable[[], object], every_s: float, notify: OnError, over: Event
+    ) -> None:
+        """Do it again and again until `over`; notify and end if it fails for good."""
+        failing_since: float | None = None
+        while not over.wait(every_s):
+            try:
+                do()
+                failing_since = None
+            except LeaseLostError as error:
+                self.is_lost = True
+                notify(error)
+                return
+            except JournalError as error:
+                notify(error)
+                return
+            except OSError as error:
+                now = time.monotonic()
+                failing_since = now if failing_since is None else failing_since
+                if now - failing_since >= PATIENCE_S:
+                    notify(self._failure(error))
+                    return
+
+    def _notify(self, on_error: OnError, error: TunerError) -> None:
+        with self._notifying:
+            if not self._notified:
+                self._notified = True
+                on_error(error)
+
+    def _follow(self) -> None:
+        older = self._removed.qsize()  # than what is uploaded now
+        self._journal.check()
+        self._uploader.upload()
+        for _ in range(older):
+            self._threads.submit(self._remove, self._removed.get())
+        idle = self._sweeping is None or self._sweeping.done()
+        if idle and time.monotonic() - self._swept_at >= _SWEEP_EVERY_S:
+            self._swept_at = time.monotonic()
+            self._sweeping = self._threads.submit(self._sweep)
+
+    def _remove(self, folder: Path) -> None:
+        name = folder.relative_to(self._folder).as_posix()
+        try:
+            self._objects.remove(name)
+        except OSError as error:
+            _log.warning("cannot remove %s/%s: %s", self._objects.url, name, error.strerror)
+
+    def _sweep(self) -> None:
+        """Upload the files that are new or have changed, except for those of trials."""
+        for path in _other_files(self._folder):
+            try:
+                status = path.stat()
+            except FileNotFoundError:
+                continue
+            state = status.st_size, status.st_mtime_ns
+            if self._uploaded.get(path) != state:
+                mirror.upload(path)
+                self._uploaded[path] = state
+
+    def _finish(self) -> None:
+        if self.is_lost:
+            return
+        if self._sweeping:
+            from concurrent.futures import wait
+
+            wait([self._sweeping])
+        self._now(self._lease.renew)
+        self._now(self._follow)
+        self._now(self._sweep)
+
+    def _now(self, do: Callable[[], object]) -> None:
+        try:
+            patiently(do)
+        except OSError as error:
+            raise self._failure(error) from error
+
+    def _failure(self, error: OSError) -> StorageError:
+        return StorageError(
+            f"cannot write to {self._objects.url}: {error.strerror}; what it lacks is in "
+            f"{self._folder}, and a resume on this machine uploads it"
+        )
+
+
+@contextmanager
+def held(folder: Path, *, warn: Callable[[str], object]) -> Iterator[LocalSync | RemoteSync]:
+    """Within it the experiment in `folder` has no other driver; yields its sync.
+
+    A copy is as new as the store when it begins. warn: called if it takes a while until a silent
+    driver counts as dead. Raises UsageError if another driver has it.
+    """
+    objects = mirror.objects_of(folder)
+    if objects is None:
+        yield LocalSync(folder)
+        return
+    with mirror.store_errors(objects):
+        lease = acquire(objects, lambda: fetch(objects).end, warn=warn)
+    sync = RemoteSync(folder, lease)
+    try:
+        mirror.refresh(folder)
+        yield sync
+    finally:
+        if not sync.is_lost:
+            try:
+                lease.release()
+            except OSError as error:
+                _log.warning("%s stays held for a while: %s", objects.url, error.strerror)
+
+
+def _other_files(folder: Path) -> Iterator[Path]:
+    """The files below `folder` that are neither the journal nor uploaded by trials."""
+    for root, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name != "checkpoints" and name[0] != "."]
+        for name in names:
+            is_log = name.startswith("log") and name.endswith(".txt")
+            others = (JOURNAL, LABELS)  # labels may have been written elsewhere since
+            if name[0] != "." and name not in others and not is_log and ".partial" not in name:
+                yield Path(root, name)

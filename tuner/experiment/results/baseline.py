@@ -1,0 +1,108 @@
+"""Accuracies beside their baseline: what always naming the largest class would give.
+
+experiment.json has under "validation", and what was measured of a test split beside its metrics,
+`images`, how many there are, and `baseline`, the share of their largest class. Guessing is not
+right more often, so what beats the baseline beats guessing, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.experiment.results.statistics import wilson
+from tuner.wording import number
+
+VALIDATION = "validation"  # in experiment.json
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """An accuracy that was measured on `images` images.
+
+    baseline: None if unknown. among: of how many it is the best.
+    """
+
+    metric: str
+    value: float
+    images: int
+    baseline: float | None
+    among: int = 1
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Of 95 % confidence, for the accuracy on further images of the same kind."""
+        return wilson(self.value, self.images, among=self.among)
+
+    @property
+    def beats_baseline(self) -> bool | None:
+        """Whether it is above the baseline beyond chance; None if unknown, or of one class."""
+        return None if self.baseline in (None, 1) else self.interval[0] > self.baseline
+
+    @property
+    def note(self) -> str:
+        """The baseline in words, or an empty text."""
+        return "" if self.baseline is None else f"baseline {number(self.baseline)}"
+
+    @property
+    def warning(self) -> str:
+        """That it does not beat the baseline, as a sentence; else an empty text."""
+        if self.beats_baseline is not False:
+            return ""
+        low, high = map(number, self.interval)
+        best = f", counted as the best of {self.among} trials" if self.among > 1 else ""
+        return (
+            f"{self.metric} {number(self.value)} does not beat the baseline beyond chance: always "
+            f"naming the largest class gives {number(self.baseline)}, and the 95 % interval over "
+            f"{self.images:,} images is {low} to {high}{best}."
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        return {
+            "images": self.images,
+            "baseline": self.baseline,
+            f"{self.metric}_interval": list(self.interval),
+            "beats_baseline": self.beats_baseline,
+        }
+
+
+def accuracy_of(
+    metric: str, metrics: Mapping[str, Any], images: object, *, among: int = 1
+) -> Accuracy | None:
+    """The accuracy called `metric`; None if it was not measured, or on an unknown number of images.
+
+    images: a mapping with `images` and `baseline`; anything else is taken for none.
+    """
+    known: Mapping[str, Any] = images if isinstance(images, Mapping) else {}
+    value, count = _share(metrics.get(metric)), known.get("images")
+    if value is None or type(count) is not int or count < 1:
+        return None
+    return Accuracy(metric, value, count, _share(known.get("baseline")), max(among, 1))
+
+
+def trials_chosen_from(counts: Mapping[str, int]) -> int:
+    """How many trials the best one is the best of, by `Results.counts`."""
+    return sum(counts.values()) - counts.get("failed", 0)
+
+
+def measured_accuracy(measured: Mapping[str, Any] | None) -> Accuracy | None:
+    """The accuracy in what `evaluate` has measured."""
+    return accuracy_of("test_accuracy", measured or {}, measured)
+
+
+def with_interval(measured: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """What `evaluate` has measured, with what follows from it for --json."""
+    accuracy = measured_accuracy(measured)
+    return {**measured, **accuracy.as_dict()} if measured and accuracy else measured
+
+
+def warnings_of(*accuracies: Accuracy | None) -> Iterator[str]:
+    """The sentences on those that do not beat their baseline."""
+    yield from (accuracy.warning for accuracy in accuracies if accuracy and accuracy.warning)
+
+
+def _share(value: object) -> float | None:
+    """`value` if it is a number from 0 to 1; experiment.json may be someone else's."""
+    return value if isinstance(value, int | float) and 0 <= value <= 1 else None

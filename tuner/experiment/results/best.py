@@ -1,0 +1,79 @@
+"""The best of an experiment: the confirmed leader if there is one, else the search's best trial."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.experiment.results.confirmation import Confirmation, Leader, confirmation_of
+from tuner.experiment.results.results import Results
+
+
+@dataclass(frozen=True, slots=True)
+class BestModel:
+    """The model that is handed over: of the trial `trial_id` of an experiment, None for its best.
+
+    origin: "shown" as in `best --json`; of a confirmed leader also its trial_id in the search, and
+    what retraining it has shown, "confirmed".
+    """
+
+    results: Results
+    trial_id: str | None
+    origin: Mapping[str, Any]
+
+
+def best_model(results: Results, trial_id: str | None = None) -> BestModel:
+    """What is exported and evaluated: `trial_id`, else the confirmed leader, else the best."""
+    confirmation = confirmation_of(results) if trial_id is None else None
+    if confirmation is None:
+        return BestModel(results, trial_id, {"shown": "searched"})
+    best = _entry(results, confirmation, confirmation.chosen)
+    origin = {name: best[name] for name in ("trial_id", "shown", "confirmed")}
+    return BestModel(confirmation.results, confirmation.trial.trial_id, origin)
+
+
+def best_json(
+    results: Results, *, top: int = 1, metric: str | None = None, mode: str | None = None
+) -> list[dict[str, Any]]:
+    """What `best --json` shows of the `top` best: the confirmed leaders first, then the searched.
+
+    By another metric or mode than the objective's nothing was confirmed: all are searched.
+    """
+    results.get_best_trial(metric, mode)  # raises if there is none
+    asked = (metric or results.metric, mode or results.mode)
+    confirmation = confirmation_of(results) if asked == (results.metric, results.mode) else None
+    found = []
+    if confirmation:
+        known = [leader for leader in confirmation.leaders if leader.mean]
+        found = [_entry(results, confirmation, leader) for leader in known[:top]]
+        if confirmation.results is results:
+            return found
+    names = {entry["trial_id"] for entry in found}
+    others = results.top(top, metric, mode)
+    rest = [trial for trial in others if trial.trial_id not in names][: top - len(found)]
+    return [*found, *(results.best_json(t, metric=metric, mode=mode) for t in rest)]
+
+
+def show_json(results: Results) -> dict[str, Any]:
+    """What `show --json` shows: `Results.show`, and once its leaders are confirmed, `confirmed`.
+
+    That is {trial_id, experiment, mean, standard_error, seeds, searched}: the confirmed leader's
+    trial in the search, the experiment that retrained it, the mean of the objective over that many
+    fresh seeds with its standard error, and its value in the search.
+    """
+    confirmation = confirmation_of(results)
+    if confirmation is None:
+        return results.show()
+    entry = _entry(results, confirmation, confirmation.chosen)
+    confirmed = {**entry["confirmed"], "trial_id": entry["trial_id"]}
+    del confirmed["seed"]  # of the model that is handed over
+    return {**results.show(), "confirmed": confirmed}
+
+
+def _entry(results: Results, confirmation: Confirmation, leader: Leader) -> dict[str, Any]:
+    """A leader as `best --json` shows it; asked of the retrained trials, by their own ids."""
+    entry = confirmation.best_json(leader)
+    if confirmation.results is results:
+        return {**entry, "trial_id": entry["confirmed"]["trial_id"]}
+    return entry

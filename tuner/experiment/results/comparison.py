@@ -1,0 +1,272 @@
+"""Searches of the same space side by side: what each strategy reached for the same spending.
+
+Experiments of one strategy whose specs agree but for the seed are its seeds. What they spent is
+counted in trials, in epochs of all trials together, and in seconds; strategies are ranked by the
+best value after equal epochs, which asks neither how fast the machine was nor how early trials were
+stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tuner.errors import NoUsableTrialError, UsageError
+from tuner.experiment.events import RUNNING
+from tuner.experiment.results.best_so_far import AXES, Curve, curves_of
+from tuner.experiment.results.results import Results, load_results
+from tuner.experiment.results.statistics import Mean, differences_from_best, mean_of, mean_of_best
+from tuner.spec.experiment import ExperimentSpec
+from tuner.wording import joined, some_of
+
+RANKED_BY = "epochs"
+
+_TOLD_WHERE_LACKING = ("training.", "search.space.")  # other settings: among those that have them
+
+
+@dataclass(frozen=True, slots=True)
+class Entrant:
+    """One experiment: its name, spec, and its best so far by each of `AXES`."""
+
+    name: str
+    spec: ExperimentSpec
+    curves: dict[str, Curve]
+
+    @property
+    def best(self) -> float | None:
+        """Its best value; None where it has none."""
+        found = self.curves["trials"].best
+        return found[-1] if found else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values; `steps` of a curve are [spent, best value from there on]."""
+        curves = self.curves.items()
+        return {
+            "name": self.name,
+            "seed": self.spec.seed,
+            "best": self.best,
+            **{axis: curve.total for axis, curve in curves},
+            "steps": {a: [list(p) for p in zip(c.spent, c.best, strict=True)] for a, c in curves},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A strategy with its experiments, whose specs agree but for the seed.
+
+    label: the strategy's name, with the first experiment's where the strategy has other sides, too.
+    """
+
+    strategy: str
+    entrants: tuple[Entrant, ...]
+    label: str
+
+    @property
+    def best(self) -> Mean | None:
+        """The mean over the seeds of each one's best value; None where none has one."""
+        return _mean([entrant.best for entrant in self.entrants])
+
+    def at(self, axis: str, spent: float) -> Mean | None:
+        """The mean over the seeds of the best value after so much of `axis`."""
+        return _mean(self.values(axis, spent))
+
+    def values(self, axis: str, spent: float) -> list[float | None]:
+        """The best value of each experiment after so much of `axis`."""
+        return [entrant.curves[axis].at(spent) for entrant in self.entrants]
+
+    def spent(self, axis: str) -> float:
+        """What its experiments spent, on average."""
+        return sum(e.curves[axis].total for e in self.entrants) / len(self.entrants)
+
+    def by_seed(self, axis: str, spent: float) -> dict[int, float]:
+        """seed -> the best value after so much."""
+        found = ((e.spec.seed, e.curves[axis].at(spent)) for e in self.entrants)
+        return {seed: value for seed, value in found if value is not None}
+
+
+class Comparison:
+    """Experiments of one objective, by strategy, the best one first.
+
+    budgets: of each axis, the most that every experiment with a value has spent. notes: what else
+    differs between the experiments, in words. Raises UsageError for fewer than two experiments, one
+    named twice, or differing objectives; NoUsableTrialError where none has a value; SpecError for
+    an experiment whose spec this version cannot read.
+    """
+
+    def __init__(self, experiments: Sequence[Results]) -> None:
+        _check(experiments)
+        first = experiments[0]
+        self.objective = first.objective
+        names = [results.name for results in experiments]
+        entrants = [_entrant(results, names) for results in experiments]
+        usable = [entrant for entrant in entrants if entrant.best is not None]
+        if not usable:
+            raise NoUsableTrialError("none of the experiments has a usable trial")
+        self.budgets = {axis: min(e.curves[axis].total for e in usable) for axis in AXES}
+        self.sides = tuple(sorted(_sides(entrants), key=self._rank))
+        self.notes = tuple(_notes(experiments, entrants))
+
+    def difference(self, side: Side) -> Mean | None:
+        """Of a side's values less the first side's, at equal epochs and equal seeds.
+
+        None where the two share no seed. The interval counts in that the first is the best of all.
+        """
+        return self._differences[self.sides.index(side) - 1]
+
+    @cached_property
+    def _differences(self) -> list[Mean | None]:
+        """Of each side but the first."""
+        spent = self.budgets[RANKED_BY]
+        first, *others = (side.by_seed(RANKED_BY, spent) for side in self.sides)
+        return differences_from_best(others, first)
+
+    def mean(self, side: Side, axis: str) -> Mean | None:
+        """The mean over the seeds of a side's best value at the most that all have spent of `axis`.
+
+        That by which the first side is the first has an interval that counts the choice in.
+        """
+        values = [side.values(axis, self.budgets[axis]) for side in (side, *self.sides)]
+        mine, *every = ([value for value in one if value is not None] for one in values)
+        if side is not self.sides[0] or axis != RANKED_BY or not mine:
+            return _mean(mine)
+        return mean_of_best(mine, among=sum(map(bool, every)), sign=self.objective.sign)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values: what `compare --json` says."""
+        return {
+            "metric": self.objective.metric,
+            "mode": self.objective.mode,
+            "budgets": self.budgets,
+            "strategies": [self._side(side) for side in self.sides],
+            "notes": list(self.notes),
+        }
+
+    def _side(self, side: Side) -> dict[str, Any]:
+        best, less = side.best, self.difference(side) if side is not self.sides[0] else None
+        means = {axis: self.mean(side, axis) for axis in self.budgets}
+        return {
+            "strategy": side.strategy,
+            "label": side.label,
+            "best": best and best.as_dict(),
+            "at": {axis: mean and mean.as_dict() for axis, mean in means.items()},
+            "difference": less and {**less.as_dict(), "told_apart": less.is_settled},
+            "experiments": [entrant.as_dict() for entrant in side.entrants],
+        }
+
+    def _rank(self, side: Side) -> tuple[bool, float]:
+        """By the value at equal epochs, else by the best; those without any come last."""
+        mean = side.at(RANKED_BY, self.budgets[RANKED_BY]) or side.best
+        return mean is None, self.objective.key(mean.mean) if mean else 0.0
+
+
+def _sides(entrants: Sequence[Entrant]) -> Iterator[Side]:
+    """Those whose specs agree but for the seed are one side: of others no mean says anything."""
+    kin: dict[tuple[object, ...], list[Entrant]] = {}
+    for entrant in entrants:
+        spec = entrant.spec
+        key = spec.search.strategy, spec.warm_start, *_facts(spec)
+        kin.setdefault(key, []).append(entrant)
+    strategies = [own[0].spec.search.strategy for own in kin.values()]
+    for strategy, own in zip(strategies, kin.values(), strict=True):
+        alone = strategies.count(strategy) == 1
+        names = some_of([entrant.name for entrant in own], 1)
+        yield Side(strategy, tuple(own), strategy if alone else f"{strategy} ({names})")
+
+
+def _mean(values: Sequence[float | None]) -> Mean | None:
+    present = [value for value in values if value is not None]
+    return mean_of(present) if present else None
+
+
+def _entrant(results: Results, names: Sequence[str]) -> Entrant:
+    """Of several experiments of one name in different places each has its folder's path."""
+    name = results.name if names.count(results.name) == 1 else results.files.location
+    return Entrant(name, results.spec, curves_of(results.history, results.objective))
+
+
+def _check(experiments: Sequence[Results]) -> None:
+    if len(experiments) < 2:
+        raise UsageError(f"compare needs two experiments or more, got {len(experiments)}")
+    folders = [results.folder.resolve() for results in experiments]
+    if len(set(folders)) < len(folders):
+        twice = next(folder for folder in folders if folders.count(folder) > 1)
+        raise UsageError(f"compare needs different experiments, got {twice.name} twice")
+    objectives = [f"{results.metric} ({results.mode})" for results in experiments]
+    if len(set(objectives)) > 1:
+        pairs = zip(experiments, objectives, strict=True)
+        told = ", ".join(f"{results.name} by {objective}" for results, objective in pairs)
+        raise UsageError(f"experiments can be compared by one objective only, got {told}")
+
+
+def _notes(experiments: Sequence[Results], entrants: Sequence[Entrant]) -> Iterator[str]:
+    for results, entrant in zip(experiments, entrants, strict=True):
+        if results.status == RUNNING:
+            yield f"{entrant.name} is still running"
+        if entrant.best is None:
+            yield f"{entrant.name} has no usable trial"
+        if entrant.spec.warm_start:
+            yield (
+                f"{entrant.name} began with the trials of {entrant.spec.warm_start}: it had more "
+                "to learn from, which no count of what was spent shows"
+            )
+        if results.labels.tags:
+            yield f"{entrant.name} is tagged {' '.join(results.labels.tags)}"
+        if results.labels.note:
+            yield f"{entrant.name}: {results.labels.note}"
+    seen: dict[tuple[str, int], str] = {}
+    for entrant in entrants:
+        key = entrant.spec.search.strategy, entrant.spec.seed
+        if key in seen:
+            yield f"{seen[key]} and {entrant.name} have the same strategy and seed, {key[1]}"
+        seen.setdefault(key, entrant.name)
+    facts = {entrant.name: dict(_facts(entrant.spec)) for entrant in entrants}
+    for path in dict.fromkeys(path for own in facts.values() for path in own):
+        holders: dict[str, list[str]] = {}
+        for name, own in facts.items():
+            if path in own or path.startswith(_TOLD_WHERE_LACKING):
+                holders.setdefault(own.get(path, "not there"), []).append(name)
+        if len(holders) > 1:
+            told = (f"{value} in {joined(names)}" for value, names in holders.items())
+            yield f"{path} differs: {'; '.join(told)}"
+
+
+def _facts(spec: ExperimentSpec) -> Iterator[tuple[str, str]]:
+    """(dotted path, text) of what should be equal, a strategy's own settings among its seeds."""
+    document = spec.model_dump(mode="json")
+    search, scheduler = document["search"], document["scheduler"]
+    shared = {
+        "trainable": document["trainable"],
+        "search.forbid": search.pop("forbid"),
+        "scheduler": scheduler["name"] if scheduler else "none",
+    }
+    nested = {
+        "training": {k: v for k, v in document["training"].items() if k != "seed"},
+        "search.space": search.pop("space"),
+        "scheduler": scheduler or {},
+        "resources": document["resources"],
+        search.pop("strategy"): search,
+    }
+    yield from ((path, _text(value)) for path, value in shared.items())
+    for path, values in nested.items():
+        yield from ((f"{path}.{name}", _text(value)) for name, value in values.items())
+
+
+def _text(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return re.sub(r"(\d)\.0(?=[,)\]]|$)", r"\1", text)  # 1 and 1.0 do not differ
+
+
+def compare(*experiments: Results | Path | str, storage: Path | str | None = None) -> Comparison:
+    """The comparison of two or more experiments: Results, or names or folders of some.
+
+    Names are looked up in `storage`, as `load_results` does it. Raises as that does, and UsageError
+    for experiments that cannot be compared.
+    """
+    return Comparison(
+        [each if isinstance(each, Results) else load_results(each, storage) for each in experiments]
+    )

@@ -1,0 +1,278 @@
+"""What retraining the leaders of a search with fresh seeds has shown.
+
+The retrained leaders are an experiment of their own beside the search, as `tuner confirm` makes it:
+a grid of the leaders' configs by the seeds, whose spec names the search that it confirms. The
+search's folder names its confirmations in confirmed.json. If that is missing, or the confirmation
+is gone, unfinished, or older than the search's present leader, the search counts as not confirmed.
+
+Only the validation split decides: a trial's value is that of its best epoch, as everywhere, and the
+leader with the best mean over the seeds is the confirmed one. The model that is handed over is the
+one, of its retrained models, that validates best.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tuner.errors import NoUsableTrialError, SpecError, TunerError
+from tuner.experiment.events import COMPLETED
+from tuner.experiment.files import CONFIRMED
+from tuner.experiment.results.described import Described
+from tuner.experiment.results.results import Results
+from tuner.experiment.results.selection import ranked, score_of
+from tuner.experiment.results.statistics import Mean, differences_from_best, mean_of, mean_of_best
+from tuner.experiment.trials import TrialRecord
+from tuner.spec.sections import Objective
+from tuner.spec.strategies import GridSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """A leader of the search, and how its config did when it was retrained.
+
+    trial_id, searched: the trial in the search, and its value there. values: seed -> value of the
+    retrained trial, for those that completed. mean: of these values, None if there are none.
+    difference: of its values from the confirmed leader's at the same seeds; None for that leader.
+    The intervals of the confirmed leader's mean, and of the differences from it, count in that it
+    was chosen among all leaders.
+    """
+
+    trial_id: str
+    config: Mapping[str, Any]
+    searched: float
+    trials: tuple[TrialRecord, ...]
+    values: Mapping[int, float]
+    mean: Mean | None
+    difference: Mean | None = None
+
+    @property
+    def optimism(self) -> float | None:
+        """searched - mean: how much luck and selection improved the value in the search."""
+        return None if self.mean is None else self.searched - self.mean.mean
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values, for `confirm --json`."""
+        return {
+            "trial_id": self.trial_id,
+            "config": dict(self.config),
+            "searched": self.searched,
+            "values": {str(seed): value for seed, value in self.values.items()},
+            "mean": self.mean.mean if self.mean else None,
+            "standard_error": self.mean.standard_error if self.mean else None,
+            "interval": _interval(self.mean),
+            "optimism": self.optimism,
+            "difference": self.difference
+            and {
+                "mean": self.difference.mean,
+                "interval": _interval(self.difference),
+                "seeds": self.difference.n,
+                "told_apart": self.difference.is_settled,
+            },
+        }
+
+
+class Confirmation:
+    """The retrained leaders of a search, best first; `results` are those of their experiment.
+
+    Raises NoUsableTrialError if no retrained trial has completed, SpecError for a spec that this
+    version cannot read.
+    """
+
+    def __init__(self, results: Results) -> None:
+        self.results = results
+        spec = results.spec
+        assert isinstance(spec.search, GridSettings)
+        assert spec.confirms is not None
+        self.confirms = spec.confirms
+        self.seeds = spec.search.seeds
+        by_leader: dict[int, list[TrialRecord]] = {}
+        for trial in results.trials.values():
+            by_leader.setdefault(int(trial.trial_id) // len(self.seeds), []).append(trial)
+        found = [
+            _leader(results, trial_id, searched, config, by_leader.get(number, []))
+            for number, (trial_id, searched, config) in enumerate(
+                zip(self.confirms.trials, self.confirms.values, spec.search.configs, strict=True)
+            )
+        ]
+        self.leaders = _compared(found, results.objective)
+        if self.chosen.mean is None:
+            none = f"{results.name}: none of the retrained trials completed"
+            raise NoUsableTrialError(f"{none}{results.why_failed}")
+
+    @property
+    def chosen(self) -> Leader:
+        """The confirmed leader: the best mean among those that completed with the most seeds."""
+        return self.leaders[0]
+
+    @property
+    def trial(self) -> TrialRecord:
+        """The trial whose model is handed over: the chosen leader's that validates best."""
+        return self._model(self.chosen)
+
+    @property
+    def first_searched(self) -> Leader:
+        """The leader whose value was the best of the search."""
+        return next(one for one in self.leaders if one.trial_id == self.confirms.trials[0])
+
+    def best_json(self, leader: Leader | None = None) -> dict[str, Any]:
+        """What `best --json` shows of a leader (None: the chosen one) that has a mean.
+
+        `trial_id` and `config` are the search's; epoch, metrics and checkpoint are those of the
+        leader's retrained model that validates best, which `confirmed` names.
+        """
+        leader = leader or self.chosen
+        assert leader.mean is not None
+        model = self._model(leader)
+        return {
+            **self.results.best_json(model),
+            "trial_id": leader.trial_id,
+            "config": dict(leader.config),
+            "shown": "confirmed",
+            "confirmed": {
+                "experiment": self.results.name,
+                "trial_id": model.trial_id,
+                "seed": model.seed,
+                "mean": leader.mean.mean,
+                "standard_error": leader.mean.standard_error,
+                "seeds": leader.mean.n,
+                "searched": leader.searched,
+            },
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values, for `confirm --json`, without the test split."""
+        return {
+            "name": self.confirms.name,
+            "experiment": self.results.name,
+            "metric": self.results.metric,
+            "mode": self.results.mode,
+            "seeds": list(self.seeds),
+            "leaders": [leader.as_dict() for leader in self.leaders],
+            "chosen": self.chosen.trial_id,
+            "told_apart": self.told_apart,
+            "best": self.best_json(),
+        }
+
+    @property
+    def told_apart(self) -> bool:
+        """Whether the chosen leader is better than every other one, beyond the seeds' spread."""
+        others = self.leaders[1:]
+        return all(leader.difference and leader.difference.is_settled for leader in others)
+
+    def _model(self, leader: Leader) -> TrialRecord:
+        done = [trial for trial in leader.trials if trial.status == COMPLETED]
+        best = ranked(done, self.results.objective)
+        return best[0][1]
+
+
+def _leader(
+    results: Results,
+    trial_id: str,
+    searched: float,
+    config: Mapping[str, Any],
+    trials: Sequence[TrialRecord],
+) -> Leader:
+    values: dict[int, float] = {}
+    for trial in trials:
+        value = score_of(trial, results.objective)
+        if trial.status == COMPLETED and value is not None and trial.seed is not None:
+            values[trial.seed] = value
+    mean = mean_of(list(values.values())) if values else None
+    return Leader(trial_id, config, searched, tuple(trials), values, mean)
+
+
+def _compared(found: Sequence[Leader], objective: Objective) -> tuple[Leader, ...]:
+    """Best first, each with its difference from the first; those that failed with a seed last."""
+
+    def rank(leader: Leader) -> tuple[int, float]:
+        return -len(leader.values), objective.key(leader.mean.mean) if leader.mean else 0
+
+    first, *others = sorted(found, key=rank)
+    if first.mean:
+        among = sum(1 for leader in found if leader.mean)
+        values = list(first.values.values())
+        first = replace(first, mean=mean_of_best(values, among=among, sign=objective.sign))
+    differences = differences_from_best([one.values for one in others], first.values)
+    pairs = zip(others, differences, strict=True)
+    return first, *(replace(one, difference=difference) for one, difference in pairs)
+
+
+def _interval(mean: Mean | None) -> list[float] | None:
+    return None if mean is None or mean.low is None or mean.high is None else [mean.low, mean.high]
+
+
+def confirmation_of(results: Results) -> Confirmation | None:
+    """The newest finished confirmation of the search `results`, if it still holds; else None.
+
+    An experiment that confirms another one is its own confirmation. It no longer holds if the
+    search has gone on and has a leader that was not among those retrained, or longer trials.
+    """
+    if results.is_confirmation:
+        return _finished(results)
+    leader = leaders(results, 1)
+    for folder in reversed(linked(results)):
+        try:
+            confirmation = _finished(Results(folder))
+        except TunerError:  # gone, renamed, or damaged: it confirms nothing
+            continue
+        if confirmation is None or confirmation.confirms.name != results.files.name:
+            continue
+        is_led_by_them = leader and leader[0].trial_id in confirmation.confirms.trials
+        holds = is_led_by_them and not _is_longer(results, confirmation.results)
+        return confirmation if holds else None
+    return None
+
+
+def _is_longer(search: Results, confirming: Results) -> bool:
+    """Whether the trials of the search have become longer than those that confirm it."""
+    try:
+        now, then = search.spec.epochs, confirming.spec.epochs
+    except SpecError:  # of another version, which this one does not lengthen
+        return False
+    return now is not None and then is not None and now > then
+
+
+def leaders(results: Results, k: int) -> list[TrialRecord]:
+    """The `k` best usable trials of different configs, best first; a seed is no part of these."""
+    by_config: dict[str, TrialRecord] = {}
+    for trial in results.top(1 if k == 1 else None):
+        by_config.setdefault(json.dumps(without_seed(trial.config), sort_keys=True), trial)
+        if len(by_config) == k:
+            break
+    return list(by_config.values())
+
+
+def without_seed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A config or a space without `seed`, which a confirmation sets itself."""
+    return {name: value for name, value in values.items() if name != "seed"}
+
+
+def linked(results: Described) -> list[Path]:
+    """The folders, beside that of the search, that it names as its confirmations; oldest first."""
+    try:
+        names = results.files.read(CONFIRMED)["experiments"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    folder = results.folder
+    beside = folder.parent if folder.name not in ("", "..") else folder.resolve().parent
+    plain = [n for n in names if isinstance(n, str)] if isinstance(names, list) else []
+    return [beside / name for name in plain if Path(name).name == name != ".."]
+
+
+def link(results: Results, name: str) -> None:
+    """Name the experiment `name`, beside the search, as its newest confirmation.
+
+    Raises UsageError as `ExperimentFolder.check` does.
+    """
+    names = [folder.name for folder in linked(results) if folder.name != name]
+    results.files.write(CONFIRMED, {"experiments": [*names, name]})
+
+
+def _finished(results: Results) -> Confirmation | None:
+    if not results.is_confirmation or results.status != COMPLETED:
+        return None
+    return Confirmation(results)

@@ -1,0 +1,192 @@
+"""From random to grid: a finer search of the region where the leading trials of a search lie."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import yaml
+
+from tuner.errors import UsageError
+from tuner.experiment.results.results import Results
+from tuner.experiment.results.selection import score_of
+from tuner.experiment.trials import TrialRecord
+from tuner.places import default_storage, local
+from tuner.settings import FaultsError
+from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.plain_values import flat
+from tuner.spec.space.constraints import Constraints
+from tuner.spec.space.domains import Choice, Domain, Normal, Numeric, Space, Value
+from tuner.spec.space.encoding import Encoding
+from tuner.spec.space.spaces import Place, names_of, space_text, transform
+
+_SHARE = 5  # one trial in so many leads
+_FEWEST, _MOST = 3, 10  # leading trials
+_LEAST_REACH = 0.1  # of a domain's width, to each side of the best trial
+_DIGITS = (3, 6, 9)  # of a bound: as few as do not widen the region much
+_NOISE = 1e-9  # of a quotient
+_NORMAL_WIDTH = 4  # standard deviations that count as a normal domain's width
+
+
+@dataclass(frozen=True, slots=True)
+class Refinement:
+    """A grid around the leading trials: its spec, and the trials that it goes by, best first."""
+
+    spec: ExperimentSpec
+    leading: tuple[TrialRecord, ...]
+    note: str
+
+    def to_yaml(self) -> str:
+        """The experiment as a file for `tuner run`, with where it comes from on top."""
+        raw = self.spec.model_dump(mode="json", exclude_defaults=True)
+        search = self.spec.search.model_dump(mode="json")
+        raw["objective"] = self.spec.objective.model_dump(mode="json")
+        raw["search"] = {key: value for key, value in search.items() if value not in ([], {})}
+        head = "".join(f"# {line}\n" for line in self.note.splitlines())
+        return head + yaml.safe_dump(raw, sort_keys=False, width=100)
+
+
+def refine(results: Results, *, points: int) -> Refinement:
+    """The grid of `points` values a continuous domain around the leading trials of a search.
+
+    The best fifth of the usable trials lead, 3 to 10 of them. A number's region is the leaders',
+    and at least a tenth of its domain to each side of the best one, in the domain's own scale and
+    within its bounds; of a choice the values that the leaders have are kept. Raises
+    NoUsableTrialError where no trial leads, UsageError for a confirmation, where a leader's config
+    is not of the space, or where the old `forbid` leaves nothing of the region.
+    """
+    search = results.spec
+    if search.confirms:
+        raise UsageError(f"{results.name} confirms {search.confirms.name}: name that")
+    best = results.get_best_trial()  # raises where there is none
+    usable = results.top()
+    count = min(_MOST, max(_FEWEST, math.ceil(len(usable) / _SHARE)))
+    leading = tuple(usable[:count])
+    try:
+        space = narrowed(search.search.space, [trial.config for trial in leading])
+    except FaultsError as error:
+        raise UsageError(
+            f"{results.name}: a leader's config is not of its space: {error}"
+        ) from error
+    storage = results.files.storage
+    usual = local(default_storage()).resolve() == local(storage)
+    values = [score_of(trial, results.objective) for trial in (best, leading[-1])]
+    spec = search.replace(
+        name=f"{results.name[:90]}-refined",
+        storage=default_storage() if usual else storage,
+        search={
+            "strategy": "grid",
+            "space": space_text(space),
+            "forbid": _still_known(search.search.forbid, space),
+            "points": points,
+            "through": best.config,
+        },
+        num_samples=None,
+        stop={},
+        warm_start=None,
+    )
+    if not spec.trials:
+        raise UsageError(f"search.forbid of {results.name} leaves nothing of the leaders' region")
+    note = (
+        f"The region of the best {len(leading)} of {len(results.trials)} trials of {results.name}: "
+        f"{results.metric} {values[0]:.4g} to {values[1]:.4g}.\n"
+        f"{spec.trials} trials, {points} values of each continuous domain; the first is the "
+        f"best, trial {best.trial_id},\nand --num-samples takes a part that is spread over them."
+    )
+    return Refinement(spec, leading, note)
+
+
+def write_refined(refinement: Refinement, to: Path | None) -> Path:
+    """Write the experiment to the new file `to` (None: NAME.yaml here); returns its path."""
+    path = to or Path(f"{refinement.spec.name}.yaml")
+    if path.suffix not in (".yaml", ".yml"):
+        raise UsageError(f"--to must end in .yaml, by which `tuner run` knows it, got {path}")
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(refinement.to_yaml())
+    except FileExistsError:
+        raise UsageError(f"{path} exists: give another with --to FILE") from None
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+    return path
+
+
+def narrowed(space: Space, configs: Sequence[Mapping[str, Value]]) -> dict[str, Value]:
+    """`space` narrowed to the region of `configs`, at least one, the best one first."""
+    encoding = Encoding(space)
+    points = [encoding.encode(config) for config in configs]
+
+    def narrow(place: Place, domain: Domain) -> Domain:
+        d = encoding.column_at(place)
+        active = [
+            (config, float(u_D[d]))
+            for config, u_D in zip(configs, points, strict=True)
+            if not math.isnan(u_D[d])
+        ]
+        if not isinstance(domain, Choice):
+            return _region(domain, [flat(config, ".")[place.path] for config, _ in active])
+        chosen = {domain.number_at(u) for _, u in active}
+        options = (
+            transform(option, narrow, place.branch(number))
+            if isinstance(option, Mapping)
+            else option
+            for number, option in enumerate(domain.values)
+            if number in chosen
+        )
+        return replace(domain, values=tuple(options))
+
+    return transform(space, narrow)
+
+
+def _region(domain: Domain, values: Sequence[float]) -> Numeric:
+    """Where `values`, the best one first, lie in `domain`, and a little around the best one."""
+    if isinstance(domain, Normal):  # which has no bounds
+        reach = _LEAST_REACH * _NORMAL_WIDTH * domain.sd
+        low, high = min(*values, values[0] - reach), max(*values, values[0] + reach)
+        return Numeric(*_rounded(low, high), q=domain.q)
+    assert isinstance(domain, Numeric)
+    scale, back = (math.log, math.exp) if domain.log else (float, float)
+    reach = _LEAST_REACH * (scale(domain.last) - scale(domain.first))
+    low = min(*values, back(scale(values[0]) - reach))
+    high = max(*values, back(scale(values[0]) + reach))
+    if domain.step is None:
+        lower, upper = _rounded(low, high)
+        return replace(domain, lower=max(lower, domain.lower), upper=min(upper, domain.upper))
+    lower = math.floor(low / domain.step + _NOISE) * domain.step
+    upper = math.ceil(high / domain.step - _NOISE) * domain.step
+    above = 1 if domain.integer and domain.step == 1 else 0  # whose upper bound is exclusive
+    return replace(
+        domain,
+        lower=_tidy(max(lower, domain.first)),
+        upper=_tidy(min(upper, domain.last)) + above,
+    )
+
+
+def _rounded(low: float, high: float) -> tuple[float, float]:
+    """Bounds of few digits around `low` and `high`, further apart by a twentieth at most."""
+    for digits in _DIGITS:
+        lower, upper = (_outward(x, digits, way) for x, way in ((low, -1), (high, 1)))
+        if max(low - lower, upper - high) <= (high - low) / 20:
+            return lower, upper
+    return low, high
+
+
+def _outward(x: float, digits: int, way: int) -> float:
+    """`x` rounded to so many digits, down (`way` -1) or up (1)."""
+    rounded = float(f"{x:.{digits}g}")
+    if (rounded - x) * way >= 0:
+        return rounded
+    unit = 10.0 ** (math.floor(math.log10(abs(x))) + 1 - digits)
+    return _tidy(rounded + way * unit)
+
+
+def _tidy(value: float) -> float:
+    return float(f"{value:.12g}")
+
+
+def _still_known(forbid: Sequence[str], space: Space) -> list[str]:
+    """The constraints over what is left of the space."""
+    names = names_of(space)
+    return [text for text in forbid if not Constraints([text]).check_names(names)]

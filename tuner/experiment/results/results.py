@@ -1,0 +1,425 @@
+"""A read-only view of an experiment's folder: status, best trial, checkpoints, data frames.
+
+It reads experiment.json as plain JSON and the journal, and runs nothing that it finds there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
+from tuner.experiment.changes import CHANGES
+from tuner.experiment.checkpoints import Checkpoint, inside
+from tuner.experiment.events import FAILED, RUNNING, TRIAL_STATUSES, standing_of
+from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.history import History, collector_paused, fold
+from tuner.experiment.results.baseline import VALIDATION, Accuracy, accuracy_of, trials_chosen_from
+from tuner.experiment.results.changes import changes_json
+from tuner.experiment.results.described import Described
+from tuner.experiment.results.outcome import Outcome, trials_of
+from tuner.experiment.results.selection import (
+    MODES,
+    best_epoch,
+    best_first,
+    best_record,
+    check,
+    mode_of,
+    ranked,
+)
+from tuner.experiment.results.trouble import (
+    Cause,
+    Failures,
+    failures_by_cause,
+    first_failures,
+)
+from tuner.experiment.steered import Answer, present
+from tuner.experiment.storage import find_experiment
+from tuner.experiment.trials import TrialRecord
+from tuner.spec.code import ELSEWHERE
+from tuner.spec.command import read_command
+from tuner.spec.sections import Objective
+from tuner.wording import amount_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COUNTED = ("completed", "stopped", "failed", "running", "interrupted")
+assert set(COUNTED) == {*TRIAL_STATUSES, RUNNING}
+_SHOWN_IN_NOTEBOOK = 10  # trials
+
+
+class Results(Described):
+    """An experiment as its folder shows it, at the time of construction.
+
+    Where a method takes a metric and a mode, None means the experiment's own: `metric` and `mode`,
+    which `objective` holds. For another metric, the mode None means what the metric's name implies
+    (`selection.mode_of`). A trial or experiment that has not ended is "running" while a live driver
+    holds the journal, and else "interrupted".
+
+    Raises UsageError for a folder that is no experiment, JournalError for a damaged journal.
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        # Asked first: a driver that ends meanwhile has then journaled its end
+        self._is_live = ExperimentFolder(folder).is_driven
+        super().__init__(folder)
+        self.document = present(self.document, self.answers)
+
+    def __repr__(self) -> str:
+        trials = amount_of(sum(self.counts.values()), "trial")
+        return f"<Results of {self.name}: {self.status}, {trials}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: how it stands, and its best trials as a table."""
+        from tuner.experiment.results.tables import summary_html
+
+        counts = ", ".join(f"{count} {status}" for status, count in self.counts.items() if count)
+        trials = amount_of(len(self.trials), "trial")
+        standing = f"{self.standing}, {trials}: {counts or 'none has started'}{self.why_failed}"
+        best = [trial.trial_id for trial in self.top(_SHOWN_IN_NOTEBOOK)]
+        frame = self.dataframe().set_index("trial_id", drop=False).loc[best]
+        return summary_html(self.name, standing, frame, self.metric, trials=len(self.trials))
+
+    @cached_property
+    def history(self) -> History:
+        """All that its journal says."""
+        history = fold(self.files.events(), self.objective)
+        if not self._is_live:
+            history.interrupt()
+        return history
+
+    @property
+    def status(self) -> str:
+        """running, completed, interrupted or failed."""
+        return self.history.status
+
+    @property
+    def ended_by(self) -> str | None:
+        """Why it ended early: "time_budget", "target", "patience", "finish" or "same_failure"; else
+        None.
+        """
+        return self.history.ended_by
+
+    @property
+    def never_started(self) -> int | None:
+        """How many more trials there were to be when it was ended; None where none, or unknown."""
+        return self.history.never_started
+
+    @property
+    def started(self) -> float | None:
+        """When a driver first began, in seconds since the epoch; None where none has."""
+        return self.history.started
+
+    @property
+    def searched_s(self) -> float:
+        """Seconds that a driver searched."""
+        return self.history.duration_s
+
+    @property
+    def answers(self) -> Sequence[Answer]:
+        """What was asked of it as it ran, in order."""
+        return self.history.steered.answers
+
+    @property
+    def standing(self) -> str:
+        """How it stands, in words: its status, "paused", or "out of time"."""
+        return "paused" if self._is_paused else standing_of(self.status, self.ended_by)
+
+    @property
+    def _is_paused(self) -> bool:
+        return self.status == RUNNING and self.history.steered.paused is not None
+
+    @property
+    def trials(self) -> dict[str, TrialRecord]:
+        """Every trial by its id, in order of the ids."""
+        return self.history.trials
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many trials are completed, stopped, failed, running and interrupted."""
+        return {status: self.history.counts[status] for status in COUNTED}
+
+    @property
+    def changes(self) -> list[dict[str, Any]]:
+        """What resumes have changed of its spec, as `changes.changes_json` gives it."""
+        trials = self.trials.values() if self.document.get(CHANGES) else ()
+        return changes_json(self.document, trials, self.name)
+
+    @property
+    def metrics(self) -> list[str]:
+        """The names of all metrics that any trial reported, sorted."""
+        reports = (report for trial in self.trials.values() for report in trial.results)
+        return sorted({name for report in reports for name in report.metrics})
+
+    @cached_property
+    def ranked(self) -> list[tuple[float, TrialRecord]]:
+        """(best value, trial) of every usable trial by the experiment's objective, best first."""
+        usable = [trial for trial in self.trials.values() if trial.status != FAILED]
+        with collector_paused():
+            scored = [(trial.best.value, trial) for trial in usable if trial.best]
+            return best_first(scored, self.objective)
+
+    @property
+    def failures(self) -> dict[Cause, list[TrialRecord]]:
+        """The failed trials by the cause, the most frequent one first."""
+        return failures_by_cause(self.trials.values())
+
+    @property
+    def outcome(self) -> Outcome:
+        """What it came to, in a few numbers."""
+        best = self.history.best
+        return Outcome(
+            status=self.status,
+            counts=self.counts,
+            best=best and best.value,
+            started=self.started,
+            searched_s=self.searched_s,
+            ended_by=self.ended_by,
+            total=self.history.total(trials_of(self)),
+        )
+
+    @property
+    def first_failures(self) -> list[Failures]:
+        """The first failure of each cause, and how many there are; the most frequent first."""
+        return first_failures(self.failures)
+
+    @property
+    def why_failed(self) -> str:
+        """What the first trial of the most frequent cause says, to be put after a sentence; empty
+        where none failed.
+        """
+        for failed in self.first_failures:
+            return f". Trial {failed.trial_id}: {failed.message}"
+        return ""
+
+    def trial(self, trial_id: str) -> TrialRecord:
+        """The trial of this id, leading zeros optional; UsageError if there is none."""
+        found = self.trials.get(trial_id)
+        if found is None and trial_id.isascii() and trial_id.isdecimal():
+            same = (t for t in self.trials.values() if int(t.trial_id) == int(trial_id))
+            found = next(same, None)
+        if found is None:
+            ids = list(self.trials)
+            has = f"its trials are {ids[0]} to {ids[-1]}" if ids else "it has no trials"
+            raise UsageError(f"{self.name} has no trial {trial_id!r}; {has}")
+        return found
+
+    def log_path(self, trial: TrialRecord | Failures) -> Path:
+        """The file with the trial's own output; it may be missing."""
+        name = f"trials/{trial.trial_id}/log.txt"
+        with suppress(OSError):  # as good as missing
+            self.files.fetch(name)
+        return self.folder / name
+
+    def top(
+        self,
+        k: int | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        scope: str = "best",
+    ) -> list[TrialRecord]:
+        """The `k` best usable trials (None: all of them), best first; see `selection`.
+
+        Raises UsageError for a metric that no trial reported, or an unknown mode or scope.
+        """
+        objective = self._objective(metric, mode)
+        if objective == self.objective and scope == "best":
+            scored = self.ranked
+        else:
+            scored = ranked(self.trials.values(), objective, scope=scope)
+        return [trial for _, trial in scored[:k]]
+
+    def get_best_trial(
+        self, metric: str | None = None, mode: str | None = None, scope: str = "best"
+    ) -> TrialRecord:
+        """The best usable trial: not failed, with a finite value; of equals the lower trial_id.
+
+        `scope` is one of `selection.SCOPES`. Raises as `top` does, and NoUsableTrialError if no
+        trial qualifies.
+        """
+        best = self.top(1, metric, mode, scope)
+        if not best:
+            why = self.why_unusable(metric or self.metric)
+            raise NoUsableTrialError(f"{self.name} has no usable trial: {why}{self.why_failed}")
+        return best[0]
+
+    def best_epoch(
+        self,
+        trial: TrialRecord | None = None,
+        *,
+        metric: str | None = None,
+        mode: str | None = None,
+    ) -> int:
+        """The first epoch at which `trial` (None: the best one) had its best value of the metric.
+
+        Raises NoUsableTrialError if the trial has no value of it.
+        """
+        objective = self._objective(metric, mode)
+        trial = trial or self.get_best_trial(objective.metric, objective.mode)
+        epoch = best_epoch(trial.values(objective.metric), objective)
+        if epoch is None:
+            raise NoUsableTrialError(f"trial {trial.trial_id} never reported {objective.metric!r}")
+        return epoch
+
+    def best_checkpoint(
+        self,
+        trial: TrialRecord | None = None,
+        *,
+        metric: str | None = None,
+        mode: str | None = None,
+    ) -> Checkpoint:
+        """The checkpoint of `trial` (None: the best one) at the best epoch that has one.
+
+        Its bytes are read once, to compare their digest. Raises NoUsableTrialError if the trial
+        kept no checkpoint, CheckpointError if the chosen one is missing, does not match its digest,
+        or lies outside the experiment's folder.
+        """
+        objective = self._objective(metric, mode)
+        trial = trial or self.get_best_trial(objective.metric, objective.mode)
+        record = best_record(trial, objective)
+        if record is None:
+            kept = f"trial {trial.trial_id} of {self.name} kept no checkpoint"
+            files = self.folder / "trials" / trial.trial_id / "files"
+            others = f"; the files that it wrote are in {files}" if files.is_dir() else ""
+            raise NoUsableTrialError(f"{kept}: {self._how_to_keep}{others}")
+        return self.files.checkpoint(record, trial.trial_id)
+
+    @property
+    def _how_to_keep(self) -> str:
+        """How a trial of this experiment keeps a checkpoint."""
+        trainable = self.document["spec"].get("trainable")
+        if trainable == ELSEWHERE:
+            return "it ran elsewhere, and its model is there"
+        if read_command(trainable):
+            return "a script keeps what it writes to $TUNER_CHECKPOINT_DIR before it reports"
+        return (
+            "a function reports one by tune.report(metrics, checkpoint=tune.Checkpoint."
+            "from_directory(DIR)), a class of Ray Tune's writes one in save_checkpoint()"
+        )
+
+    def best_json(
+        self,
+        trial: TrialRecord | None = None,
+        *,
+        metric: str | None = None,
+        mode: str | None = None,
+    ) -> dict[str, Any]:
+        """What `best --json` shows of `trial` (None: the best one), at its best epoch.
+
+        `checkpoint` is the path of that epoch's checkpoint, None if there is none.
+        """
+        trial = trial or self.get_best_trial(metric, mode)
+        epoch = self.best_epoch(trial, metric=metric, mode=mode)
+        report = trial.report_at(epoch)
+        return {
+            "trial_id": trial.trial_id,
+            "config": trial.config,
+            "epoch": epoch,
+            "metrics": report.metrics if report else {},
+            "checkpoint": self._checkpoint_at(trial, epoch),
+            "shown": "searched",
+        }
+
+    def accuracy(self, best: Mapping[str, Any]) -> Accuracy | None:
+        """The validation accuracy of a trial in the shape of `best_json`; None if unknown."""
+        images, among = self.document.get(VALIDATION), trials_chosen_from(self.counts)
+        return accuracy_of("val_accuracy", best["metrics"], images, among=among)
+
+    def show(self) -> dict[str, Any]:
+        """What `show --json` shows: name, status, counts, and the best trial or None.
+
+        If it is known, also what its accuracy on the `validation` split compares with.
+        Where the search ended before its trials did, also `ended_by`; where it was steered, also
+        `controls`, and `paused` while it is; where resumes changed its spec, also `changes`.
+        """
+        leaders = self.top(1)
+        best = self.best_json(leaders[0]) if leaders else None
+        early = {"ended_by": self.ended_by} if self.ended_by else {}
+        shown = {"name": self.name, "status": self.status, **early, "counts": self.counts}
+        controls = {"controls": [a.as_dict() for a in self.answers]} if self.answers else {}
+        paused = {"paused": True} if self._is_paused else {}
+        changes = {"changes": made} if (made := self.changes) else {}
+        accuracy = best and self.accuracy(best)
+        validation = {VALIDATION: accuracy.as_dict()} if accuracy else {}
+        return {**shown, "best": best, **validation, **controls, **paused, **changes}
+
+    def dataframe(self, *, reports: bool = False) -> pd.DataFrame:
+        """One row for each trial; with `reports`, one for each report, as `reports()` gives them.
+
+        Columns: trial_id, status, seed (that it trained with), config/NAME (nested names joined by
+        /), last/METRIC (of the last epoch), best_epoch and best/METRIC (of the best epoch by the
+        objective), epochs (the last one), started (UTC), duration_s (seconds that it ran), error
+        (the kind of failure) and message (what the failure says).
+        """
+        if reports:
+            return self.reports()
+        from tuner.experiment.results.tables import trials_frame
+
+        return trials_frame(self.trials.values(), self.objective, seed=self.seed)
+
+    def reports(self) -> pd.DataFrame:
+        """One row for each report: trial_id, epoch, time (UTC) and every metric."""
+        from tuner.experiment.results.tables import reports_frame
+
+        return reports_frame(self.trials.values())
+
+    def export(
+        self, to: Path | str, *, trial_id: str | None = None, formats: Collection[str] = ()
+    ) -> Path:
+        """Write a trial's best checkpoint (None: the best trial's) to the folder `to`; see
+        `tuner.export_model`.
+        """
+        import tuner  # its face, since the room that writes exports stands above this one
+
+        folder: Path = tuner.export_model(self, to, trial_id=trial_id, formats=formats)
+        return folder
+
+    def _objective(self, metric: str | None, mode: str | None) -> Objective:
+        """The objective asked for, with the experiment's own where they are None."""
+        if mode is not None:
+            check("mode", mode, MODES)
+        if metric is None or metric == self.metric:
+            return Objective(metric=self.metric, mode=mode or self.mode)
+        if self.metrics:
+            check("metric", metric, self.metrics)
+        return Objective(metric=metric, mode=mode or mode_of(metric))
+
+    def why_unusable(self, metric: str) -> str:
+        """Why no trial has a value of `metric` that counts: how many failed, and how."""
+        if not self.trials:
+            return "no trial has started"
+        kinds: Counter[str] = Counter()
+        for failed in self.first_failures:
+            kinds[failed.kind] += failed.count
+        reasons = [f"{count} failed ({kind})" for kind, count in kinds.most_common()]
+        silent = sum(t.status != FAILED and not t.values(metric) for t in self.trials.values())
+        if silent:
+            reasons.append(f"{silent} without a value of {metric!r}")
+        known = "" if metric in self.metrics else f"; metrics reported: {', '.join(self.metrics)}"
+        return ", ".join(reasons) + (known if self.metrics else "")
+
+    def _checkpoint_at(self, trial: TrialRecord, epoch: int) -> str | None:
+        for record in reversed(trial.checkpoints):
+            if record.epoch == epoch:
+                try:
+                    path = inside(self.folder, record.path)
+                except CheckpointError:
+                    return None
+                is_there = self.files.is_remote or os.path.exists(path)
+                return self.files.locate(record.path) if is_there else None
+        return None
+
+
+def load_results(name: str | Path, storage: Path | str | None = None) -> Results:
+    """The results of the experiment `name` under `storage`, or of a folder of that path.
+
+    `storage` defaults to $TUNER_STORAGE, else ./results. Raises UsageError, with the nearest
+    names that there are, for one that does not exist.
+    """
+    return Results(find_experiment(name, storage))

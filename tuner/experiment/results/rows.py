@@ -1,0 +1,89 @@
+"""Rows of named values, chosen by an expression and sorted by a name: of `ls` and `trials`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tuner.errors import UsageError, hint, nearest
+from tuner.settings import FaultsError
+from tuner.spec.plain_values import is_number
+from tuner.spec.space.constraints import Condition
+
+Row = Mapping[str, Any]  # a dotted name is a path into nested mappings
+
+
+def arranged(
+    rows: Sequence[Row], *, where: str | None, sort: str | None, reverse: bool
+) -> list[int]:
+    """The numbers of the rows that `where` chooses, by `sort` or as they come; or in reverse.
+
+    Raises UsageError as `chosen` and `by` do.
+    """
+    numbers = chosen(rows, where)
+    if sort is not None:
+        check_names([sort], rows)  # of all rows: those that were chosen may lack it
+        order = by([rows[number] for number in numbers], sort, reverse=reverse)
+        return [numbers[place] for place in order]
+    return numbers[::-1] if reverse else numbers
+
+
+def chosen(rows: Sequence[Row], where: str | None) -> list[int]:
+    """The numbers of the rows for which the expression `where` holds; None: of all.
+
+    Raises UsageError for what is no expression, or reads a name that no row has.
+    """
+    if where is None:
+        return list(range(len(rows)))
+    try:
+        condition = Condition(where)
+    except FaultsError as error:
+        raise UsageError(f"--where: {error}") from None
+    check_names(condition.names, rows)
+    return [number for number, row in enumerate(rows) if condition.holds(row)]
+
+
+def by(rows: Sequence[Row], name: str, *, reverse: bool = False) -> list[int]:
+    """The numbers of the rows by their values of `name`, ascending; those without come last.
+
+    Numbers come before text.
+    """
+    values = [value_at(row, name) for row in rows]
+    there = [number for number, value in enumerate(values) if value is not None]
+    lacking = [number for number, value in enumerate(values) if value is None]
+    return [*sorted(there, key=lambda n: _key(values[n]), reverse=reverse), *lacking]
+
+
+def value_at(row: Row, name: str) -> Any:
+    """The value at a dotted name; None where there is none."""
+    value: Any = row
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def _key(value: object) -> tuple[bool, Any]:
+    if is_number(value):
+        return False, value
+    if isinstance(value, list):
+        return True, " ".join(map(str, value))
+    return True, value if isinstance(value, str) else json.dumps(value)
+
+
+def check_names(names: Sequence[str], rows: Sequence[Row]) -> None:
+    """Raise UsageError for a name that none of the rows has; of none there is nothing to say."""
+    known = dict.fromkeys(path for row in rows for path in _paths(row))
+    for name in names:
+        if rows and name not in known:
+            near = hint(nearest(name, known, 3))
+            available = ", ".join(path for path in known if "." not in path)
+            raise UsageError(f"no name {name!r} here{near}; available: {available}")
+
+
+def _paths(row: Row) -> Iterator[str]:
+    """The dotted name of each value in `row`."""
+    for name, value in row.items():
+        yield name
+        if isinstance(value, Mapping):
+            yield from (f"{name}.{below}" for below in _paths(value))

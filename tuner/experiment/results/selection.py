@@ -1,0 +1,97 @@
+"""Which trial is best: scores of a trial's reported values. Pure; NaN never wins.
+
+The scopes are Ray Tune's (`ExperimentAnalysis.get_best_trial`), and agree with it on every trial
+that ended well:
+
+    last                       the last reported value
+    avg                        the mean of all reported values
+    last-5-avg, last-10-avg    the mean of the last 5 or 10 values, or of all if there are fewer
+    best, all                  the best value at any epoch; two names for one scope
+
+Failed trials are left out whatever they reported: their last value, and their checkpoint, are what
+led to the failure. Ray keeps them, and takes a single trial for the best even if it is at NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import fsum, isfinite
+from typing import get_args
+
+from tuner.errors import UsageError, unknown
+from tuner.experiment.events import FAILED
+from tuner.experiment.trials import CheckpointRecord, TrialRecord
+from tuner.spec.sections import Mode, Objective, usual_mode
+
+SCOPES = ("best", "all", "last", "avg", "last-5-avg", "last-10-avg")
+MODES = get_args(Mode)
+
+_LAST_N = {"last": 1, "last-5-avg": 5, "last-10-avg": 10}
+
+
+def score(values: Iterable[float], objective: Objective, *, scope: str = "best") -> float | None:
+    """The number that `values`, oldest first, are compared by; None if none of them is finite."""
+    finite = [value for value in values if isfinite(value)]
+    if not finite:
+        return None
+    if scope in ("best", "all"):
+        return objective.best(finite)
+    recent = finite[-_LAST_N[scope] :] if scope in _LAST_N else finite
+    return fsum(recent) / len(recent)
+
+
+def score_of(trial: TrialRecord, objective: Objective, *, scope: str = "best") -> float | None:
+    """The number that the trial is compared by; None if it reported no finite value."""
+    values = (value for _, value in trial.values(objective.metric))
+    return score(values, objective, scope=scope)
+
+
+def best_epoch(values: Iterable[tuple[int, float]], objective: Objective) -> int | None:
+    """The first epoch of the best finite value among (epoch, value); None if there is none."""
+    finite = [(objective.key(value), epoch) for epoch, value in values if isfinite(value)]
+    return min(finite)[1] if finite else None
+
+
+def best_record(trial: TrialRecord, objective: Objective) -> CheckpointRecord | None:
+    """The checkpoint of the best epoch that has one; None where the trial kept none."""
+    kept = {record.epoch: record for record in trial.checkpoints}
+    if not kept:
+        return None
+    values = ((epoch, v) for epoch, v in trial.values(objective.metric) if epoch in kept)
+    epoch = best_epoch(values, objective)
+    return kept[max(kept) if epoch is None else epoch]
+
+
+def ranked(
+    trials: Iterable[TrialRecord], objective: Objective, *, scope: str = "best"
+) -> list[tuple[float, TrialRecord]]:
+    """(score, trial) of every usable trial, best first; of equals the lower trial_id first.
+
+    Raises UsageError for an unknown scope.
+    """
+    check("scope", scope, SCOPES)
+    usable = [trial for trial in trials if trial.status != FAILED]
+    scores = ((score_of(trial, objective, scope=scope), trial) for trial in usable)
+    return best_first([(value, trial) for value, trial in scores if value is not None], objective)
+
+
+def best_first(
+    scored: Iterable[tuple[float, TrialRecord]], objective: Objective
+) -> list[tuple[float, TrialRecord]]:
+    """(score, trial) in the order of `ranked`."""
+    sign = objective.sign
+    return sorted(scored, key=lambda pair: (sign * pair[0], int(pair[1].trial_id)))
+
+
+def mode_of(metric: str) -> Mode:
+    """The mode that a metric's name implies. Raises UsageError for a name that implies neither."""
+    mode = usual_mode(metric)
+    if mode is None:
+        raise UsageError(f"mode: say min or max for {metric!r}, which is not the objective")
+    return mode
+
+
+def check(what: str, value: str, known: Sequence[str]) -> None:
+    """Raise UsageError, with the nearest and all choices, for a value that is not in `known`."""
+    if value not in known:
+        raise UsageError(str(unknown(what, what, value, known)))

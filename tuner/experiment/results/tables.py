@@ -1,0 +1,167 @@
+"""An experiment's trials and reports as data frames, as files, and as HTML for a notebook."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from html import escape
+from math import isfinite, isnan
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from tuner.errors import UsageError
+from tuner.experiment.files import write_file
+from tuner.experiment.results.selection import best_epoch
+from tuner.experiment.trials import TrialRecord
+from tuner.spec.plain_values import flat, is_number
+from tuner.spec.sections import Objective
+from tuner.wording import number
+
+_WRITERS: dict[str, Callable[[pd.DataFrame, Path], object]] = {
+    ".csv": lambda frame, path: _without_formulas(frame).to_csv(path, index=False),
+    ".parquet": lambda frame, path: frame.to_parquet(path, index=False),
+}
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # what a spreadsheet may take for one begins so
+
+
+def trials_frame(
+    trials: Iterable[TrialRecord], objective: Objective, *, seed: int | None = None
+) -> pd.DataFrame:
+    """One row a trial; the columns are those of `Results.dataframe`. seed: the experiment's."""
+    rows = [_trial_row(trial, objective, seed) for trial in trials]
+    first = ("trial_id", "status", "seed")
+    last = ("best_epoch", "epochs", "started", "duration_s", "error", "message")
+    groups = {name: _columns(rows, f"{name}/") for name in ("config", "last", "best")}
+    columns = [*first, *groups["config"], *groups["last"], *groups["best"], *last]
+    frame = pd.DataFrame(rows, columns=columns)
+    frame["best_epoch"] = frame["best_epoch"].astype("Int64")
+    frame["started"] = pd.to_datetime(frame["started"], unit="s", utc=True)
+    return frame
+
+
+def reports_frame(trials: Iterable[TrialRecord]) -> pd.DataFrame:
+    """One row a report: trial_id, epoch, time (UTC) and every metric, in journal order by trial."""
+    rows = [
+        {"trial_id": trial.trial_id, "epoch": report.epoch, "time": report.time} | report.metrics
+        for trial in trials
+        for report in trial.results
+    ]
+    metrics = _columns(rows, "", besides=("trial_id", "epoch", "time"))
+    frame = pd.DataFrame(rows, columns=["trial_id", "epoch", "time", *metrics])
+    frame["time"] = pd.to_datetime(frame["time"], unit="s", utc=True)
+    return frame
+
+
+def write_table(frame: pd.DataFrame, path: Path | str) -> Path:
+    """Write the data frame of `Results.dataframe` to `path`: as .parquet or .csv, by its ending.
+
+    A file of that name is replaced. A column whose values are of several types, or lists, holds
+    their JSON text, since Parquet has one type a column. In a .csv, text that a spreadsheet would
+    take for a formula stands behind an apostrophe. Returns the path; raises UsageError for
+    another ending, or if it cannot be written.
+    """
+    path = Path(path).expanduser()
+    writer = _WRITERS.get(path.suffix.lower())
+    if writer is None:
+        raise UsageError(f"a table of trials must end in .parquet or .csv, got {str(path)!r}")
+    frame = frame.copy()
+    for name in frame.columns:
+        if name.startswith("config/"):
+            frame[name] = _of_one_type(frame[name])
+    write_file(path, lambda partial: writer(frame, partial))
+    return path
+
+
+def _trial_row(trial: TrialRecord, objective: Objective, seed: int | None) -> dict[str, Any]:
+    last: dict[str, float] = {}
+    for report in trial.results:
+        last |= report.metrics
+    epoch = best_epoch(trial.values(objective.metric), objective)
+    best = trial.report_at(epoch) if epoch is not None else None
+    return {
+        "trial_id": trial.trial_id,
+        "status": trial.status,
+        "seed": trial.trained_with(seed),
+        **{f"config/{name}": value for name, value in flat(trial.config).items()},
+        **{f"last/{name}": value for name, value in last.items()},
+        **({f"best/{name}": value for name, value in best.metrics.items()} if best else {}),
+        "best_epoch": epoch,
+        "epochs": trial.last_epoch,
+        "started": trial.started,
+        "duration_s": trial.duration_s,
+        "error": trial.error.kind if trial.error else None,
+        "message": trial.error.message if trial.error else None,
+    }
+
+
+def _columns(
+    rows: Iterable[Mapping[str, Any]], prefix: str, besides: tuple[str, ...] = ()
+) -> list[str]:
+    """The columns with `prefix`, in the order in which the rows first have them."""
+    seen = {name: None for row in rows for name in row if name.startswith(prefix)}
+    return [name for name in seen if name not in besides]
+
+
+def _of_one_type(column: pd.Series[Any]) -> pd.Series[Any]:
+    kinds = {"number" if is_number(v) else type(v).__name__ for v in column.dropna()}
+    if kinds <= {"number"} or kinds <= {"str"} or kinds <= {"bool"}:
+        return column
+    return column.map(json.dumps, na_action="ignore")
+
+
+def _without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
+    texts = frame.select_dtypes(exclude=["number", "bool", "datetimetz"]).columns
+    return frame.assign(**{n: frame[n].map(_no_formula) for n in texts}).rename(columns=_no_formula)
+
+
+def _no_formula(value: Any) -> Any:
+    """Text that a spreadsheet would run, as the text that it is: behind an apostrophe.
+
+    A carriage return, which would begin a new cell, is a newline, which is quoted.
+
+    >>> _no_formula("=1+1"), _no_formula("-0.5"), _no_formula(-0.5), _no_formula("sgd")
+    ("'=1+1", '-0.5', -0.5, 'sgd')
+    """
+    if not isinstance(value, str):
+        return value
+    runs = value.startswith(_FORMULA) and not _reads_as_number(value)
+    return ("'" * runs + value).replace("\r", "\n")
+
+
+def _reads_as_number(text: str) -> bool:
+    try:
+        return isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def summary_html(name: str, standing: str, frame: pd.DataFrame, metric: str, *, trials: int) -> str:
+    """How an experiment stands as HTML, with the rows of `frame`, the best of its `trials`.
+
+    All text is escaped, and nothing in it runs.
+    """
+    head = f"<p><b>{escape(name)}</b>: {escape(standing)}</p>"
+    configs = [name for name in frame.columns if name.startswith("config/")]
+    names = {
+        "trial_id": "trial",
+        "status": "status",
+        f"best/{metric}": f"best {metric}",
+        "best_epoch": "epoch",
+        **{name: name.removeprefix("config/") for name in configs},
+    }
+    if frame.empty:
+        return head
+    table = frame[list(names)].rename(columns=names)
+    cells = dict.fromkeys(table.columns, _cell)
+    html = table.to_html(index=False, border=0, na_rep="", formatters=cells, escape=True)
+    more = f"\n<p>The best {len(frame)}; all: <code>dataframe()</code></p>"
+    return f"{head}\n{html}" + more * (trials > len(frame))
+
+
+def _cell(value: Any) -> str:
+    missing = value is None or (isinstance(value, float) and isnan(value))
+    return "" if missing else number(value)

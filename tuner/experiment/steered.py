@@ -1,0 +1,122 @@
+"""What controls have made of a search: the fold of its `control` events.
+
+Pure, as `history`, which holds it: the driver acts by it, a resume finds it as it was, and whatever
+shows an experiment reads it. What a control may be is in `tuner.experiment.control`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tuner.experiment.events import CONTROL, Event
+
+CHANGES = {  # verb -> the field of the spec that it changes
+    "max-concurrent": "max_concurrent",
+    "time-budget": "time_budget_s",
+    "num-samples": "num_samples",
+}
+ASKED = "asked"  # the origin of a trial whose config was asked for
+LATEST = "controls"  # in experiment.json: the id of the last control that its spec has taken in
+
+
+class Answer(NamedTuple):
+    """A control as journaled: when, who asked, if known, and why it was refused, if it was."""
+
+    id: str
+    time: float
+    control: Mapping[str, Any]
+    by: str = ""
+    refused: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `show --json` has it."""
+        known = {name: value for name, value in self._asdict().items() if value not in ("", None)}
+        return {**known, "control": dict(self.control)}
+
+
+@dataclass(slots=True)
+class Steered:
+    """Every control in order, and what follows from those that were not refused.
+
+    changes: of the spec, since the driver's last start. samples: their number as last asked for of
+    any driver. stops: trial_id -> the control that asked
+    for its end. tries: the configs that were asked for, in order. paused: the control by which no
+    trial is to run, None where they may; a resume goes on. finishing: whether no more trials begin,
+    until the search has ended.
+    """
+
+    answers: list[Answer] = field(default_factory=list)
+    changes: dict[str, Any] = field(default_factory=dict)
+    samples: int | None = None
+    stops: dict[str, Answer] = field(default_factory=dict)
+    tries: list[dict[str, Any]] = field(default_factory=list)
+    paused: str | None = None
+    finishing: bool = False
+
+    @property
+    def ids(self) -> set[str]:
+        """Those of all requests that were answered."""
+        return {answer.id for answer in self.answers}
+
+    def answer(self, control_id: str | None) -> Answer | None:
+        """The control of this id, if there is one."""
+        return next((answer for answer in self.answers if answer.id == control_id), None)
+
+    def begin(self) -> None:
+        """A driver starts."""
+        self.changes, self.paused = {}, None
+
+    def end(self) -> None:
+        """The search has ended by itself, or as it was asked to."""
+        self.finishing = False
+
+    def apply(self, event: Event) -> None:
+        """Take a `control` event into account. A verb that is not known changes nothing."""
+        answer = _answer(event)
+        self.answers.append(answer)
+        if answer.refused is not None:
+            return
+        match answer.control:
+            case {"verb": "stop-trial", "trial_id": str(trial_id)}:
+                self.stops[trial_id] = answer
+            case {"verb": "pause"}:
+                self.paused = answer.id
+            case {"verb": "go-on"}:
+                self.paused = None
+            case {"verb": "finish"}:  # those that have begun go on to their end
+                self.finishing, self.paused = True, None
+            case {"verb": "try", "config": dict(config)}:
+                self.tries.append(config)
+            case {"verb": str(verb)} if verb in CHANGES:
+                self.changes |= _change(answer.control)
+                self.samples = self.changes.get("num_samples", self.samples)
+
+
+def present(document: Mapping[str, Any], answers: Iterable[Answer]) -> dict[str, Any]:
+    """experiment.json with the spec that the journaled controls have made of it."""
+    answers = list(answers)
+    ids = [answer.id for answer in answers]
+    latest = document.get(LATEST)
+    new = answers[ids.index(latest) + 1 :] if latest in ids else answers
+    spec = dict(document["spec"])
+    for answer in new:
+        if answer.refused is None:
+            spec |= _change(answer.control)
+    return {**document, "spec": spec, **({LATEST: ids[-1]} if ids else {})}
+
+
+def answers_of(events: Iterable[Event]) -> list[Answer]:
+    """The controls among events, in order."""
+    return [_answer(event) for event in events if event.get("event") == CONTROL]
+
+
+def _answer(event: Event) -> Answer:
+    by, refused = event.get("by", ""), event.get("refused")
+    return Answer(event["id"], event["time"], event["control"], by, refused)
+
+
+def _change(control: Mapping[str, Any]) -> dict[str, Any]:
+    name = CHANGES.get(str(control.get("verb")), "")
+    return {name: control[name]} if name in control else {}

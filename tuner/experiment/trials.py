@@ -1,0 +1,110 @@
+"""What a journal says of one trial: when it ran, what it reported, what it saved, how it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import fsum
+from typing import Any, NamedTuple
+
+from tuner.experiment.events import RUNNING
+
+
+class Report(NamedTuple):
+    """One report of a trial: the epoch that it closes, when it came, and its metrics."""
+
+    epoch: int
+    time: float
+    metrics: dict[str, float]
+
+
+class CheckpointRecord(NamedTuple):
+    """A checkpoint as journaled; `path` is POSIX, relative to the experiment, and unchecked."""
+
+    epoch: int
+    path: str
+    sha256: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields of its event."""
+        return self._asdict()
+
+
+@dataclass(slots=True)
+class Run:
+    """A time, in seconds since the epoch, in which a trial or a driver ran without a gap."""
+
+    started: float
+    ended: float
+
+    @property
+    def duration_s(self) -> float:
+        """How long it ran, in seconds; at least 0, even if a clock was set back."""
+        return max(0.0, self.ended - self.started)
+
+
+class TrialError(NamedTuple):
+    """Why a trial failed: one of `tuner.errors.FAILURE_KINDS`, and the message."""
+
+    kind: str
+    message: str
+
+
+class Best(NamedTuple):
+    """The best value of the objective so far, and the trial and epoch that reported it."""
+
+    value: float
+    trial_id: str
+    epoch: int
+
+
+@dataclass(slots=True)
+class TrialRecord:
+    """One trial. Times are in seconds since the epoch; `ended` is None until it is over.
+
+    `runs` are the times in which it ran, oldest first: one, and another for each resume. `origin`
+    says where its config came from, if the journal does; `seed` is the trial's own, None if it
+    trains with the experiment's. `best` is known where the history has an objective, `forecasts`,
+    by epoch, where the scheduler told what it expected of the trial; `ended_by` the id of the
+    control that has ended it. `done`: it came to its own end, so that it does not go on where
+    trials become longer.
+    """
+
+    trial_id: str
+    started: float
+    config: dict[str, Any] = field(default_factory=dict)
+    status: str = RUNNING
+    results: list[Report] = field(default_factory=list)
+    checkpoints: list[CheckpointRecord] = field(default_factory=list)
+    error: TrialError | None = None
+    ended: float | None = None
+    runs: list[Run] = field(default_factory=list)
+    origin: str | None = None
+    seed: int | None = None
+    best: Best | None = None
+    forecasts: dict[str, dict[str, float]] | None = None
+    ended_by: str | None = None
+    done: bool = False
+
+    def trained_with(self, seed: int | None) -> int | None:
+        """The seed it trained with: its config's, its own, or else the experiment's `seed`."""
+        own = seed if self.seed is None else self.seed
+        found: int | None = self.config.get("seed", own)
+        return found
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds that it ran, without the gaps between a kill and its resume."""
+        return fsum(run.duration_s for run in self.runs)
+
+    @property
+    def last_epoch(self) -> int:
+        """The last reported epoch; 0 before the first report."""
+        return self.results[-1].epoch if self.results else 0
+
+    def values(self, metric: str) -> list[tuple[int, float]]:
+        """(epoch, value) of every report that has `metric`, oldest first."""
+        return [(r.epoch, r.metrics[metric]) for r in self.results if metric in r.metrics]
+
+    def report_at(self, epoch: int) -> Report | None:
+        """The report of `epoch`, if there is one."""
+        return next((report for report in self.results if report.epoch == epoch), None)

@@ -1,0 +1,188 @@
+"""The server's process: its socket, its TLS, what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+import signal
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from tuner import signals
+from tuner.errors import UsageError
+from tuner.service.access import Access, is_loopback, names_of
+from tuner.service.app import Application, application
+from tuner.service.token import token_of
+
+_GRACE_S = 2  # for answers that are under way
+_HEAD_S = 10  # for a request's head, from the connection or from the answer before
+_MOST, _ACCEPTED = 512, 32  # connections at a time, and those that are accepted together
+_FILES = 1 << 16
+
+
+def check_host(host: str, *, is_tls: bool, is_insecure: bool) -> None:
+    """Raise UsageError for a host that others reach, without TLS or the word for it."""
+    if is_loopback(host) or is_tls or is_insecure:
+        return
+    raise UsageError(
+        f"--host {host} can be reached by others, who could read the token on its way: give --cert "
+        "and --key for TLS, or --insecure where the network is your own; without --host, this "
+        "machine alone reaches it, and others by ssh -L"
+    )
+
+
+def check_pair(cert: Path | None, key: Path | None) -> bool:
+    """Whether TLS is asked for; raises UsageError where its two files are no pair."""
+    if cert is None and key is None:
+        return False
+    if cert is None or key is None:
+        raise UsageError("--cert and --key go together: the certificate's file and its key's")
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key)
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(f"--cert {cert} and --key {key} are no pair for TLS: {error}") from error
+    return True
+
+
+def serve(
+    storage: str | None,
+    *,
+    host: str,
+    port: int,
+    cert: Path | None,
+    key: Path | None,
+    is_insecure: bool,
+    is_token_kept: bool,
+    tell: Callable[[str, int], object],
+) -> None:
+    """Serve the experiments of `storage` until a signal comes.
+
+    tell: called with the URL and the port, once the server can be reached. Raises UsageError for a
+    host, a port, a pair of files or a token that cannot be served.
+    """
+    is_tls = check_pair(cert, key)
+    check_host(host, is_tls=is_tls, is_insecure=is_insecure)
+    token = token_of(is_kept=is_token_kept)
+    listening = _listening(host, port)
+    port = listening.getsockname()[1]
+    _Connection.most = _room_for_connections()
+    access = Access(token, names_of(host), port, is_tls)
+    config = uvicorn.Config(
+        (app := application(storage, access)).asgi,
+        http=_Connection,
+        backlog=_ACCEPTED,
+        ssl_certfile=cert,
+        ssl_keyfile=key,
+        log_level="warning",
+        access_log=False,  # it would have the token
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        timeout_graceful_shutdown=_GRACE_S,
+    )
+    with suppress(KeyboardInterrupt):  # of a signal before the server takes them
+        tell(f"{'https' if is_tls else 'http'}://{_shown(host)}:{port}/?token={access.token}", port)
+        _Server(config, app).run(sockets=[listening])
+
+
+def _room_for_connections() -> int:
+    """How many there may be at a time: a quarter of the files that may be open, at most _MOST.
+
+    Raises this process's limit of open files as far as it may: a handshake of TLS that is not
+    completed holds a file for a minute, and counts as no connection yet.
+    """
+    files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = max(files, min(most, _FILES))
+    with suppress(OSError, ValueError):  # a system that allows fewer
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
+    return max(_ACCEPTED, min(_MOST, files // 4))
+
+
+class _Connection(H11Protocol):
+    """A connection that is closed where a request's head does not come in time.
+
+    One beyond the `most` there may be takes the place of the one that has waited longest for a
+    head: it needs no token to connect. What a request's answer takes has no limit.
+    """
+
+    most = _MOST
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._await_head()
+        if len(self.connections) > self.most:
+            waiting = [c for c in self.connections if isinstance(c, _Connection) and c._is_waiting]
+            longest = min(waiting, key=lambda connection: connection._waits_since)
+            self.connections.discard(longest)
+            longest.transport.abort()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._await_head()
+
+    @property
+    def _is_waiting(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _await_head(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._waits_since = self.loop.time()
+        self._deadline = self.loop.call_later(_HEAD_S, self._give_up)
+
+    def _give_up(self) -> None:
+        if self._is_waiting:
+            self.transport.abort()
+
+
+class _Server(uvicorn.Server):
+    """Ends its streams before it waits for answers, and leaves signals that are ignored ignored."""
+
+    def __init__(self, config: uvicorn.Config, app: Application) -> None:
+        super().__init__(config)
+        self._app = app
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Within it a signal ends the server."""
+        with signals.handled(lambda number, frame: self.handle_exit(number, None)):
+            yield
+
+    def handle_exit(self, sig: int, frame: object) -> None:
+        """End soon; at once, where it is asked for twice."""
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End; what is cut short by that, as a report that is being made, is no error to tell."""
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+        await self._app.live.close()
+        await super().shutdown(sockets)
+
+
+def _shown(host: str) -> str:
+    """The host in a URL; of one that means every address, this machine's name."""
+    if host in ("0.0.0.0", "::"):
+        return socket.gethostname()
+    return f"[{host}]" if ":" in host else host
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise UsageError(
+            f"cannot listen on {host}, port {port}: {error.strerror}; give another --port, or 0 "
+            "for a free one"
+        ) from error
+    except OverflowError as error:
+        raise UsageError(f"--port must be from 0 to 65535, got {port}") from error

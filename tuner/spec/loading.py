@@ -1,0 +1,128 @@
+"""From a trainable's dotted path to the trainable, and what can be known of it beforehand."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from tuner.errors import Fault
+from tuner.settings import FaultsError
+from tuner.spec.by_value import ByValue, given_again, is_by_value
+from tuner.spec.code import NOT_STANDARD, is_standard
+from tuner.spec.command import Command
+
+_METHODS = ("step", "state_dict", "load_state_dict")
+_OF_A_LEARNER = "(config, constants, *, device, rank, world_size)"
+_FORMS = f"(config), or {_OF_A_LEARNER} to build a Learner"
+
+
+def load_trainable(path: str) -> Any:
+    """The class or function at `path` ("module:name"); importing it runs its module's code.
+
+    Raises whatever the import raises, AttributeError where the module has no such name, and
+    FaultsError for what Python brings or C implements; a module of Python's is not even imported.
+    What was given by value is with its name, or nowhere: FaultsError then, too. Of a command
+    nothing is loaded: it is its Command.
+    """
+    if isinstance(path, ByValue):
+        return path.value
+    if command := Command.of_text(path):
+        return command
+    if is_by_value(path):
+        rule = "was given by value, by a script or a notebook: give it again, from Python"
+        raise FaultsError(Fault("", f"{rule}, as {given_again(path)}", path))
+    module, _, name = path.partition(":")
+    if is_standard(module):
+        raise FaultsError(Fault("", NOT_STANDARD, path))
+    trainable: Any = importlib.import_module(module)
+    for part in name.split("."):
+        trainable = getattr(trainable, part)
+    if fault := _foreign(trainable):
+        raise FaultsError(Fault("", fault, path))
+    return trainable
+
+
+def _foreign(trainable: Any) -> str | None:
+    """Why no one can have written `trainable` for a search, wherever it was found."""
+    while isinstance(trainable, partial):
+        trainable = trainable.func
+    if inspect.isbuiltin(trainable) or inspect.ismethoddescriptor(trainable):
+        return "must not be a function that is implemented in C"
+    home = getattr(trainable, "__module__", None)
+    return NOT_STANDARD if isinstance(home, str) and is_standard(home) else None
+
+
+def is_learner(trainable: Any) -> bool:
+    """Whether `trainable` is a Learner class or a function that builds one.
+
+    Otherwise it is a class of Ray Tune's, or a plain Tune function, as is whatever can be called
+    with a config alone.
+    """
+    if inspect.isclass(trainable):
+        return not is_rays_class(trainable)
+    return not _accepts(trainable, {}) and _builds(trainable, world_size=1)
+
+
+def is_rays_class(trainable: Any) -> bool:
+    """Whether `trainable` is a subclass of `ray.tune.Trainable`."""
+    tune: Any = sys.modules.get("ray.tune")  # which the module of such a class has imported
+    return inspect.isclass(trainable) and tune is not None and issubclass(trainable, tune.Trainable)
+
+
+def trainable_fault(trainable: Any) -> Fault | None:
+    """Why `trainable` is no Learner, class of Ray's or `def train(config)`; None if it is one."""
+    if is_rays_class(trainable):
+        return None
+    if inspect.isclass(trainable):
+        missing = [m for m in _METHODS if not callable(getattr(trainable, m, None))]
+        lacks = ", ".join(f"{method}()" for method in missing)
+        if missing:
+            rule = f"class {trainable.__name__} is no Learner: it lacks {lacks}"
+            return Fault("trainable", rule)
+        if not _builds(trainable, world_size=1):
+            rule = f"class {trainable.__name__} is no Learner: it must take {_OF_A_LEARNER}"
+            return Fault("trainable", rule, str(_signature(trainable)))
+        return None
+    if not callable(trainable):
+        rule = "must be a Learner class, a function that builds one, or a function of config"
+        return Fault("trainable", rule, trainable)
+    if is_learner(trainable) or _accepts(trainable, {}):
+        return None
+    script = "; a script is run as it is by --command 'python train.py'"
+    rule = f"a function must take {_FORMS}{script if _accepts(trainable) else ''}"
+    return Fault("trainable", rule, str(_signature(trainable)))
+
+
+def takes_split(trainable: Any) -> bool:
+    """Whether `trainable` is a Learner that can be built as one stage of several."""
+    return is_learner(trainable) and _builds(trainable, world_size=2, split=2)
+
+
+def declared_metrics(trainable: object) -> tuple[str, ...] | None:
+    """The names in the trainable's `metrics` attribute; None where it declares none."""
+    names = getattr(trainable, "metrics", None)
+    return tuple(map(str, names)) if isinstance(names, tuple | list) else None
+
+
+def _builds(trainable: Callable[..., Any], **size: int) -> bool:
+    return _accepts(trainable, {}, {}, device=None, rank=0, **size)
+
+
+def _accepts(function: Callable[..., Any], *arguments: Any, **named: Any) -> bool:
+    signature = _signature(function)
+    try:
+        return signature is not None and bool(signature.bind(*arguments, **named))
+    except TypeError:
+        return False
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    """None where Python cannot tell it."""
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,282 @@
+"""Domains: where each hyperparameter may lie, written as Ray Tune's own calls.
+
+Every domain answers `at(u)`: its value at quantile u. Random search draws u, a grid spaces it
+evenly, and model-based searchers work in the unit cube that u spans. `str(domain)` is its text,
+as in `loguniform(0.0001, 0.1)`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+from tuner.errors import Fault
+from tuner.settings import FaultsError
+
+_LARGEST = 1e300  # so that what is computed from two or three numbers stays finite
+_MAX_STEPS = 2**53
+_BETWEEN = (3 - math.sqrt(5)) / 2  # a quantile whose value is not whole where the bounds are
+
+Value = Any  # a hyperparameter's value: number, text, bool, None, or a list or mapping of them
+Space = Mapping[str, Value]  # name -> Domain, constant, or a mapping of them
+
+
+class Domain(ABC):
+    """The values that one hyperparameter may take."""
+
+    @abstractmethod
+    def at(self, u: float) -> Value:
+        """The value at quantile `u`, 0 <= u <= 1; `at(0)` and `at(1)` are the extremes."""
+
+    @abstractmethod
+    def extremes(self) -> tuple[Value, ...]:
+        """Values such that, if each of these is legal, the whole domain is."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int | None:
+        """The number of different values, a branch being one; None where it is not finite."""
+
+
+@dataclass(frozen=True, slots=True)
+class Numeric(Domain):
+    """Numbers from `lower` to `upper`, evenly or log-evenly distributed, on multiples of `q`.
+
+    As in Ray, the upper bound of an integer domain is exclusive, unless `q` > 1 makes it inclusive.
+    Bounds that are not multiples of `q` are rounded inwards.
+    """
+
+    lower: float
+    upper: float
+    log: bool = False
+    integer: bool = False
+    q: float | None = None
+
+    def __post_init__(self) -> None:
+        name = self.name
+        _check_numbers(name, self.lower, self.upper, self.q)
+        if self.integer:
+            for bound in (self.lower, self.upper, self.q or 1):
+                if bound != int(bound):
+                    raise FaultsError(Fault("", f"{name} takes whole numbers", bound))
+        if self.lower > self.upper:
+            bounds = f"{self.lower:g} and {self.upper:g}"
+            raise FaultsError(Fault("", f"{name}: lower must be at most upper, got {bounds}"))
+        if self.log and self.lower <= 0:
+            raise FaultsError(Fault("", f"{name}: lower must be above 0", self.lower))
+        if self.q is not None and self.q <= 0:
+            raise FaultsError(Fault("", f"{name}: q must be above 0", self.q))
+        largest = max(abs(self.lower), abs(self.upper))
+        if self.step is not None and largest / self.step > _MAX_STEPS:
+            rule = f"{name} has more values than a float can tell apart: {self}"
+            raise FaultsError(Fault("", rule))
+        if self.first > self.last:
+            raise FaultsError(Fault("", f"{name} has no values between its bounds: {self}"))
+
+    @property
+    def name(self) -> str:
+        kind = ("log" if self.log else "") + ("randint" if self.integer else "uniform")
+        return f"q{kind}" if self.q is not None else kind
+
+    @property
+    def step(self) -> float | None:
+        """The distance between neighbouring values; None where the domain is continuous."""
+        return self.q if self.q is not None else (1 if self.integer else None)
+
+    @property
+    def first(self) -> float:
+        if self.step is None:
+            return self.lower
+        return _decimal(_ceil(self.lower / self.step) * self.step)
+
+    @property
+    def last(self) -> float:
+        if self.step is None:
+            return self.upper
+        if self.integer and self.step == 1:
+            return self.upper - 1
+        return _decimal(_floor(self.upper / self.step) * self.step)
+
+    @property
+    def size(self) -> int | None:
+        if self.step is None:
+            return 1 if self.lower == self.upper else None
+        return round((self.last - self.first) / self.step) + 1
+
+    def at(self, u: float) -> Value:
+        if self.integer:  # each value has a cell of width `step` above it
+            return self._cast(self._between(self.first, self.last + (self.step or 1), u, _floor))
+        return self._cast(self._between(self.first, self.last, u, round))
+
+    def extremes(self) -> tuple[Value, ...]:
+        values = [self.first, self.last]
+        if not self.integer:  # between whole bounds lie values that are not
+            values.insert(1, min(self.first + self.q, self.last) if self.q else self.at(_BETWEEN))
+        return tuple(dict.fromkeys(map(self._cast, values)))
+
+    def _between(self, low: float, high: float, u: float, snap: Callable[[float], int]) -> float:
+        if u <= 0 or u >= 1:  # exp(log(x)) is not always x
+            return self.first if u <= 0 else self.last
+        if self.log:
+            value = math.exp(math.log(low) + u * (math.log(high) - math.log(low)))
+        else:
+            value = low + u * (high - low)
+        if self.step is not None:
+            value = snap(value / self.step) * self.step
+        return min(max(value, self.first), self.last)
+
+    def _cast(self, value: float) -> Value:
+        if self.integer:
+            return round(value)
+        return _decimal(value) if self.q is not None else float(value)
+
+    def __str__(self) -> str:
+        return _call(self.name, self.lower, self.upper, self.q)
+
+
+@dataclass(frozen=True, slots=True)
+class Normal(Domain):
+    """Normally distributed numbers, rounded to multiples of `q` where it is given."""
+
+    mean: float = 0.0
+    sd: float = 1.0
+    q: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_numbers("randn", self.mean, self.sd, self.q)
+        if self.sd <= 0:
+            raise FaultsError(Fault("", "randn: sd must be above 0", self.sd))
+        if self.q is not None and self.q <= 0:
+            raise FaultsError(Fault("", "qrandn: q must be above 0", self.q))
+
+    @property
+    def size(self) -> int | None:
+        return None
+
+    def at(self, u: float) -> Value:
+        # The domain is unbounded, so its tails are cut at one in ten thousand on each side
+        value = NormalDist(self.mean, self.sd).inv_cdf(min(max(u, 1e-4), 1 - 1e-4))
+        return value if self.q is None else _decimal(round(value / self.q) * self.q)
+
+    def extremes(self) -> tuple[Value, ...]:
+        return (self.at(0.5),)
+
+    def __str__(self) -> str:
+        return _call("randn" if self.q is None else "qrandn", self.mean, self.sd, self.q)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Domain):
+    """One of `values`. A value that is a mapping is a space of its own: a conditional branch.
+
+    `grid` only records how it was written: `grid_search([...])` is a choice for every strategy.
+    """
+
+    values: tuple[Value, ...]
+    grid: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.values:
+            raise FaultsError(Fault("", f"{self.name} needs at least one value, got []"))
+
+    @property
+    def name(self) -> str:
+        return "grid_search" if self.grid else "choice"
+
+    @property
+    def size(self) -> int | None:
+        return len(self.values)
+
+    def at(self, u: float) -> Value:
+        return self.values[self.number_at(u)]
+
+    def number_at(self, u: float) -> int:
+        """The number of the value at quantile `u`."""
+        return min(int(u * len(self.values)), len(self.values) - 1)
+
+    def extremes(self) -> tuple[Value, ...]:
+        return self.values
+
+    def __str__(self) -> str:
+        return f"{self.name}({literal(list(self.values))})"
+
+
+@dataclass(frozen=True, slots=True)
+class Constant(Choice):
+    """A choice of one value, for what would look like a domain that was written in another way."""
+
+    @property
+    def name(self) -> str:
+        return "constant"
+
+    def __str__(self) -> str:
+        return f"constant({literal(self.values[0])})"
+
+
+def constant(value: Value) -> Domain:
+    """The same `value` in every trial: marks a list or a mapping in a space as meant so.
+
+    Raises FaultsError, a ValueError, where it is not plain or has a domain in it.
+    """
+    if _holds_domain(value):
+        raise FaultsError(Fault("", "constant takes a value without domains", literal(value)))
+    literal(value)
+    return Constant((list(value) if isinstance(value, tuple) else value,))
+
+
+def _holds_domain(value: Value) -> bool:
+    match value:
+        case Mapping():
+            return any(map(_holds_domain, value.values()))
+        case list() | tuple():
+            return any(map(_holds_domain, value))
+    return isinstance(value, Domain)
+
+
+def literal(value: Value) -> str:
+    """`value` as text that `parse_domain` reads back; raises FaultsError where it is not plain."""
+    match value:
+        case Domain():
+            return str(value)
+        case bool() | None | str():
+            return repr(value)
+        case int() | float() if abs(value) <= _LARGEST:
+            return _number(value)
+        case list() | tuple():
+            return f"[{', '.join(map(literal, value))}]"
+        case Mapping() if all(isinstance(name, str) for name in value):
+            return f"{{{', '.join(f'{k!r}: {literal(v)}' for k, v in value.items())}}}"
+    raise FaultsError(Fault("", "must be plain: number, text, bool, None, list or mapping", value))
+
+
+def _call(name: str, *arguments: float | None) -> str:
+    return f"{name}({', '.join(_number(value) for value in arguments if value is not None)})"
+
+
+def _check_numbers(name: str, *numbers: float | None) -> None:
+    """Raise FaultsError for a number too large for floats, or for calculations with it."""
+    for number in numbers:
+        if number is not None and not abs(number) <= _LARGEST:
+            rule = f"{name} takes finite numbers, at most {_LARGEST:g}"
+            raise FaultsError(Fault("", rule, number))
+
+
+def _number(value: float) -> str:
+    return repr(int(value)) if isinstance(value, int) else repr(float(value))
+
+
+def _decimal(value: float) -> float:
+    """The number that a product with a step stands for: 3 * 0.1 is 0.30000000000000004."""
+    return float(f"{value:.12g}")
+
+
+def _ceil(x: float) -> int:
+    return round(x) if math.isclose(x, round(x), rel_tol=1e-9) else math.ceil(x)
+
+
+def _floor(x: float) -> int:
+    return round(x) if math.isclose(x, round(x), rel_tol=1e-9) else math.floor(x)

@@ -1,0 +1,291 @@
+"""Configs as points of the unit cube, and back: what every model-based searcher works on.
+
+Each domain of a space, those inside branches too, is one column; its coordinate is the quantile
+that `Domain.at` takes. A column that a config does not have (it lies in another branch) is NaN.
+"""
+
+# N points, D columns
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuner.errors import Fault
+from tuner.settings import FaultsError
+from tuner.spec.plain_values import LARGEST
+from tuner.spec.space.constraints import Constraints
+from tuner.spec.space.domains import Choice, Domain, Normal, Numeric, Space, Value
+from tuner.spec.space.spaces import ROOT, Place, config_at, walk
+
+Array = NDArray[np.float64]
+
+_MAX_CELLS = 4096  # a domain of more values is as good as continuous
+_INACTIVE = 0.5
+_MISSING = "is missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One domain of the space.
+
+    path: dotted. parent: the column of the choice whose branch number `branch` it lies in; -1:
+    none. centres_C: the coordinate of each of its values, ascending; None where it is continuous.
+    """
+
+    path: str
+    domain: Domain
+    parent: int
+    branch: int
+    centres_C: Array | None
+
+    @property
+    def categories(self) -> int:
+        """The number of values that have no order; 0 for numbers, and for choices of numbers."""
+        if not isinstance(self.domain, Choice) or _ordered(self.domain):
+            return 0
+        return len(self.domain.values)
+
+
+class Encoding:
+    """The columns of `space`, and the way between configs and points."""
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+        self.columns: list[Column] = []
+        self._column: dict[Place, int] = {}
+        self._searched: dict[Place, list[tuple[str, Value, Place]]] = {}
+        for place, value in walk(space):
+            if isinstance(value, Domain):
+                parent = -1 if place.choice is None else self._column[place.choice]
+                branch = place.branches[-1][1] if place.branches else 0
+                self._column[place] = len(self.columns)
+                self.columns.append(Column(place.path, value, parent, branch, _centres(value)))
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def column_at(self, place: Place) -> int:
+        """The number of the column whose domain stands at `place`."""
+        return self._column[place]
+
+    def encode(self, config: Mapping[str, Value]) -> Array:
+        """The point of `config`. Raises FaultsError for each value that is not of the space."""
+        u_D = np.full(len(self), np.nan)
+        if faults := self._encode(self.space, config, ROOT, u_D):
+            raise FaultsError(*faults)
+        return u_D
+
+    def decode(self, u_D: Sequence[float] | Array) -> dict[str, Value]:
+        """The config at a point. Coordinates of inactive columns are ignored."""
+
+        def quantile_at(place: Place) -> float:
+            u = float(u_D[self._column[place]])
+            return _INACTIVE if math.isnan(u) else u
+
+        return config_at(self.space, quantile_at)
+
+    def complete(self, partial: Mapping[str, Value], u_D: Array) -> dict[str, Value]:
+        """`partial`, with what it lacks taken from the point.
+
+        Raises FaultsError for each value that is not of the space.
+        """
+        known_D = np.full(len(self), np.nan)
+        faults = self._encode(self.space, partial, ROOT, known_D)
+        if faults := [fault for fault in faults if fault.rule != _MISSING]:
+            raise FaultsError(*faults)
+        config = self.decode(np.where(np.isnan(known_D), u_D, known_D))
+        return _overlaid(config, partial)  # as they were written: exp(log(0.01)) is not 0.01
+
+    def snap(self, u_ND: Array) -> Array:
+        """Each coordinate moved to the centre of its value's cell, NaN where it is inactive."""
+        snapped_ND = np.clip(np.where(np.isnan(u_ND), _INACTIVE, u_ND), 0.0, 1.0)
+        for d, column in enumerate(self.columns):  # parents come before their children
+            if column.centres_C is not None:
+                snapped_ND[:, d] = column.centres_C[self.cells(d, snapped_ND[:, d])]
+            if column.parent >= 0:
+                chosen_N = self.cells(column.parent, snapped_ND[:, column.parent])
+                active_N = ~np.isnan(snapped_ND[:, column.parent]) & (chosen_N == column.branch)
+                snapped_ND[~active_N, d] = np.nan
+        return snapped_ND
+
+    def cells(self, d: int, u_N: Array) -> NDArray[np.int64]:
+        """The number of the value that column `d` has at each coordinate; 0 for NaN."""
+        centres_C = self.columns[d].centres_C
+        assert centres_C is not None
+        u_N = np.nan_to_num(u_N)
+        if isinstance(self.columns[d].domain, Choice):
+            count = len(centres_C)
+            return np.minimum((u_N * count).astype(np.int64), count - 1)
+        return np.searchsorted((centres_C[1:] + centres_C[:-1]) / 2, u_N).astype(np.int64)
+
+    def _encode(
+        self, space: Space, config: Mapping[str, Value], at: Place, u_D: Array
+    ) -> list[Fault]:
+        """Write the coordinates of `config` into `u_D`; returns what does not fit the space."""
+        faults = [
+            Fault(at.below(key).path, "is not in the search space", config[key], tuple(space))
+            for key in config
+            if key not in space
+        ]
+        for key, value, here in self._searched_in(space, at):
+            if key not in config:
+                faults.append(Fault(here.path, _MISSING))
+            elif isinstance(value, Choice):
+                faults += self._encode_choice(value, config[key], here, u_D)
+            elif isinstance(value, Domain):
+                u = quantile(value, config[key])
+                if u is None:
+                    faults.append(Fault(here.path, f"must lie in {value}", config[key]))
+                else:
+                    u_D[self._column[here]] = u
+            elif isinstance(config[key], Mapping):
+                faults += self._encode(value, config[key], here, u_D)
+            else:
+                faults.append(Fault(here.path, "must be a mapping", config[key]))
+        return faults
+
+    def _searched_in(self, space: Space, at: Place) -> list[tuple[str, Value, Place]]:
+        """What is searched of the mapping that stands at `at`, each with its place.
+
+        Kept, since a resume encodes every config of its journal.
+        """
+        if at not in self._searched:
+            searched = [(key, value) for key, value in space.items() if _is_searched(value)]
+            self._searched[at] = [(key, value, at.below(key)) for key, value in searched]
+        return self._searched[at]
+
+    def _encode_choice(self, choice: Choice, value: Value, at: Place, u_D: Array) -> list[Fault]:
+        """Encode `value` as the option that it fits with the fewest faults."""
+        fewest: list[Fault] | None = None
+        for number, option in enumerate(choice.values):
+            trial_D = np.full_like(u_D, np.nan)
+            if isinstance(option, Mapping) and isinstance(value, Mapping):
+                faults = self._encode(option, value, at.branch(number), trial_D)
+                if any(k in value and not _fits(option[k], value[k]) for k in option):
+                    continue
+            elif not isinstance(option, Mapping) and _same(option, value):
+                faults = []
+            else:
+                continue
+            if fewest is None or len(faults) < len(fewest):
+                fewest = faults
+                trial_D[self._column[at]] = (number + 0.5) / len(choice.values)
+                best_D = trial_D
+        if fewest is None:
+            return [Fault(at.path, f"must be one of {choice}", value)]
+        u_D[~np.isnan(best_D)] = best_D[~np.isnan(best_D)]
+        return fewest
+
+
+def config_of(
+    space: Space, values: Mapping[str, Value], forbid: Sequence[str] = ()
+) -> dict[str, Value]:
+    """The config of `space` that has these values, one for each domain; constants may be left out.
+
+    Raises FaultsError for each value that is missing or not of the space, and for a config that an
+    expression of `forbid` rules out.
+    """
+    encoding = Encoding(space)
+    u_D = encoding.encode(values)
+    config = encoding.complete(values, u_D)
+    constants = ((name, space[name]) for name in values if not _is_searched(space[name]))
+    faults = [
+        Fault(name, f"is always {constant!r} here", values[name])
+        for name, constant in constants
+        if not _same(constant, values[name])
+    ]
+    if not Constraints(forbid).allow(config):
+        faults.append(Fault("", f"the space forbids it: {'; '.join(forbid)}"))
+    if faults:
+        raise FaultsError(*faults)
+    return config
+
+
+def _is_searched(value: Value) -> bool:
+    return isinstance(value, Domain | Mapping)
+
+
+def quantile(domain: Domain, value: Value) -> float | None:
+    """A u with `domain.at(u) == value`, in the middle of the value's cell; None: not in it."""
+    if type(value) is not float and (isinstance(value, bool) or not isinstance(value, int | float)):
+        return None
+    if not abs(value) <= LARGEST:  # NaN, or what no float can hold
+        return None
+    if isinstance(domain, Normal):  # `at` cuts the tails off at these quantiles
+        return min(max(NormalDist(domain.mean, domain.sd).cdf(value), 1e-4), 1 - 1e-4)
+    assert isinstance(domain, Numeric)
+    low, high, step = domain.first, domain.last, domain.step
+    slack = 1e-9 * max(abs(low), abs(high), 1e-300)
+    if not low - slack <= value <= high + slack:
+        return None
+    if step is not None and abs(value - round(value / step) * step) > 1e-6 * step:
+        return None
+    if low == high:
+        return 0.5
+    value = min(max(value, low), high)
+    if not domain.integer:
+        return _position(value, low, high, domain.log)
+    assert step is not None
+    below = _position(value, low, high + step, domain.log)
+    above = _position(value + step, low, high + step, domain.log)
+    return (below + above) / 2
+
+
+def _overlaid(config: dict[str, Value], values: Mapping[str, Value]) -> dict[str, Value]:
+    """`config` with these values in place of its own, floats where it has floats."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            value = _overlaid(config[key], value)
+        config[key] = float(value) if isinstance(config[key], float) else value
+    return config
+
+
+def _position(value: float, low: float, high: float, log: bool) -> float:
+    if log:
+        value, low, high = math.log(value), math.log(low), math.log(high)
+    return min(max((value - low) / (high - low), 0.0), 1.0) if high > low else 0.5
+
+
+def _centres(domain: Domain) -> Array | None:
+    if isinstance(domain, Choice):
+        count = len(domain.values)
+        return (np.arange(count) + 0.5) / count
+    size = domain.size
+    if not isinstance(domain, Numeric) or size is None or size > _MAX_CELLS:
+        return None
+    values = (domain.first + i * (domain.step or 0) for i in range(size))
+    centres = [quantile(domain, value) for value in values]
+    return np.array([0.5 if c is None else c for c in centres])
+
+
+def _ordered(choice: Choice) -> bool:
+    """Whether the values are numbers in order, at least three, as in choice([16, 32, 64])."""
+    values = choice.values
+    if len(values) < 3 or not all(
+        isinstance(v, int | float) and not isinstance(v, bool) for v in values
+    ):
+        return False
+    steps = np.diff(np.array(values, dtype=float))
+    return bool((steps > 0).all() or (steps < 0).all())
+
+
+def _fits(option: Value, value: Value) -> bool:
+    """Whether a constant of a branch has this value; a domain may have any."""
+    if isinstance(option, Domain | Mapping):
+        return True
+    return _same(option, value)
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, bool) is not isinstance(b, bool):
+        return False  # True == 1
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return bool(a == b)

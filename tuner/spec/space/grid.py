@@ -1,0 +1,210 @@
+"""Grids: every combination of a space's values, each cell computed from its number alone.
+
+A grid may be led `through` a config: of each continuous domain the value that is nearest to the
+config's gives way to it, so that the config is a cell.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+from tuner.spec.space.domains import Choice, Domain, Numeric, Space, Value
+from tuner.spec.space.spaces import domains_of
+from tuner.spec.space.spread import Spread
+
+Points = Callable[[str], int]  # dotted path of a domain -> the number of its values
+Config = Mapping[str, Any]
+
+MAX_LISTED = 200_000  # cells; larger grids are never listed one by one
+
+
+def every_value(path: str) -> int:
+    """Points for a grid of all values: more than any finite domain has."""
+    return 1 << 62
+
+
+def grid_values(domain: Domain, points: int) -> tuple[Value, ...]:
+    """The values of `domain` on a grid: all of a choice, else at most `points`, evenly spaced.
+
+    >>> grid_values(Numeric(1e-4, 1e-2, log=True), 3)
+    (0.0001, 0.001, 0.01)
+    """
+    return tuple(_values(domain, points))
+
+
+def _values(domain: Domain, points: int) -> Sequence[Value]:
+    if isinstance(domain, Choice):
+        return domain.values
+    if isinstance(domain, Numeric) and domain.size is not None and domain.size <= points:
+        return _Steps(domain, domain.size)
+    if points == 1:
+        return (_tidy(domain, domain.at(0.5)),)
+    values = (domain.at(i / (points - 1)) for i in range(points))
+    return tuple(dict.fromkeys(_tidy(domain, value) for value in values))
+
+
+class _Steps(Sequence[Value]):
+    """The values of a stepped domain, computed on demand: there may be billions."""
+
+    def __init__(self, domain: Numeric, size: int) -> None:
+        self._domain, self._size = domain, size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, index: Any) -> Value:
+        if not 0 <= index < self._size:
+            raise IndexError(index)
+        step = self._domain.step or 0
+        return _tidy(self._domain, self._domain.first + index * step)
+
+
+def _led_through(domain: Domain, values: Sequence[Any], through: Value) -> Sequence[Value]:
+    """The values of a domain without options, with `through` in place of the nearest."""
+    if isinstance(through, bool) or not isinstance(through, int | float) or through in values:
+        return values
+    if isinstance(domain, Numeric) and domain.log and through > 0:
+        number = _nearest([math.log(value) for value in values], math.log(through))
+    else:
+        number = _nearest(values, through)
+    return (*values[:number], through, *values[number + 1 :])
+
+
+def _nearest(values: Sequence[Any], value: float) -> int:
+    """The number of the value that is nearest, of those that ascend."""
+    return min(range(len(values)), key=lambda number: abs(values[number] - value))
+
+
+def _tidy(domain: Domain, value: float) -> Value:
+    """`value` without the noise of exp(log(x)): 0.001, not 0.0009999999999999998."""
+    if isinstance(domain, Numeric) and domain.integer:
+        return round(value)
+    return float(f"{value:.12g}")
+
+
+def count_cells(space: Space, points: Points) -> int:
+    """The number of cells of the grid over `space`; a conditional branch adds its own."""
+    return _Grid(space, points).cells
+
+
+def cell(
+    space: Space, points: Points, index: int, *, through: Config | None = None
+) -> dict[str, Any]:
+    """Config `index` of the grid, 0 <= index < count_cells(); the last name varies fastest."""
+    return _Grid(space, points, through=through).cell(index)
+
+
+def cells(
+    space: Space, points: Points, *, through: Config | None = None
+) -> Iterator[dict[str, Any]]:
+    """Every config of the grid, in order."""
+    grid = _Grid(space, points, through=through)
+    return map(grid.cell, range(grid.cells))
+
+
+def nearest_cell(
+    space: Space, points: Points, config: Config, *, through: Config | None = None
+) -> dict[str, Any]:
+    """The config of the grid that is `config`, or the nearest to it."""
+    grid = _Grid(space, points, through=through)
+    return grid.cell(grid.index_of(config))
+
+
+def spread(space: Space, points: Points, *, through: Config | None = None) -> Spread:
+    """The numbers of the cells in an order that begins with `through` and is spread from there."""
+    grid = _Grid(space, points, through=through)
+    return Spread(grid.sizes, None if through is None else grid.offsets_of(through))
+
+
+def space_size(space: Space) -> int | None:
+    """The number of different configs; None where a domain is continuous."""
+    finite = all(domain.size is not None for _, domain in domains_of(space))
+    return count_cells(space, every_value) if finite else None
+
+
+class _Grid:
+    """The grid over a space whose names lie below `path`; `cells` is their number."""
+
+    def __init__(
+        self, space: Space, points: Points, path: str = "", *, through: Config | None = None
+    ) -> None:
+        given = through or {}
+        self._axes = {
+            key: _Axis(value, points, f"{path}.{key}" if path else key, given.get(key))
+            for key, value in space.items()
+        }
+        self.sizes = [axis.cells for axis in self._axes.values()]
+        self.cells: int = math.prod(self.sizes)
+
+    def offsets_of(self, config: Config) -> list[int]:
+        """Where each axis has the value of `config`, or the nearest."""
+        return [axis.offset_of(config.get(key)) for key, axis in self._axes.items()]
+
+    def index_of(self, config: Config) -> int:
+        """The number of the cell of `config`, or of the nearest."""
+        index = 0
+        for size, offset in zip(self.sizes, self.offsets_of(config), strict=True):
+            index = index * size + offset
+        return index
+
+    def cell(self, index: int) -> dict[str, Any]:
+        config: dict[str, Any] = {}
+        for key, axis in reversed(self._axes.items()):
+            index, offset = divmod(index, axis.cells)
+            config[key] = axis.at(offset)
+        return {key: config[key] for key in self._axes}
+
+
+def _within(branch: Space, value: Value) -> Config | None:
+    """`value` where it is a config of `branch`, as its names and constants tell; else None."""
+    if not isinstance(value, Mapping) or value.keys() != branch.keys():
+        return None
+    constants = (name for name, inner in branch.items() if not isinstance(inner, Domain | Mapping))
+    return value if all(branch[name] == value[name] for name in constants) else None
+
+
+class _Axis:
+    """The options of one value of a space: an option is one cell, a branch as many as it has."""
+
+    def __init__(self, value: Value, points: Points, path: str, through: Value = None) -> None:
+        self._options = _values(value, points(path)) if isinstance(value, Domain) else (value,)
+        if isinstance(value, Domain) and not isinstance(value, Choice):
+            self._options = _led_through(value, self._options, through)
+        self._branches: list[_Grid | None] | None = None
+        if not isinstance(self._options, _Steps):
+            self._branches = [
+                _Grid(option, points, path, through=_within(option, through))
+                if isinstance(option, Mapping)
+                else None
+                for option in self._options
+            ]
+            cells = (branch.cells if branch else 1 for branch in self._branches)
+            self._ends = list(accumulate(cells))
+        self.cells = self._ends[-1] if self._branches else len(self._options)
+
+    def offset_of(self, value: Value) -> int:
+        """Where the axis has `value`, or the nearest; 0 for what is none of its options."""
+        if self._branches is None:
+            is_number = isinstance(value, int | float)
+            return _nearest(self._options, value) if is_number else 0
+        for number, branch in enumerate(self._branches):
+            option, begin = self._options[number], self._ends[number] - 1
+            if branch is None and option == value and type(option) is type(value):
+                return begin
+            if branch is not None and (inner := _within(option, value)) is not None:
+                return begin + 1 - branch.cells + branch.index_of(inner)
+        return 0
+
+    def at(self, offset: int) -> Value:
+        """The option, or the cell of its branch, number `offset`."""
+        if self._branches is None:
+            return self._options[offset]
+        number = bisect_right(self._ends, offset)
+        branch = self._branches[number]
+        if branch is None:
+            return self._options[number]
+        return branch.cell(offset - self._ends[number] + branch.cells)

@@ -1,0 +1,298 @@
+"""Spaces and domains from text, from Ray's objects, or from hyperopt's.
+
+Text is parsed through a whitelist of calls with literal arguments and is never evaluated.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tuner.errors import Fault, unknown
+from tuner.settings import FaultsError
+from tuner.spec.space.domains import Choice, Domain, Normal, Numeric, Value, constant, literal
+from tuner.spec.space.hyperopt import from_hyperopt, holds_hyperopt
+
+
+class Call(NamedTuple):
+    """A call that text may use, with Ray's names for its arguments.
+
+    arguments: those from `required` on may be left out. numbers: whether it takes numbers alone.
+    """
+
+    arguments: tuple[str, ...]
+    required: int
+    meaning: str
+    build: Callable[..., Domain]
+    numbers: bool = True
+
+
+CALLS = {
+    "uniform": Call(
+        ("lower", "upper"),
+        2,
+        "numbers from `lower` to `upper`, all equally likely",
+        lambda lower, upper: Numeric(lower, upper),
+    ),
+    "quniform": Call(
+        ("lower", "upper", "q"),
+        3,
+        "the same, of the multiples of `q`",
+        lambda lower, upper, q: Numeric(lower, upper, q=q),
+    ),
+    "loguniform": Call(
+        ("lower", "upper"),
+        2,
+        "numbers above 0 whose logarithm is uniform: for learning rates and their like",
+        lambda lower, upper: Numeric(lower, upper, log=True),
+    ),
+    "qloguniform": Call(
+        ("lower", "upper", "q"),
+        3,
+        "the same, of the multiples of `q`",
+        lambda lower, upper, q: Numeric(lower, upper, log=True, q=q),
+    ),
+    "randn": Call(
+        ("mean", "sd"),
+        0,
+        "normally distributed numbers; mean 0 and sd 1 unless given",
+        lambda *given: Normal(*given),
+    ),
+    "qrandn": Call(
+        ("mean", "sd", "q"),
+        3,
+        "the same, of the multiples of `q`",
+        lambda mean, sd, q: Normal(mean, sd, q),
+    ),
+    "randint": Call(
+        ("lower", "upper"),
+        2,
+        "whole numbers from `lower` on, below `upper`",
+        lambda lower, upper: Numeric(lower, upper, integer=True),
+    ),
+    "qrandint": Call(
+        ("lower", "upper", "q"),
+        2,
+        "multiples of `q` from `lower` to `upper`, which is among them unless `q` is 1",
+        lambda *given: _qrandint(*given),
+    ),
+    "lograndint": Call(
+        ("lower", "upper"),
+        2,
+        "whole numbers from `lower` on, below `upper`, whose logarithm is uniform",
+        lambda lower, upper: Numeric(lower, upper, log=True, integer=True),
+    ),
+    "qlograndint": Call(
+        ("lower", "upper", "q"),
+        3,
+        "multiples of `q` from `lower` to `upper`, whose logarithm is uniform",
+        lambda *given: _qrandint(*given, log=True),
+    ),
+    "choice": Call(
+        ("categories",),
+        1,
+        "one of a list of values; a mapping among these is a branch with names of its own",
+        lambda values: Choice(_options(values)),
+        numbers=False,
+    ),
+    "grid_search": Call(
+        ("values",),
+        1,
+        "the same, as Ray writes it; every strategy takes it. Unlike in Ray Tune it does not "
+        "multiply `num_samples`, which counts all trials. Every value is tried once by "
+        "`--search grid`",
+        lambda values: Choice(_options(values), grid=True),
+        numbers=False,
+    ),
+    "constant": Call(
+        ("value",),
+        1,
+        "this value in every trial: for a list that is meant as one value",
+        constant,
+        numbers=False,
+    ),
+}
+
+_NO_FUNCTION = (
+    "cannot be searched: write the domain, as uniform(0, 1) or choice([16, 32]), and compute in "
+    "the trainable, from its config, what follows from other hyperparameters; one that belongs to "
+    "some value of another stands in a branch: choice([{'kind': 'a', 'width': randint(1, 9)}, "
+    "{'kind': 'b'}])"
+)
+
+EXAMPLES = ("uniform(0, 1)", "loguniform(1e-4, 1e-1)", "randint(1, 9)", "choice([16, 32])")
+
+_MAX_NAMES = 1000
+_CUT = "lacks a closing parenthesis: within {...} of YAML, a domain must stand in quotes"
+MAX_LENGTH = 100_000  # characters of a domain: a choice of some 20,000 numbers
+
+
+def parse_space(raw: Any) -> dict[str, Value]:
+    """The space of a mapping: domains from their text or another library's objects, constants as
+    they are.
+
+    Raises FaultsError with every fault of every hyperparameter, keyed by its dotted path.
+    """
+    try:
+        return _parse_space(raw)
+    except RecursionError:
+        raise FaultsError(Fault("", "is nested too deep to be read")) from None
+
+
+def _parse_space(raw: Any) -> dict[str, Value]:
+    if holds_hyperopt(raw):
+        raw = from_hyperopt(raw)
+    if not isinstance(raw, Mapping):
+        raise FaultsError(Fault("", "must be a mapping of names to domains and values", raw))
+    if len(raw) > _MAX_NAMES:
+        raise FaultsError(Fault("", f"must be at most {_MAX_NAMES} hyperparameters", len(raw)))
+    space: dict[str, Value] = {}
+    faults: list[Fault] = []
+    if not raw:
+        faults.append(Fault("", "is empty: name at least one hyperparameter and its domain"))
+    for key, value in raw.items():
+        if not isinstance(key, str) or not key or any(c in "./ " or c.isspace() for c in key):
+            nested = "; nest them: model_args: {width: ...}" if "." in str(key) else ""
+            faults.append(Fault("", f"names must be text without '.', '/' or spaces{nested}", key))
+            continue
+        try:
+            space[key] = _parse_value(value)
+        except FaultsError as error:
+            faults += [fault.under(key) for fault in error.faults]
+    if faults:
+        raise FaultsError(*faults)
+    return space
+
+
+def parse_domain(text: str) -> Domain:
+    """The domain that `text` spells, as `loguniform(1e-4, 1e-1)` or `tune.choice([16, 32])`.
+
+    Raises FaultsError for an unknown call, a wrong argument, or bounds that cannot be.
+    """
+    if len(text) > MAX_LENGTH:
+        rule = f"is a domain of {len(text):,} characters, must be at most {MAX_LENGTH:,}"
+        raise FaultsError(Fault("", rule, text))
+    try:
+        parsed = _evaluate(ast.parse(text.strip(), mode="eval").body, text)
+    except FaultsError:
+        raise
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        is_cut = text.count("(") > text.count(")")
+        fault = Fault("", "cannot be read as a domain", text, EXAMPLES)
+        raise FaultsError(Fault("", _CUT, text) if is_cut else fault) from None
+    if not isinstance(parsed, Domain):
+        raise FaultsError(Fault("", "must be one call of a domain", text, tuple(sorted(CALLS))))
+    return parsed
+
+
+def from_ray(domain: Any) -> Domain:
+    """The equal of Ray's `domain`; FaultsError where there is none, as for `sample_from`."""
+    from ray.tune.search import sample
+
+    sampler = domain.get_sampler()
+    q = None
+    if isinstance(sampler, sample.Quantized):
+        q, sampler = sampler.q, sampler.sampler
+    log = isinstance(sampler, sample.LogUniform)
+    if isinstance(domain, sample.Categorical):
+        return Choice(_options(domain.categories), grid=isinstance(sampler, sample.Grid))
+    if isinstance(domain, sample.Float) and isinstance(sampler, sample.Normal):
+        return Normal(sampler.mean, sampler.sd, q)
+    if isinstance(domain, sample.Float):
+        return Numeric(domain.lower, domain.upper, log=log, q=q)
+    if isinstance(domain, sample.Integer):
+        if q is not None:
+            return _qrandint(domain.lower, domain.upper, q, log=log)
+        return Numeric(domain.lower, domain.upper, log=log, integer=True)
+    if isinstance(domain, sample.Function):
+        raise FaultsError(Fault("", f"sample_from {_NO_FUNCTION}"))
+    rule = f"Ray's {type(domain).__name__} domain cannot be searched"
+    raise FaultsError(Fault("", rule, choices=tuple(sorted(CALLS))))
+
+
+def _parse_value(value: Value) -> Value:
+    if isinstance(value, str) and _called(value) is not None:
+        return parse_domain(value)
+    if isinstance(value, Mapping):
+        if set(value) == {"grid_search"} and isinstance(value["grid_search"], Sequence):
+            return Choice(_options(value["grid_search"]), grid=True)  # what tune.grid_search gives
+        return parse_space(value)
+    if type(value).__module__.startswith("ray.tune.search"):
+        return from_ray(value)
+    if isinstance(value, Domain):
+        return value
+    literal(value)  # raises FaultsError for what is not plain
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _called(text: str) -> str | None:
+    """The name before the bracket, where `text` looks like a call and so must parse as one."""
+    head, bracket, _ = text.strip().partition("(")
+    name = head.removeprefix("tune.").strip()
+    return name if bracket and name.isidentifier() else None
+
+
+def _options(raw: Sequence[Value]) -> tuple[Value, ...]:
+    if isinstance(raw, str | bytes) or not isinstance(raw, Sequence):
+        raise FaultsError(Fault("", "takes a list of values, as choice([16, 32])", raw))
+    # Text that calls no domain, as "resnet(18)", is text
+    options = tuple(
+        value if isinstance(value, str) and _called(value) not in CALLS else _parse_value(value)
+        for value in raw
+    )
+    for option in options:
+        if isinstance(option, Domain):
+            rule = "an option is a value, or a mapping of names to domains"
+            raise FaultsError(Fault("", rule, str(option)))
+    return options
+
+
+def _qrandint(lower: float, upper: float, q: float = 1, *, log: bool = False) -> Numeric:
+    # As in Ray, q = 1 leaves the upper bound exclusive
+    return Numeric(lower, upper, log=log, integer=True, q=None if q == 1 else q)
+
+
+def _evaluate(node: ast.expr, text: str) -> Value:
+    """The value of a whitelisted expression: literals, lists, mappings, and the domains' calls."""
+    match node:
+        case ast.Constant(value=str() | int() | float() | bool() | None as value):
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
+            return -value
+        case ast.List(elts=items) | ast.Tuple(elts=items):
+            return [_evaluate(item, text) for item in items]
+        case ast.Dict(keys=keys, values=values) if all(isinstance(k, ast.Constant) for k in keys):
+            names = [_evaluate(key, text) for key in keys if key is not None]
+            if len(set(names)) < len(names):
+                twice = next(name for name in names if names.count(name) > 1)
+                raise FaultsError(Fault("", f"has the key {twice!r} twice: keep one", text))
+            return dict(zip(names, [_evaluate(v, text) for v in values], strict=True))
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(value=ast.Name(id="tune"), attr=name)):
+            return _evaluate_call(name, node, text)
+    rule = f"{ast.unparse(node)!r} is not a literal (number, quoted text, list, mapping)"
+    raise FaultsError(Fault("", rule, text))
+
+
+def _evaluate_call(name: str, node: ast.Call, text: str) -> Domain:
+    if name == "sample_from":
+        raise FaultsError(Fault("", f"{name} {_NO_FUNCTION}"))
+    if name not in CALLS:
+        raise FaultsError(unknown("", "domain", name, CALLS))
+    names, required, _, build, takes_numbers = CALLS[name]
+    arguments = dict(zip(names, node.args, strict=False))
+    for keyword in node.keywords:
+        if keyword.arg not in names or keyword.arg in arguments:
+            raise FaultsError(unknown("", f"argument of {name}", str(keyword.arg), names))
+        arguments[keyword.arg] = keyword.value
+    if len(node.args) > 1 and not takes_numbers:
+        listed = ", ".join(map(ast.unparse, node.args))
+        raise FaultsError(Fault("", f"{name} takes one value: write {name}([{listed}])", text))
+    if len(node.args) > len(names) or any(n not in arguments for n in names[:required]):
+        raise FaultsError(Fault("", f"{name} takes ({', '.join(names)})", text))
+    values = [_evaluate(arguments[n], text) for n in names if n in arguments]
+    if takes_numbers:
+        for value in values:
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise FaultsError(Fault("", f"{name} takes numbers", value))
+    return build(*values)

@@ -1,0 +1,124 @@
+"""Search spaces, walked in one way by all that read or rebuild them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from tuner.spec.space.domains import Choice, Domain, Space, Value
+
+
+class Place(NamedTuple):
+    """Where a value stands in a space. It is unique, unlike the path, which branches may share.
+
+    path: dotted. branches: (path of the choice, number of its value) for each branch around it,
+    outermost first.
+    """
+
+    path: str = ""
+    branches: tuple[tuple[str, int], ...] = ()
+
+    def below(self, name: str) -> Place:
+        """The place of `name` in the mapping that stands here."""
+        return Place(f"{self.path}.{name}" if self.path else name, self.branches)
+
+    def branch(self, number: int) -> Place:
+        """The place of branch `number` of the choice that stands here."""
+        return Place(self.path, (*self.branches, (self.path, number)))
+
+    @property
+    def choice(self) -> Place | None:
+        """The place of the choice that the innermost branch belongs to."""
+        return Place(self.branches[-1][0], self.branches[:-1]) if self.branches else None
+
+
+ROOT = Place()
+
+
+def walk(space: Space, at: Place = ROOT) -> Iterator[tuple[Place, Value]]:
+    """Every domain and constant with its place, in declared order; branches follow their choice."""
+    for key, value in space.items():
+        here = at.below(key)
+        if isinstance(value, Mapping):
+            yield from walk(value, here)
+            continue
+        yield here, value
+        if isinstance(value, Choice):
+            for number, option in enumerate(value.values):
+                if isinstance(option, Mapping):
+                    yield from walk(option, here.branch(number))
+
+
+def transform(
+    space: Space, replace: Callable[[Place, Domain], Value], at: Place = ROOT
+) -> dict[str, Value]:
+    """`space` with every domain outside of branches replaced by what `replace` makes of it.
+
+    `replace` calls `transform` for those branches of a choice that it keeps.
+    """
+    result: dict[str, Value] = {}
+    for key, value in space.items():
+        here = at.below(key)
+        if isinstance(value, Domain):
+            result[key] = replace(here, value)
+        else:
+            nested = isinstance(value, Mapping)
+            result[key] = transform(value, replace, here) if nested else value
+    return result
+
+
+def config_at(space: Space, quantile: Callable[[Place], float]) -> dict[str, Value]:
+    """The config that has each domain's value at the quantile of its place."""
+
+    def value_of(place: Place, domain: Domain) -> Value:
+        u = quantile(place)
+        value = domain.at(u)
+        if isinstance(domain, Choice) and isinstance(value, Mapping):
+            return transform(value, value_of, place.branch(domain.number_at(u)))
+        return value
+
+    return transform(space, value_of)
+
+
+def extreme_configs(space: Space) -> list[dict[str, Value]]:
+    """Configs such that, if each of these is legal, every config of the space is likely to be.
+
+    Each domain, those in branches too, has each of its extremes in one, and the others their first.
+
+    >>> extreme_configs({"lr": Numeric(1, 5, integer=True), "model": {"width": Choice((8, 16))}})
+    [{'lr': 1, 'model': {'width': 8}}, {'lr': 4, 'model': {'width': 8}}, \
+{'lr': 1, 'model': {'width': 8}}, {'lr': 1, 'model': {'width': 16}}]
+    """
+    extremes = {name: _extremes(value) for name, value in space.items()}
+    first = {name: values[0] for name, values in extremes.items()}
+    return [{**first, name: value} for name, values in extremes.items() for value in values]
+
+
+def _extremes(value: Value) -> list[Value]:
+    if isinstance(value, Domain):
+        return [inner for extreme in value.extremes() for inner in _extremes(extreme)]
+    return list(extreme_configs(value)) if isinstance(value, Mapping) and value else [value]
+
+
+def space_text(space: Space) -> dict[str, Value]:
+    """The space as plain values with each domain as its text: the inverse of `parse_space`."""
+    return transform(space, lambda _, domain: str(domain))
+
+
+def domains_of(space: Space) -> Iterator[tuple[str, Domain]]:
+    """Every (dotted path, domain) of `space`, those inside branches too, in declared order."""
+    return ((place.path, value) for place, value in walk(space) if isinstance(value, Domain))
+
+
+def names_of(space: Space) -> list[str]:
+    """The dotted path of every domain, and every name of `space` itself, constants too."""
+    return [*(path for path, _ in domains_of(space)), *space]
+
+
+_KEY = json.JSONEncoder(sort_keys=True, default=str).encode
+
+
+def config_key(config: Mapping[str, Value]) -> str:
+    """Text that is the same for equal configs."""
+    return _KEY(config)

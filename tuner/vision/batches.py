@@ -1,0 +1,222 @@
+"""A data set in memory, and batches of it as float images."""
+
+# N images, H W pixels, C channels, P = H * W * C bytes of one image
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from tuner.vision.augment import Augmentation, crop_and_flip, cut_out
+from tuner.vision.catalog import DataChoice, dataset_info, pinned
+from tuner.vision.datasets._dataset import DatasetInfo, ImageArrays, data_folder
+from tuner.vision.epochs import Epoch, plan_epoch
+from tuner.vision.mixing import mix
+
+AT_ONCE = 5000  # images that are augmented in one go where a whole epoch is
+LARGEST_SHARE = 0.5  # of a GPU's free memory that the images may take
+
+
+@dataclass(frozen=True, eq=False)
+class ImageSet:
+    """A data set for a device. Images are rows of bytes, so that a batch is one copy of rows.
+
+    The rows and the labels lie on the device, or, where it has no room, on the host.
+    """
+
+    info: DatasetInfo
+    rows_NP: Tensor
+    labels_N: Tensor
+    splits: dict[str, Tensor]
+
+    def baseline(self, split: str) -> dict[str, float]:
+        """`images`, how many a split has, and `baseline`, the share of its largest class."""
+        rows_N = self.splits[split].to(self.labels_N.device)
+        largest = int(torch.bincount(self.labels_N[rows_N]).max())
+        return {"images": len(rows_N), "baseline": largest / len(rows_N)}
+
+
+def image_set(
+    name: str,
+    *,
+    data_dir: str | None,
+    split_seed: int,
+    device: torch.device,
+    image_size: int | None = None,
+    image_bits: int | None = None,
+    skip_unreadable: bool = False,
+) -> ImageSet:
+    """The data set `name` for `device`. A worker loads it once for all of its trials.
+
+    One of the user's own is decoded first, if need be, as the settings of these names say. Raises
+    DataError where the data cannot be had.
+    """
+    chosen = pinned(DataChoice(name, data_dir, image_size, split_seed, image_bits, skip_unreadable))
+    return _image_set(chosen.dataset, data_folder(data_dir), split_seed, device)
+
+
+@lru_cache(maxsize=2)
+def _image_set(name: str, folder: Path, split_seed: int, device: torch.device) -> ImageSet:
+    info = dataset_info(DataChoice(name, str(folder), None, split_seed))
+    return image_set_of(info, info.load(folder, split_seed=split_seed), device)
+
+
+def image_set_of(info: DatasetInfo, arrays: ImageArrays, device: torch.device) -> ImageSet:
+    """The images of `arrays`, on `device` where it has room."""
+    rows_NP = _as_tensor(arrays.images_NHWC.reshape(len(arrays.images_NHWC), -1))
+    home = home_of(rows_NP.nbytes, device)
+    return ImageSet(
+        info=info,
+        rows_NP=rows_NP.to(home),
+        labels_N=torch.tensor(arrays.labels_N, device=home),
+        splits={key: torch.tensor(rows) for key, rows in arrays.splits.items()},
+    )
+
+
+def home_of(size: int, device: torch.device) -> torch.device:
+    """Where `size` bytes of images lie: on `device`, unless the model would not fit beside it."""
+    if device.type == "cuda" and size > LARGEST_SHARE * free_bytes(device):
+        return torch.device("cpu")
+    return device
+
+
+def free_bytes(device: torch.device) -> int:
+    """What this process may still take of the memory of a GPU, which it may share."""
+    free, total = torch.cuda.mem_get_info(device)
+    allowed = int(total * torch.cuda.get_per_process_memory_fraction(device))
+    return min(free, allowed - torch.cuda.memory_reserved(device))
+
+
+def _as_tensor(array: npt.NDArray[np.uint8]) -> Tensor:
+    """A tensor on the array's own memory, which may be a read-only map of a file."""
+    with warnings.catch_warnings():
+        # torch warns that a tensor cannot be read-only. Nothing writes to it: batches are copies
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(array)
+
+
+class Batcher:
+    """Batches of an image set as normalised float images and labels, on `device`.
+
+    device: where the images lie, unless set. Images of the host go there through pinned memory,
+    while the device still computes.
+    """
+
+    def __init__(
+        self,
+        images: ImageSet,
+        *,
+        dtype: torch.dtype,
+        augmentation: Augmentation,
+        device: torch.device | None = None,
+    ) -> None:
+        self._images = images
+        self._augmentation = augmentation
+        self._device = device or images.rows_NP.device
+        self._dtype = dtype
+        self.normalise_by(images.info.mean, images.info.std)
+
+    def normalise_by(self, mean: Sequence[float], std: Sequence[float]) -> None:
+        """Take pixels from 0 to 1 to (pixel - mean) / std from now on, of each channel."""
+        size = self._images.info.image_size
+        scale_P, shift_P = affine(mean, std, pixels=size**2)
+        self._scale_P = scale_P.to(self._device, self._dtype)
+        self._shift_P = shift_P.to(self._device, self._dtype)
+
+    def epoch(self, number: int, *, seed: int, count: int) -> Epoch:
+        """Epoch `number` over the training split, with `count` positions; see `plan_epoch`."""
+        return plan_epoch(
+            self._images.splits["train"],
+            seed=seed,
+            epoch=number,
+            image_size=self._images.info.image_size,
+            augmentation=self._augmentation,
+            device=self._device,
+            home=self._images.rows_NP.device,
+        ).of(count)
+
+    def training_batch(self, epoch: Epoch, positions: slice) -> tuple[Tensor, Tensor]:
+        """(x_NCHW, labels_N) at `positions` of the epoch's order, augmented.
+
+        Where images are mixed, shares_NK of the classes take the place of the labels.
+        """
+        own = self._augmented(epoch, positions)
+        if epoch.partners is None or epoch.mixes is None:
+            return own
+        partners = self._augmented(epoch.partners, positions)
+        classes = self._images.info.num_classes
+        return mix(own, partners, epoch.mixes.at(positions), classes=classes)
+
+    def at_once(self, epoch: Epoch) -> Epoch:
+        """The same epoch with its images augmented, so that a batch is a part of them."""
+        size, count = self._images.info.image_size, len(epoch.order_N)
+        shape = count, self._images.info.channels, size, size
+        x_NCHW = torch.empty(shape, dtype=self._dtype, device=self._device).to(
+            memory_format=torch.channels_last
+        )
+        labels_N = torch.empty(count, dtype=torch.int64, device=self._device)
+        for start in range(0, count, AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            x_NCHW[part], labels_N[part] = self._augmented(epoch, part)
+        partners = epoch.partners and self.at_once(epoch.partners)
+        return replace(epoch, augmented=(x_NCHW, labels_N), partners=partners)
+
+    def _augmented(self, epoch: Epoch, positions: slice) -> tuple[Tensor, Tensor]:
+        if epoch.augmented is not None:
+            x_NCHW, labels_N = epoch.augmented
+            # Copies, since a first layer may work in place
+            return x_NCHW[positions].clone(memory_format=torch.channels_last), labels_N[positions]
+        info, rows_N = self._images.info, epoch.order_N[positions]
+        draws = epoch.draws.at(positions)
+        rows_NP, labels_N = self._select(rows_N)
+        rows_NP = crop_and_flip(
+            rows_NP,
+            draws,
+            channels=info.channels,
+            image_size=info.image_size,
+            augmentation=self._augmentation,
+        )
+        x_NCHW = cut_out(self._normalise(rows_NP), draws, augmentation=self._augmentation)
+        return x_NCHW, labels_N
+
+    def batch(self, rows_N: Tensor) -> tuple[Tensor, Tensor]:
+        """(x_NCHW, labels_N) of the images `rows_N`, as they are."""
+        rows_NP, labels_N = self._select(rows_N)
+        return self._normalise(rows_NP), labels_N
+
+    def first(self, count: int) -> Tensor:
+        """x_NCHW of the first `count` images of the training split, as they are."""
+        rows_N = self._images.splits["train"][:count].to(self._images.rows_NP.device)
+        return self.batch(rows_N)[0]
+
+    def _select(self, rows_N: Tensor) -> tuple[Tensor, Tensor]:
+        """(bytes, labels) of the images `rows_N`, on the device that trains."""
+        rows_NP = self._images.rows_NP.index_select(0, rows_N)
+        return self._moved(rows_NP), self._moved(self._images.labels_N.index_select(0, rows_N))
+
+    def _moved(self, values: Tensor) -> Tensor:
+        if values.device.type == self._device.type:
+            return values
+        return values.pin_memory().to(self._device, non_blocking=True)
+
+    def _normalise(self, rows_NP: Tensor) -> Tensor:
+        # Over whole rows: broadcasting over 3 channels innermost would not vectorise
+        x_NP = rows_NP.to(self._scale_P.dtype).mul_(self._scale_P).add_(self._shift_P)
+        size = self._images.info.image_size
+        # Stored with the channels last, so the view is channels_last without a copy
+        return x_NP.view(len(rows_NP), size, size, -1).permute(0, 3, 1, 2)
+
+
+def affine(mean: Sequence[float], std: Sequence[float], *, pixels: int) -> tuple[Tensor, Tensor]:
+    """(scale_P, shift_P), in float64, that take bytes to (byte / 255 - mean) / std."""
+    mean_C = torch.tensor(mean, dtype=torch.float64)
+    std_C = torch.tensor(std, dtype=torch.float64)
+    return (1 / (255 * std_C)).repeat(pixels), (-mean_C / std_C).repeat(pixels)

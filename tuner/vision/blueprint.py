@@ -1,0 +1,149 @@
+"""What a model is built from, without the settings of its training.
+
+A blueprint is whole: a default that changes later does not change what it builds. Of a network of
+the user's own it has the name alone, and not the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from pydantic import Field, model_validator
+
+from tuner.errors import Fault, SpecError
+from tuner.settings import FaultsError, Settings, parse
+from tuner.spec.code import is_own_network
+from tuner.trial.failures import is_out_of_memory, message_of
+from tuner.vision.catalog import dataset_info, model_info
+from tuner.vision.datasets._dataset import DatasetInfo
+from tuner.vision.models._model import ModelInfo
+from tuner.vision.settings import ClassifierSettings, model_settings
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+
+class Blueprint(Settings):
+    """A model by its name, all of its own settings, and the images and classes that it is for.
+
+    name: as the setting `model` has it. To check a blueprint imports no network; to build it does.
+    """
+
+    name: str
+    settings: dict[str, Any]
+    in_channels: int = Field(ge=1, le=1024)
+    image_size: int = Field(ge=1, le=4096, description="px of height and width")
+    num_classes: int = Field(ge=1, le=2**20)
+
+    @model_validator(mode="after")
+    def _can_be_built(self) -> Self:
+        try:
+            info = self.info
+        except FaultsError as error:
+            raise FaultsError(*(fault.under("name") for fault in error.faults)) from None
+        own = info.defaults.keys()
+        if self.settings.keys() != own:
+            rule = f"must be those of model {self.name!r}"
+            raise FaultsError(Fault("settings", rule, sorted(self.settings), tuple(sorted(own))))
+        _, faults = parse(info.settings, self.settings, "settings")
+        if faults:
+            raise FaultsError(*faults)
+        if not info.takes(channels=self.in_channels, image_size=self.image_size):
+            rule = f"model {self.name!r} takes {info.images}, got {self.shape}"
+            raise FaultsError(Fault("image_size", rule))
+        return self
+
+    @property
+    def shape(self) -> str:
+        """The images' channels, height and width, as text."""
+        return f"{self.in_channels}x{self.image_size}x{self.image_size}"
+
+    @property
+    def info(self) -> ModelInfo:
+        """What is known of the model without building it."""
+        return model_info(self.name)
+
+    @property
+    def code(self) -> str | None:
+        """The dotted path of the user's own code that is imported to build it."""
+        return self.name if is_own_network(self.name) else None
+
+    @property
+    def library(self) -> str | None:
+        """The package, of another's, whose network it is."""
+        package = self.name.partition(":")[0]
+        return package if package != self.name and self.code is None else None
+
+    def build(self, weights: Mapping[str, Tensor]) -> nn.Module:
+        """The model with these weights in evaluation mode; it can be trained on.
+
+        It maps x_NCHW, normalised, to logits_NK. A model that ships keeps the weights as they are,
+        and they are all the memory that it takes. Torch's random state stays as it was. Raises
+        RuntimeError where the weights are another model's, and what `initial` raises.
+        """
+        import torch
+
+        if not self.info.foreign:
+            with torch.device("meta"):
+                model = self.initial()
+            model.load_state_dict(weights, assign=True)
+            return model.eval()
+        # Its constructor may compute with what it makes, and not all of that need be in `weights`
+        with torch.random.fork_rng(devices=[]):
+            model = self.initial()
+        dtype = next((w.dtype for w in weights.values() if w.is_floating_point()), torch.float32)
+        model.to(dtype).load_state_dict(weights)
+        return model.eval()
+
+    def initial(self) -> nn.Module:
+        """The model in float32, its weights drawn from torch's global random number generator.
+
+        Raises SpecError where a network from elsewhere cannot be built.
+        """
+        info = self.info
+        settings = dict(info.settings.model_validate(self.settings))
+        shape = {"in_channels": self.in_channels, "num_classes": self.num_classes}
+        if not info.foreign:
+            return info.build(**shape, **settings)
+        try:
+            return self._materialised(info.build(**shape, image_size=self.image_size, **settings))
+        except SpecError:
+            raise
+        except Exception as error:  # whatever it raises
+            if is_out_of_memory(error):
+                raise
+            rule = f"cannot be built for images of {self.shape} ({message_of(error)})"
+            raise self.refused(rule) from error
+
+    def refused(self, rule: str) -> SpecError:
+        """The error that says why a network from elsewhere cannot be trained."""
+        return SpecError([Fault("model", rule, self.name)], "the image classifier")
+
+    def _materialised(self, model: object) -> nn.Module:
+        """The same network, its lazy layers with the shapes that the images give them."""
+        import torch
+        from torch import nn
+
+        if not isinstance(model, nn.Module):
+            raise self.refused(f"must build a torch.nn.Module, and built {type(model).__name__}")
+        if any(isinstance(p, nn.UninitializedParameter) for p in model.parameters()):
+            model.eval()
+            with torch.no_grad():
+                model(torch.zeros(2, self.in_channels, self.image_size, self.image_size))
+        return model.train()
+
+
+def blueprint_of(settings: ClassifierSettings, data: DatasetInfo | None = None) -> Blueprint:
+    """The blueprint of the model that `settings` train, for their data set's images.
+
+    data: the data set's description, where it is known.
+    """
+    data = data or dataset_info(settings)
+    return Blueprint(
+        name=settings.model,
+        settings=model_settings(settings),
+        in_channels=data.channels,
+        image_size=data.image_size,
+        num_classes=data.num_classes,
+    )

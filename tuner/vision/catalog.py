@@ -1,0 +1,342 @@
+"""The models and data sets that ship, by name, and the metrics of the image classifier.
+
+A data set may also be the user's own, `SCHEME:PLACE` or `my_module:load`: `dataset_info` describes
+any of them. A model may be the user's own, too, or a library's: `model_info` is how everything else
+learns of it. Nothing here imports torch, so that a spec is checked against it in milliseconds.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import Any, Protocol
+
+from tuner.errors import DataError, Fault, UsageError, hint, nearest, translate_error
+from tuner.settings import FaultsError
+from tuner.spec.code import is_dotted
+from tuner.vision import datasets, models, sources
+from tuner.vision.datasets._archive import Archive
+from tuner.vision.datasets._dataset import DatasetInfo, ImageArrays, data_folder
+from tuner.vision.models._libraries import LIBRARIES, library_model
+from tuner.vision.models._model import ModelInfo
+from tuner.vision.models._own import own_model
+from tuner.vision.sources import _module
+from tuner.vision.sources import folder as folders
+from tuner.vision.sources._decode import Decoding, decode, decoded_path
+from tuner.vision.sources._decoded_set import LICENCE, ORIGIN, STORE, DecodedSet
+from tuner.vision.sources._images import LARGEST_SIZE, Images, Outline, Source
+from tuner.vision.sources._splits import sizes
+
+METRICS = (
+    "train_loss",
+    "val_loss",
+    "val_accuracy",
+    "lr",
+    "micro_batch_size",
+    "images_per_s",
+    "epoch_s",
+)
+DECODED = "decoded"  # the scheme of what has been decoded already
+
+
+def _declared(package: ModuleType, variable: str) -> dict[str, Any]:
+    """The `variable` of every module of `package` without an underscore, by the module's name."""
+    names = [module.name for module in iter_modules(package.__path__) if module.name[0] != "_"]
+    return {name: getattr(import_module(f"{package.__name__}.{name}"), variable) for name in names}
+
+
+_ELSEWHERE = ("my_module:MyNet", *(f"{library}:NAME" for library in LIBRARIES))
+
+MODELS: dict[str, ModelInfo] = _declared(models, "MODEL")
+DATASETS: dict[str, DatasetInfo] = _declared(datasets, "DATASET")
+SOURCES: dict[str, Source] = _declared(sources, "SOURCE")
+
+
+class DataSettings(Protocol):
+    """The settings that choose a data set: a `DataChoice`, or all of `ClassifierSettings`."""
+
+    @property
+    def dataset(self) -> str: ...
+    @property
+    def data_dir(self) -> str | None: ...
+    @property
+    def image_size(self) -> int | None: ...
+    @property
+    def image_bits(self) -> int | None: ...
+    @property
+    def skip_unreadable(self) -> bool: ...
+    @property
+    def split_seed(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class DataChoice:
+    """The settings that choose a data set, without all others; they mean the same."""
+
+    dataset: str = "digits"
+    data_dir: str | None = None
+    image_size: int | None = None
+    split_seed: int = 0
+    image_bits: int | None = None
+    skip_unreadable: bool = False
+
+
+def ships(dataset: str) -> bool:
+    """Whether a data set is one of ours, and not a user's own."""
+    return dataset in DATASETS
+
+
+def is_at_hand(dataset: str) -> bool:
+    """Whether it is described without a look at what the user has: it ships, or is decoded."""
+    return ships(dataset) or dataset.partition(":")[0] == DECODED
+
+
+def may_download(dataset: str) -> bool:
+    """Whether to have its images may take a download by a library."""
+    scheme = dataset.partition(":")[0]
+    return scheme in SOURCES and not SOURCES[scheme].lists
+
+
+def check_form(dataset: str) -> None:
+    """Raise FaultsError for what can be no data set, whatever there is on this machine."""
+    if ships(dataset):
+        return
+    scheme, colon, place = dataset.partition(":")
+    if not (colon and place and scheme in (*SOURCES, DECODED)) and not is_dotted(dataset):
+        raise FaultsError(_unknown(dataset))
+
+
+def describe(settings: DataSettings) -> DatasetInfo | None:
+    """What can be told of a data set without torch and without decoding it; None where nothing can.
+
+    A module of the user's is imported. Raises FaultsError where the data set cannot be had here,
+    and DataError for what is decoded and damaged.
+    """
+    scheme, _, place = settings.dataset.partition(":")
+    if ships(settings.dataset):
+        return DATASETS[settings.dataset]
+    if scheme == DECODED:
+        return _info_of(DecodedSet(place), settings)
+    if scheme not in SOURCES:
+        _module.import_loader(settings.dataset)
+        return None
+    outline = SOURCES[scheme].outline(place)
+    return None if outline is None else _outlined(outline, settings)
+
+
+def listing_doubts(settings: DataSettings) -> tuple[str, ...]:
+    """What was perhaps not meant in how the files of a user's images lie, in words.
+
+    Raises FaultsError where the data set cannot be had.
+    """
+    scheme, _, place = settings.dataset.partition(":")
+    if scheme not in SOURCES or not SOURCES[scheme].lists:
+        return ()
+    outline = SOURCES[scheme].outline(place)
+    return () if outline is None else outline.doubts
+
+
+def archive_of(dataset: str) -> Archive | DecodedSet | None:
+    """What a data set travels as from machine to machine; None where it does not."""
+    scheme, _, name = dataset.partition(":")
+    if scheme == DECODED:
+        return DecodedSet(name)
+    return DATASETS[dataset].archive if ships(dataset) else None
+
+
+def remembering(
+    describe: Callable[[DataSettings], DatasetInfo | None],
+) -> Callable[[DataSettings], DatasetInfo | None]:
+    """`describe`, which looks once however often it is asked: for one check of many settings."""
+    known: dict[DataChoice, DatasetInfo | None] = {}
+
+    def look_up(settings: DataSettings) -> DatasetInfo | None:
+        choice = data_choice({f.name: getattr(settings, f.name) for f in fields(DataChoice)})
+        if choice not in known:
+            known[choice] = describe(choice)
+        return known[choice]
+
+    return look_up
+
+
+def dataset_info(settings: DataSettings) -> DatasetInfo:
+    """The data set that `settings` choose: its shape, its classes, its splits.
+
+    One of the user's own is decoded only where nothing else tells. Raises DataError where it
+    cannot be had.
+    """
+    with translate_error(DataError, f"dataset {settings.dataset!r}", of=FaultsError):
+        described = describe(settings)
+    return described or _info_of(decoded_set(settings), settings)
+
+
+def data_choice(values: Mapping[str, Any]) -> DataChoice:
+    """What raw settings choose; what they leave out is as usual."""
+    given = {f.name: values[f.name] for f in fields(DataChoice) if values.get(f.name) is not None}
+    return DataChoice(**given)
+
+
+def pinned(settings: DataSettings) -> DataChoice:
+    """The same data set, by what it has been decoded to: what changes later does not change it.
+
+    One that ships is as it is. Raises DataError where the data set cannot be had.
+    """
+    name, size = settings.dataset, settings.image_size
+    if not ships(name):
+        name, size = f"{DECODED}:{decoded_set(settings).name}", None
+    return DataChoice(name, settings.data_dir, size, settings.split_seed)
+
+
+def decoded_set(settings: DataSettings) -> DecodedSet:
+    """What a data set of the user's own has been decoded to, if need be now. Raises DataError."""
+    scheme, _, place = settings.dataset.partition(":")
+    if scheme == DECODED:
+        return DecodedSet(place)
+    with translate_error(DataError, f"dataset {settings.dataset!r}", of=(FaultsError, OSError)):
+        images = _found(settings)
+        return DecodedSet(decode(images, **_target(settings, images)).name)
+
+
+def labelled_folder(
+    folder: str, classes: tuple[str, ...], *, channels: int, how: Decoding
+) -> DecodedSet:
+    """Every image of `folder`, or of its `test`, decoded to be measured.
+
+    Raises UsageError for a folder that the model cannot be measured on, and DataError.
+    """
+    what = f"cannot measure {folder}"
+    with (
+        translate_error(UsageError, what, of=FaultsError),
+        translate_error(DataError, what, of=OSError),
+    ):
+        images = folders.find_all(folder, classes, channels)
+        store, name = data_folder(None) / STORE, short_name(f"folder:{folder}")
+        return DecodedSet(decode(images, how, store=store, name=name).name)
+
+
+def await_copy(values: Mapping[str, Any]) -> None:
+    """Where raw settings name what is decoded already, wait until it has come to this node."""
+    scheme, _, name = str(values.get("dataset")).partition(":")
+    if scheme == DECODED:
+        DecodedSet(name).await_in(data_folder(values.get("data_dir")))
+
+
+def decoded_before(settings: DataSettings) -> DataChoice | None:
+    """The same data set, by what it has been decoded to; None where it has not, or none can tell.
+
+    Nothing is downloaded, and a user's function is not called. Raises FaultsError where the data
+    set cannot be had.
+    """
+    scheme = settings.dataset.partition(":")[0]
+    if scheme not in SOURCES or not SOURCES[scheme].lists:
+        return None
+    images = _found(settings)
+    path = decoded_path(images, **_target(settings, images))
+    if path is None or not path.is_dir():
+        return None
+    return DataChoice(f"{DECODED}:{path.name}", settings.data_dir, None, settings.split_seed)
+
+
+def short_name(dataset: str) -> str:
+    """What a data set of the user's own is called, as part of the name of a folder."""
+    scheme, _, place = dataset.partition(":")
+    if scheme == "folder":
+        place = Path(place).expanduser().resolve().name
+    elif scheme not in SOURCES:
+        place = dataset
+    letters = "".join(filter(str.isascii, unicodedata.normalize("NFKD", place)))  # of ü the u
+    words = re.findall(r"[A-Za-z0-9_-]+", letters)
+    return "-".join(words)[-60:].strip("-_") or "images"
+
+
+def _info_of(decoded: DecodedSet, settings: DataSettings) -> DatasetInfo:
+    return decoded.info(data_folder(settings.data_dir), split_seed=settings.split_seed)
+
+
+def _outlined(outline: Outline, settings: DataSettings) -> DatasetInfo:
+    def load(folder: Path, *, split_seed: int) -> ImageArrays:
+        return _info_of(decoded_set(settings), settings).load(folder, split_seed=split_seed)
+
+    size, given = sizes(outline.counts), outline.counts.values()
+    return DatasetInfo(
+        load,
+        channels=outline.channels,
+        image_size=settings.image_size or outline.image_size,
+        classes=outline.classes,
+        train=size["train"],
+        validation=size["validation"],
+        test=size["test"],
+        mean=(),
+        std=(),
+        files=True,
+        title=outline.title,
+        origin=ORIGIN,
+        licence=LICENCE,
+        class_counts=tuple(map(sum, zip(*given, strict=True))) if outline.exact else (),
+    )
+
+
+def _unknown(dataset: str) -> Fault:
+    """A fault that shows all forms, and the nearest name."""
+    forms = (*sorted(source.form for source in SOURCES.values()), "my_module:load")
+    near = hint(_near(dataset.partition(":")[0], [*SOURCES, *DATASETS]))
+    return Fault("", f"unknown dataset {dataset!r}{near}", choices=(*sorted(DATASETS), *forms))
+
+
+def without_place(dataset: str) -> str:
+    """A data set as others may know it: of a folder its name alone."""
+    scheme, _, _ = dataset.partition(":")
+    return f"{scheme}:{short_name(dataset)}" if scheme == "folder" else dataset
+
+
+def moved(values: Mapping[str, Any], data_dir: str) -> dict[str, Any]:
+    """Settings whose data lies in `data_dir`: the folder of a `folder:PATH`, else of all data."""
+    if str(values.get("dataset")).startswith("folder:"):
+        return {**values, "dataset": f"folder:{data_dir}"}
+    return {**values, "data_dir": data_dir}
+
+
+def _found(settings: DataSettings) -> Images:
+    scheme, _, place = settings.dataset.partition(":")
+    if scheme in SOURCES:
+        return SOURCES[scheme].find(place, data_folder(settings.data_dir))
+    return _module.find(settings.dataset)
+
+
+def _target(settings: DataSettings, images: Images) -> dict[str, Any]:
+    """The arguments that say how and where to `images` are decoded."""
+    size = settings.image_size or min(images.own_size, LARGEST_SIZE)
+    return {
+        "how": Decoding(size, settings.image_bits, settings.skip_unreadable),
+        "store": data_folder(settings.data_dir) / STORE,
+        "name": short_name(settings.dataset),
+    }
+
+
+def model_info(reference: str) -> ModelInfo:
+    """The model that `reference`, the setting `model`, names: that ships, or is from elsewhere.
+
+    Imports no network. Raises FaultsError, its key relative to the setting, for what names none.
+    """
+    if reference in MODELS:
+        return MODELS[reference]
+    scheme, colon, name = reference.partition(":")
+    if colon:
+        return library_model(scheme, name) if scheme in LIBRARIES else own_model(reference)
+    near = _near(reference, MODELS)
+    if not near and re.search(r"\d", reference):
+        near = [f"{library}:{reference}" for library in LIBRARIES]
+    rule = f"unknown model {reference!r}{hint(near)}"
+    raise FaultsError(Fault("", rule, choices=(*sorted(MODELS), *_ELSEWHERE)))
+
+
+def _near(name: str, known: Iterable[str]) -> list[str]:
+    """The nearest name of `known`, with the same numbers: resnet50 is no slip for resnet20."""
+    numbers = re.findall(r"\d+", name)
+    return [one for one in nearest(name, known) if numbers in ([], re.findall(r"\d+", one))]

@@ -1,0 +1,151 @@
+"""What the ranks of a data-parallel Learner do together; with one rank, nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from tuner.trial.torch_compat import data_parallel
+from tuner.vision.shared_norm import shared_over_ranks
+
+SHARING_NORMS = (
+    "cuda",
+)  # where BatchNorm covers the images of all ranks: torch has it there alone
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """Rank `rank` of `world_size` on `device`; the caller has initialised the process group."""
+
+    rank: int
+    world_size: int
+    device: torch.device
+
+    def __post_init__(self) -> None:
+        if self.world_size > 1 and not dist.is_initialized():
+            raise RuntimeError("world_size > 1 needs torch.distributed's process group")
+
+    @property
+    def several(self) -> bool:
+        return self.world_size > 1
+
+    def share(self, batch_size: int) -> dict[str, int]:
+        """The arguments that make `shards` this rank's."""
+        return {"batch_size": batch_size, "rank": self.rank, "world_size": self.world_size}
+
+    def synchronised(self, model: nn.Module) -> nn.Module:
+        """`model` with BatchNorm over the whole batch, where the device has it."""
+        if self.several and self.device.type in SHARING_NORMS:
+            return shared_over_ranks(model)
+        return model
+
+    def wrapped(self, model: nn.Module, module: nn.Module) -> nn.Module:
+        """What a training step calls: `module`, which computes `model`, averaging gradients."""
+        if not self.several or not any(p.requires_grad for p in model.parameters()):
+            return module
+        self._share({**dict(model.named_parameters()), **dict(model.named_buffers())})
+        return data_parallel(module, self.device)
+
+    def without_exchange(self, network: nn.Module) -> AbstractContextManager[None]:
+        """Within it a backward pass of `network` adds to this rank's own gradients alone."""
+        if isinstance(network, DistributedDataParallel):
+            context: AbstractContextManager[None] = network.no_sync()
+            return context
+        return nullcontext()
+
+    def complete(self, parameters: Sequence[Tensor]) -> None:
+        """End a step's exchange, in which a rank may have left out some of `parameters`.
+
+        DistributedDataParallel waits for a gradient of each of them: a rank gives 0. One that no
+        rank has used has no gradient afterwards, as in one process.
+        """
+        unused = [parameter for parameter in parameters if parameter.grad is None]
+        if unused:
+            torch.autograd.backward(unused, [torch.zeros_like(p) for p in unused])
+        left_out = set(map(id, unused))
+        used = torch.tensor([id(p) not in left_out for p in parameters], dtype=torch.uint8)
+        used = used.to(self.device, non_blocking=True)
+        work = dist.all_reduce(used, dist.ReduceOp.MAX, async_op=True)
+        if unused:  # a rank that uses all of them waits for nothing
+            work.wait()
+            for parameter, is_used in zip(parameters, used.tolist(), strict=True):
+                parameter.grad = parameter.grad if is_used else None
+
+    def average_gradients(self, parameters: Iterable[Tensor]) -> None:
+        """Give every rank the mean of the ranks' gradients; a rank without one adds 0.
+
+        A parameter that no rank has used has no gradient afterwards, as in one process. The
+        parameters are the same on all ranks.
+        """
+        by_type: dict[torch.dtype, list[Tensor]] = {}
+        for parameter in parameters:
+            by_type.setdefault(parameter.dtype, []).append(parameter)
+        for dtype, group in by_type.items():
+            used = torch.tensor([p.grad is not None for p in group], device=self.device)
+            gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in group]
+            flat = torch.cat([*(each.flatten() for each in gradients), used.to(dtype)])
+            dist.all_reduce(flat.div_(self.world_size))
+            *means, used = flat.split([*(each.numel() for each in gradients), len(group)])
+            for parameter, gradient, mean, share in zip(
+                group, gradients, means, used.tolist(), strict=True
+            ):
+                parameter.grad = gradient.copy_(mean.view_as(gradient)) if share else None
+
+    def smallest(self, value: int) -> int:
+        """The smallest `value` of any rank. Every rank waits for all of them."""
+        return int(self.reduced([value], dist.ReduceOp.MIN)[0]) if self.several else value
+
+    def share_buffers(self, model: nn.Module) -> None:
+        """Give every rank rank 0's buffers, so that all evaluate one model."""
+        if self.several:
+            self._share(dict(model.named_buffers()))
+
+    @torch.no_grad()
+    def _share(self, tensors: dict[str, Tensor]) -> None:
+        """Give every rank the values of rank 0's dense tensors of the same name, shape and type.
+
+        They travel as bytes in one message: gloo lacks int16, unsigned and 8-bit floating-point
+        types, and reads the memory of a tensor that is not dense beyond its end.
+        """
+        views = {n: distinct(t) for n, t in tensors.items() if t.layout is torch.strided}
+        sizes = [[(n, v.shape, v.dtype, v.numel() * v.itemsize) for n, v in views.items()]]
+        dist.broadcast_object_list(sizes, src=0, device=self.device)
+        total = sum(size for *_, size in sizes[0])
+        message = torch.empty(total, dtype=torch.uint8, device=self.device)
+        if self.rank == 0:
+            torch.cat([*map(_bytes_of, views.values()), message[:0]], out=message)
+        if total:
+            dist.broadcast(message, src=0)
+        parts = message.split([size for *_, size in sizes[0]])
+        for (name, shape, dtype, _), part in zip(sizes[0], parts, strict=True):
+            view = views.get(name)
+            if view is not None and (view.shape, view.dtype) == (shape, dtype):
+                view.copy_(part.clone().view(dtype).view(shape))
+
+    def reduced(self, values: list[float], how: Any = dist.ReduceOp.SUM) -> list[float]:
+        """`values` reduced over all ranks."""
+        if not self.several:
+            return values
+        shared = torch.tensor(values, dtype=torch.float64, device=self.device)
+        dist.all_reduce(shared, how)
+        reduced: list[float] = shared.tolist()
+        return reduced
+
+
+def distinct(tensor: Tensor) -> Tensor:
+    """A view of each element of an expanded tensor once."""
+    for dim in range(tensor.ndim):
+        if tensor.stride(dim) == 0 and tensor.shape[dim] > 1:
+            tensor = tensor.narrow(dim, 0, 1)
+    return tensor
+
+
+def _bytes_of(tensor: Tensor) -> Tensor:
+    return tensor.flatten().clone(memory_format=torch.contiguous_format).view(torch.uint8)

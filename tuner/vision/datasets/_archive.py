@@ -1,0 +1,135 @@
+"""The file that a data set comes as: verified, downloaded, or copied from another machine."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner import streams
+from tuner.errors import DataError
+from tuner.experiment.files import replace_file
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+CHUNK_BYTES = 4 << 20
+TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """The file `name` of a data folder, and where it comes from.
+
+    title: the data set's name. extracted, decoded: folders that make the archive unnecessary: its
+    contents, and what they were decoded to.
+    """
+
+    title: str
+    name: str
+    url: str
+    md5: str
+    extracted: str
+    decoded: str
+
+    def is_in(self, folder: Path) -> bool:
+        """Whether the file itself is in `folder`."""
+        return (folder / self.name).is_file()
+
+    def is_missing(self, folder: Path) -> bool:
+        """Whether the data set cannot be read from `folder` as it is."""
+        instead = (self.extracted, self.decoded)
+        return not self.is_in(folder) and not any((folder / name).is_dir() for name in instead)
+
+    def verified(self, folder: Path) -> Path:
+        """The path of the file in `folder`, whose MD5 is right; downloaded first if need be.
+
+        Raises DataError where it cannot be downloaded, or is another file.
+        """
+        path = folder / self.name
+        if not self.is_in(folder):
+            self.fetch(folder)
+            return path
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, _md5).hexdigest()
+        if digest != self.md5:
+            raise DataError(
+                f"{path} has MD5 {digest}, published is {self.md5}: delete it, and it is "
+                f"downloaded from {self.url}"
+            )
+        return path
+
+    def fetch(self, folder: Path) -> None:
+        """Download the file to `folder`, with a progress bar on stderr; raises DataError.
+
+        Nothing happens where the data set is there already.
+        """
+        try:
+            self.write(folder, self._downloaded, origin=self.url)
+        except OSError as error:
+            raise DataError(
+                f"{self.title} is not in {folder} and cannot be downloaded from {self.url} "
+                f"({error}); put {self.name} or its extracted folder {self.extracted} there"
+            ) from error
+
+    def write(
+        self, folder: Path, chunks: Callable[[], Iterable[bytes | memoryview]], *, origin: str
+    ) -> None:
+        """Write `chunks()`, which come from `origin`, to `folder`, unless the data set is there.
+
+        Of all processes that share the folder one writes, and the others wait for it. The file
+        appears only when it is complete and its MD5 is right; otherwise nothing is left behind.
+        Raises DataError for a wrong MD5, and OSError of the disk.
+        """
+        from filelock import FileLock
+
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / f".{self.name}.lock"):
+            if self.is_missing(folder):
+                path = folder / self.name
+                replace_file(path, lambda new: self._write(new, chunks(), origin), lasting=True)
+
+    def contents(self, folder: Path) -> list[NDArray[np.uint8]]:
+        """The bytes of the file in `folder`, mapped. Raises OSError."""
+        return [mapped(folder / self.name)]
+
+    def _write(self, path: Path, chunks: Iterable[bytes | memoryview], origin: str) -> None:
+        digest = _md5()
+        with path.open("wb") as out:
+            for chunk in chunks:
+                out.write(chunk)
+                digest.update(chunk)
+        if (md5 := digest.hexdigest()) != self.md5:
+            raise DataError(f"{origin} has MD5 {md5}, published is {self.md5}: nothing was kept")
+
+    def _downloaded(self) -> Iterator[bytes]:
+        from urllib.request import urlopen
+
+        from rich.progress import Progress
+
+        console = streams.console(sys.stderr)
+        bar = Progress(
+            *Progress.get_default_columns(), console=console, disable=not console.is_terminal
+        )
+        with urlopen(self.url, timeout=TIMEOUT_S) as response, bar:
+            length = response.headers.get("Content-Length")
+            task = bar.add_task(f"Downloading {self.name}", total=int(length) if length else None)
+            while chunk := response.read(CHUNK_BYTES):
+                yield chunk
+                bar.advance(task, len(chunk))
+
+
+def mapped(path: Path) -> NDArray[np.uint8]:
+    """The bytes of a file, mapped; an array that Ray can send without a copy. Raises OSError."""
+    import numpy as np
+
+    return np.asarray(np.memmap(path, np.uint8, "r"))
+
+
+def _md5() -> hashlib._Hash:
+    # Not for security: it is the checksum that CIFAR's page publishes
+    return hashlib.md5(usedforsecurity=False)

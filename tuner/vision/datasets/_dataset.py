@@ -1,0 +1,115 @@
+"""What the module of a data set declares and loads, and the splits that are the same for all."""
+
+# N images, H W pixels, C channels, K classes
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tuner.vision.datasets._archive import Archive
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class ImageArrays:
+    """Arrays on the host, and the positions of the splits "train", "validation" and "test"."""
+
+    images_NHWC: NDArray[np.uint8]
+    labels_N: NDArray[np.int64]
+    splits: dict[str, NDArray[np.int64]]
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetInfo:
+    """How a data set is loaded, its shape, its splits, its pixel statistics.
+
+    load: called with the data folder and `split_seed`; raises DataError where the data cannot be
+    had. train, validation, test: how many images. mean, std: one value a channel, of pixels scaled
+    to [0, 1]. files: whether it is read from `data_dir`. archive: what it is downloaded as, if
+    anything. classes: the labels' names in their order. title, origin, licence: for whoever
+    receives a model.
+
+    Of a user's own: mean and std are empty until it has been decoded. class_counts: images of each
+    class, of all splits. copies: images of validation and test that are exact copies of images in
+    an earlier split. unmeasured: the classes that validation or test have no image of. content: a
+    digest of all that was decoded. bits: how many of a channel's the images use where they have
+    more than 8; None where none has. skipped: the images that cannot be read, with the reasons.
+
+    baseline: the share of the largest class in the validation split. own_splits: which of
+    validation and test came with the images; the others are stratified. Both are None if unknown.
+    """
+
+    load: Callable[..., ImageArrays]
+    channels: int
+    image_size: int
+    classes: tuple[str, ...]
+    train: int
+    validation: int
+    test: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    files: bool
+    title: str
+    origin: str
+    licence: str
+    archive: Archive | None = None
+    class_counts: tuple[int, ...] = ()
+    copies: int = 0
+    unmeasured: tuple[str, ...] = ()
+    content: str = ""
+    bits: int | None = None
+    skipped: tuple[str, ...] = ()
+    baseline: float | None = None
+    own_splits: tuple[str, ...] | None = None
+
+    @property
+    def num_classes(self) -> int:
+        """How many classes there are."""
+        return len(self.classes)
+
+
+def data_folder(data_dir: str | None) -> Path:
+    """Where data sets lie: `data_dir`, else $TUNER_DATA, else ~/.cache/tuner."""
+    return Path(data_dir or os.environ.get("TUNER_DATA") or "~/.cache/tuner").expanduser()
+
+
+def split_train_validation_test(
+    labels_N: NDArray[Any], *, validation: int, test: int, seed: int
+) -> dict[str, NDArray[np.int64]]:
+    """Positions in `labels_N` of the three splits: disjoint, together all, each stratified."""
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    test_N = stratified_sample(labels_N, test, rng=rng)
+    rest_N = np.setdiff1d(np.arange(len(labels_N)), test_N)
+    validation_N = rest_N[stratified_sample(labels_N[rest_N], validation, rng=rng)]
+    train_N = np.setdiff1d(rest_N, validation_N)
+    return {"train": train_N, "validation": validation_N, "test": test_N}
+
+
+def stratified_sample(
+    labels_N: NDArray[Any], count: int, *, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """`count` positions in `labels_N`, ascending, every class in its share to within one image."""
+    import numpy as np
+
+    total = len(labels_N)
+    assert 0 <= count <= total, (count, total)
+    classes, sizes_K = np.unique(labels_N, return_counts=True)
+    # The largest remainders are rounded up, so that the quotas add up to the count
+    shares_K = sizes_K.astype(np.int64) * count
+    quotas_K = shares_K // max(total, 1)
+    left = count - int(quotas_K.sum())
+    quotas_K[np.argsort(-(shares_K % max(total, 1)), kind="stable")[:left]] += 1
+    chosen = [
+        rng.permutation(np.flatnonzero(labels_N == label))[:quota]
+        for label, quota in zip(classes, quotas_K, strict=True)
+    ]
+    return np.sort(np.concatenate(chosen)).astype(np.int64) if chosen else np.empty(0, np.int64)

@@ -1,0 +1,262 @@
+"""An exported folder, as its receiver opens it: the model in two lines, without Ray.
+
+    import tuner
+    model = tuner.load_model("best_model")
+
+Nothing in the folder is run: the configuration is JSON, the weights are safetensors, and only
+models that ship with tuner are built, or those of torchvision and timm where these are installed.
+A network of someone's own is imported from the receiver's own Python path, and only on request.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from reprlib import repr as shown  # short, and safe on what is nested deep
+from typing import IO, TYPE_CHECKING, Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from tuner.errors import CheckpointError, DataError, SpecError, UsageError, translate_error
+from tuner.experiment.checkpoints import sha256_of
+from tuner.experiment.files import EXPERIMENT, read_object
+from tuner.settings import Settings, parse
+from tuner.vision.blueprint import Blueprint
+from tuner.vision.transfer import EXPORTED
+from tuner.wording import program
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+CONFIG = "config.json"
+METRICS = "metrics.json"
+CARD = "README.md"
+FOLDER = "checkpoint"  # of a plain function's checkpoint, which is files of its own
+FORMAT = 2  # of config.json
+
+
+class Resize(Settings):
+    """How an image of any size becomes a square; the model card has it as a program.
+
+    exif: it is turned upright by its EXIF orientation. matte: the colour behind what is
+    transparent. mode: Pillow's mode that it is converted to. crop: the largest square in the
+    middle, its left and upper edge rounded down. filter: Pillow's, which antialiases; an image of
+    the right size is left as it is. reducing_gap: Pillow's: far larger images are first reduced by
+    a whole factor, to at least so many times the size. jpeg_draft: a JPEG is decoded at 1/2, 1/4 or
+    1/8 where both sides keep at least so many times the size, before all else.
+    """
+
+    exif: Literal[True] = True
+    mode: Literal["L", "RGB"]
+    crop: Literal["center square"] = "center square"
+    filter: Literal["bilinear"] = "bilinear"
+    matte: Literal["white"] = "white"
+    reducing_gap: Literal[2] = 2
+    jpeg_draft: Literal[2] = 2
+
+
+class ImageInput(Settings):
+    """What the model takes: pixels_NCHW from 0 to 1, less `mean`, by `std`, of each channel.
+
+    channels, size, resize: how images become pixels; None in exports of earlier versions, which did
+    the same. bits: how many bits of a channel images of more than 8 use, of which the upper 8
+    count; None if the model was trained on images of 8 bits.
+    mirrored: it was measured by the mean of its logits for an image and for its mirror image.
+    shifted: px by which the images of that measurement were shifted, too; 0: they were not.
+    """
+
+    channels: int | None = None
+    size: int | None = None
+    resize: Resize | None = None
+    bits: int | None = None
+    layout: Literal["NCHW"] = "NCHW"
+    pixels: Literal["0 to 1"] = "0 to 1"
+    dtype: Literal["float32", "float64"] = "float32"
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    mirrored: bool = False
+    shifted: int = 0
+
+
+class Data(Settings):
+    """What the model was trained on, and how many images of each split.
+
+    baseline, own_splits, content: as in `DatasetInfo`.
+    """
+
+    name: str
+    title: str
+    origin: str
+    licence: str
+    train: int
+    validation: int
+    test: int
+    split_seed: int
+    baseline: float | None = None
+    own_splits: tuple[str, ...] | None = None
+    content: str = ""
+
+
+class ExportConfig(Settings):
+    """config.json. training: all constants that the Learner was built with beside its `config`.
+
+    model, input, data: None where the trainable is not the image classifier that ships.
+    weights_sha256: None where the export is a plain function's checkpoint folder. experiment,
+    trial_id, epoch: whose weights these are. search: what found the config.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    format: int = FORMAT
+    trainable: str
+    model: Blueprint | None
+    input: ImageInput | None
+    data: Data | None
+    classes: tuple[str, ...] = ()
+    training: dict[str, Any]
+    config: dict[str, Any]
+    seed: int
+    weights_sha256: str | None
+    experiment: str
+    trial_id: str
+    epoch: int
+    checkpoint_sha256: str
+    search: dict[str, Any]
+    versions: dict[str, str] = Field(default_factory=dict)
+    git_revision: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """An exported folder, its config.json read and checked."""
+
+    folder: Path
+    config: ExportConfig
+
+    def weights(self) -> dict[str, Tensor]:
+        """Every tensor by its name, on the CPU; CheckpointError if missing or not as exported."""
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        if self.config.weights_sha256 is None:
+            raise UsageError(
+                f"{self.folder} holds the files of a checkpoint of {self.config.trainable} in "
+                f"{FOLDER}/, which only that can load"
+            )
+        path = self.folder / EXPORTED
+        if not os.path.lexists(path):
+            raise CheckpointError(f"{self.folder} lacks its weights, {EXPORTED}")
+        if sha256_of(path) != self.config.weights_sha256:
+            raise CheckpointError(
+                f"{path} is damaged or of another export: its sha256 is not that in {CONFIG}"
+            )
+        try:
+            return dict(load_file(path))
+        except (SafetensorError, OSError, RuntimeError, ValueError, KeyError) as error:
+            raise CheckpointError(f"{path} cannot be loaded: {error}") from error
+
+    def model(self, *, trust_code: bool = False) -> nn.Module:
+        """The model as `load_model` gives it, on the CPU."""
+        plan = self.config.model
+        if plan is None:
+            raise UsageError(
+                f"{self.folder} is a model of {self.config.trainable}, which its own class must "
+                f"rebuild, with the `config` and `training` of {self.folder / CONFIG}; load_model "
+                "rebuilds those of the image classifier that ships with tuner"
+            )
+        if plan.code is not None and not trust_code:
+            raise UsageError(
+                f"{self.folder} is a model of the network {plan.code}, whose code is not in it; "
+                "load_model imports that, from your own Python path, where you trust it: "
+                f"load_model({str(self.folder)!r}, trust_code=True)"
+            )
+        weights = self.weights()
+        try:
+            return plan.build(weights)
+        except RuntimeError as error:
+            raise CheckpointError(
+                f"{self.folder / EXPORTED} does not fit model {plan.name!r}: {error}"
+            ) from error
+
+
+def load_model(folder: Path | str, *, trust_code: bool = False) -> nn.Module:
+    """The model of an exported folder, on the CPU and in evaluation mode, with its weights.
+
+    It maps x_NCHW, images as `load_image` gives them, to logits_NK. Imports no Ray and runs nothing
+    of the folder.
+
+    trust_code: whether to import a network of someone's own that the folder names, such as
+    my_module:MyNet. It is looked for on this Python's path, never in the folder, and called with
+    the folder's `model_args`. Networks of torchvision and timm need no trust.
+
+    Raises UsageError for a folder that is no export, an export of another trainable than the
+    built-in image classifier, or a network that is not trusted; SpecError for a config.json that
+    cannot work, or a network that is not here; CheckpointError for weights that are missing,
+    damaged, or not the network's.
+    """
+    return read_export(folder).model(trust_code=trust_code)
+
+
+def load_image(image: Path | str | IO[bytes], folder: Path | str) -> Tensor:
+    """An image as the model of an exported folder takes it: x_NCHW of one image, on the CPU.
+
+    image: a file that Pillow reads, by its path or open. It becomes the square that the folder's
+    model was trained on: upright, on white, cropped in the middle and resized. Its pixels, from 0
+    to 1, are normalised to (pixel - mean) / std, so they lie around 0; the dtype is float32 unless
+    the folder's config.json says otherwise. `torch.cat` makes a batch of several. Imports no Ray.
+
+    Raises as `load_model` does for the folder, and DataError for an image that cannot be read, or
+    one in colour where the model knows grey ones.
+    """
+    import torch
+
+    from tuner.vision.batches import affine
+    from tuner.vision.sources._pixels import open_image, square
+
+    export = read_export(folder)
+    plan, given = export.config.model, export.config.input
+    if plan is None or given is None:
+        raise UsageError(
+            f"{export.folder} does not say which images {export.config.trainable} takes"
+        )
+    with translate_error(DataError, f"{image} cannot be read"):  # Pillow raises anything
+        opened = open_image(image)
+        pixels_HWC = square(
+            opened, size=plan.image_size, channels=plan.in_channels, bits=given.bits
+        )
+    dtype = getattr(torch, given.dtype)
+    scale_P, shift_P = affine(given.mean, given.std, pixels=plan.image_size**2)
+    x_P = torch.from_numpy(pixels_HWC.flatten()).to(dtype) * scale_P.to(dtype) + shift_P.to(dtype)
+    return x_P.view(1, *pixels_HWC.shape).permute(0, 3, 1, 2).contiguous()
+
+
+def is_export(folder: Path | str) -> bool:
+    """Whether `folder` looks like an export: what is in it may be damaged."""
+    folder = Path(folder).expanduser()
+    return os.path.isfile(folder / CONFIG) and not os.path.isfile(folder / EXPERIMENT)
+
+
+def read_export(folder: Path | str) -> Export:
+    """The export in `folder`; UsageError where there is none, SpecError where it cannot work."""
+    folder = Path(folder).expanduser()
+    path = folder / CONFIG
+    if os.path.isfile(folder / EXPERIMENT):
+        raise UsageError(
+            f"{folder} is an experiment; export its best model: "
+            f"{program()} export {shlex.quote(str(folder))} --to DIR"
+        )
+    try:
+        raw = read_object(path)
+    except OSError as error:
+        raise UsageError(
+            f"{folder} is no exported model: cannot read {path} ({error.strerror})"
+        ) from error
+    if raw.get("format") != FORMAT:
+        has = shown(raw.get("format"))
+        raise UsageError(f"{path} has format {has}; this version reads {FORMAT}: export it again")
+    config, faults = parse(ExportConfig, raw)
+    if config is None:
+        raise SpecError(faults, str(path))
+    return Export(folder, config)

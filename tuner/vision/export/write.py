@@ -1,0 +1,261 @@
+"""The best model of an experiment, written as a folder that opens without running code.
+
+model.safetensors   the weights: the state's "model", else every tensor of the state by its
+                    dotted name; or checkpoint/ with the files of a checkpoint folder
+config.json         what rebuilds the model, and where it comes from: `ExportConfig`
+metrics.json        the trial's metrics at that epoch, the objective, and what was measured of the
+                    test split and with fresh seeds; null where it was not
+README.md           the model card, of the two above
+model.onnx, .pt2    the model without tuner, in the formats asked for
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from tuner.errors import CheckpointError, SpecError, UsageError
+from tuner.experiment.checkpoints import Checkpoint, sha256_of
+from tuner.experiment.results.best import best_model
+from tuner.experiment.results.results import Results
+from tuner.experiment.results.test_record import recorded_test
+from tuner.experiment.trials import TrialRecord
+from tuner.settings import parse
+from tuner.trial.checkpoint_store import load_state
+from tuner.trial.context import with_trial_seed
+from tuner.vision.blueprint import blueprint_of
+from tuner.vision.catalog import DATASETS, ships, without_place
+from tuner.vision.datasets._dataset import DatasetInfo
+from tuner.vision.export import interchange
+from tuner.vision.export.model_card import card_text
+from tuner.vision.export.read import (
+    CARD,
+    CONFIG,
+    FOLDER,
+    METRICS,
+    Data,
+    Export,
+    ExportConfig,
+    ImageInput,
+    Resize,
+)
+from tuner.vision.settings import ClassifierSettings, check_settings, merged
+from tuner.vision.trained_on import info_in
+from tuner.vision.transfer import EXPORTED
+
+_BESIDE = ("images", "baseline")  # what metrics.json has of the test split beside its metrics
+
+
+def export_model(
+    results: Results,
+    to: Path | str,
+    *,
+    trial_id: str | None = None,
+    formats: Collection[str] = (),
+) -> Path:
+    """Write a trial's best checkpoint to the new folder `to`, and return that.
+
+    trial_id: None takes what `tuner best` shows: the best retrained model if the leaders were
+    confirmed, else the best trial of the search. formats: of `interchange.FILES`, written beside
+    the weights; for these a network of the user's own is imported, as for training. The folder
+    appears whole or not at all: a kill can leave a hidden `.NAME.*.partial` beside it, never a half
+    export. Raises UsageError where `to` exists and is not an empty folder, or a format cannot be
+    written, and what `Results.best_checkpoint` raises.
+    """
+    to = Path(to).expanduser()
+    if to.exists() and (not to.is_dir() or any(to.iterdir())):
+        raise UsageError(f"cannot export to {to}: it exists and is not an empty folder")
+    search, pick = results, best_model(results, trial_id)
+    results = pick.results
+    spec = results.spec
+    if formats and not spec.ships:
+        raise UsageError(
+            f"{', '.join(formats)} is written of the image classifier that ships; "
+            f"{spec.trainable} must write it itself"
+        )
+    interchange.check_formats(formats)
+    trial = results.get_best_trial() if pick.trial_id is None else results.trial(pick.trial_id)
+    checkpoint = results.best_checkpoint(trial)
+    target = to.resolve()
+    partial = target.parent / f".{target.name}.{os.getpid()}.partial"
+    shutil.rmtree(partial, ignore_errors=True)  # of a killed process that had our number
+    try:
+        partial.mkdir(parents=True)
+        digest = _write_checkpoint(checkpoint.path, partial)
+        config = _config(results, trial, checkpoint, digest, search)
+        metrics = _metrics(results, trial, checkpoint, pick.origin.get("confirmed"))
+        _write_json(partial / CONFIG, config.model_dump(mode="json"))
+        _write_json(partial / METRICS, metrics)
+        (partial / CARD).write_text(card_text(config, metrics, name=target.name), encoding="utf-8")
+        _write_formats(Export(partial, config), formats)
+        for path in partial.iterdir():  # safetensors lets only the owner read its file
+            if path.is_file():
+                shutil.copymode(partial / CONFIG, path)
+        partial.rename(target)
+    except OSError as error:
+        raise UsageError(f"cannot export to {to}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return to
+
+
+def _config(
+    results: Results,
+    trial: TrialRecord,
+    checkpoint: Checkpoint,
+    weights_sha256: str | None,
+    search: Results,
+) -> ExportConfig:
+    spec = results.spec
+    constants = with_trial_seed(spec.constants, trial.seed)
+    values: dict[str, Any] = {
+        "trainable": spec.trainable,
+        "training": constants,
+        "config": trial.config,
+        "seed": trial.trained_with(constants["seed"]),
+        "model": None,
+        "input": None,
+        "data": None,
+        **(_classifier(constants, trial, checkpoint) if spec.ships else {}),
+        "weights_sha256": weights_sha256,
+        "experiment": results.name,
+        "trial_id": trial.trial_id,
+        "epoch": checkpoint.epoch,
+        "checkpoint_sha256": checkpoint.sha256,
+        "search": _search(search),
+        "versions": results.document.get("versions", {}),
+        "git_revision": results.document.get("git_revision"),
+    }
+    config, faults = parse(ExportConfig, values)
+    if config is None:  # what experiment.json says beside the spec is not checked before
+        raise SpecError(faults, f"the export of {results.folder}")
+    return config
+
+
+def _classifier(
+    constants: Mapping[str, Any], trial: TrialRecord, checkpoint: Checkpoint
+) -> dict[str, Any]:
+    """What the config says of the classifier that ships: its model and its data."""
+    values = merged(constants, trial.config)
+    if faults := check_settings(values, files=False):
+        raise SpecError(faults, f"trial {trial.trial_id}")
+    settings = ClassifierSettings.model_validate(values)
+    info = _trained_on(settings, checkpoint)
+    # Where data and weights lay is of this machine, and nobody else's business.
+    training = {name: value for name, value in constants.items() if name != "data_dir"}
+    name = without_place(settings.dataset)
+    if "dataset" in training:
+        training["dataset"] = name
+    if not ships(settings.dataset):  # images of another folder are scaled as these were
+        training |= {"image_size": info.image_size, "image_bits": info.bits}
+    if training.get("start_from"):
+        training["start_from"] = Path(training["start_from"]).name
+    copied = [name for name in Data.model_fields if name not in ("name", "split_seed")]
+    return {
+        "training": training,
+        "model": blueprint_of(settings, info),
+        "input": ImageInput(
+            channels=info.channels,
+            size=info.image_size,
+            resize=Resize(mode="L" if info.channels == 1 else "RGB"),
+            bits=info.bits,
+            dtype="float64" if settings.dtype == "float64" else "float32",
+            mean=info.mean,
+            std=info.std,
+            mirrored=settings.test_time_flip,
+            shifted=settings.test_time_shift,
+        ),
+        "classes": info.classes,
+        "data": Data(
+            name=name,
+            split_seed=settings.split_seed,
+            **{name: getattr(info, name) for name in copied},
+        ),
+    }
+
+
+def _trained_on(settings: ClassifierSettings, checkpoint: Checkpoint) -> DatasetInfo:
+    """Of images of the user's own what the checkpoint says: they may not be here any more.
+
+    Nothing is imported and no image is read for it: the folder may be someone else's.
+    """
+    if ships(settings.dataset):
+        return DATASETS[settings.dataset]
+    said = info_in(load_state(checkpoint.path, None))
+    if said is None:
+        raise CheckpointError(f"{checkpoint.path} does not say which images it was trained on")
+    return said
+
+
+def _search(results: Results) -> dict[str, Any]:
+    spec = results.spec.model_dump(mode="json")
+    return {
+        "experiment": results.name,
+        "strategy": spec["search"]["strategy"],
+        "space": spec["search"]["space"],
+        "scheduler": spec["scheduler"],
+        "seed": spec["seed"],
+        "counts": results.counts,
+    }
+
+
+def _metrics(
+    results: Results,
+    trial: TrialRecord,
+    checkpoint: Checkpoint,
+    confirmed: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    report = trial.report_at(checkpoint.epoch)
+    measured = recorded_test(results.folder, trial.trial_id, checkpoint) or {}
+    test = {n: v for n, v in measured.items() if n.startswith("test_") or n in _BESIDE}
+    return {
+        "trial_id": trial.trial_id,
+        "epoch": checkpoint.epoch,
+        "metrics": report.metrics if report else {},
+        "objective": {"metric": results.metric, "mode": results.mode},
+        "test": test or None,
+        "confirmed": confirmed and dict(confirmed),
+    }
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n")
+
+
+def _write_formats(export: Export, formats: Collection[str]) -> None:
+    plan = export.config.model
+    if formats and plan is not None:
+        model, shape = (
+            export.model(trust_code=True),
+            (plan.in_channels, plan.image_size, plan.image_size),
+        )
+        for name in formats:
+            interchange.write(model, name, export.folder, shape=shape)
+
+
+def _write_checkpoint(source: Path, folder: Path) -> str | None:
+    """The sha256 of the weights; None where `source` is a folder, which is copied as it is."""
+    if source.is_dir():
+        shutil.copytree(source, folder / FOLDER)
+        return None
+    from safetensors.torch import save_file
+
+    from tuner.trial.state import weights_of
+
+    # `Results.best_checkpoint` has compared its digest.
+    weights = weights_of(load_state(source, None))
+    if not weights:
+        raise CheckpointError(f"{source} holds no tensors to export")
+    if len(weights) > len(dict(weights)):
+        raise CheckpointError(f"{source} holds two tensors of one dotted name")
+    # Copies, since safetensors takes neither shared nor strided memory, and tied weights are both.
+    copies = {name: tensor.detach().contiguous().clone() for name, tensor in weights}
+    try:
+        save_file(copies, folder / EXPORTED)
+    except (ValueError, KeyError, RuntimeError) as error:  # sparse, quantised
+        raise CheckpointError(f"cannot write {source} as safetensors: {error}") from error
+    return sha256_of(folder / EXPORTED)

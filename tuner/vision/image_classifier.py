@@ -1,0 +1,304 @@
+"""The Learner that ships with tuner: an image classifier trained from `ClassifierSettings`.
+
+In a plain Python process:
+
+    learner = ImageClassifier({"lr": 0.3}, {"model": "cnn", "dataset": "digits", "epochs": 10})
+    metrics = learner.step()
+"""
+
+# N images, C channels, H W pixels, K classes
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from copy import deepcopy
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from tuner.trial.state import host_copy
+from tuner.trial.torch_compat import HalfScaler, without_compiler
+from tuner.vision.augment import Augmentation
+from tuner.vision.batches import Batcher, image_set
+from tuner.vision.blueprint import blueprint_of
+from tuner.vision.catalog import METRICS, await_copy
+from tuner.vision.collectives import Ranks
+from tuner.vision.ema import WeightAverage
+from tuner.vision.epochs import shards, trained_images
+from tuner.vision.evaluation import evaluate
+from tuner.vision.lookahead import Lookahead
+from tuner.vision.loss import training_loss
+from tuner.vision.new_model import new_model
+from tuner.vision.norms import norm_scales
+from tuner.vision.optimizer import (
+    build_lr_schedule,
+    build_optimizer,
+    load_lr_schedule,
+    lr_schedule_state,
+    next_lr,
+)
+from tuner.vision.precision import precision_for, trained_in, weights_in
+from tuner.vision.randomness import mixed, seeded
+from tuner.vision.replica import Replica, Setup
+from tuner.vision.settings import settings_of_trial
+from tuner.vision.trained_on import DATA, check_same, described
+from tuner.vision.transfer import begin, freeze, matching
+from tuner.wording import some_of
+
+if TYPE_CHECKING:
+    from tuner.vision.pipeline import Stage
+
+_TRAINING, _EVALUATION = range(2)  # streams of what a model draws by itself
+
+
+class ImageClassifier:
+    """Trains the model, data set and recipe that its settings name; a `Learner`.
+
+    Everything random follows from the setting `seed`, the epoch and the rank, what a network draws
+    by itself (as Dropout does) included, so trials in one process do not affect each other. On a
+    CPU a run that was saved and loaded continues bit for bit. On several ranks gradients equal one
+    process's, except that BatchNorm on CPU ranks sees only each rank's share of a batch: use
+    norm="group" there. split: the number of stages of the model, one on each rank; 1 where every
+    rank has all of it.
+    """
+
+    metrics: tuple[str, ...] = METRICS
+    stays_in_start_dir = True  # it writes nothing, and its data may have relative paths
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        constants: Mapping[str, Any],
+        *,
+        device: torch.device | str = "cpu",
+        rank: int = 0,
+        world_size: int = 1,
+        split: int = 1,
+    ) -> None:
+        """Raises SpecError for settings that cannot work, DataError for data that is not there."""
+        await_copy(constants)
+        settings = settings_of_trial(constants, config, split=split)
+        assert split in (1, world_size)
+        self._device = torch.device(device)
+        self._ranks = Ranks(rank, world_size, self._device)
+        self._settings = settings
+        self._data = image_set(
+            settings.dataset,
+            data_dir=settings.data_dir,
+            split_seed=settings.split_seed,
+            device=self._device,
+            image_size=settings.image_size,
+            image_bits=settings.image_bits,
+            skip_unreadable=settings.skip_unreadable,
+        )
+        self._precision = precision_for(settings, self._device, split=split)
+        self._dtype = weights_in(settings, self._precision)
+        self._trained_in = self._precision
+        self._scaler = HalfScaler(self._device.type, enabled=self._precision.scaled)
+        augmentation = Augmentation.of(settings)
+        self._batcher = Batcher(
+            self._data, dtype=self._dtype, augmentation=augmentation, device=self._device
+        )
+        self._images = trained_images(len(self._data.splits["train"]), settings)
+        plan = blueprint_of(settings, self._data.info)
+        self._info = plan.info
+        model = new_model(
+            settings,
+            plan,
+            self._batcher,
+            precision=self._precision,
+            ranks=self._ranks,
+            images=self._images,
+            split=split,
+        )
+        self._model = self._ranks.synchronised(model)
+        self._frozen = matching(self._model, settings.freeze)
+        self._fixed = norm_scales(self._model, train=settings.train_norm_scales)
+        freeze(self._model, self._frozen | self._fixed)
+        self._loss = training_loss(settings, self._data, self._device)
+        self.metrics = (*METRICS, *(f"val_{name}" for name in settings.metrics))
+        self._part = self._built_part(split)
+        self._average = WeightAverage(self._part.tensors, decay=settings.ema_decay)
+        self._batches = ceil(self._images / settings.batch_size)
+        self._steps = settings.epochs * self._batches
+        self._lookahead = Lookahead(self._part.tensors, settings, total=self._steps)
+        with self._optimizing():
+            frozen = self._frozen | self._fixed
+            self._optimizer = build_optimizer(settings, self._model, frozen=frozen)
+            self._lr_schedule = build_lr_schedule(settings, self._optimizer, steps=self._steps)
+        self._epoch = 0
+
+    @property
+    def model(self) -> nn.Module:
+        """The model that trains, to look at or to hang hooks on."""
+        return self._model
+
+    def step(self) -> dict[str, float]:
+        """Train one epoch and validate.
+
+        train_loss is the mean over the epoch of what was minimised (with label smoothing), lr
+        that of the epoch's last batch, micro_batch_size the images that a rank computes at once,
+        images_per_s the training throughput over all ranks, epoch_s the seconds of training and
+        validation. Steps beyond `epochs` keep the last lr. The setting `metrics` adds others.
+        """
+        started = time.perf_counter()
+        if self._epoch == 0 and (begun := begin(self._model, self._settings, self._info)):
+            print(begun)
+            self._average.begin()
+        with self._precision.applied(), self._optimizing(), self._randomness(_TRAINING):
+            loss_sum, lr = self._train_epoch()
+        self._trained_in = self._precision
+        trained_s = time.perf_counter() - started
+        validated = self._averaged("validation")
+        self._epoch += 1
+        slowest = [trained_s, time.perf_counter() - started]
+        trained_s, epoch_s = self._ranks.reduced(slowest, dist.ReduceOp.MAX)
+        return {
+            "train_loss": loss_sum / self._images,
+            "val_loss": validated.pop("loss"),
+            "val_accuracy": validated.pop("accuracy"),
+            "lr": lr,
+            "micro_batch_size": self._part.micro_batch_size,
+            "images_per_s": self._images / trained_s,
+            "epoch_s": epoch_s,
+            **{f"val_{name}": value for name, value in validated.items()},
+        }
+
+    def test(self) -> dict[str, float]:
+        """The loss, the accuracy (0 to 1) and the chosen metrics on the held-out test split.
+
+        `images` is how many that has, and `baseline` the share of its largest class.
+        """
+        if skipped := self._data.info.skipped:
+            message = f"warning: without {some_of(skipped)}, which cannot be read"
+            print(message, file=sys.stderr)
+        measured = {f"test_{name}": value for name, value in self._averaged("test").items()}
+        return {**measured, **self._data.baseline("test")}
+
+    copies_state = True
+
+    def state_dict(self) -> dict[str, Any]:
+        """Copies, on the CPU, of the model, the optimizer, the schedule and the epoch.
+
+        With `ema_decay` the model is the averaged one, of which the metrics are, and "raw_model" is
+        the one that trains. No state of a random number generator: an epoch's randomness follows
+        from its number.
+        """
+        with self._optimizing():
+            trained = self._part.state(self._optimizer)
+        if self._settings.ema_decay:
+            trained |= {"raw_model": trained["model"], "ema_updates": self._average.updates}
+            with self._average.applied():
+                trained["model"] = self._part.weights()
+        return {
+            **trained,
+            "lr_schedule": host_copy(lr_schedule_state(self._lr_schedule, steps=self._steps)),
+            "epoch": self._epoch,
+            "scaler": self._scaler.state_dict(),
+            **self._trained_in.described(),
+            **({DATA: described(self._data.info)} if self._data.info.content else {}),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go back to `state`; raises RuntimeError where it is another model's.
+
+        `epochs` may be others than when it was saved: then the schedule is that of these.
+        Until the next step it evaluates in the precision that the state was trained in. Raises
+        DataError where it was trained on other images than there are now.
+        """
+        said = state.get(DATA)
+        if said is not None:
+            check_same(said, self._data.info)
+            self._batcher.normalise_by(said["mean"], said["std"])
+        self._load_weights(state)
+        # Both hold on to what they load, and an optimizer then updates it in place
+        with self._optimizing():
+            self._optimizer.load_state_dict(deepcopy(state["optimizer"]))
+        self._epoch = state["epoch"]
+        done = self._epoch * self._steps // self._settings.epochs
+        schedule_state = deepcopy(state["lr_schedule"])
+        load_lr_schedule(self._lr_schedule, schedule_state, steps=self._steps, done=done)
+        self._trained_in = trained_in(state, self._device, weights=self._dtype)
+        self._part.load(state)
+        if state.get("scaler"):
+            self._scaler.load_state_dict(state["scaler"])
+
+    def _load_weights(self, state: dict[str, Any]) -> None:
+        if self._settings.ema_decay:
+            self._model.load_state_dict(state.get("raw_model", state["model"]))
+            self._average.updates = state.get("ema_updates", 0)
+        with self._average.applied():
+            self._model.load_state_dict(state["model"])
+
+    def _built_part(self, split: int) -> Replica | Stage:
+        settings = self._settings
+        setup = Setup(
+            self._model, settings, self._ranks, self._batcher, self._loss, self._precision
+        )
+        if split > 1:
+            from tuner.vision.pipeline import Stage  # what it imports takes a second
+
+            return Stage(setup)
+        return Replica(setup, self._scaler)
+
+    def _optimizing(self) -> AbstractContextManager[None]:
+        """For whatever the optimizer does."""
+        return nullcontext() if self._settings.compile else without_compiler()
+
+    def _randomness(self, purpose: int) -> AbstractContextManager[None]:
+        """For an epoch's forward passes: what the model draws follows from seed, epoch and rank."""
+        seed = mixed(self._settings.seed, self._epoch, self._ranks.rank, purpose)
+        return seeded(seed, self._device)
+
+    def _train_epoch(self) -> tuple[float, float]:
+        """(sum of the loss over all images and ranks, lr of the last batch)."""
+        settings = self._settings
+        epoch = self._batcher.epoch(self._epoch, seed=settings.seed, count=self._images)
+        if settings.augment_at_once:
+            epoch = self._batcher.at_once(epoch)
+        until = settings.unfreeze_epoch
+        still_frozen = until is None or self._epoch < until
+        freeze(self._model, self._fixed | (self._frozen if still_frozen else frozenset()))
+        self._part.train(self._optimizer)
+        lr = 0.0
+        # Summed on the device: to read it at every batch would wait for the device every time
+        loss_sum = torch.zeros((), dtype=torch.float64, device=self._device)
+        before = self._epoch * self._batches
+        self._lookahead.begin()
+        parts = shards(self._images, **self._part.share(settings.batch_size))
+        for done, shard in enumerate(parts, 1):
+            loss_sum += self._part.backward(epoch, shard)
+            self._clip_gradients()
+            self._scaler.step(self._optimizer)
+            self._scaler.update()
+            self._lookahead.update(before + done, last=done == self._batches)
+            self._average.update()
+            lr = next_lr(self._lr_schedule, steps=self._steps)
+        return self._ranks.reduced([loss_sum.item()])[0], lr
+
+    def _clip_gradients(self) -> None:
+        """Limit the norm of the whole batch's gradients: Pascanu et al. 2013, section 3.2."""
+        if most := self._settings.clip_grad_norm:
+            self._scaler.unscale_(self._optimizer)
+            norm = self._part.gradient_norm()
+            nn.utils.clip_grads_with_norm_(self._model.parameters(), most, norm)
+
+    def _averaged(self, split: str) -> dict[str, float]:
+        """The metrics of a split, of the averaged weights where there are such."""
+        if self._settings.ema_decay:
+            self._part.eval()  # so that ranks share the statistics of those that train, too
+        rows_N = self._data.splits[split].to(self._data.rows_NP.device)
+        with self._average.applied(), self._randomness(_EVALUATION):
+            return evaluate(
+                self._part,
+                rows_N,
+                loss=self._loss,
+                ranks=self._ranks,
+                precision=self._trained_in,
+            )

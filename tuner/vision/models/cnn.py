@@ -1,0 +1,39 @@
+"""A small CNN for small images: three 3x3 convolutions, one pooling, a global mean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tuner.settings import Settings
+from tuner.vision.models._model import ModelInfo, Norm, Width
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+class Hyperparameters(Settings):
+    width: Width = 16
+    norm: Norm = "batch"
+
+
+def build(*, in_channels: int, num_classes: int, width: int, norm: str) -> nn.Module:
+    """conv `width` - conv 2 `width` - max pool - conv 4 `width` - global mean - linear."""
+    from torch import nn
+
+    from tuner.vision.models._layers import GlobalMean, in_sequence, norm_layer
+
+    def conv(before: int, channels: int) -> list[nn.Module]:
+        convolution = nn.Conv2d(before, channels, 3, padding=1, bias=False)
+        return [convolution, norm_layer(norm, channels), nn.ReLU(inplace=True)]
+
+    features = nn.Sequential(
+        *conv(in_channels, width),
+        *conv(width, 2 * width),
+        nn.MaxPool2d(2),
+        *conv(2 * width, 4 * width),
+    )
+    head = nn.Linear(4 * width, num_classes)
+    return in_sequence(features=features, mean=GlobalMean(), head=head)
+
+
+MODEL = ModelInfo(build, Hyperparameters, smallest=4, layers=12)

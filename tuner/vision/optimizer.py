@@ -1,0 +1,255 @@
+"""The optimizer and the learning rate schedule that the settings name."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from torch.optim import SGD, AdamW, Optimizer
+from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LRScheduler, OneCycleLR
+
+from tuner.errors import Fault, SpecError
+from tuner.trial.torch_compat import eager, fused_steps
+from tuner.vision.muon import Group, MuonBesideSGD, hidden_weights
+from tuner.vision.norms import BATCH_NORMS, NORMS
+from tuner.vision.recipe import IMAGES, MUON_LR, MUON_MOMENTUM, STEP_FACTOR, STEPS
+from tuner.vision.settings import ClassifierSettings
+
+_FIRST, _PEAK, _LAST = 0.2, 0.25, 0.05  # rate at the start, place of the peak, rate at the end
+
+
+def build_optimizer(
+    settings: ClassifierSettings, model: nn.Module, *, frozen: Collection[str] = ()
+) -> Optimizer:
+    """SGD with Nesterov momentum, SGD with decoupled weight decay, AdamW, or Muon.
+
+    AdamW has `momentum` as its beta1, so that each setting means something with every optimizer.
+    "sgdw" divides the decay by `lr`: changing one leaves the other's effect as it is (after
+    Loshchilov & Hutter 2019, section 3). "muon" does the same, and is "sgdw" for all but the
+    weights of hidden layers. `frozen` names parameters that may train later. To be built and used
+    within `torch_compat.without_compiler`, unless `settings.compile`. Raises SpecError where
+    "muon" has nothing to train.
+    """
+    momentum, weight_decay = settings.momentum, settings.weight_decay
+    as_set = _as_it_is if settings.compile else eager
+    others, filters = _groups(settings, model, frozen)
+    own: dict[str, Any] = {"momentum": momentum, "nesterov": momentum > 0}
+    kind: Any = SGD
+    if settings.optimizer == "adamw":
+        kind, own = AdamW, {"betas": (momentum, 0.999)}
+    if settings.optimizer in ("sgdw", "muon"):
+        for group in others + filters:
+            group.setdefault("weight_decay", _scale(settings) * weight_decay / group["lr"])
+    fused = fused_steps(model.parameters())
+    make = partial(as_set(kind), lr=settings.lr, weight_decay=weight_decay, fused=fused, **own)
+
+    def first(groups: Sequence[Group]) -> Optimizer:
+        optimizer: Optimizer = make(groups)
+        if own.get("nesterov"):
+            optimizer.register_step_pre_hook(_begin_momentum)
+        return optimizer
+
+    if settings.optimizer != "muon":
+        return first(others)
+    if not filters:
+        rule = "'muon' needs a hidden convolution or linear layer, and the model has none"
+        raise SpecError([Fault("optimizer", rule, settings.model)], "the image classifier")
+    given = settings.muon_momentum
+    muon = partial(as_set(torch.optim.Muon), momentum=MUON_MOMENTUM if given is None else given)
+    return MuonBesideSGD(others, filters, sgd=first, muon=muon)
+
+
+def _as_it_is(kind: Any) -> Any:
+    return kind
+
+
+def _begin_momentum(optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
+    """Let SGD have a momentum of 0 for what has its first gradient; the step is the same.
+
+    torch 2.13's fused SGD raises TypeError where only some of a group have a momentum, and leaves
+    it as the memory was where `GradScaler` skips the first step.
+    """
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if parameter not in optimizer.state and parameter.grad is not None:
+                optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+
+
+class _Kind(NamedTuple):
+    """What the parameters of a group have in common."""
+
+    of_muon: bool
+    fast: bool
+    undecayed: bool
+    frozen: bool
+
+
+def _groups(
+    settings: ClassifierSettings, model: nn.Module, frozen: Collection[str]
+) -> tuple[list[Group], list[Group]]:
+    """Parameters that share a learning rate, a decay and the epoch from which they train.
+
+    Those that Muon trains come second.
+    """
+    biases = {
+        f"{name}.bias"
+        for name, module in model.named_modules()
+        if isinstance(module, (*BATCH_NORMS, nn.GroupNorm))
+    }
+    undecayed = frozenset() if settings.decay_norms_and_biases else norms_and_biases(model)
+    hidden = hidden_weights(model) if settings.optimizer == "muon" else frozenset()
+    groups: dict[_Kind, list[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        fast = settings.norm_bias_lr != 1 and name in biases
+        kind = _Kind(name in hidden, fast, name in undecayed, name in frozen)
+        groups.setdefault(kind, []).append(parameter)
+    both: tuple[list[Group], list[Group]] = [], []
+    for kind in sorted(groups):  # the slow ones first: their rate is the one that is reported
+        rate = _scale(settings) * settings.lr * (settings.norm_bias_lr if kind.fast else 1)
+        if kind.of_muon:
+            rate = settings.muon_lr or MUON_LR
+        decay = {"weight_decay": 0.0} if kind.undecayed else {}
+        both[kind.of_muon].append({"params": groups[kind], "lr": rate, **decay})
+    return both
+
+
+def _scale(settings: ClassifierSettings) -> float:
+    """What lr and weight_decay are multiplied by.
+
+    Nesterov momentum m adds up constant gradients to 1 / (1 - m) times one of them, and a rate for
+    sums over images grows with the batch.
+    """
+    if not settings.decoupled:
+        return 1
+    return (1 - settings.momentum) * settings.batch_size / IMAGES
+
+
+def norms_and_biases(model: nn.Module) -> frozenset[str]:
+    """The names of the parameters of norm layers, of all biases, and of other vectors.
+
+    These are what He et al. 2019, "Bag of Tricks", section 3.1, does not decay.
+    """
+    of_norms = {
+        f"{name}.{own}"
+        for name, module in model.named_modules()
+        if isinstance(module, NORMS)
+        for own, _ in module.named_parameters(recurse=False)
+    }
+    return frozenset(
+        name
+        for name, parameter in model.named_parameters()
+        if name in of_norms or name.endswith("bias") or parameter.ndim <= 1
+    )
+
+
+def build_lr_schedule(
+    settings: ClassifierSettings, optimizer: Optimizer, *, steps: int
+) -> LRScheduler:
+    """The schedule over `steps` optimizer steps, stepped once each; its largest rate is `lr`.
+
+    The warm-up of the settings comes before the others, and is how long these two rise that do so
+    anyway, one_cycle and triangular.
+    """
+    warmup = warmup_steps(settings, steps=steps)
+    if settings.lr_schedule == "cosine" and not warmup:
+        return CosineAnnealingLR(optimizer, T_max=steps)
+    if settings.lr_schedule == "one_cycle":
+        # Its own default cycles the momentum, which would make the setting mean nothing.
+        largest = [group["lr"] for group in optimizer.param_groups]
+        total = max(steps, 2)
+        rise = max(warmup, 2) / total if warmup else 0.3  # it cannot rise in a single step
+        return OneCycleLR(
+            optimizer, max_lr=largest, total_steps=total, pct_start=rise, cycle_momentum=False
+        )
+    factor = _factor(settings, steps=steps, warmup=warmup)
+    if warmup and settings.lr_schedule != "triangular":
+        factor = partial(_warmed_up, warmup=warmup, then=factor)
+    return LambdaLR(optimizer, factor)
+
+
+def warmup_steps(settings: ClassifierSettings, *, steps: int) -> int:
+    """How many of `steps` are warm-up: at least 1 where there is any."""
+    if not settings.warmup_epochs:
+        return 0
+    return max(1, round(settings.warmup_epochs * steps / settings.epochs))
+
+
+def _factor(settings: ClassifierSettings, *, steps: int, warmup: int) -> Callable[[int], float]:
+    """The rate at a step after the warm-up, as a share of the largest."""
+    if settings.lr_schedule == "cosine":
+        return partial(_cosine, start=warmup, end=steps)
+    if settings.lr_schedule == "step":
+        epochs = settings.lr_steps or [share * settings.epochs for share in STEPS]
+        falls = [round(epoch * steps / settings.epochs) for epoch in epochs]
+        return partial(_stepped, falls=falls, by=settings.lr_step_factor or STEP_FACTOR)
+    if settings.lr_schedule == "triangular":
+        return partial(_triangular, steps=steps, peak=warmup / max(steps - 1, 1) or _PEAK)
+    return _constant
+
+
+def next_lr(schedule: LRScheduler, *, steps: int) -> float:
+    """Move on to the next optimizer step's rate; returns the rate of the step just done.
+
+    After `steps` steps, where the schedules end, it stays at the last one's.
+    """
+    used = float(schedule.get_last_lr()[0])
+    if schedule.last_epoch < steps - 1:
+        schedule.step()
+    return used
+
+
+def lr_schedule_state(schedule: LRScheduler, *, steps: int) -> dict[str, Any]:
+    """What `load_lr_schedule` needs of a schedule over `steps` steps, which are part of it."""
+    return {**schedule.state_dict(), "steps": steps}
+
+
+def load_lr_schedule(
+    schedule: LRScheduler, state: Mapping[str, Any], *, steps: int, done: int
+) -> None:
+    """Go on where `state` was, after `done` steps, in a schedule over `steps` steps.
+
+    Where that of the state had another length, the schedule is stretched: the next rate is the one
+    that a trial of the new length has at that step. torch alone would keep to the old length, and
+    train at rates next to 0.
+    """
+    saved = dict(state)
+    # Before its length was part of a state, torch's own named it in its way, the others not at all
+    length = saved.pop("steps", saved.get("T_max", saved.get("total_steps", steps)))
+    if length == steps:
+        schedule.load_state_dict(saved)
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch would rather be called once a step
+        schedule.step(min(done, steps - 1))
+
+
+def _warmed_up(step: int, *, warmup: int, then: Callable[[int], float]) -> float:
+    """Linear up to the rate of `then` in `warmup` steps: Goyal et al. 2017, section 2.2."""
+    return (step + 1) / (warmup + 1) * then(warmup) if step < warmup else then(step)
+
+
+def _constant(_step: int) -> float:
+    return 1.0
+
+
+def _cosine(step: int, *, start: int, end: int) -> float:
+    """Half a cosine from 1 at `start` to 0 at `end`: Loshchilov & Hutter 2017, equation 5."""
+    return (1 + math.cos(math.pi * (step - start) / max(end - start, 1))) / 2
+
+
+def _stepped(step: int, *, falls: Sequence[int], by: float) -> float:
+    """`by` to the power of how many of `falls` are over: He et al. 2016, section 4.2."""
+    return by ** sum(fall <= step for fall in falls)
+
+
+def _triangular(step: int, *, steps: int, peak: float) -> float:
+    """Linear from 0.2 of the rate up to all of it at `peak` of `steps`, then down to 0.05."""
+    at = step / max(steps - 1, 1)
+    if at < peak:
+        return _FIRST + (1 - _FIRST) * at / peak
+    return 1 - (1 - _LAST) * (at - peak) / max(1 - peak, 1 / steps)

@@ -1,0 +1,153 @@
+"""Which numbers a trial computes with, by its `precision` setting and what the hardware has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tuner.trial.torch_compat import cpu_computes_in, fastest_convolutions, tf32
+from tuner.vision.norms import BATCH_NORMS
+from tuner.vision.recipe import HALF
+from tuner.vision.settings import ClassifierSettings
+
+_IN_STATE = "precision"
+# What weights of a dtype are computed in, whatever the setting `precision`
+_OF_WEIGHTS = {"float64": "float32", "float16": "fp16", "bfloat16": "bf16"}
+_HALF = (torch.float16, torch.bfloat16)
+_EXACT = (*BATCH_NORMS, nn.GroupNorm, nn.LayerNorm)  # what autocast computes beside half weights
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """`kind` is the device's type; `bf16` and `fp16`: whether it computes in them natively."""
+
+    kind: str
+    bf16: bool
+    fp16: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """`autocast` is what most operators compute in, whatever the weights are in; None: in that.
+
+    tf32: whether CUDA may round the inputs of float32 products to 10 bits of mantissa.
+    """
+
+    kind: str
+    autocast: torch.dtype | None = None
+    tf32: bool = False
+
+    @property
+    def scaled(self) -> bool:
+        """Whether the loss must be scaled, so that small gradients do not become 0."""
+        return self.autocast == torch.float16
+
+    @property
+    def name(self) -> str:
+        """The setting that means this on hardware that has it."""
+        if self.autocast is not None:
+            return "bf16" if self.autocast == torch.bfloat16 else "fp16"
+        return "tf32" if self.tf32 else "float32"
+
+    def described(self) -> dict[str, str]:
+        """What a state says of it: nothing of float32."""
+        return {_IN_STATE: self.name} if self.name != "float32" else {}
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """For all computing of the trial; the process's own settings come back after it."""
+        convolutions = fastest_convolutions() if self.kind == "cuda" else nullcontext()
+        with tf32(self.tf32), convolutions:
+            yield
+
+    def forward(self) -> AbstractContextManager[None]:
+        """For a forward pass and its loss."""
+        context: AbstractContextManager[None] = torch.autocast(
+            self.kind, self.autocast, enabled=self.autocast is not None
+        )
+        return context
+
+
+def hardware(device: torch.device) -> Hardware:
+    """What `device` of this machine has."""
+    if device.type == "cuda":
+        capability = torch.cuda.get_device_capability(device)
+        return Hardware("cuda", bf16=capability >= (8, 0), fp16=capability >= (7, 0))
+    bf16, fp16 = cpu_computes_in()
+    return Hardware(device.type, bf16=bf16, fp16=fp16)
+
+
+def precision_for(
+    settings: ClassifierSettings, device: torch.device, *, split: int = 1
+) -> Precision:
+    """What a trial of these settings computes in, as one of `split` stages."""
+    setting = _OF_WEIGHTS.get(settings.dtype, settings.precision)
+    precision = choose(setting, hardware(device))
+    if split > 1 and precision.scaled:  # each stage would detect overflows of its own
+        return choose("float32", hardware(device))
+    return precision
+
+
+def weights_in(settings: ClassifierSettings, precision: Precision) -> torch.dtype:
+    """What the weights are in; float32 where the device only emulates the half precision set."""
+    if settings.dtype in HALF and precision.autocast is None:
+        return torch.float32
+    dtype: torch.dtype = getattr(torch, settings.dtype)
+    return dtype
+
+
+def cast_weights(model: nn.Module, dtype: torch.dtype) -> nn.Module:
+    """`model` in `dtype`; where that is half precision, norm layers stay in float32.
+
+    Complex tensors have the same precision, at least complex64: torch would drop imaginary parts.
+    """
+    for tensor in [*model.parameters(), *model.buffers()]:
+        if tensor.is_complex():
+            tensor.data = tensor.data.to(torch.promote_types(dtype, torch.complex64))
+        elif tensor.is_floating_point():
+            tensor.data = tensor.data.to(dtype)
+    for module in model.modules():
+        if dtype in _HALF and isinstance(module, _EXACT):
+            module.float()
+    return model
+
+
+def at_least_float32(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights, those in half precision in float32, which loses nothing.
+
+    So whoever opens a checkpoint or an export need not compute in half precision.
+    """
+    return {name: w.float() if w.dtype in _HALF else w for name, w in weights.items()}
+
+
+def trained_in(
+    state: Mapping[str, Any], device: torch.device, *, weights: torch.dtype = torch.float32
+) -> Precision:
+    """What a state was trained in, where the device has it; else what `choose` falls back to.
+
+    weights: in half precision they are computed in that, whatever the state says.
+    """
+    if weights in _HALF:
+        return choose("fp16" if weights == torch.float16 else "bf16", hardware(device))
+    return choose(state.get(_IN_STATE, "float32"), hardware(device))
+
+
+def choose(setting: str, has: Hardware) -> Precision:
+    """What `setting` means on a device; "auto" is the fastest that trains as well.
+
+    On a CPU "auto" is float32, so that a search gives the same on every machine. What the device
+    could only emulate, slower than float32, falls back to float32.
+    """
+    cuda = has.kind == "cuda"
+    if setting == "auto" and cuda:
+        setting = "bf16" if has.bf16 else "fp16"
+    if setting == "bf16" and has.bf16:
+        return Precision(has.kind, torch.bfloat16, tf32=cuda)
+    if setting == "fp16" and has.fp16:
+        return Precision(has.kind, torch.float16, tf32=cuda)
+    return Precision(has.kind, tf32=cuda and setting == "tf32")

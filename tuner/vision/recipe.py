@@ -1,0 +1,227 @@
+"""Pieces of training recipes, each off unless it is named, and every fault that they can have.
+
+Nothing here imports torch, so that a spec is checked in milliseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from importlib.metadata import version
+from itertools import pairwise
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from tuner.errors import Fault
+from tuner.settings import FaultsError, Settings, known_names
+from tuner.vision.datasets._dataset import DatasetInfo
+
+# Each is reported, of both splits, where the setting `metrics` names it
+OPTIONAL_METRICS = ("top5_accuracy", "balanced_accuracy", "macro_f1")
+STEPS = (1 / 2, 3 / 4)  # of the epochs: where the rate steps down unless set, as in He et al. 2016
+STEP_FACTOR = 0.1
+MUON_LR, MUON_MOMENTUM = 0.02, 0.95  # unless set, as in Jordan et al. 2024
+MUON_SINCE = "2.9"  # of torch
+DECOUPLED = ("sgdw", "muon")  # optimizers whose decay does not depend on the rate
+IMAGES = 1024  # that `decoupled` rates and decays are for
+HALF = ("float16", "bfloat16")  # of `dtype`
+MOST_ALPHA = 100  # of a Beta distribution: its values are all but 1/2 by then
+
+
+def _numbers(raw: object) -> tuple[float, ...] | None:
+    """The numbers of a list, none below 0; None where `raw` is no such list."""
+    if not isinstance(raw, list | tuple) or not raw:
+        return None
+    sound = all(isinstance(n, int | float) and not isinstance(n, bool) for n in raw)
+    return tuple(raw) if sound and all(0 <= n < math.inf for n in raw) else None
+
+
+def _lr_steps(raw: object) -> object:
+    if raw is None:
+        return None
+    steps = _numbers([raw] if isinstance(raw, int | float) else raw)
+    if not steps or steps[0] == 0 or any(later <= earlier for earlier, later in pairwise(steps)):
+        raise FaultsError(Fault("", "must be epochs above 0, each above the one before it", raw))
+    return steps
+
+
+def _class_weights(raw: object) -> object:
+    if raw is None or raw == "balanced":
+        return raw
+    weights = _numbers(raw)
+    if not weights or not any(weights):
+        rule = "must be 'balanced' or a list of numbers, none below 0 and not all 0"
+        raise FaultsError(Fault("", rule, raw))
+    return weights
+
+
+def _metrics(raw: object) -> object:
+    return known_names(raw, OPTIONAL_METRICS, "metric")
+
+
+class RecipeSettings(Settings):
+    """What a recipe may have beside the optimizer, its rate and its decay."""
+
+    warmup_epochs: float = Field(
+        0.0,
+        ge=0,
+        description="epochs in which the rate first rises to lr; 0 for as many as lr_schedule has",
+    )
+    lr_steps: Annotated[tuple[float, ...] | None, BeforeValidator(_lr_steps)] = Field(
+        None,
+        description="for lr_schedule step: the epochs after which the rate falls; unless set half "
+        "and three quarters of all epochs",
+    )
+    lr_step_factor: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="for lr_schedule step: the factor by which the rate falls; unless set 0.1",
+    )
+    muon_lr: float | None = Field(
+        None,
+        gt=0,
+        description="for optimizer muon: the rate of the weights of hidden layers; unless set 0.02",
+    )
+    muon_momentum: float | None = Field(
+        None,
+        ge=0,
+        lt=1,
+        description="for optimizer muon: the momentum of the same weights; unless set 0.95",
+    )
+    decoupled: bool = Field(
+        False,
+        description="whether to multiply lr and weight_decay by (1 - momentum) * batch_size / "
+        "1024, so that none of the four changes the effect of another",
+    )
+    decay_norms_and_biases: bool = Field(
+        True, description="whether norm layers and biases decay, too"
+    )
+    clip_grad_norm: float = Field(
+        0.0, ge=0, description="the largest norm of all gradients; 0 for no limit"
+    )
+    ema_decay: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="evaluate a moving average of the weights that keeps this share at each step; "
+        "0 for none",
+    )
+    lookahead_steps: int = Field(
+        0,
+        ge=0,
+        description="one step of Lookahead after so many steps, and one at the end of each epoch; "
+        "0 for none",
+    )
+    lookahead_decay: float = Field(
+        0.5, ge=0, lt=1, description="with lookahead_steps: the share that the slow weights keep"
+    )
+    lookahead_power: float = Field(
+        0.0,
+        ge=0,
+        description="with lookahead_steps: that share grows as this power of the share of steps "
+        "done",
+    )
+    norm_momentum: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="the share of a batch in BatchNorm's statistics; unless set 0.1",
+    )
+    train_norm_scales: bool = Field(
+        True, description="whether the scales of norm layers train, or stay as they begin"
+    )
+    last_batch: Literal["short", "drop", "fill"] = Field(
+        "short",
+        description="what an epoch does with the images that are left over: a short batch, none, "
+        "or a batch filled with its first images",
+    )
+    mixup: float = Field(
+        0.0,
+        ge=0,
+        le=MOST_ALPHA,
+        description="blend pairs of images in shares drawn from Beta(mixup, mixup); 0 for none",
+    )
+    cutmix: float = Field(
+        0.0,
+        ge=0,
+        le=MOST_ALPHA,
+        description="paste a part of another image, its area drawn from Beta(cutmix, cutmix); 0 "
+        "for none",
+    )
+    class_weights: Annotated[
+        Literal["balanced"] | tuple[float, ...] | None, BeforeValidator(_class_weights)
+    ] = Field(
+        None,
+        description="weights of the classes in the loss: balanced, or a list with one for each "
+        "class",
+    )
+    metrics: Annotated[tuple[str, ...], BeforeValidator(_metrics)] = Field(
+        (),
+        description="metrics to report as well, as val_NAME and test_NAME: "
+        f"{', '.join(OPTIONAL_METRICS)}",
+    )
+
+
+def optimizer_faults(settings: RecipeSettings, *, optimizer: str, dtype: str) -> Iterator[Fault]:
+    """What does not fit the optimizer, the weights' `dtype`, or the torch that is installed."""
+    if dtype in HALF:
+        yield from _half_faults(settings, dtype=dtype, optimizer=optimizer)
+    if optimizer == "muon":
+        yield from _muon_faults()
+    else:
+        for key in ("muon_lr", "muon_momentum"):
+            value = getattr(settings, key)
+            if value is not None:
+                rule = f"is used by optimizer 'muon' alone, and optimizer is {optimizer!r}"
+                yield Fault(key, rule, value)
+    if settings.decoupled and optimizer not in DECOUPLED:
+        rule = (
+            f"needs optimizer {' or '.join(map(repr, DECOUPLED))}, and optimizer is {optimizer!r}"
+        )
+        yield Fault("decoupled", rule, settings.decoupled)
+
+
+def _muon_faults() -> Iterator[Fault]:
+    from packaging.version import Version
+
+    installed = version("torch")
+    if Version(installed) < Version(MUON_SINCE):
+        rule = f"needs torch {MUON_SINCE} or newer, and torch {installed} is installed"
+        yield Fault("optimizer", rule, "muon")
+
+
+def _half_faults(settings: RecipeSettings, *, dtype: str, optimizer: str) -> Iterator[Fault]:
+    """What needs weights of more digits than half precision has."""
+    if optimizer == "adamw":
+        yield Fault("dtype", "cannot be combined with optimizer 'adamw'", dtype)
+    if settings.ema_decay:
+        yield Fault("dtype", "cannot be combined with ema_decay", dtype)
+
+
+def schedule_faults(settings: RecipeSettings, *, lr_schedule: str, epochs: int) -> Iterator[Fault]:
+    """What does not fit the schedule of the rate, or its length in epochs."""
+    warmup, steps = settings.warmup_epochs, settings.lr_steps
+    if warmup >= epochs:
+        yield Fault("warmup_epochs", f"must be below `epochs`, {epochs}", warmup)
+    for key, value in {"lr_steps": steps, "lr_step_factor": settings.lr_step_factor}.items():
+        if value is not None and lr_schedule != "step":
+            rule = f"is used by lr_schedule 'step' alone, and lr_schedule is {lr_schedule!r}"
+            yield Fault(key, rule, value)
+    if steps and lr_schedule == "step" and steps[-1] >= epochs:
+        yield Fault("lr_steps", f"must be below `epochs`, {epochs}", steps[-1])
+
+
+def image_faults(settings: RecipeSettings, info: DatasetInfo, *, name: str) -> Iterator[Fault]:
+    """What does not fit the images and classes of the data set `name`."""
+    weights = settings.class_weights
+    if isinstance(weights, tuple) and len(weights) != info.num_classes:
+        rule = f"must be as many as dataset {name!r} has classes, {info.num_classes}"
+        yield Fault("class_weights", rule, len(weights))
+    if settings.cutmix and info.image_size < 2:
+        rule = f"needs images of at least 2x2, and those of dataset {name!r} are 1x1"
+        yield Fault("cutmix", rule, settings.cutmix)
+    if "top5_accuracy" in settings.metrics and info.num_classes <= 5:
+        rule = f"top5_accuracy needs more than 5 classes, and dataset {name!r} has"
+        yield Fault("metrics", f"{rule} {info.num_classes}")

@@ -1,0 +1,272 @@
+"""One rank's part in a trial that is not split: the whole model on its device.
+
+Ranks that hold replicas divide each batch among them and average their gradients.
+"""
+
+# N images, C channels, H W pixels
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from math import ceil
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from tuner.trial.state import host_copy
+from tuner.trial.torch_compat import Compiled
+from tuner.vision.batches import Batcher
+from tuner.vision.catalog import model_info
+from tuner.vision.collectives import Ranks
+from tuner.vision.epochs import Epoch, Shard, micro_shards
+from tuner.vision.loss import CrossEntropy
+from tuner.vision.micro_batch import Buffers, MicroBatch
+from tuner.vision.precision import Precision, at_least_float32
+from tuner.vision.settings import ClassifierSettings
+from tuner.vision.shared_norm import resting, shared_norms, uncounted
+from tuner.vision.transfer import rest_frozen_norms
+
+OVERLAPPING = ("cuda",)  # where ranks exchange gradients while they still compute
+FOUND_ANEW = ("cuda",)  # where a trial that is resumed begins with the whole batch again
+EVALUATION_BATCH = 125  # images that a rank evaluates at once on a CPU: more only takes memory
+CUDA_EVALUATION_BATCH = 1000  # on a GPU, where memory allows
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a rank computes with: the model, whole or in stages, and what feeds and measures it."""
+
+    model: nn.Module
+    settings: ClassifierSettings
+    ranks: Ranks
+    batcher: Batcher
+    loss: CrossEntropy
+    precision: Precision
+
+    @property
+    def evaluation_batch(self) -> int:
+        """Images that this rank evaluates at once, where its memory allows."""
+        on_cuda = self.ranks.device.type == "cuda"
+        return CUDA_EVALUATION_BATCH if on_cuda else EVALUATION_BATCH
+
+
+class _Rehearsed(NamedTuple):
+    """What every rank is known to have the memory for.
+
+    held: tensors of the optimizer's state while it was tried. images: of the global batch.
+    """
+
+    size: int
+    held: int
+    images: int
+
+    def covers(self, other: _Rehearsed) -> bool:
+        return self[:2] == other[:2] and self.images >= other.images
+
+
+_NOTHING = _Rehearsed(0, 0, 0)
+
+
+class Replica:
+    """Computes this rank's share of each batch, in parts as small as its memory demands.
+
+    Once ranks exchange anything, none can repeat the step because it is out of memory: the others
+    would wait for it, or take the answer to one question for that to another. On the host they
+    exchange nothing before the gradients, so each step is tried first and agreed on next. On CUDA
+    BatchNorm layers exchange their statistics, and DistributedDataParallel gradients while others
+    are computed. There they rehearse a step in which nothing is exchanged, agree on a size that
+    fits all of them, and only then take it; again where the optimizer has come to hold more.
+
+    evaluation_batch: images of a split that all ranks evaluate at once.
+    """
+
+    def __init__(self, setup: Setup, scaler: torch.amp.GradScaler) -> None:
+        self._model, self._ranks, self._batcher = setup.model, setup.ranks, setup.batcher
+        self._loss, self._precision, self._scaler = setup.loss, setup.precision, scaler
+        self._settings = setup.settings
+        self._norms = shared_norms(self._model)
+        self._rehearses = self._ranks.several and self._ranks.device.type in OVERLAPPING
+        self._optimizer: Optimizer | None = None
+        self._is_foreign = model_info(setup.settings.model).foreign  # steps may use some parameters
+        self._wrap()
+        world_size, device = self._ranks.world_size, self._ranks.device
+        self._micro = MicroBatch(
+            ceil(setup.settings.batch_size / world_size),
+            device=device,
+            buffers=self._buffers(),
+            purpose="training",
+        )
+        own = setup.evaluation_batch
+        self._evaluation_micro = MicroBatch(own, device=device, purpose="evaluation")
+        self.evaluation_batch = own * world_size
+
+    @property
+    def micro_batch_size(self) -> int:
+        """Images that this rank computes at once."""
+        return self._micro.size
+
+    def share(self, batch_size: int) -> dict[str, int]:
+        """The arguments that make `shards` this rank's."""
+        return self._ranks.share(batch_size)
+
+    def train(self, optimizer: Optimizer) -> None:
+        """Prepare for an epoch, in which other parameters may train than in the one before.
+
+        optimizer: what steps after each `backward`.
+        """
+        self._optimizer = optimizer
+        if self._training() != self._wrapped:
+            self._wrap()
+        if self._compiled is not None:
+            self._compiled.anew()  # an epoch begins with its largest batch
+        self._network.train()
+        rest_frozen_norms(self._model)
+
+    def eval(self) -> None:
+        """Prepare for an evaluation, in which all ranks evaluate one model."""
+        self._ranks.share_buffers(self._model)
+        self._model.eval()
+
+    def backward(self, epoch: Epoch, shard: Shard) -> Tensor:
+        """Leave the gradients of the mean loss of a global batch; the sum of this rank's loss."""
+        attempt = partial(self._accumulate, epoch, shard)
+        if not self._ranks.several:
+            return self._micro.run(attempt)
+        if not self._rehearses:
+            loss_sum = self._micro.run(attempt, agree=self._ranks.smallest)
+            self._ranks.average_gradients(self._trained())
+            return loss_sum
+        if not self._rehearsed.covers(self._needed(shard)):
+            self._rehearse(epoch, shard)
+        # In several parts of a step, DistributedDataParallel heeds only what the last one uses
+        in_parts = self._micro.size * self._ranks.world_size < shard.global_count
+        overlap = self._uses_all and not (self._is_foreign and in_parts)
+        loss_sum = attempt(self._micro.size, overlap=overlap)
+        if not overlap:
+            self._ranks.average_gradients(self._trained())
+        elif self._is_foreign:
+            self._ranks.complete(self._trained())
+        return loss_sum
+
+    def measure(self, rows_N: Tensor) -> Tensor:
+        """`CrossEntropy.evaluated` of the images `rows_N`, in the precision that is applied."""
+        return self._evaluation_micro.run(partial(self._measure, rows_N))
+
+    def tensors(self) -> list[Tensor]:
+        """The parameters and buffers of the model that are this rank's: all of them."""
+        return [*self._model.parameters(), *self._model.buffers()]
+
+    def gradient_norm(self) -> Tensor:
+        """The norm of the gradients of all parameters, as one vector."""
+        return nn.utils.get_total_norm(gradients_of(self._model.parameters()))
+
+    def weights(self) -> dict[str, Any]:
+        """Copies, on the CPU, of the model's parameters and buffers by name."""
+        return at_least_float32(host_copy(dict(self._model.state_dict())))
+
+    def state(self, optimizer: Optimizer) -> dict[str, Any]:
+        """Copies, on the CPU, of what trains."""
+        return {
+            "model": self.weights(),
+            "optimizer": host_copy(optimizer.state_dict()),
+            "micro_batch_size": self._micro.size,
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on with the micro-batch of a state, if it has one.
+
+        A GPU may have more room by now, and says so where it has not: there it is found anew.
+        """
+        if self._ranks.device.type not in FOUND_ANEW:
+            self._micro.size = state.get("micro_batch_size", self._micro.size)
+
+    def _buffers(self) -> Buffers:
+        if self._is_foreign:  # it may put others in their place
+            return lambda: dict(self._model.named_buffers())
+        fixed = dict(self._model.named_buffers())
+        return lambda: fixed
+
+    def _rehearse(self, epoch: Epoch, shard: Shard) -> None:
+        """Find the micro-batch that every rank has the memory for, and leave all else as it was."""
+        with resting(self._norms):
+            attempt = partial(self._accumulate, epoch, shard, network=self._model)
+            self._micro.rehearse(attempt, agree=self._ranks.smallest)
+        uses_all = all(parameter.grad is not None for parameter in self._trained())
+        self._uses_all = self._ranks.smallest(int(uses_all)) > 0
+        self._model.zero_grad()
+        self._rehearsed = self._needed(shard)
+
+    def _needed(self, shard: Shard) -> _Rehearsed:
+        assert self._optimizer is not None
+        held = sum(map(len, self._optimizer.state.values()))
+        return _Rehearsed(self._micro.size, held, shard.global_count)
+
+    def _trained(self) -> list[nn.Parameter]:
+        return [p for p in self._model.parameters() if p.requires_grad]
+
+    def _training(self) -> list[bool]:
+        return [parameter.requires_grad for parameter in self._model.parameters()]
+
+    def _wrap(self) -> None:
+        self._compiled = Compiled(self._model) if self._settings.compile else None
+        self._network = self._ranks.wrapped(self._model, self._compiled or self._model)
+        self._wrapped = self._training()
+        self._rehearsed = _NOTHING  # more gradients, more memory
+
+    @contextmanager
+    def _passing(self, part: Shard, *, exchange: bool) -> Iterator[None]:
+        """For the forward and backward pass of a part."""
+        with ExitStack() as stack:
+            if not exchange:
+                stack.enter_context(self._ranks.without_exchange(self._network))
+            if not part.count:
+                stack.enter_context(uncounted(self._norms))
+            yield
+
+    def _accumulate(
+        self,
+        epoch: Epoch,
+        shard: Shard,
+        size: int,
+        *,
+        overlap: bool = False,
+        network: nn.Module | None = None,
+    ) -> Tensor:
+        """Gradients of a global batch, `size` images at a time; the sum of this rank's loss.
+
+        overlap: exchange them with the other ranks meanwhile. network: computes instead of that of
+        all ranks.
+        """
+        loss_sum = torch.zeros((), dtype=torch.float64, device=self._ranks.device)
+        self._model.zero_grad()
+        parts = micro_shards(shard, size=size, world_size=self._ranks.world_size)
+        for number, part in enumerate(parts, 1):
+            x_NCHW, targets = self._batcher.training_batch(epoch, part.positions)
+            with self._passing(part, exchange=overlap and number == len(parts)):
+                with self._precision.forward():
+                    loss = self._loss.training((network or self._network)(x_NCHW), targets)
+                # Averaging over the ranks divides by the world size; the weight makes that the
+                # mean over the global batch, also with unequal shares. No images: weight 0.
+                weight = self._ranks.world_size / part.global_count if part.count else 0.0
+                self._scaler.scale(loss * weight).backward()
+            if part.count:
+                loss_sum += loss.detach()
+        return loss_sum
+
+    def _measure(self, rows_N: Tensor, size: int) -> Tensor:
+        sums = self._loss.nothing(self._ranks.device)
+        for part_N in rows_N.split(size):
+            x_NCHW, labels_N = self._batcher.batch(part_N)
+            views = [self._model(view) for view in self._loss.views(x_NCHW)]
+            sums += self._loss.evaluated(views, labels_N)
+        return sums
+
+
+def gradients_of(parameters: Iterable[Tensor]) -> list[Tensor]:
+    """The gradients that there are."""
+    return [parameter.grad for parameter in parameters if parameter.grad is not None]

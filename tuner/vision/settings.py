@@ -1,0 +1,346 @@
+"""The settings of the image classifier that ships, and every fault that they can have.
+
+Nothing here imports torch, so that a spec is checked in milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, create_model
+
+from tuner.errors import Fault, SpecError, unknown
+from tuner.settings import FaultsError, Settings, parse
+from tuner.vision import catalog
+from tuner.vision.catalog import MODELS, model_info
+from tuner.vision.datasets._dataset import DatasetInfo
+from tuner.vision.image_settings import ImageSettings, augmentation_faults, size_limits
+from tuner.vision.models._model import Arguments
+from tuner.vision.recipe import (
+    HALF,
+    RecipeSettings,
+    image_faults,
+    optimizer_faults,
+    schedule_faults,
+)
+
+
+def _fields_of_models() -> dict[str, Any]:
+    """Every hyperparameter that only some models have, with its bounds, but None by default."""
+    fields: dict[str, Any] = {}
+    declared: list[type[Settings]] = [*(info.settings for info in MODELS.values()), Arguments]
+    for settings in declared:
+        for name, field in settings.model_fields.items():
+            kind: Any = field.annotation
+            fields[name] = (Annotated[kind | None, field], None)
+    return fields
+
+
+if TYPE_CHECKING:
+    _ModelSettings = Settings
+else:
+    _ModelSettings = create_model("_ModelSettings", __base__=Settings, **_fields_of_models())
+
+
+def _one_of(known: Mapping[str, object], what: str) -> AfterValidator:
+    def check(name: str) -> str:
+        if name not in known:
+            raise FaultsError(unknown("", what, name, known))
+        return name
+
+    return AfterValidator(check)
+
+
+def _model(reference: str) -> str:
+    model_info(reference)
+    return reference
+
+
+def _dataset(name: str) -> str:
+    catalog.check_form(name)
+    return name
+
+
+def _patterns(raw: object) -> object:
+    patterns = (raw,) if isinstance(raw, str) else raw
+    if not isinstance(patterns, list | tuple) or not all(isinstance(p, str) for p in patterns):
+        raise FaultsError(Fault("", "must be a name pattern or a list of them", raw))
+    return tuple(patterns)
+
+
+class ClassifierSettings(RecipeSettings, ImageSettings, _ModelSettings):
+    """Every setting of `ImageClassifier`: the spec's `training` section and one config, merged.
+
+    The hyperparameters that models declare are settings too. They are None unless set, and
+    `model_settings` fills in the model's own default.
+
+    model: the network that is trained. dataset: the images that it is trained on.
+    """
+
+    model: Annotated[str, AfterValidator(_model)] = Field(
+        "cnn", description="a network that ships, my_module:MyNet, torchvision:NAME or timm:NAME"
+    )
+    dataset: Annotated[str, AfterValidator(_dataset)] = Field(
+        "digits",
+        description="a data set that ships, folder:PATH, my_module:load, torchvision:NAME or "
+        "hf:NAME",
+    )
+    data_dir: str | None = Field(
+        None,
+        description="the folder with the data sets; unless set $TUNER_DATA, else ~/.cache/tuner",
+    )
+    image_size: int | None = Field(
+        None,
+        ge=4,
+        le=1024,
+        description="height and width in px to which images of your own are resized; unless set "
+        "their own, at most 64",
+    )
+    image_bits: int | None = Field(
+        None,
+        ge=8,
+        le=16,
+        description="bits of a channel that your own images of more than 8 bits use, 12 for many "
+        "sensors; unless set those of the brightest pixel of all images",
+    )
+    skip_unreadable: bool = Field(
+        False, description="whether to train without those of your own images that cannot be read"
+    )
+    split_seed: int = Field(
+        0, ge=0, description="the seed of the split of your own images, the same for every trial"
+    )
+
+    batch_size: int = Field(64, ge=1, description="images in an optimizer step, over all workers")
+
+    optimizer: Literal["sgd", "sgdw", "adamw", "muon"] = Field(
+        "sgd",
+        description="sgd has Nesterov momentum; the weight decay of sgdw and muon does not depend "
+        "on lr",
+    )
+    lr: float = Field(0.1, gt=0, description="the largest learning rate of the schedule")
+    lr_schedule: Literal["constant", "cosine", "step", "one_cycle", "triangular"] = "cosine"
+    norm_bias_lr: float = Field(
+        1.0, gt=0, description="biases of norm layers train at lr times this factor"
+    )
+    momentum: float = Field(
+        0.9, ge=0, lt=1, description="momentum of the optimizer; for adamw its beta1"
+    )
+    weight_decay: float = Field(
+        5e-4, ge=0, description="how strongly weights decay towards 0; 0 for not at all"
+    )
+    label_smoothing: float = Field(
+        0.0, ge=0, lt=1, description="the share of each label that is spread over all classes"
+    )
+
+    start_from: str | None = Field(
+        None,
+        description="initial weights, from a safetensors file, an export or a saved state dict",
+    )
+    pretrained: bool = Field(
+        False,
+        description="whether to begin with the weights that torchvision or timm has in its cache",
+    )
+    freeze: Annotated[tuple[str, ...], BeforeValidator(_patterns)] = Field(
+        (), description="layers, or patterns of parameter names, that do not train"
+    )
+    unfreeze_epoch: int | None = Field(
+        None,
+        ge=1,
+        description="epochs after which frozen layers train too; unless set they never do",
+    )
+
+    dtype: Literal["float32", "float64", "float16", "bfloat16"] = Field(
+        "float32",
+        description="the type of the weights; with half precision, norm layers stay in float32",
+    )
+    precision: Literal["auto", "float32", "tf32", "bf16", "fp16"] = Field(
+        "auto",
+        description="the precision of the computations, where the device has it; weights stay in "
+        "dtype",
+    )
+    compile: bool = Field(
+        False, description="whether to compile the forward pass of training with torch.compile"
+    )
+    epochs: int = Field(10, ge=1, description="epochs that the learning rate's schedule covers")
+    seed: int = Field(
+        0,
+        ge=0,
+        lt=2**63,
+        description="the seed of initial weights, order and augmentation; a search sets it for "
+        "each trial",
+    )
+
+
+def model_settings(settings: ClassifierSettings) -> dict[str, Any]:
+    """The chosen model's own hyperparameters: as set, else the model's default."""
+    defaults = model_info(settings.model).defaults
+    values = {name: getattr(settings, name) for name in defaults}
+    return defaults | {name: value for name, value in values.items() if value is not None}
+
+
+def _arguments(settings: ClassifierSettings) -> Mapping[str, Any]:
+    arguments: Mapping[str, Any] = model_settings(settings).get("model_args", {})
+    return arguments
+
+
+def merged(constants: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that one trial trains with: `config` over `constants`, within mappings, too.
+
+    >>> merged({"lr": 1, "model_args": {"depth": 3}}, {"model_args": {"width": 8}})
+    {'lr': 1, 'model_args': {'depth': 3, 'width': 8}}
+    """
+    values = {**constants, **config}
+    for name in constants.keys() & config.keys():
+        both = constants[name], config[name]
+        if all(isinstance(value, Mapping) for value in both):
+            values[name] = merged(*both)
+    return values
+
+
+def settings_of_trial(
+    constants: Mapping[str, Any], config: Mapping[str, Any], *, split: int
+) -> ClassifierSettings:
+    """What one trial trains with. Raises SpecError for settings that cannot work.
+
+    A config may come from a folder that someone else made: it names no images of the user's own.
+    """
+    name = config.get("dataset")
+    if isinstance(name, str) and not catalog.ships(name):
+        raise SpecError([own_data_searched(name)], "the config")
+    values = merged(constants, config)
+    if faults := check_settings(values, split=split, files=False):  # a later epoch needs no files
+        raise SpecError(faults, "the image classifier")
+    return ClassifierSettings.model_validate(values)
+
+
+Describe = Callable[[ClassifierSettings], DatasetInfo | None]
+
+
+def check_settings(
+    values: Mapping[str, Any],
+    *,
+    split: int = 1,
+    files: bool = True,
+    describe: Describe = catalog.describe,
+) -> list[Fault]:
+    """Every fault of `values`, the constants merged with one config; keys are relative to them.
+
+    split: stages of the model. files: whether the files that are named must exist, and a network
+    that is named by its dotted path; that is imported. describe: what tells of a data set, None
+    where nothing can.
+    """
+    settings, faults = parse(ClassifierSettings, values)
+    faulty = {fault.key for fault in faults}
+    if settings is None:
+        # What is left without the faulty values is checked too, so that all faults show at once
+        known = ClassifierSettings.model_fields.keys() - faulty
+        settings, _ = parse(ClassifierSettings, {k: values[k] for k in values if k in known})
+    if settings is None:
+        return faults
+    own = ("auto", "float32") if settings.dtype == "float64" else ("auto",)
+    if settings.dtype != "float32" and settings.precision not in own:
+        rule = f"applies to dtype 'float32', and dtype is {settings.dtype!r}"
+        faults.append(Fault("precision", rule, settings.precision))
+    faults += augmentation_faults(settings, faulty)
+    if settings.unfreeze_epoch is not None and not settings.freeze and "freeze" not in faulty:
+        faults.append(Fault("unfreeze_epoch", "needs `freeze`", settings.unfreeze_epoch))
+    if "optimizer" not in faulty:
+        faults += optimizer_faults(settings, optimizer=settings.optimizer, dtype=settings.dtype)
+    if not {"lr_schedule", "epochs"} & faulty:
+        faults += schedule_faults(
+            settings, lr_schedule=settings.lr_schedule, epochs=settings.epochs
+        )
+    source = settings.start_from if files else None
+    if source is not None and not Path(source).expanduser().exists():
+        faults.append(Fault("start_from", "must be a file or an export", source))
+    if "model" not in faulty:
+        faults += _inert_faults(settings)
+        faults += model_info(settings.model).faults(_arguments(settings)) if files else ()
+        faults += _split_faults(settings, split)
+    if "dataset" in faulty or not (files or catalog.is_at_hand(settings.dataset)):
+        return faults
+    try:
+        data = describe(settings)
+    except FaultsError as error:
+        return [*faults, *(fault.under("dataset") for fault in error.faults)]
+    if data is not None:
+        faults += _dataset_faults(settings, data)
+        if "model" not in faulty:
+            faults += _shape_faults(settings, data)
+    return faults
+
+
+def _inert_faults(settings: ClassifierSettings) -> Iterator[Fault]:
+    info = model_info(settings.model)
+    own = info.defaults
+    uses = f"which uses {', '.join(sorted(own))}" if own else "which has none of its own"
+    for name in sorted(_ModelSettings.model_fields.keys() - own.keys()):
+        value = getattr(settings, name)
+        if value is not None:
+            yield Fault(name, f"is not used by model {settings.model!r}, {uses}", value)
+    if settings.pretrained and info.pretrained is None:
+        yield Fault("pretrained", f"is not used by model {settings.model!r}: set start_from", True)
+    elif settings.pretrained and settings.start_from is not None:
+        yield Fault("pretrained", "cannot be combined with start_from", True)
+
+
+def _split_faults(settings: ClassifierSettings, split: int) -> Iterator[Fault]:
+    """What cannot be done in stages: it needs the whole batch, or the whole model, in one place."""
+    if split == 1:
+        return
+    most, name = model_info(settings.model).layers, settings.model
+    if most < split:
+        rule = f"can be split into at most {most} stages, not the {split} of `resources.split`"
+        fitting = tuple(sorted(n for n, info in MODELS.items() if info.layers >= split))
+        yield Fault("model", rule if most > 1 else "cannot be split into stages", name, fitting)
+    elif model_settings(settings).get("norm") == "batch":
+        rule = "must be 'group' where resources.split is above 1: no stage sees a whole batch"
+        yield Fault("norm", rule, "batch")
+    impossible = {
+        "freeze": settings.freeze,
+        "compile": settings.compile,
+        "precision": settings.precision == "fp16",
+        "dtype": settings.dtype in HALF,
+    }
+    for key, is_set in impossible.items():
+        if is_set:
+            yield Fault(key, "cannot be combined with resources.split", getattr(settings, key))
+
+
+def own_data_searched(name: object) -> Fault:
+    """The fault of a data set of the user's own that is not the same for all trials."""
+    rule = "may only be searched among those that ship: name your own in `training`"
+    return Fault("dataset", rule, name, tuple(sorted(catalog.DATASETS)))
+
+
+def _dataset_faults(settings: ClassifierSettings, info: DatasetInfo) -> Iterator[Fault]:
+    name = settings.dataset
+    if settings.data_dir is not None and not info.files:
+        yield Fault("data_dir", f"is not used by dataset {name!r}", settings.data_dir)
+    if settings.image_size not in (None, info.image_size):
+        rule = f"is not used by dataset {name!r}, whose images have {info.image_size} px"
+        yield Fault("image_size", rule, settings.image_size)
+    for key in ("image_bits", "skip_unreadable"):
+        if getattr(settings, key) and catalog.ships(name):
+            yield Fault(key, f"is not used by dataset {name!r}", getattr(settings, key))
+    limits = {
+        "batch_size": (info.train, "the number of training images"),
+        **size_limits(info.image_size),
+    }
+    for key, (most, what) in limits.items():
+        value = getattr(settings, key)
+        if value > most:
+            yield Fault(key, f"must be at most {what} of dataset {name!r}, {most}", value)
+    yield from image_faults(settings, info, name=name)
+
+
+def _shape_faults(settings: ClassifierSettings, data: DatasetInfo) -> Iterator[Fault]:
+    info = model_info(settings.model)
+    shape = {"channels": data.channels, "image_size": data.image_size}
+    if not info.takes(**shape):
+        has = f"{data.channels}x{data.image_size}x{data.image_size}"
+        rule = f"takes {info.images} and dataset {settings.dataset!r} has {has}"
+        fitting = tuple(sorted(name for name, other in MODELS.items() if other.takes(**shape)))
+        yield Fault("model", rule, settings.model, fitting)

@@ -1,0 +1,110 @@
+"""What a source of images declares and gives, before anything is decoded."""
+
+# N images, K classes
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tuner.errors import Fault
+from tuner.settings import FaultsError
+from tuner.wording import install
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+SPLITS = ("train", "validation", "test")
+LARGEST_SIZE = 64  # px of images whose size is not set
+
+_SAMPLE = 32  # images that are looked at before any is decoded
+
+_SPELLINGS = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("val", "valid", "validation"), "validation"),
+    **dict.fromkeys(("test", "testing"), "test"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What can be told of images without decoding them.
+
+    counts: of each split that is given, how many images of each class, in the classes' order.
+    image_size: px of their own, at most LARGEST_SIZE. exact: whether the names and counts of the
+    classes are those of the images, and not just as many. doubts: what was perhaps not meant.
+    """
+
+    classes: tuple[str, ...]
+    counts: dict[str, tuple[int, ...]]
+    channels: int
+    image_size: int
+    title: str
+    exact: bool = True
+    doubts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """Images to be decoded, one after the other, by their positions.
+
+    title: what they are, in words. labels_N: from 0, in the order of `classes`. splits_N: of each
+    image its position in SPLITS; what has no image is split off "train". read: the image at a
+    position, a Pillow image or an array of uint8 (H, W) or (H, W, C); called from several threads
+    if `in_threads`. name_of: what messages call it. channels: 1, or 3 where some are in colour.
+    own_size: the shorter side in px that is usual. fingerprint: is another one when the images are,
+    where that can be told without decoding them.
+    """
+
+    title: str
+    classes: tuple[str, ...]
+    labels_N: NDArray[np.int64]
+    splits_N: NDArray[np.uint8]
+    read: Callable[[int], Any]
+    name_of: Callable[[int], str]
+    channels: int
+    own_size: int
+    fingerprint: str | None = None
+    in_threads: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A scheme: how the images of a place are described and found.
+
+    form: how it is written. Both functions are called with the place, what follows the scheme and
+    its colon, and raise FaultsError for a place that cannot work. outline: what can be told
+    without torch and without decoding; None where that is nothing. find: called with the data
+    folder, too. lists: whether `find` does no more than list files.
+    """
+
+    form: str
+    outline: Callable[[str], Outline | None]
+    find: Callable[[str, Path], Images]
+    lists: bool = False
+
+
+def split_of(name: str) -> str | None:
+    """The split that a folder or a key of this name means; None where it means none."""
+    return _SPELLINGS.get(name.lower())
+
+
+def spread_over(count: int) -> range:
+    """The positions of some of so many images, spread over all: to look at before decoding."""
+    return range(0, count, max(1, count // _SAMPLE))
+
+
+def fault(rule: str, value: object = None, choices: tuple[str, ...] = ()) -> FaultsError:
+    """What to raise for a place that cannot work; the key is the caller's to add."""
+    return FaultsError(Fault("", rule, value, choices))
+
+
+def require(package: str, extra: str, value: str) -> None:
+    """Raise FaultsError with what to install where `package` is missing."""
+    found = find_spec(package)
+    if found is None or found.origin is None:  # a folder of that name is no package
+        raise fault(f"needs a package: {install(extra)}", value)

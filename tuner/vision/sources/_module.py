@@ -1,0 +1,226 @@
+"""`my_module:load`: what a function of the user's returns, arrays or map-style Datasets.
+
+    def load():
+        return images, labels                      # uint8 (N, H, W) or (N, H, W, C), N labels
+        return images, labels, splits              # and "train", "val" or "test" for each
+        return MyDataset()                         # of (Pillow image or array, label)
+        return {"train": ..., "val": ..., "test": ...}   # of either
+
+It is called anew for every search: only what it returns tells whether that has changed.
+"""
+
+# N images
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tuner.errors import TunerError, reason_of
+from tuner.settings import FaultsError
+from tuner.spec.loading import load_trainable
+from tuner.vision.sources._images import SPLITS, Images, fault, split_of, spread_over
+from tuner.vision.sources._pixels import channels_of, shorter_side
+from tuner.vision.sources._splits import check_sizes, counts_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_FORMS = "must return (images, labels), a map-style Dataset, or a mapping of train, val, test to it"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some of the images: how many, how each is read, their labels as they were given."""
+
+    read: Callable[[int], Any]
+    labels: Sequence[Any]
+    classes: tuple[str, ...] = ()  # by their labels, where these are numbers from 0
+
+
+def import_loader(path: str) -> Any:
+    """The function at `path` ("module:name"). Raises FaultsError where there is none."""
+    try:
+        loader = load_trainable(path)
+    except FaultsError:
+        raise
+    except Exception as error:  # whatever the user's module raises
+        reason = f"{type(error).__name__}: {error}"
+        raise fault(f"cannot be imported ({reason})", path) from error
+    if not callable(loader):
+        raise fault("must be a function that returns the images", path)
+    return loader
+
+
+def find(path: str) -> Images:
+    """What the function at `path` returns. Raises FaultsError."""
+    loader = import_loader(path)
+    try:
+        parts = parts_of(loader(), path)
+        return images_of(parts, place=path, title=f"the images of {path}")
+    except (TunerError, FaultsError):
+        raise
+    except Exception as error:  # whatever the user's function, or what it returns, raises
+        raise fault(f"raised {type(error).__name__}: {reason_of(error)}", path) from error
+
+
+def parts_of(returned: Any, place: str) -> dict[str, list[Part]]:
+    """What a function of the user's has returned, by its splits. Raises FaultsError."""
+    if isinstance(returned, Mapping):
+        splits = [split_of(str(key)) for key in returned]
+        if None in splits or len(set(splits)) < len(splits):
+            keys = ", ".join(map(str, returned))
+            raise fault(f"must map train, val and test, got {keys}", place)
+        values = zip(splits, returned.values(), strict=True)
+        return {str(split): [_part(value, place)] for split, value in values}
+    if isinstance(returned, tuple) and len(returned) == 3:
+        return _by_split(_part(returned[:2], place), returned[2], place)
+    return {"train": [_part(returned, place)]}
+
+
+def images_of(
+    parts: Mapping[str, Sequence[Part]],
+    *,
+    place: str,
+    title: str,
+    fingerprint: str | None = None,
+) -> Images:
+    """The images of all parts, one after the other. Raises FaultsError."""
+    import numpy as np
+
+    placed = [(split, part) for split in SPLITS for part in parts.get(split, ())]
+    owners = [(part, n) for _, part in placed for n in range(len(part.labels))]
+    if not owners:
+        raise fault("has no images", place)
+    labels = [label for _, part in placed for label in part.labels]
+    classes, labels_N = _numbered(labels, next((p.classes for _, p in placed if p.classes), ()))
+    lengths = [len(part.labels) for _, part in placed]
+    splits_N = np.repeat(np.array([SPLITS.index(s) for s, _ in placed], np.uint8), lengths)
+    check_sizes(classes, counts_of(labels_N, splits_N, classes), place)
+
+    def read(position: int) -> Any:
+        part, number = owners[position]
+        return part.read(number)
+
+    try:
+        first = read(0)
+        channels, own_size = channels_of(first), shorter_side(first)
+    except Exception as error:
+        raise fault(f"has an image that cannot be read: {reason_of(error)}", place) from error
+    return Images(
+        title=title,
+        classes=classes,
+        labels_N=labels_N,
+        splits_N=splits_N,
+        read=read,
+        name_of=lambda position: f"image {position}",
+        channels=channels if channels == 3 else _most_channels(read, len(owners)),
+        own_size=own_size,
+        fingerprint=fingerprint,
+    )
+
+
+def _most_channels(read: Callable[[int], Any], count: int) -> int:
+    """Of some of the images: the first may be grey, and others in colour."""
+    found = 1
+    for position in spread_over(count):
+        with suppress(Exception):  # it is told when it is decoded
+            found = max(found, channels_of(read(position)))
+    return found
+
+
+def _part(value: Any, place: str) -> Part:
+    """A pair of arrays, or a map-style Dataset."""
+    if isinstance(value, tuple) and len(value) == 2 and hasattr(value[0], "__len__"):
+        images, labels = value
+        if len(images) != len(labels):
+            raise fault(f"has {len(images)} images and {len(labels)} labels", place)
+        return Part(images.__getitem__, _plain_all(labels, place))
+    if callable(getattr(value, "__getitem__", None)) and callable(getattr(value, "__len__", None)):
+        return _of_dataset(value, place)
+    raise fault(_FORMS, place, (type(value).__name__,))
+
+
+def _of_dataset(dataset: Any, place: str) -> Part:
+    """Labels are asked for apart from the images where it has them apart: `targets`, `labels`."""
+    apart: list[Any] = [getattr(dataset, name, ()) for name in ("targets", "labels")]
+    labels = next((e for e in apart if hasattr(e, "__len__") and len(e) == len(dataset)), None)
+    if labels is None or getattr(dataset, "target_transform", None) is not None:
+        labels = [_item(dataset, n, place)[1] for n in range(len(dataset))]
+    plain = _plain_all(labels, place)
+
+    def read(number: int) -> Any:
+        image, label = _item(dataset, number, place)
+        if _plain(label) != plain[number]:
+            raise ValueError(f"it has label {_plain(label)!r}, and among all {plain[number]!r}")
+        return image
+
+    return Part(read, plain, tuple(map(str, getattr(dataset, "classes", None) or ())))
+
+
+def _item(dataset: Any, number: int, place: str) -> tuple[Any, Any]:
+    item = dataset[number]
+    if not isinstance(item, tuple | list) or len(item) != 2:
+        raise fault("its items must be (image, label)", place, (type(item).__name__,))
+    return item[0], item[1]
+
+
+def _plain(label: Any) -> Any:
+    """A number of numpy's or torch's as Python's own."""
+    return label.item() if _is_scalar(label) else label
+
+
+def _is_scalar(label: Any) -> bool:
+    return hasattr(label, "item") and math.prod(getattr(label, "shape", ())) == 1
+
+
+def _plain_all(labels: Any, place: str) -> list[Any]:
+    """Raises FaultsError where one is neither a number nor a name."""
+    plain = [_plain(label) for label in labels]
+    for label in plain:
+        if not isinstance(label, int | float | str | bytes) or label != label:
+            shown = repr(label) if isinstance(label, float | None) else type(label).__name__
+            raise fault(f"must have a number or a name as label of each image, got {shown}", place)
+    return plain
+
+
+def _numbered(
+    labels: Sequence[Any], names: tuple[str, ...]
+) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """(classes, labels from 0): by `names` where the labels are their numbers."""
+    import numpy as np
+
+    if names and all(isinstance(label, int) and 0 <= label < len(names) for label in labels):
+        return names, np.array(labels, np.int64)
+    values = sorted(set(labels), key=lambda value: (isinstance(value, str), value))
+    numbers = {value: number for number, value in enumerate(values)}
+    return tuple(map(str, values)), np.array([numbers[label] for label in labels], np.int64)
+
+
+def _by_split(part: Part, splits: Any, place: str) -> dict[str, list[Part]]:
+    """`part` divided: by the name of a split for each image, or the positions of each split."""
+    positions: dict[str, list[int]] = {name: [] for name in SPLITS}
+    if isinstance(splits, Mapping):
+        named = [(str(name), int(n)) for name, each in splits.items() for n in each]
+    else:
+        named = [(str(name), number) for number, name in enumerate(splits)]
+    for name, number in named:
+        split = split_of(name)
+        if split is None or not 0 <= number < len(part.labels):
+            raise fault(f"has a split that is none: {name!r} of image {number}", place, SPLITS)
+        positions[split].append(number)
+    if sorted(n for each in positions.values() for n in each) != list(range(len(part.labels))):
+        raise fault("its splits must name each image once", place)
+    return {name: [_some(part, each)] for name, each in positions.items()}
+
+
+def _some(part: Part, positions: Sequence[int]) -> Part:
+    return Part(
+        lambda number: part.read(positions[number]),
+        [part.labels[number] for number in positions],
+        part.classes,
+    )

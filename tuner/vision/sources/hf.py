@@ -1,0 +1,66 @@
+"""`hf:NAME`: a data set of the Hugging Face hub, or a folder that its `save_to_disk` has written.
+
+Needs the extra `tuner[hf]`. Its images are in the column of type Image, its labels in the one of
+type ClassLabel. No script of a data set is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tuner.errors import DataError, reason_of
+from tuner.vision.sources._images import Images, Outline, Source, fault, require, split_of
+from tuner.vision.sources._module import Part, images_of
+
+
+def outline(name: str) -> Outline | None:
+    """None: only `datasets` can tell. Raises FaultsError where that is not installed."""
+    require("datasets", "hf", name)
+    return None
+
+
+def find(name: str, folder: Path) -> Images:
+    """The images of the data set called `name`; it lies in DATA_DIR/hf. Raises as `outline`."""
+    require("datasets", "hf", name)
+    import datasets
+
+    try:
+        if Path(name).expanduser().is_dir():
+            found: Any = datasets.load_from_disk(str(Path(name).expanduser()))
+        else:
+            found = datasets.load_dataset(name, cache_dir=str(folder / "hf"))
+    except Exception as error:  # whatever a download or a damaged file raises
+        raise DataError(f"hf:{name} cannot be had: {reason_of(error)}") from error
+    splits = dict(found) if isinstance(found, Mapping) else {"train": found}
+    known = {split_of(split): each for split, each in splits.items() if split_of(split)}
+    if "train" not in known:
+        raise fault("must have a split `train`", name, tuple(splits))
+    parts = {str(split): [_part(each, name)] for split, each in known.items()}
+    prints = [str(getattr(each, "_fingerprint", "")) for each in known.values()]
+    return images_of(
+        parts,
+        place=name,
+        title=f"{Path(name).name}, of the Hugging Face hub",
+        fingerprint=f"hf {name} {prints}" if all(prints) else None,
+    )
+
+
+SOURCE = Source("hf:NAME", outline, find)
+
+
+def _part(split: Any, name: str) -> Part:
+    kinds = {column: type(feature).__name__ for column, feature in split.features.items()}
+    image, label = (
+        next((column for column, found in kinds.items() if found == kind), None)
+        for kind in ("Image", "ClassLabel")
+    )
+    if image is None or label is None:
+        listed = ", ".join(f"{column} ({kind})" for column, kind in kinds.items())
+        raise fault(f"must have a column of Image and one of ClassLabel, has {listed}", name)
+    return Part(
+        lambda number: split[number][image],
+        list(split[label]),
+        tuple(split.features[label].names),
+    )

@@ -1,0 +1,112 @@
+"""`torchvision:NAME`: a classification data set of torchvision, downloaded where it is missing.
+
+It lies in DATA_DIR/torchvision, where torchvision has verified it; so its name is all that its
+decoded form is made from. Needs the extra `tuner[torchvision]`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tuner.errors import DataError, reason_of, translate_error, unknown
+from tuner.settings import FaultsError
+from tuner.trial.failures import message_of
+from tuner.vision.sources._images import (
+    LARGEST_SIZE,
+    Images,
+    Outline,
+    Source,
+    require,
+)
+from tuner.vision.sources._module import images_of, parts_of
+
+# channels, px, classes, training and test images: what a spec is checked by without torch
+_KNOWN = {
+    "CIFAR10": (3, 32, 10, 50_000, 10_000),
+    "CIFAR100": (3, 32, 100, 50_000, 10_000),
+    "FashionMNIST": (1, 28, 10, 60_000, 10_000),
+    "KMNIST": (1, 28, 10, 60_000, 10_000),
+    "MNIST": (1, 28, 10, 60_000, 10_000),
+    "QMNIST": (1, 28, 10, 60_000, 60_000),
+    "STL10": (3, 96, 10, 5_000, 8_000),
+    "SVHN": (3, 32, 10, 73_257, 26_032),
+    "USPS": (1, 16, 10, 7_291, 2_007),
+}
+
+
+def outline(name: str) -> Outline | None:
+    """What is known of the data set called `name`. Raises FaultsError without torchvision."""
+    require("torchvision", "torchvision", name)
+    if name not in _KNOWN:
+        return None
+    channels, size, count, train, test = _KNOWN[name]
+    counts = {"train": _evenly(train, count), "test": _evenly(test, count)}
+    classes = tuple(map(str, range(count)))
+    return Outline(
+        classes=classes,
+        counts=counts,
+        channels=channels,
+        image_size=min(size, LARGEST_SIZE),
+        title=f"torchvision's {name}",
+        exact=False,
+    )
+
+
+def find(name: str, folder: Path) -> Images:
+    """The images of the data set called `name`. Raises FaultsError, DataError for no download."""
+    require("torchvision", "torchvision", name)
+    with translate_error(DataError, message_of):  # a torchvision that does not fit torch
+        from torchvision import datasets
+
+    kind = getattr(datasets, name, None)
+    known = [each for each in datasets.__all__ if _split_argument(getattr(datasets, each))]
+    if kind is None or name not in known:
+        raise FaultsError(unknown("", "data set of torchvision", name, known))
+    root = folder / "torchvision"
+    root.mkdir(parents=True, exist_ok=True)
+    try:
+        parts = dict(_splits(kind, root))
+    except Exception as error:  # whatever a download or a missing file raises
+        what = f"torchvision's {name} is not in {root} and cannot be had"
+        raise DataError(f"{what}: {reason_of(error)}") from error
+    return images_of(
+        parts_of(parts, name),
+        place=name,
+        title=f"torchvision's {name}",
+        fingerprint=f"torchvision {name}",
+    )
+
+
+SOURCE = Source("torchvision:NAME", outline, find)
+
+
+def _split_argument(kind: Any) -> str | None:
+    """`train` or `split`, by which a data set tells its splits apart; None for another kind."""
+    if not inspect.isclass(kind):
+        return None
+    names = inspect.signature(kind).parameters
+    if "download" not in names:
+        return None
+    return next((name for name in ("train", "split") if name in names), None)
+
+
+def _splits(kind: Any, root: Path) -> Iterator[tuple[str, Any]]:
+    """The splits that a data set has: train and test, and some have val."""
+    if _split_argument(kind) == "train":
+        yield "train", kind(root, train=True, download=True)
+        yield "test", kind(root, train=False, download=True)
+        return
+    for split in ("train", "val", "test"):
+        try:
+            yield split, kind(root, split=split, download=True)
+        except ValueError:
+            if split != "val":
+                raise
+
+
+def _evenly(total: int, classes: int) -> tuple[int, ...]:
+    """`total` images in `classes`: what a check of the sizes needs to know."""
+    return tuple(total // classes + (number < total % classes) for number in range(classes))

@@ -1,0 +1,124 @@
+"""What a model consists of: its stages, the shapes that they return, and their parameters."""
+
+# N batch, C channels, H W pixels
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tuner.vision.blueprint import Blueprint
+from tuner.vision.randomness import seeded
+from tuner.vision.transfer import matching
+from tuner.vision.tryout import FEW, fit_in, without_gradient
+
+_CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class StageSummary:
+    """A part of a model. output: the shape for one image, () where nothing calls it."""
+
+    name: str
+    kind: str
+    output: tuple[int, ...]
+    parameters: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSummary:
+    """parameters: how many there are; trainable: how many of them are to train; mib: what they
+    take; unused: the names of those that no gradient reaches, of a network from elsewhere.
+    """
+
+    stages: tuple[StageSummary, ...]
+    parameters: int
+    trainable: int
+    mib: float
+    unused: tuple[str, ...]
+
+
+def summary_of(plan: Blueprint, *, frozen: tuple[str, ...] = ()) -> ModelSummary:
+    """The summary of the model that `plan` builds, after a pass of blank images through it.
+
+    frozen: patterns of parameters that do not train, as the setting `freeze` has them. Raises
+    SpecError for a network from elsewhere that cannot be built or trained.
+    """
+    with seeded(0):
+        model = plan.initial()
+    unused: list[str] = []
+    if plan.info.foreign:
+        fit_in(model, plan, context=nullcontext)
+        unused = without_gradient(model, plan, context=nullcontext)
+    still = matching(model, frozen)
+    parameters = dict(model.named_parameters())
+    return ModelSummary(
+        stages=tuple(_stages(model, plan)),
+        parameters=sum(p.numel() for p in parameters.values()),
+        trainable=sum(p.numel() for n, p in parameters.items() if n not in still),
+        mib=sum(p.numel() * p.element_size() for p in parameters.values()) / _MIB,
+        unused=tuple(name for name in unused if name not in still),
+    )
+
+
+def _stages(model: nn.Module, plan: Blueprint) -> Iterator[StageSummary]:
+    parts = dict(_parts(model))
+    shapes = _shapes(model, plan, parts)
+    counted: set[int] = set()
+    for name in sorted(parts, key=lambda name: name not in shapes):  # those that are called first
+        part = parts[name]
+        own = [p for p in part.parameters() if id(p) not in counted]
+        counted |= {*map(id, own)}
+        count = sum(p.numel() for p in own)
+        yield StageSummary(name, type(part).__name__, shapes.get(name, ()), count)
+    rest = sum(p.numel() for p in model.parameters() if id(p) not in counted)
+    if rest:
+        yield StageSummary("", "its own parameters", (), rest)
+
+
+def _parts(model: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:
+    """The children of a model; those of its containers, and of an only child, in their place."""
+    children = list(model.named_children())
+    for name, child in children:
+        is_opened = isinstance(child, _CONTAINERS) or len(children) == 1
+        if is_opened and any(True for _ in child.children()):
+            yield from _parts(child, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", child
+
+
+def _shapes(
+    model: nn.Module, plan: Blueprint, parts: dict[str, nn.Module]
+) -> dict[str, tuple[int, ...]]:
+    """What each part returns for an image, in the order in which they are called."""
+    shapes: dict[str, tuple[int, ...]] = {}
+
+    def note(name: str) -> Any:
+        def hook(module: nn.Module, inputs: object, output: object) -> None:
+            shapes.setdefault(name, _shape(output))
+
+        return hook
+
+    hooks = [part.register_forward_hook(note(name)) for name, part in parts.items()]
+    was_training = model.training
+    try:
+        with torch.no_grad(), seeded(0):
+            model.eval()(torch.zeros(FEW, plan.in_channels, plan.image_size, plan.image_size))
+    finally:
+        model.train(was_training)
+        for hook in hooks:
+            hook.remove()
+    return shapes
+
+
+def _shape(output: object) -> tuple[int, ...]:
+    """The shape for one image of what a module returns; of several tensors, the first one's."""
+    while isinstance(output, tuple | list | dict) and output:
+        output = next(iter(output.values() if isinstance(output, dict) else output))
+    return tuple(output.shape[1:]) if isinstance(output, Tensor) else ()

@@ -1,0 +1,193 @@
+"""Transfer learning: weights of an earlier training, a new head, layers that stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from fnmatch import fnmatchcase
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+
+from tuner.errors import CheckpointError, Fault, SpecError
+from tuner.trial.checkpoint_store import load_state
+from tuner.vision.norms import BATCH_NORMS
+from tuner.vision.randomness import seeded
+
+if TYPE_CHECKING:
+    from tuner.vision.blueprint import Blueprint
+    from tuner.vision.models._model import ModelInfo
+    from tuner.vision.settings import ClassifierSettings
+
+EXPORTED = "model.safetensors"
+
+_WRAPPERS = ("module.", "_orig_mod.")  # what DDP and torch.compile put before a name
+_INNER = ("model", "state_dict")  # the keys under which trainers save the weights
+_COUNT = "num_batches_tracked"  # of BatchNorm; older files lack it, and it changes nothing
+_SHOWN = 3  # names that a message lists
+
+
+def load_weights(path: Path | str) -> dict[str, Tensor]:
+    """The tensors by name in a safetensors file, an exported folder, or a saved state dict.
+
+    Nothing in the file runs. Raises CheckpointError where it is missing or holds no weights.
+    """
+    path = Path(path).expanduser()
+    if path.is_dir():
+        path = path / EXPORTED
+    if not path.is_file():
+        raise CheckpointError(f"start_from {path} is no file")
+    state: Mapping[str, object] = _read(path)
+    for key in _INNER:
+        inner = state.get(key)
+        if isinstance(inner, Mapping):
+            state = inner
+    weights = {_bare(name): value for name, value in state.items() if isinstance(value, Tensor)}
+    if not weights:
+        raise CheckpointError(f"start_from {path} holds no tensors by name")
+    return weights
+
+
+def begin(model: nn.Module, settings: ClassifierSettings, info: ModelInfo) -> str | None:
+    """Give `model` the weights that `settings` let it start from.
+
+    Returns in words what it started from, or None. Raises CheckpointError where the weights cannot
+    be read, and SpecError where they do not fit.
+    """
+    source = settings.start_from
+    if settings.pretrained and info.pretrained is not None:
+        source = str(info.pretrained())
+    if source is None:
+        return None
+    weights = load_weights(source)
+    if settings.pretrained:
+        weights = for_channels(weights, model)
+    new = start_from(model, weights, source=source)
+    return f"started from {source}; new: {', '.join(new) or 'nothing'}"
+
+
+def start_faults(settings: ClassifierSettings, plan: Blueprint) -> list[Fault]:
+    """Why a trial could not begin with its weights, or freeze its layers; its network is built."""
+    faults: list[Fault] = []
+    try:
+        with seeded(0):
+            model = plan.initial()
+        begin(model, settings, plan.info)
+    except SpecError as error:
+        return list(error.faults)
+    except CheckpointError as error:
+        faults = [Fault("pretrained" if settings.pretrained else "start_from", str(error))]
+    try:
+        matching(model, settings.freeze)
+    except SpecError as error:
+        faults += error.faults
+    return faults
+
+
+def start_from(model: nn.Module, weights: Mapping[str, Tensor], *, source: str) -> list[str]:
+    """Copy `weights` into `model`; returns the names of what is new: its head, or nothing.
+
+    The head is the layer of the last parameter: its tensors may be of another shape or missing,
+    as for another number of classes. Raises SpecError where any other tensor is.
+    """
+    own = model.state_dict()
+    fitting = {n: w for n, w in weights.items() if n in own and own[n].shape == w.shape}
+    new = [name for name in own if name not in fitting]
+    head = head_of(model)
+    wrong = [n for n in new if not n.startswith(f"{head}.") and not n.endswith(_COUNT)]
+    if wrong:
+        listed = ", ".join(wrong[:_SHOWN]) + (", ..." if len(wrong) > _SHOWN else "")
+        rule = f"lacks, or has in another shape, what is not the head {head!r}: {listed}"
+        raise SpecError([Fault("start_from", rule, source)], "the image classifier")
+    model.load_state_dict(fitting, strict=False)
+    return new
+
+
+def for_channels(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
+    """Weights of a network for colour images, those of its first convolution for `model`'s images.
+
+    For grey images they are summed over the colours, which gives what three equal colours would.
+    For other channels they are repeated in turn and scaled by their number, as timm does.
+    """
+    changed = (
+        (name, weights[name], own)
+        for name, own in model.state_dict().items()
+        if name in weights and weights[name].shape != own.shape
+    )
+    name, given, own = next(changed, ("", None, None))
+    if given is None or own is None or given.dim() != 4 or given.shape[2:] != own.shape[2:]:
+        return dict(weights)
+    before, channels = given.shape[1], own.shape[1]
+    if channels == 1:
+        return {**weights, name: given.sum(1, keepdim=True)}
+    widened = given.repeat(1, ceil(channels / before), 1, 1)[:, :channels]
+    return {**weights, name: widened * (before / channels)}
+
+
+def head_of(model: nn.Module) -> str:
+    """The name of the layer that holds the last parameter."""
+    return [name for name, _ in model.named_parameters()][-1].rpartition(".")[0]
+
+
+def matching(model: nn.Module, patterns: Sequence[str]) -> frozenset[str]:
+    """The names of the parameters that any of the shell-style `patterns` matches.
+
+    A pattern that names a layer means all of its parameters. Raises SpecError for a pattern that
+    matches nothing, and where nothing would be left to train.
+    """
+    names = [name for name, _ in model.named_parameters()]
+    matched = {
+        p: {n for n in names if fnmatchcase(n, p) or n.startswith(p + ".")} for p in patterns
+    }
+    layers = tuple(dict.fromkeys(name.split(".")[0] for name in names))
+    faults = [
+        Fault("freeze", "matches no parameter", pattern, layers)
+        for pattern in patterns
+        if not matched[pattern]
+    ]
+    frozen = frozenset[str]().union(*matched.values())
+    if len(frozen) == len(names):
+        faults.append(Fault("freeze", "leaves nothing to train", ", ".join(patterns)))
+    if faults:
+        raise SpecError(faults, "the image classifier")
+    return frozen
+
+
+def freeze(model: nn.Module, frozen: Collection[str]) -> None:
+    """Let all parameters of `model` train but the `frozen`."""
+    for name, parameter in model.named_parameters():
+        trains = name not in frozen
+        parameter.requires_grad_(trains)
+        if not trains:
+            parameter.grad = None
+
+
+def rest_frozen_norms(model: nn.Module) -> None:
+    """Put BatchNorm layers whose parameters are all frozen in evaluation mode.
+
+    In training mode their statistics would still change what is meant to stay.
+    """
+    for module in model.modules():
+        if isinstance(module, BATCH_NORMS):
+            own = list(module.parameters(recurse=False))
+            if own and not any(parameter.requires_grad for parameter in own):
+                module.eval()
+
+
+def _read(path: Path) -> dict[str, Any]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    if path.suffix != ".safetensors":
+        return load_state(path, None, what="start_from")
+    try:
+        return dict(load_file(path))
+    except (SafetensorError, RuntimeError, ValueError, KeyError) as error:
+        raise CheckpointError(f"start_from {path} cannot be loaded: {error}") from error
+
+
+def _bare(name: str) -> str:
+    for wrapper in _WRAPPERS:
+        name = name.removeprefix(wrapper)
+    return name
