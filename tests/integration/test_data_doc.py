@@ -13,8 +13,7 @@ from PIL import Image
 
 from tuner.vision.catalog import DATASETS, SOURCES
 from tuner.vision.settings import ClassifierSettings
-from tuner.vision.sources._images import LARGEST_SIZE
-from tuner.vision.sources._splits import SHARE
+from tuner.vision.sources._images import LARGEST_SIZE, SHARE
 from tuner.vision.sources.folder import SUFFIXES
 
 PAGE = Page("docs/data.md")

@@ -17,9 +17,9 @@ from tuner.planning.plan import plan_of
 from tuner.planning.resolve import resolve
 from tuner.planning.validation import ValidatedSpec, validate
 from tuner.reporting.plan_text import plan_text
+from tuner.vision.datasets._dataset import described
 from tuner.vision.datasets.digits import DATASET
 from tuner.vision.sources._decoded_set import CONSTANT
-from tuner.vision.trained_on import described
 
 
 @pytest.fixture(autouse=True)

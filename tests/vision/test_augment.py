@@ -1,9 +1,13 @@
 import numpy as np
+import pytest
+import tiny_images
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.vision.augment import Augmentation, Draws, crop_and_flip, cut_out, draw
+from tuner.vision.augment import Augmentation, Draws, crop_and_flip, cut_out, draw, draw_mixes, mix
+from tuner.vision.batches import Batcher, image_set
+from tuner.vision.epochs import micro_shards, plan_epoch, shards
 
 AUGMENTATIONS = st.builds(
     Augmentation,
@@ -97,3 +101,139 @@ def test_without_augmentation_nothing_is_copied():
     draws = draws_of(2, 8, Augmentation())
     got = crop_and_flip(rows, draws, channels=1, image_size=8, augmentation=Augmentation())
     assert got is rows
+
+
+CPU = torch.device("cpu")
+SIZE = 8
+BOTH = Augmentation(mixup=0.4, cutmix=1.0)
+
+
+def mixes_of(augmentation, count=400, *, seed=0):
+    rng = np.random.default_rng(seed)
+    return draw_mixes(count, image_size=SIZE, augmentation=augmentation, rng=rng)
+
+
+def is_cut(mixes):
+    return (mixes.blend_N == 1) & (mixes.share_N < 1)
+
+
+def test_mixup_blends_whole_images_by_a_beta_distribution():
+    mixes = mixes_of(Augmentation(mixup=0.4), 20_000)
+    assert not is_cut(mixes).any()
+    assert torch.equal(mixes.share_N, mixes.blend_N)
+    # The variance of Beta(a, a) is 1 / (4 (2 a + 1))
+    assert mixes.share_N.mean().item() == pytest.approx(0.5, abs=0.01)
+    assert mixes.share_N.var().item() == pytest.approx(1 / (4 * 1.8), abs=0.005)
+
+
+def test_a_cut_is_inside_and_the_share_is_what_is_left():
+    mixes = mixes_of(Augmentation(cutmix=1.0), 2000)
+    height_N, width_N = mixes.bottom_N - mixes.top_N, mixes.right_N - mixes.left_N
+    for first_N, end_N in ((mixes.top_N, mixes.bottom_N), (mixes.left_N, mixes.right_N)):
+        assert first_N.min() >= 0
+        assert end_N.max() <= SIZE
+        assert (first_N <= end_N).all()
+    assert torch.allclose(mixes.share_N, 1 - (height_N * width_N).double() / SIZE**2)
+    assert set((height_N * width_N).tolist()) > {0, 1, 4, SIZE**2}
+
+
+def test_of_both_each_image_meets_one():
+    mixes = mixes_of(BOTH, 4000)
+    blended = mixes.blend_N < 1
+    assert not (blended & (mixes.bottom_N > mixes.top_N)).any()
+    assert 0.45 < blended.double().mean() < 0.55
+
+
+def naive(own, partner, mixes, n):
+    """One image, pixel by pixel."""
+    out = own.clone()
+    for y in range(SIZE):
+        for x in range(SIZE):
+            cut = (
+                mixes.top_N[n] <= y < mixes.bottom_N[n] and mixes.left_N[n] <= x < mixes.right_N[n]
+            )
+            share = 0.0 if cut else mixes.blend_N[n]
+            out[:, y, x] = share * own[:, y, x] + (1 - share) * partner[:, y, x]
+    return out
+
+
+def test_mix_of_a_batch_equals_each_image_alone():
+    mixes = mixes_of(BOTH, 20)
+    assert 3 < is_cut(mixes).sum() < 17
+    own, partners = torch.rand(2, 20, 3, SIZE, SIZE, dtype=torch.float64)
+    labels_N, partner_labels_N = torch.randint(4, (2, 20))
+    got_NCHW, shares_NK = mix((own, labels_N), (partners, partner_labels_N), mixes, classes=4)
+    for n in range(20):
+        assert torch.allclose(got_NCHW[n], naive(own[n], partners[n], mixes, n))
+        wanted = torch.zeros(4, dtype=torch.float64)
+        wanted[labels_N[n]] += mixes.share_N[n]
+        wanted[partner_labels_N[n]] += 1 - mixes.share_N[n]
+        assert torch.allclose(shares_NK[n], wanted)
+        # The share of the label is the image's share of the pixels
+        ones, zeros = torch.ones(1, 1, SIZE, SIZE), torch.zeros(1, 1, SIZE, SIZE)
+        (pixels, _) = mix((ones, labels_N[:1]), (zeros, labels_N[:1]), mixes.at([n]), classes=4)
+        assert pixels.mean().item() == pytest.approx(mixes.share_N[n].item(), abs=1e-6)
+
+
+def test_images_keep_their_layout_and_type():
+    x_NCHW = torch.rand(4, 3, SIZE, SIZE).contiguous(memory_format=torch.channels_last)
+    labels_N = torch.zeros(4, dtype=torch.int64)
+    batch = x_NCHW, labels_N
+    mixed_NCHW, shares_NK = mix(batch, batch, mixes_of(BOTH, 4), classes=2)
+    assert mixed_NCHW.is_contiguous(memory_format=torch.channels_last)
+    assert mixed_NCHW.dtype == shares_NK.dtype == torch.float32
+
+
+def epoch_of(augmentation, *, epoch=0, seed=0):
+    data = image_set("tiny", data_dir=None, split_seed=0, device=CPU)
+    rows_N = data.splits["train"]
+    planned = plan_epoch(
+        rows_N, seed=seed, epoch=epoch, image_size=32, augmentation=augmentation, device=CPU
+    )
+    return planned, Batcher(data, dtype=torch.float64, augmentation=augmentation)
+
+
+AUGMENTED = Augmentation(2, True, 6, mixup=0.4, cutmix=1.0)
+
+
+def test_the_partner_is_the_next_of_the_epoch_with_its_own_augmentation():
+    planned, batcher = epoch_of(AUGMENTED)
+    plain, batcher_alone = epoch_of(Augmentation(2, True, 6))
+    assert torch.equal(planned.order_N, plain.order_N)  # mixing leaves the other draws alone
+    count, every = len(planned.order_N), slice(0, None)
+    x_NCHW, labels_N = batcher_alone.training_batch(plain, every)
+    following = torch.arange(1, count + 1) % count
+    partners = x_NCHW[following], labels_N[following]
+    wanted = mix((x_NCHW, labels_N), partners, planned.mixes, classes=10)
+    got = batcher.training_batch(planned, every)
+    assert all(map(torch.equal, got, wanted))
+
+
+@pytest.mark.parametrize("world_size", [1, 3])
+@pytest.mark.parametrize("size", [2, 16])
+def test_neither_ranks_nor_micro_batches_change_an_image(world_size, size):
+    planned, batcher = epoch_of(AUGMENTED)
+    wanted_NCHW, wanted_NK = batcher.training_batch(planned, slice(0, None))
+    seen = 0
+    for rank in range(world_size):
+        own = {"batch_size": 16, "rank": rank, "world_size": world_size}
+        for shard in shards(tiny_images.INFO.train, **own):
+            for part in micro_shards(shard, size=size, world_size=world_size):
+                x_NCHW, shares_NK = batcher.training_batch(planned, part.positions)
+                assert torch.equal(x_NCHW, wanted_NCHW[part.positions])
+                assert torch.equal(shares_NK, wanted_NK[part.positions])
+                seen += part.count
+    assert seen == tiny_images.INFO.train
+
+
+def test_draws_follow_from_the_seed_and_the_epoch():
+    first, again = epoch_of(BOTH)[0].mixes, epoch_of(BOTH)[0].mixes
+    assert all(map(torch.equal, vars(first).values(), vars(again).values()))
+    for other in (epoch_of(BOTH, epoch=1), epoch_of(BOTH, seed=1)):
+        assert not torch.equal(first.share_N, other[0].mixes.share_N)
+
+
+def test_without_mixing_a_batch_has_labels():
+    planned, batcher = epoch_of(Augmentation(2, True, 6))
+    assert planned.mixes is None
+    assert batcher.training_batch(planned, slice(0, 5))[1].shape == (5,)

@@ -1,37 +1,101 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from sklearn import metrics as sklearn
 
-from tuner.vision.loss import CrossEntropy, class_weights
-from tuner.vision.measures import Measures
+from tuner.vision.loss import (
+    CrossEntropy,
+    Measures,
+    balanced_accuracy,
+    class_weights,
+    confusion_matrix,
+    macro_f1,
+)
+from tuner.vision.recipe import OPTIONAL_METRICS
 
-LOGITS_NK = torch.tensor([[2.0, 0.0, 1.0], [0.0, 1.0, 5.0]])
-LABELS_N = torch.tensor([0, 1])
+CLASSES = 7
+GENERATOR = torch.Generator().manual_seed(0)
+LABELS_N = torch.randint(CLASSES - 1, (60,), generator=GENERATOR)  # none of the last class
+LOGITS_NK = torch.randn(60, CLASSES, generator=GENERATOR)
+LOGITS_NK[:30] += 2 * torch.nn.functional.one_hot(LABELS_N[:30], CLASSES)
+LOGITS_NK[:, -1] -= 0.5  # rarely predicted
+
+
+def test_a_row_is_a_class_and_a_column_what_it_was_taken_for():
+    matrix = confusion_matrix(torch.tensor([1, 1, 0]), torch.tensor([0, 1, 0]), classes=2)
+    assert matrix.tolist() == [[1, 1], [0, 1]]
+
+
+def test_they_are_sklearns():
+    measures = Measures(OPTIONAL_METRICS, CLASSES)
+    got = measures.metrics(measures.counts(LOGITS_NK, LABELS_N).tolist())
+    predicted_N = LOGITS_NK.argmax(1)
+    assert {*predicted_N.tolist()} == {*range(CLASSES)}  # a class is predicted that never occurs
+    with pytest.warns(UserWarning, match="y_pred contains classes not in y_true"):
+        balanced = sklearn.balanced_accuracy_score(LABELS_N, predicted_N)
+    assert got == pytest.approx(
+        {
+            "top5_accuracy": sklearn.top_k_accuracy_score(
+                LABELS_N, LOGITS_NK, k=5, labels=range(CLASSES)
+            ),
+            "balanced_accuracy": balanced,
+            "macro_f1": sklearn.f1_score(LABELS_N, predicted_N, average="macro"),
+        }
+    )
+    assert got["top5_accuracy"] > (predicted_N == LABELS_N).double().mean()
+
+
+def test_a_class_that_nobody_has_or_predicts_does_not_count():
+    matrix = torch.tensor([[3.0, 1.0, 0.0], [0.0, 4.0, 0.0], [0.0, 0.0, 0.0]])
+    assert balanced_accuracy(matrix) == pytest.approx((3 / 4 + 1) / 2)
+    assert macro_f1(matrix) == pytest.approx((6 / 7 + 8 / 9) / 2)
+
+
+def test_counts_add_up_over_parts():
+    measures = Measures(OPTIONAL_METRICS, CLASSES)
+    parts = [
+        measures.counts(LOGITS_NK[rows], LABELS_N[rows]) for rows in (slice(17), slice(17, 60))
+    ]
+    assert torch.equal(sum(parts), measures.counts(LOGITS_NK, LABELS_N))
+    assert len(parts[0]) == measures.size
+
+
+def test_only_what_is_named_is_counted():
+    measures = Measures(("macro_f1",), CLASSES)
+    assert [*measures.metrics(measures.counts(LOGITS_NK, LABELS_N).tolist())] == ["macro_f1"]
+    nothing = Measures()
+    assert nothing.counts(LOGITS_NK, LABELS_N).tolist() == []
+    assert nothing.metrics([]) == {}
+    assert nothing.size == 0
+
+
+LOGITS2_NK = torch.tensor([[2.0, 0.0, 1.0], [0.0, 1.0, 5.0]])
+LABELS2_N = torch.tensor([0, 1])
 
 
 def test_what_is_minimised_is_smoothed_and_weighed_and_what_is_evaluated_is_not():
     weights_K = torch.tensor([3.0, 1.0, 2.0])
     loss = CrossEntropy(torch.float32, smoothing=0.2, weights_K=weights_K)
-    plain = F.cross_entropy(LOGITS_NK, LABELS_N, reduction="sum").item()
+    plain = F.cross_entropy(LOGITS2_NK, LABELS2_N, reduction="sum").item()
     made = {"label_smoothing": 0.2, "weight": weights_K, "reduction": "sum"}
-    wanted = F.cross_entropy(LOGITS_NK, LABELS_N, **made).item()
-    assert loss.training(LOGITS_NK, LABELS_N).item() == pytest.approx(wanted)
-    assert loss.evaluated([LOGITS_NK], LABELS_N).tolist() == pytest.approx([plain, 1])
+    wanted = F.cross_entropy(LOGITS2_NK, LABELS2_N, **made).item()
+    assert loss.training(LOGITS2_NK, LABELS2_N).item() == pytest.approx(wanted)
+    assert loss.evaluated([LOGITS2_NK], LABELS2_N).tolist() == pytest.approx([plain, 1])
 
 
 @pytest.mark.parametrize("weights_K", [None, torch.tensor([3.0, 1.0, 2.0])])
 def test_shares_of_two_classes_are_their_losses_in_these_shares(weights_K):
     loss = CrossEntropy(torch.float32, smoothing=0.1, weights_K=weights_K)
     other_N = torch.tensor([2, 1])
-    own_NK, other_NK = F.one_hot(LABELS_N, 3), F.one_hot(other_N, 3)
-    mixed = loss.training(LOGITS_NK, 0.3 * own_NK + 0.7 * other_NK)
-    parts = [loss.training(LOGITS_NK, labels) for labels in (LABELS_N, other_N)]
+    own_NK, other_NK = F.one_hot(LABELS2_N, 3), F.one_hot(other_N, 3)
+    mixed = loss.training(LOGITS2_NK, 0.3 * own_NK + 0.7 * other_NK)
+    parts = [loss.training(LOGITS2_NK, labels) for labels in (LABELS2_N, other_N)]
     assert mixed.item() == pytest.approx(0.3 * parts[0].item() + 0.7 * parts[1].item())
 
 
 def test_the_sum_has_the_digits_of_the_weights():
     loss = CrossEntropy(torch.float32)
-    assert loss.training(LOGITS_NK.bfloat16(), LABELS_N).dtype == torch.float32
+    assert loss.training(LOGITS2_NK.bfloat16(), LABELS2_N).dtype == torch.float32
 
 
 def test_views_are_averaged():
@@ -41,9 +105,9 @@ def test_views_are_averaged():
     assert torch.equal(plain, x_NCHW)
     assert torch.equal(mirrored, x_NCHW.flip(3))
     assert len(CrossEntropy(torch.float32).views(x_NCHW)) == 1
-    other_NK = LOGITS_NK.flip(1)
-    mean = CrossEntropy(torch.float32).evaluated([(LOGITS_NK + other_NK) / 2], LABELS_N)
-    assert torch.allclose(flipping.evaluated([LOGITS_NK, other_NK], LABELS_N), mean)
+    other_NK = LOGITS2_NK.flip(1)
+    mean = CrossEntropy(torch.float32).evaluated([(LOGITS2_NK + other_NK) / 2], LABELS2_N)
+    assert torch.allclose(flipping.evaluated([LOGITS2_NK, other_NK], LABELS2_N), mean)
 
 
 @pytest.mark.parametrize("flip", [False, True])
@@ -65,16 +129,16 @@ def test_shifted_images_weigh_as_much_together_as_the_image(flip):
             wanted_NK += share / len(sides) * logits_of(view)
     views = loss.views(x_NCHW)
     assert len(views) == (6 if flip else 3)
-    wanted = CrossEntropy(torch.float32).evaluated([wanted_NK], LABELS_N)
-    assert torch.allclose(loss.evaluated([*map(logits_of, views)], LABELS_N), wanted)
+    wanted = CrossEntropy(torch.float32).evaluated([wanted_NK], LABELS2_N)
+    assert torch.allclose(loss.evaluated([*map(logits_of, views)], LABELS2_N), wanted)
 
 
 def test_measures_are_counted_beside_and_told_as_means():
     loss = CrossEntropy(torch.float32, measures=Measures(("macro_f1",), 3))
-    sums = loss.evaluated([LOGITS_NK], LABELS_N)
+    sums = loss.evaluated([LOGITS2_NK], LABELS2_N)
     assert sums.shape == loss.nothing(torch.device("cpu")).shape
     told = loss.metrics(sums.tolist(), count=2)
-    assert told["loss"] == pytest.approx(F.cross_entropy(LOGITS_NK, LABELS_N).item())
+    assert told["loss"] == pytest.approx(F.cross_entropy(LOGITS2_NK, LABELS2_N).item())
     assert told["accuracy"] == 0.5
     assert told["macro_f1"] == pytest.approx(1 / 3)  # of the classes 1, 0 and 0
 

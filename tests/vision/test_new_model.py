@@ -1,16 +1,187 @@
-"""What a trial's model is before its first step: what it draws, and which images it learns from."""
+"""A network from elsewhere is tried before it trains: its faults are told, nothing is changed."""
 
+import random
+from contextlib import nullcontext
+
+import numpy as np
 import pytest
 import torch
+from own_networks import own
+from torch import nn
 
+from tuner.errors import SpecError
 from tuner.vision import new_model as models
 from tuner.vision.augment import Augmentation
 from tuner.vision.batches import Batcher, image_set
-from tuner.vision.blueprint import blueprint_of
+from tuner.vision.blueprint import Blueprint, blueprint_of
 from tuner.vision.collectives import Ranks
-from tuner.vision.new_model import new_model
+from tuner.vision.new_model import (
+    check_one_image,
+    fault_of_logits,
+    fit_in,
+    new_model,
+    without_gradient,
+)
 from tuner.vision.precision import precision_for
 from tuner.vision.settings import settings_of_trial
+
+
+def plan(name, *, image_size=8, in_channels=1, **model_args):
+    return Blueprint(
+        name=own(name),
+        settings={"model_args": model_args},
+        in_channels=in_channels,
+        image_size=image_size,
+        num_classes=5,
+    )
+
+
+def tried(name, **options):
+    blueprint = plan(name, **options)
+    model = blueprint.initial()
+    fit_in(model, blueprint, context=nullcontext)
+    return model
+
+
+def is_channels_last(model):
+    weights = [p for p in model.parameters() if p.dim() == 4 and p.shape[1] > 1]
+    return all(w.is_contiguous(memory_format=torch.channels_last) for w in weights)
+
+
+def test_the_channels_are_last_where_the_network_can():
+    model = tried("Plain", in_channels=3)
+    assert is_channels_last(model)
+    assert not model._forward_pre_hooks
+
+
+@pytest.mark.parametrize("in_channels", [1, 3])
+def test_what_flattens_with_view_gets_its_channels_first(in_channels):
+    model = tried("Small", in_channels=in_channels, width=6)
+    if in_channels > 1:
+        assert not is_channels_last(model)
+    x_NCHW = torch.rand(4, 8, 8, in_channels).permute(0, 3, 1, 2)
+    assert model.eval()(x_NCHW).shape == (4, 5)
+
+
+def test_nothing_of_it_changes():
+    blueprint = plan("Drawing")
+    model = blueprint.initial()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    model.norm.eval()
+    random.seed(1), np.random.seed(1), torch.manual_seed(1)
+    expected = torch.rand(1), random.random(), np.random.rand()
+    random.seed(1), np.random.seed(1), torch.manual_seed(1)
+    fit_in(model, blueprint, context=nullcontext)
+    assert (torch.rand(1), random.random(), np.random.rand()) == expected
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert (model.training, model.norm.training) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Tuple", r"must return 2 x 5 logits for 2 images, not a tuple: auxiliary outputs must be"),
+        ("Probable", r"must return 2 x 5 logits for 2 images, not probabilities, from which the"),
+        ("wide", r"must return 2 x 5 logits for 2 images, not 2 x 6, got 'own_networks:wide'"),
+        ("torn", r"cannot be built for images of 1x8x8 \(RuntimeError: no weights for 5 classes\)"),
+        ("no_network", r"must build a torch.nn.Module, and built function"),
+        ("any_arguments", r"cannot take images of 1x8x8 \(RuntimeError: .*expected input"),
+        (
+            "missing",
+            r"cannot be built for images of 1x8x8 \(AttributeError: module 'own_networks' has no",
+        ),
+    ],
+)
+def test_what_is_wrong_is_one_fault_of_the_model(name, message):
+    with pytest.raises(SpecError, match=f"model: {message}") as refused:
+        tried(name)
+    assert len(refused.value.faults) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "unused"),
+    [
+        ("Small", []),
+        ("Sharing", []),
+        ("Unused", ["aside.weight", "aside.bias"]),
+        ("Detached", ["conv.weight", "conv.bias", "norm.weight", "norm.bias"]),
+        ("Checkpointed", []),  # which it cannot know
+    ],
+)
+def test_what_no_gradient_reaches_is_known(name, unused):
+    model = tried(name)
+    assert without_gradient(model, plan(name), context=nullcontext) == unused
+    assert all(parameter.grad is None for parameter in model.parameters())
+    model.requires_grad_(False)
+    model.head.requires_grad_(True)
+    assert without_gradient(model, plan(name), context=nullcontext) == []
+
+
+def test_layers_that_are_no_part_of_the_network_are_refused():
+    model = tried("Listed")
+    with pytest.raises(SpecError, match=r"uses 4 tensors that would be neither trained nor saved"):
+        without_gradient(model, plan("Listed"), context=nullcontext)
+
+
+def test_an_image_that_is_too_small_is_told_in_its_own_words():
+    with pytest.raises(SpecError, match=r"for images of 1x3x3 \(RuntimeError: .*too small"):
+        tried("Small", image_size=3)
+
+
+def test_out_of_memory_is_no_fault_of_the_network(monkeypatch):
+    blueprint = plan("Plain")
+    model = blueprint.initial()
+
+    def refuse(*inputs):
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    model.register_forward_pre_hook(refuse)
+    with pytest.raises(torch.OutOfMemoryError):
+        fit_in(model, blueprint, context=nullcontext)
+
+
+def test_a_single_image_is_asked_about():
+    flat, plain = plan("Flat"), plan("Plain")
+    check_one_image(plain.initial(), plain, batch_size=9)
+    with pytest.raises(SpecError, match=r"batch_size: leaves a worker with 1 image .* got 9"):
+        check_one_image(flat.initial(), flat, batch_size=9)
+
+
+@pytest.mark.parametrize(
+    ("output", "rule"),
+    [
+        (torch.zeros(2, 3), None),
+        (torch.zeros(2, 3, dtype=torch.bfloat16), None),
+        (torch.zeros(3, 2), "not 3 x 2"),
+        (torch.zeros(2, 3, 1), "not 2 x 3 x 1"),
+        (torch.zeros(()), "not a single number"),
+        (torch.zeros(2, 3, dtype=torch.int64), "not values of torch.int64"),
+        ({"logits": 1}, "not a dict: auxiliary outputs must be switched off"),
+        (None, "not a NoneType: auxiliary outputs must be switched off"),
+    ],
+)
+def test_logits_are_known(output, rule):
+    fault = fault_of_logits(output, 2, 3)
+    assert fault is rule is None or fault == f"must return 2 x 3 logits for 2 images, {rule}"
+
+
+def test_torchvisions_auxiliary_outputs_are_told():
+    from own_networks import import_torchvision
+
+    import_torchvision()
+    blueprint = Blueprint(
+        name="torchvision:googlenet",
+        settings={"model_args": {"init_weights": False}},
+        in_channels=3,
+        image_size=64,
+        num_classes=5,
+    )
+    model = blueprint.initial()
+    with pytest.raises(SpecError, match="not a GoogLeNetOutputs: auxiliary outputs must be"):
+        fit_in(model, blueprint, context=nullcontext)
+    assert isinstance(model, nn.Module)
+
 
 CPU = torch.device("cpu")
 

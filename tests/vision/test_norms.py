@@ -1,10 +1,22 @@
+import norms_over_ranks
 import pytest
+import real_ranks
+import tiny_images
 import torch
 from test_image_classifier import TINY
 from torch import nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from tuner.vision.image_classifier import ImageClassifier
-from tuner.vision.norms import norm_scales, set_norm_momentum
+from tuner.vision.norms import (
+    SharedBatchNorm,
+    norm_scales,
+    resting,
+    set_norm_momentum,
+    shared_norms,
+    shared_over_ranks,
+    uncounted,
+)
 
 SMALL = {**TINY, "model": "cnn", "width": 4, "lr": 0.1}
 
@@ -49,3 +61,147 @@ def test_a_larger_momentum_forgets_the_first_statistics():
         learner.step()
         means.append(learner.model.features[1].running_mean.clone())
     assert torch.allclose(means[0], 0.1 * means[1])
+
+
+SETTINGS = {**tiny_images.EXACT, "norm": "batch", "epochs": 2}
+
+
+def learner(rank=0, world_size=1, **settings):
+    return ImageClassifier(settings, SETTINGS, rank=rank, world_size=world_size)
+
+
+def two_epochs(made):
+    reports = [made.step() for _ in range(2)]
+    return {"reports": reports, "model": made.state_dict()["model"]}
+
+
+def as_one(rank):
+    with norms_over_ranks.on_the_host():
+        return two_epochs(learner(rank, 2))
+
+
+def one_has_no_images(rank):
+    """16 and then 1 of 49 images: in the last batch of an epoch rank 1 has none."""
+    with norms_over_ranks.on_the_host():
+        return two_epochs(learner(rank, 2, batch_size=16))
+
+
+def refusing(made, most, failures):
+    """Make any pass over more than `most` images run out of memory, in the second layer of norms.
+
+    The other rank is then in the middle of its forward pass.
+    """
+
+    def refuse(module, inputs):
+        if made.model.training and len(inputs[0]) > most:
+            failures.append(len(inputs[0]))
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    shared_norms(made.model)[1].register_forward_pre_hook(refuse)
+
+
+def out_of_memory_on_rank_1(rank):
+    with norms_over_ranks.on_the_host():
+        made, failures = learner(rank, 2), []
+        if rank == 1:
+            refusing(made, 3, failures)
+        return {**two_epochs(made), "failures": failures}
+
+
+def out_of_memory_in_the_second_step(rank):
+    """As where the optimizer's state, which the first step makes, takes what was left."""
+    with norms_over_ranks.on_the_host():
+        made, failures = learner(rank, 2), []
+
+        def fill_up(*_):
+            hook.remove()
+            if rank == 1:
+                refusing(made, 3, failures)
+
+        hook = register_optimizer_step_post_hook(fill_up)
+        return {"failures": failures, "sizes": [made.step()["micro_batch_size"] for _ in range(2)]}
+
+
+CASES = (
+    *(as_one, one_has_no_images),
+    *(out_of_memory_on_rank_1, out_of_memory_in_the_second_step),
+)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    return real_ranks.run({case.__name__: case for case in CASES}, tmp_path_factory.mktemp("ranks"))
+
+
+def assert_equals(result, alone):
+    for got, wanted in zip(result["reports"], alone["reports"], strict=True):
+        for name in ("train_loss", "val_loss", "val_accuracy"):
+            assert got[name] == pytest.approx(wanted[name], rel=1e-9)
+    for key, value in alone["model"].items():
+        assert (result["model"][key] - value).abs().max() <= 1e-9, key
+
+
+def test_two_ranks_are_one_process(results):
+    alone = two_epochs(learner())
+    for result in results:
+        assert_equals(result["as_one"], alone)
+
+
+def test_images_that_a_rank_only_computes_count_nowhere(results):
+    alone = two_epochs(learner(batch_size=16))
+    for result in results:
+        assert_equals(result["one_has_no_images"], alone)
+
+
+def test_a_rank_that_runs_out_while_others_wait_in_a_norm_is_agreed_with(results):
+    first, second = (result["out_of_memory_on_rank_1"] for result in results)
+    assert (first["failures"], second["failures"]) == ([], [8, 4])
+    for result in (first, second):
+        assert [report["micro_batch_size"] for report in result["reports"]] == [2, 2]
+    for key, value in first["model"].items():
+        assert torch.equal(value, second["model"][key]), key
+
+
+def test_what_the_optimizer_takes_in_its_first_step_is_found_before_the_second(results):
+    first, second = (result["out_of_memory_in_the_second_step"] for result in results)
+    assert (first["failures"], second["failures"]) == ([], [8, 4])
+    assert first["sizes"] == second["sizes"] == [2, 2]
+
+
+def test_layers_keep_what_they_are_called_and_have():
+    model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), nn.Sequential(nn.BatchNorm2d(4)))
+    weights, names = list(model.parameters()), list(model.state_dict())
+    shared = shared_over_ranks(model)
+    assert list(shared.state_dict()) == names
+    assert all(a is b for a, b in zip(shared.parameters(), weights, strict=True))
+    assert [type(norm) for norm in shared_norms(shared)] == [SharedBatchNorm] * 2
+
+
+def test_they_rest_and_wake_up_as_they_were():
+    norms = shared_norms(shared_over_ranks(nn.Sequential(nn.BatchNorm2d(1), nn.BatchNorm2d(1))))
+    norms[1].eval()
+    with resting(norms):
+        assert not any(norm.training for norm in norms)
+    assert [norm.training for norm in norms] == [True, False]
+    with uncounted(norms):
+        assert not any(norm.counted for norm in norms)
+    assert all(norm.counted for norm in norms)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_images_that_do_not_count_stay_of_their_type_and_size(dtype, monkeypatch):
+    exchanged = []
+
+    def forward(self, x):
+        exchanged.append((len(x), x.dtype))
+        return x
+
+    monkeypatch.setattr(nn.SyncBatchNorm, "forward", forward)
+    statistics = torch.promote_types(dtype, torch.float32)
+    (norm,) = shared_norms(shared_over_ranks(nn.Sequential(nn.BatchNorm2d(2, dtype=statistics))))
+    x = torch.full((1, 2, 1, 1), 1000.0, dtype=dtype)
+    with uncounted([norm]):
+        out = norm(x)
+    assert (out.shape, out.dtype) == (x.shape, dtype)
+    assert out.abs().max() < 1
+    assert exchanged == [(0, statistics)]  # the type of those of ranks that have images

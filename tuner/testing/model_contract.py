@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.models._own import argument_faults
+from tuner.vision.new_model import fault_of_logits
 from tuner.vision.randomness import seeded
-from tuner.vision.tryout import fault_of_logits
 
 
 class ModelContract:

@@ -15,11 +15,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tuner.vision.augment import Augmentation, crop_and_flip, cut_out
+from tuner.vision.augment import Augmentation, crop_and_flip, cut_out, mix
 from tuner.vision.catalog import DataChoice, dataset_info, pinned
 from tuner.vision.datasets._dataset import DatasetInfo, ImageArrays, data_folder
 from tuner.vision.epochs import Epoch, plan_epoch
-from tuner.vision.mixing import mix
 
 AT_ONCE = 5000  # images that are augmented in one go where a whole epoch is
 LARGEST_SHARE = 0.5  # of a GPU's free memory that the images may take

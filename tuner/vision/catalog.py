@@ -30,8 +30,7 @@ from tuner.vision.sources import _module
 from tuner.vision.sources import folder as folders
 from tuner.vision.sources._decode import Decoding, decode, decoded_path
 from tuner.vision.sources._decoded_set import LICENCE, ORIGIN, STORE, DecodedSet
-from tuner.vision.sources._images import LARGEST_SIZE, Images, Outline, Source
-from tuner.vision.sources._splits import sizes
+from tuner.vision.sources._images import LARGEST_SIZE, Images, Outline, Source, sizes
 
 METRICS = (
     "train_loss",

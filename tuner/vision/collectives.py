@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from tuner.trial.torch_compat import data_parallel
-from tuner.vision.shared_norm import shared_over_ranks
+from tuner.vision.norms import shared_over_ranks
 
 SHARING_NORMS = (
     "cuda",

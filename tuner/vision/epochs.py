@@ -17,8 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tuner.vision.augment import Augmentation, Draws, draw
-from tuner.vision.mixing import Mixes, draw_mixes
+from tuner.vision.augment import Augmentation, Draws, Mixes, draw, draw_mixes
 from tuner.vision.randomness import mixed
 
 if TYPE_CHECKING:

@@ -25,14 +25,14 @@ from torch import nn
 from tuner.trial.state import host_copy
 from tuner.trial.torch_compat import HalfScaler, without_compiler
 from tuner.vision.augment import Augmentation
+from tuner.vision.averages import Lookahead, WeightAverage
 from tuner.vision.batches import Batcher, image_set
 from tuner.vision.blueprint import blueprint_of
 from tuner.vision.catalog import METRICS, await_copy
 from tuner.vision.collectives import Ranks
-from tuner.vision.ema import WeightAverage
+from tuner.vision.datasets._dataset import DATA, check_same, described
 from tuner.vision.epochs import shards, trained_images
 from tuner.vision.evaluation import evaluate
-from tuner.vision.lookahead import Lookahead
 from tuner.vision.loss import training_loss
 from tuner.vision.new_model import new_model
 from tuner.vision.norms import norm_scales
@@ -47,7 +47,6 @@ from tuner.vision.precision import precision_for, trained_in, weights_in
 from tuner.vision.randomness import mixed, seeded
 from tuner.vision.replica import Replica, Setup
 from tuner.vision.settings import settings_of_trial
-from tuner.vision.trained_on import DATA, check_same, described
 from tuner.vision.transfer import begin, freeze, matching
 from tuner.wording import some_of
 

@@ -1,10 +1,23 @@
-"""A model as a trial begins with it: drawn by the trial's seed, and ready for its images."""
+"""A model as a trial begins with it: drawn with the trial's seed, and ready for its images.
+
+A custom network is tried on blank images first, so that its faults are reported before it trains.
+"""
+
+# N batch, C channels, H W pixels, K classes
 
 from __future__ import annotations
 
-import torch
-from torch import nn
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import BackwardCFunction
+from torch.func import functional_call
+
+from tuner.errors import Fault, SpecError
+from tuner.trial.failures import is_out_of_memory, message_of
 from tuner.vision.batches import Batcher
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.collectives import Ranks
@@ -12,7 +25,152 @@ from tuner.vision.norms import set_norm_momentum
 from tuner.vision.precision import Precision, cast_weights, weights_in
 from tuner.vision.randomness import seeded
 from tuner.vision.settings import ClassifierSettings
-from tuner.wording import some_of
+from tuner.wording import amount_of, some_of
+
+_ROUNDING = 1e-5  # by which a sum of probabilities in float32 is off; in half precision by more
+FEW = 2  # images, so that BatchNorm has values to normalise
+
+Context = Callable[[], AbstractContextManager[None]]
+Refusal = tuple[str, Exception | None]  # the rule, and what was raised
+
+
+def fit_in(model: nn.Module, plan: Blueprint, *, context: Context) -> None:
+    """Lay out the memory of `model` with the channels last, as the images come, if it can do so.
+
+    A network that flattens with `view` cannot: it is given its images with the channels first.
+    Called where the model is on its device and in its dtype; context: what it computes in. Raises
+    SpecError for a network that does not map x_NCHW to logits_NK, in training or in evaluation.
+    """
+    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    refusal = _refusal(model, plan, context)
+    if refusal is not None:
+        model.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+        model.register_forward_pre_hook(_channels_first)
+        refusal = _refusal(model, plan, context)
+    if refusal is not None:
+        raise plan.refused(refusal[0]) from refusal[1]
+
+
+def without_gradient(model: nn.Module, plan: Blueprint, *, context: Context) -> list[str]:
+    """The names of the parameters that would train but that the logits do not depend on.
+
+    Called after `fit_in`, with its context. Raises SpecError where the logits depend on tensors
+    that would train and are no parameters of the model, as those of layers in a plain list: neither
+    the optimizer nor a checkpoint would have them.
+    """
+    with context():
+        blank = _blank(plan, model, FEW)
+        output, _ = _outputs(model, blank, training=True, gradients=True)
+    nodes = _graph(output) if isinstance(output, Tensor) else []
+    if not nodes or any(isinstance(node, BackwardCFunction) for node in nodes):
+        return []  # a function of Python's own need not show what it depends on
+    leaves = [getattr(node, "variable", None) for node in nodes]
+    reached = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+    own = {id(parameter) for parameter in model.parameters()}
+    if strays := [leaf for leaf in reached if id(leaf) not in own]:
+        raise plan.refused(
+            f"uses {amount_of(len(strays), 'tensor')} that would be neither trained nor saved, as "
+            f"they are no parameters of it (the first is {_shape(strays[0])}): keep layers in "
+            "attributes, nn.ModuleList or nn.ModuleDict, not in a list or a dict"
+        )
+    found = {id(leaf) for leaf in reached}
+    return [name for name, p in model.named_parameters() if p.requires_grad and id(p) not in found]
+
+
+def check_one_image(model: nn.Module, plan: Blueprint, *, batch_size: int) -> None:
+    """Raise SpecError for a network that cannot train on a single image, as this size leaves one.
+
+    BatchNorm cannot once the images have shrunk to one pixel, or are flattened.
+    """
+    error = _outputs(model, _blank(plan, model, 1), training=True)[1]
+    if error is not None:
+        rule = "leaves a worker with 1 image of the last batch, on which the model cannot train"
+        fault = Fault("batch_size", f"{rule} ({message_of(error)})", batch_size)
+        raise SpecError([fault], "the image classifier") from error
+
+
+def fault_of_logits(output: object, count: int, num_classes: int) -> str | None:
+    """Why what a network returns for `count` images is not their logits; None where it is."""
+    wanted = f"must return {count} x {num_classes} logits for {count} images"
+    if not isinstance(output, Tensor):
+        return f"{wanted}, not a {type(output).__name__}: auxiliary outputs must be switched off"
+    if output.shape != (count, num_classes):
+        return f"{wanted}, not {_shape(output)}"
+    if not output.is_floating_point():
+        return f"{wanted}, not values of {output.dtype}"
+    if are_probabilities(output):
+        return f"{wanted}, not probabilities, from which the loss would be wrong: omit the softmax"
+    return None
+
+
+def are_probabilities(output_NK: Tensor) -> bool:
+    """Whether these are what a softmax returns, and almost certainly no logits."""
+    return bool((output_NK >= 0).all() and ((output_NK.sum(1) - 1).abs() < _ROUNDING).all())
+
+
+def _refusal(model: nn.Module, plan: Blueprint, context: Context) -> Refusal | None:
+    for training in (True, False):
+        with context():  # a new one each time: autocast keeps what it has made of the weights
+            output, error = _outputs(model, _blank(plan, model, FEW), training=training)
+        if error is not None:
+            return f"cannot take images of {plan.shape} ({message_of(error)})", error
+        if fault := fault_of_logits(output, FEW, plan.num_classes):
+            return fault, None
+    return None
+
+
+def _blank(plan: Blueprint, model: nn.Module, count: int) -> Tensor:
+    """Images with the strides that a batch of the data set has."""
+    like = next(model.parameters(), torch.zeros(()))
+    shape_NHWC = (count, plan.image_size, plan.image_size, plan.in_channels)
+    return torch.zeros(shape_NHWC, dtype=like.dtype, device=like.device).permute(0, 3, 1, 2)
+
+
+def _outputs(
+    model: nn.Module, x_NCHW: Tensor, *, training: bool, gradients: bool = False
+) -> tuple[object, Exception | None]:
+    """(what `model` returns, what it raises); its buffers, its mode and its gradients stay."""
+    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    with seeded(0, x_NCHW.device), _mode(model, training), torch.set_grad_enabled(gradients):
+        try:
+            return functional_call(model, buffers, (x_NCHW,)), None
+        except Exception as error:  # whatever it raises
+            if is_out_of_memory(error):
+                raise
+            return None, error
+
+
+def _graph(output: Tensor) -> list[Any]:
+    """Every node of the graph that a backward pass from `output` goes through."""
+    found: dict[Any, None] = {}
+    ahead = [output.grad_fn]
+    while ahead:
+        node = ahead.pop()
+        if node is not None and node not in found:
+            found[node] = None
+            ahead += [following for following, _ in node.next_functions]
+    return list(found)
+
+
+def _shape(tensor: Tensor) -> str:
+    return " x ".join(map(str, tensor.shape)) or "a single number"
+
+
+@contextmanager
+def _mode(model: nn.Module, training: bool) -> Iterator[None]:
+    before = {module: module.training for module in model.modules()}
+    model.train(training)
+    try:
+        yield
+    finally:
+        for module, value in before.items():
+            module.training = value
+
+
+def _channels_first(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    # `contiguous` would leave the strides of what has but one channel
+    return (inputs[0].clone(memory_format=torch.contiguous_format), *inputs[1:])
+
 
 PREPARING = 1000  # training images that a model may learn something from before it trains
 
@@ -39,8 +197,6 @@ def new_model(
         model.to(ranks.device)
     set_layout(model, plan, precision)
     if plan.info.foreign:
-        from tuner.vision.tryout import check_one_image, without_gradient
-
         unused = without_gradient(model, plan, context=precision.forward)
         if unused and ranks.rank == 0:
             print(f"warning: no gradient reaches {some_of(unused)} of {plan.name}")
@@ -58,8 +214,6 @@ def set_layout(model: nn.Module, plan: Blueprint, precision: Precision) -> None:
     Raises SpecError for a network from elsewhere that does not take the images of `plan`.
     """
     if plan.info.foreign:
-        from tuner.vision.tryout import fit_in
-
         fit_in(model, plan, context=precision.forward)
     else:
         # torch has the argument, its stubs do not

@@ -1,8 +1,15 @@
-"""What the settings say of norm layers: which they are, their statistics and their scales."""
+"""Norm layers: their statistics, their scales, and BatchNorm over the images of all ranks."""
+
+# N images
 
 from __future__ import annotations
 
-from torch import nn
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 NORMS = (*BATCH_NORMS, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
@@ -22,3 +29,62 @@ def norm_scales(model: nn.Module, *, train: bool) -> frozenset[str]:
         for name, module in model.named_modules()
         if not train and isinstance(module, NORMS) and module.weight is not None
     )
+
+
+class SharedBatchNorm(nn.SyncBatchNorm):
+    """torch's SyncBatchNorm, in which a rank may take part without any images.
+
+    counted: whether the statistics are of this rank's images, too. Where not, the rank still
+    exchanges what the others wait for, and its images are normalised by themselves: whatever comes
+    of them weighs nothing.
+    """
+
+    counted = True
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.counted or not self.training:
+            return super().forward(x)
+        # In the type of the statistics, in which the ranks that have images exchange them
+        exact = torch.promote_types(x.dtype, torch.float32)
+        none = super().forward(x[:0].to(exact))
+        own = F.group_norm(x.to(exact), 1, self.weight, self.bias, self.eps)
+        return torch.cat([none, own]).to(x.dtype)
+
+
+def shared_over_ranks(model: nn.Module) -> nn.Module:
+    """`model` with its BatchNorm layers over all ranks; they keep their names and parameters."""
+    model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
+    for module in model.modules():
+        if type(module) is nn.SyncBatchNorm:
+            module.__class__ = SharedBatchNorm  # torch's conversion makes no layers of a subclass
+    return model
+
+
+def shared_norms(model: nn.Module) -> list[SharedBatchNorm]:
+    """The layers of `model` in which the ranks wait for one another."""
+    return [module for module in model.modules() if isinstance(module, SharedBatchNorm)]
+
+
+@contextmanager
+def resting(norms: Sequence[SharedBatchNorm]) -> Iterator[None]:
+    """Within it they use the statistics that they have, keep them, and wait for no rank."""
+    active = [norm for norm in norms if norm.training]
+    for norm in active:
+        norm.eval()
+    try:
+        yield
+    finally:
+        for norm in active:
+            norm.train()
+
+
+@contextmanager
+def uncounted(norms: Sequence[SharedBatchNorm]) -> Iterator[None]:
+    """Within it their statistics leave out the images of this rank, on which it computes anyway."""
+    for norm in norms:
+        norm.counted = False
+    try:
+        yield
+    finally:
+        for norm in norms:
+            del norm.counted  # the class's own is True

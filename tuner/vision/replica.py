@@ -26,9 +26,9 @@ from tuner.vision.collectives import Ranks
 from tuner.vision.epochs import Epoch, Shard, micro_shards
 from tuner.vision.loss import CrossEntropy
 from tuner.vision.micro_batch import Buffers, MicroBatch
+from tuner.vision.norms import resting, shared_norms, uncounted
 from tuner.vision.precision import Precision, at_least_float32
 from tuner.vision.settings import ClassifierSettings
-from tuner.vision.shared_norm import resting, shared_norms, uncounted
 from tuner.vision.transfer import rest_frozen_norms
 
 OVERLAPPING = ("cuda",)  # where ranks exchange gradients while they still compute

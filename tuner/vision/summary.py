@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from tuner.vision.blueprint import Blueprint
+from tuner.vision.new_model import FEW, fit_in, without_gradient
 from tuner.vision.randomness import seeded
 from tuner.vision.transfer import matching
-from tuner.vision.tryout import FEW, fit_in, without_gradient
 
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 _MIB = 1 << 20

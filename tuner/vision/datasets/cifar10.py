@@ -19,14 +19,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.errors import DataError
-from tuner.vision.datasets._archive import Archive
+from tuner.vision.datasets._archive import Archive, folder_made_once
 from tuner.vision.datasets._dataset import (
     DatasetInfo,
     ImageArrays,
     data_folder,
     stratified_sample,
 )
-from tuner.vision.datasets._once import folder_made_once
 
 if TYPE_CHECKING:
     import numpy as np

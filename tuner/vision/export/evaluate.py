@@ -23,12 +23,11 @@ from tuner.trial.learner import Learner
 from tuner.trial.shared_gpus import take
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.catalog import labelled_folder, moved
-from tuner.vision.datasets._dataset import data_folder
+from tuner.vision.datasets._dataset import check_same, data_folder
 from tuner.vision.export.read import CONFIG, Export, ImageInput
 from tuner.vision.settings import ClassifierSettings, merged, settings_of_trial
 from tuner.vision.sources._decode import Decoding
 from tuner.vision.sources.folder import is_labelled
-from tuner.vision.trained_on import check_same
 from tuner.vision.transfer import EXPORTED
 from tuner.wording import some_of
 

@@ -29,7 +29,7 @@ from tuner.trial.checkpoint_store import load_state
 from tuner.trial.context import with_trial_seed
 from tuner.vision.blueprint import blueprint_of
 from tuner.vision.catalog import DATASETS, ships, without_place
-from tuner.vision.datasets._dataset import DatasetInfo
+from tuner.vision.datasets._dataset import DatasetInfo, info_in
 from tuner.vision.export import interchange
 from tuner.vision.export.model_card import card_text
 from tuner.vision.export.read import (
@@ -44,7 +44,6 @@ from tuner.vision.export.read import (
     Resize,
 )
 from tuner.vision.settings import ClassifierSettings, check_settings, merged
-from tuner.vision.trained_on import info_in
 from tuner.vision.transfer import EXPORTED
 
 _BESIDE = ("images", "baseline")  # what metrics.json has of the test split beside its metrics

@@ -23,10 +23,9 @@ from tuner import streams
 from tuner.errors import UnreadableImagesError, translate_error
 from tuner.settings import FaultsError
 from tuner.spec import quotas
-from tuner.vision.datasets._once import folder_made_once, partial_folder
-from tuner.vision.sources._images import Images
+from tuner.vision.datasets._archive import folder_made_once, partial_folder
+from tuner.vision.sources._images import Images, check_sizes, counts_of
 from tuner.vision.sources._pixels import DEEPEST, bits_used, bombs_refused, square
-from tuner.vision.sources._splits import check_sizes, counts_of
 from tuner.wording import some_of
 
 if TYPE_CHECKING:

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.errors import DataError
 from tuner.experiment.files import read_json
-from tuner.vision.datasets._archive import mapped
+from tuner.vision.datasets._archive import folder_made_once, mapped
 from tuner.vision.datasets._dataset import DatasetInfo, ImageArrays
-from tuner.vision.datasets._once import folder_made_once
 from tuner.vision.sources._decode import FILES, FORMAT, INFO
-from tuner.vision.sources._images import SPLITS
-from tuner.vision.sources._splits import complete_splits
+from tuner.vision.sources._images import SPLITS, complete_splits
 
 if TYPE_CHECKING:
     import numpy as np

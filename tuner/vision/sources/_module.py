@@ -22,9 +22,16 @@ from typing import TYPE_CHECKING, Any
 from tuner.errors import TunerError, reason_of
 from tuner.settings import FaultsError
 from tuner.spec.loading import load_trainable
-from tuner.vision.sources._images import SPLITS, Images, fault, split_of, spread_over
+from tuner.vision.sources._images import (
+    SPLITS,
+    Images,
+    check_sizes,
+    counts_of,
+    fault,
+    split_of,
+    spread_over,
+)
 from tuner.vision.sources._pixels import channels_of, shorter_side
-from tuner.vision.sources._splits import check_sizes, counts_of
 
 if TYPE_CHECKING:
     import numpy as np

@@ -30,12 +30,12 @@ from tuner.vision.sources._images import (
     Images,
     Outline,
     Source,
+    check_sizes,
     fault,
     split_of,
     spread_over,
 )
 from tuner.vision.sources._pixels import bombs_refused, open_image, shorter_side
-from tuner.vision.sources._splits import check_sizes
 from tuner.wording import amount_of, some_of
 
 if TYPE_CHECKING:
