@@ -276,10 +276,10 @@ def test_from_a_trial_that_goes_on_after_its_end_is_learned(status: str) -> None
     ]
     again = searcher(strategy)
     replay(again, [*events, *later])
-    assert again.get_state() == begun.get_state()
-    own = again.get_state()["trials"]["00011"]
-    assert (own["status"], list(own["reports"])) == ("running", [1, 2, 3])
-    assert told.get_state()["trials"]["00011"]["status"] != "running"
+    own = again.search.observations.own["00011"]
+    assert again.search.observations.own == begun.search.observations.own
+    assert (own.status, list(own.reports)) == ("running", [1, 2, 3])
+    assert told.search.observations.own["00011"].status != "running"
 
 
 def test_an_end_after_a_trial_went_on_without_a_report_tells_of_its_config_as_before() -> None:
@@ -289,7 +289,7 @@ def test_an_end_after_a_trial_went_on_without_a_report_tells_of_its_config_as_be
     run(searcher(strategy), range(2), events)
     start, end = events[0], {**events[3], "status": "completed"}
     replay(search, [*events[:3], end, start, end])
-    assert search.get_state()["trials"]["00000"]["status"] == "ended"
+    assert search.search.observations.own["00000"].status == "ended"
 
 
 def test_what_learns_nothing_is_told_nothing() -> None:
@@ -354,6 +354,7 @@ def test_a_strategy_that_learns_learns_from_an_asked_config() -> None:
     assert source.suggest("a")["config"] == {"x": 0.25}
     source.on_trial_complete("a", {"loss": 0.5, "training_iteration": 1})
     assert source.suggest("b")["config"] != {"x": 0.25}
-    trials = strategy.get_state()["trials"]
-    assert list(trials) == ["00000", "00001"]
-    assert (trials["00000"]["status"], trials["00000"]["reports"]) == ("ended", {1: 0.5})
+    strategy.settle()
+    trials = search.observations.own
+    assert len(trials) == 2
+    assert (trials["00000"].status, trials["00000"].reports) == ("ended", {1: 0.5})

@@ -3,7 +3,7 @@
 LearnerContract           repeats with its seed, goes on from a checkpoint bit for bit
 StrictLearnerContract     and shares no state, so that several can train in one process
 SearcherContract          suggests within bounds, repeats with its seed, survives any report
-LearningSearcherContract  and learns from results, and goes on the same from its state
+LearningSearcherContract  and learns from results, and goes on the same from its trials
 ModelContract             returns logits, goes on from its state, repeats with its seed
 DatasetContract           has the shape, the splits and the pixel statistics that it declares
 

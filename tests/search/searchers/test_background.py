@@ -119,23 +119,6 @@ def test_with_few_slots_none_is_ready_before_it_is_asked_for() -> None:
     assert ready(search, 1) == 0
 
 
-def test_the_state_has_our_ids_and_no_spare_suggestions(tmp_path: Any) -> None:
-    search = ahead(slots=16)
-    for number in range(12):
-        trial_id = f"{number:05d}"
-        config = wait(search, trial_id)
-        result = {"loss": loss_of(config), "training_iteration": 1}
-        search.on_trial_complete(trial_id, result)
-    search.save(str(tmp_path / "state"))
-    state = json.loads((tmp_path / "state").read_text())
-    assert sorted(state["trials"]) == [f"{number:05d}" for number in range(12)]
-    assert all(trial["status"] == "ended" for trial in state["trials"].values())
-    other = ahead()
-    other.restore(str(tmp_path / "state"))
-    assert other.origin("00003") == search.origin("00003")
-    assert wait(other, "00012")
-
-
 def test_what_is_being_computed_is_finished_before_the_process_exits() -> None:
     """A thread that is killed inside of numpy aborts the process."""
     code = (
@@ -147,7 +130,7 @@ def test_what_is_being_computed_is_finished_before_the_process_exits() -> None:
         "        time.sleep(0.5)\n"
         "        print('computed')\n"
         "        return super().suggest(trial_id)\n"
-        "BackgroundSearch(Slow(None, {'x': 'uniform(0, 1)'}, 'loss', 'min')).suggest('a')\n"
+        "BackgroundSearch(Slow(None, {'x': 'uniform(0, 1)'}, 'loss', 'min', 0)).suggest('a')\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "computed\n")
@@ -198,4 +181,4 @@ def test_what_is_replayed_is_passed_on_at_once() -> None:
         search.take_trial(str(number), config)
         search.on_trial_complete(str(number), {"loss": loss_of(config)})
         assert search.search.origin(str(number)) == "resumed"
-    assert search.get_state()["trials"].keys() == {"0", "1", "2"}
+    assert search.search.observations.own.keys() == {"0", "1", "2"}

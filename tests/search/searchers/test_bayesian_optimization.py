@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tuner.search.searchers._bayesian_optimization import LibraryGP
 from tuner.search.searchers._bayesopt import Features
 from tuner.search.searchers._learning import LearningSearch
+from tuner.spec.sections import Objective
 from tuner.spec.space.domains import Space
 from tuner.spec.space.encoding import Encoding
 from tuner.spec.strategies import SEARCHERS
@@ -84,8 +85,8 @@ def test_settings_name_the_engine() -> None:
     settings = SEARCHERS.settings("bayesopt")
     configs = []
     for engine in ("tuner", "bayesian-optimization"):
-        search = settings(space=LINE, engine=engine, startup=2).build(seed=0).search
-        search.set_search_properties("loss", "min", {})
+        built = settings(space=LINE, engine=engine, startup=2)
+        search = built.build(seed=0, objective=Objective(metric="loss", mode="min")).search
         configs.append(play(search, 0, 3, loss=lambda config: config["x"]))
     ours, theirs = configs
     assert ours[:2] == theirs[:2]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +12,6 @@ from ray.tune.search import Searcher
 
 from tuner.search.searchers._learning import LearningSearch, sobol_point
 from tuner.search.searchers._observations import ModelInput
-from tuner.search.searchers.hyperopt import TPE
 from tuner.spec.space.encoding import Array, Encoding
 from tuner.spec.space.parsing import parse_space
 
@@ -129,29 +127,6 @@ def test_a_trial_is_given_its_config_again_and_cannot_change_it() -> None:
     assert search.suggest("a")["sizes"] == [1, 2]
 
 
-def test_a_state_of_another_format_is_refused() -> None:
-    for state in ({}, {"format": 99}, None):
-        with pytest.raises(ValueError, match="not a state of format 2"):
-            middle().set_state(state)  # type: ignore[arg-type]
-
-
-def test_a_state_holds_the_rules_and_settings() -> None:
-    settings = {"metric": "loss", "mode": "min", "seed": 0}
-    first = LearningSearch(
-        TPE(gamma=0.3, candidates=8), SPACE, **settings, max_t=9, forbid=["x > 0.3"], startup=2
-    )
-    state = json.loads(json.dumps(first.get_state()))
-    other = LearningSearch(TPE(gamma=0.1, candidates=64), SPACE, **settings)
-    other.set_state(state)
-    assert other.get_state() == state
-    for number in range(6):
-        config = other.suggest(str(number))
-        assert config["x"] <= 0.3
-        assert first.suggest(str(number)) == config
-        for search in (first, other):
-            search.on_trial_complete(str(number), {"loss": config["x"], "training_iteration": 1})
-
-
 def test_what_is_rarely_allowed_is_found() -> None:
     search = middle(forbid=["x > 0.001"])
     found = [search.suggest(str(number))["x"] for number in range(10)]
@@ -176,12 +151,6 @@ def test_an_epoch_that_no_search_reaches_is_taken_for_the_next(epoch: float) -> 
     search.suggest("a")
     search.on_trial_result("a", {"loss": 1.0, "training_iteration": epoch})
     assert seen(search).curves == [{1: 1.0}]
-
-
-def test_an_empty_space_is_none() -> None:
-    with pytest.raises(ValueError, match="space: must be given"):
-        middle({}).suggest("a")
-    assert not middle().set_search_properties("loss", "min", SPACE)
 
 
 def test_sobol_points_are_spread_and_are_the_seeds_own() -> None:

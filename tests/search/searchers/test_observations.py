@@ -5,7 +5,6 @@ Trials of different age are compared at equal epochs only.
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any, Literal
 
@@ -70,15 +69,6 @@ def test_all_that_were_tried_must_not_come_again_but_for_lost_ones() -> None:
     assert [trial.config["x"] for trial in observations] == [1, 2, 3, 4]
     assert observations.running("a") is observations.own["a"]
     assert observations.running("b") is observations.running("unknown") is None
-
-
-def test_observations_are_what_their_state_says() -> None:
-    observations = Observations()
-    observations.warm = [trial(1)]
-    observations.own = {"a": trial(2)}
-    observations.own["a"].report(0.5, 3)
-    again = Observations.of_state(json.loads(json.dumps(observations.state())))
-    assert (again.own, again.warm) == (observations.own, observations.warm)
 
 
 ENCODING = Encoding(parse_space({"x": "uniform(0, 1)"}))

@@ -96,10 +96,10 @@ def test_what_we_have_no_domain_for_is_refused(expression: Any, fault: str) -> N
 def test_all_faults_are_told_at_once_and_by_the_searcher() -> None:
     space = {"a": hp.lognormal("a", 0, 1), "b": hp.lognormal("b", 0, 1), "c": 1}
     with pytest.raises(SpecError, match="2 faults") as refused:
-        LearningSearch(MODEL, space, "loss", "min")
+        LearningSearch(MODEL, space, "loss", "min", 0)
     assert [fault.key for fault in refused.value.faults] == ["a", "b"]
     with pytest.raises(SpecError, match=r"must be a mapping of names.*hp\.choice"):
-        LearningSearch(MODEL, hp.choice("model", [{"a": 1}, {"a": 2}]), "loss", "min")
+        LearningSearch(MODEL, hp.choice("model", [{"a": 1}, {"a": 2}]), "loss", "min", 0)
 
 
 def test_an_expression_in_two_branches_is_one_in_each() -> None:
@@ -119,7 +119,7 @@ def native() -> dict[str, Any]:
     }
 
 
-def test_a_search_of_a_native_space_learns_saves_and_goes_on() -> None:
+def test_search_of_native_space_learns_and_pickles() -> None:
     point = {"lr": 0.01, "optimizer": {"name": "adam", "more": {"beta": 0.9}}}
     search = LearningSearch(MODEL, native(), "loss", "min", seed=1, points_to_evaluate=[point])
     configs = play(search, 0, 30)
@@ -130,11 +130,6 @@ def test_a_search_of_a_native_space_learns_saves_and_goes_on() -> None:
         assert ("nesterov" in config["optimizer"]) == (config["optimizer"]["name"] == "sgd")
     assert {config["layers"] for config in configs} <= set(range(1, 9))
     assert search.origin("00029") == "model"
-    other = LearningSearch(MODEL)
-    other.set_state(search.get_state())
-    told = LearningSearch(MODEL, seed=1)
-    assert told.set_search_properties("loss", "min", native())
-    copies = [other, pickle.loads(pickle.dumps(search))]
+    copy = pickle.loads(pickle.dumps(search))
     after = play(search, 30, 3)
-    assert [play(copy, 30, 3) for copy in copies] == [after, after]
-    assert play(told, 0, 3)[1:] == configs[1:3]
+    assert play(copy, 30, 3) == after

@@ -42,7 +42,7 @@ def learning_searcher(
     settings: ModelSettings,
     seed: int,
     *,
-    objective: Objective | None = None,
+    objective: Objective,
     max_t: int | None = None,
     slots: int = 1,
 ) -> Searcher:
@@ -56,8 +56,8 @@ def learning_searcher(
     search = LearningSearch(
         model,
         settings.space,
-        objective.metric if objective else None,
-        objective.mode if objective else None,
+        objective.metric,
+        objective.mode,
         seed,
         settings.points_to_evaluate,
         max_t=max_t,

@@ -9,12 +9,12 @@ from typing import Any
 
 from ray.tune.search import Searcher
 
-from tuner.search.searchers._learning import LearningSearch, StatefulSearcher
+from tuner.search.searchers._learning import LearningSearch
 
 _SLOTS_PER_SPARE = 8  # one suggestion is kept ready for so many slots
 
 
-class BackgroundSearch(StatefulSearcher):
+class BackgroundSearch(Searcher):
     """Stands before a slow `search`: `suggest` answers at once, with None for "not yet".
 
     Reports are passed on in order, before the next suggestion is computed. With few slots a
@@ -39,13 +39,6 @@ class BackgroundSearch(StatefulSearcher):
         self._finished = False
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
-
-    def set_search_properties(
-        self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any
-    ) -> bool:
-        """See `LearningSearch.set_search_properties`."""
-        self.settle()
-        return self.search.set_search_properties(metric, mode, config, **spec)
 
     def suggest(self, trial_id: str) -> Any:
         """The config of the trial; None while none is ready; FINISHED at the end of the space.
@@ -115,23 +108,6 @@ class BackgroundSearch(StatefulSearcher):
         with self._changed:
             # While there is work there is a thread
             self._changed.wait_for(lambda: self._thread is None)
-
-    def get_state(self) -> dict[str, Any]:
-        """The state of the search, without the suggestions that no trial has."""
-        self.settle()
-        state = self.search.get_state()
-        spare = {name for name, _ in self._ready}
-        ids = {name: trial_id for trial_id, name in self._names.items()}
-        trials = state["trials"].items()
-        state["trials"] = {ids.get(n, n): trial for n, trial in trials if n not in spare}
-        return state
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Continue from a state."""
-        self.settle()
-        self.search.set_state(state)
-        self._names = {trial_id: trial_id for trial_id in state["trials"]}
-        self._ready.clear()
 
     def _name(self, trial_id: str) -> str:
         return self._names.get(trial_id, trial_id)

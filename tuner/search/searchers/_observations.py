@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import deepcopy
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -65,11 +64,6 @@ class Observation:
             self._u_D = tuple(encoding.encode(self.config).tolist())
         return self._u_D
 
-    def state(self) -> dict[str, Any]:
-        """What is known of it, as JSON values."""
-        own = (each.name for each in fields(self) if not each.name.startswith("_"))
-        return deepcopy({name: getattr(self, name) for name in own})
-
     def report(self, value: Any, epoch: Any = None) -> None:
         """Add the value of `epoch`; of the next one, where that is no number from 1 on."""
         is_number = isinstance(epoch, int | float) and not isinstance(epoch, bool)
@@ -111,26 +105,6 @@ class Observations:
     def tried(self) -> set[str]:
         """Keys of the configs that must not come again: of all trials but lost ones."""
         return {trial.key for trial in self if trial.status != LOST}
-
-    def state(self) -> dict[str, Any]:
-        """All of it, as JSON values."""
-        return {
-            "trials": {trial_id: trial.state() for trial_id, trial in self.own.items()},
-            "warm": [trial.state() for trial in self.warm],
-        }
-
-    @classmethod
-    def of_state(cls, state: Mapping[str, Any]) -> Observations:
-        """The observations that had this state."""
-        observations = cls()
-        observations.own = {trial_id: _trial(raw) for trial_id, raw in state["trials"].items()}
-        observations.warm = [_trial(raw) for raw in state["warm"]]
-        return observations
-
-
-def _trial(raw: Mapping[str, Any]) -> Observation:
-    reports = {int(epoch): value for epoch, value in raw["reports"].items()}
-    return Observation(**{**raw, "reports": reports})
 
 
 @dataclass(frozen=True, slots=True)
