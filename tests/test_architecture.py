@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 OURS = ("tuner", "search_spaces", "experiments")
 SHIPPED = "tuner.shipped"  # under which those two stand that are not below tuner/
 
-# From the top down, as in README's "Layout of the code". Nothing imports testing.
+# From the top down, as in the layout of CONTRIBUTING.md. Nothing imports testing.
 LAYERS = """
 testing __main__ cli service search reporting cluster planning vision trial experiment spec
 """.split()  # noqa: SIM905 - a table is easier to read

@@ -1,4 +1,4 @@
-"""Links between the pages: each file is there, and each heading."""
+"""Links between the pages lead somewhere, and CONTRIBUTING shows every package."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md")), *ROOT.glob("benchmarks/*.md")]
 
 
 def headings(page: Path) -> set[str]:
@@ -18,10 +18,18 @@ def headings(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_what_a_page_links_to_is_there(page: Path) -> None:
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_of_a_page_lead_to_a_file_and_heading(page: Path) -> None:
     links = re.findall(r"\]\(([\w./-]*)(?:#([\w-]+))?\)", page.read_text())
     for path, anchor in links:
         target = page.parent / path if path else page
         assert target.exists(), path
         assert not anchor or anchor in headings(target), f"{path}#{anchor}"
+
+
+def test_contributing_shows_every_package() -> None:
+    layout = (ROOT / "CONTRIBUTING.md").read_text().partition("## Layout")[2]
+    packages = {path.parent.name for path in (ROOT / "tuner").glob("*/__init__.py")}
+    assert set(re.findall(r"^  (\w+)/ ", layout, flags=re.MULTILINE)) == packages
+    for path in re.findall(r"`(tuner/[\w/]+(?:\.py|/))`", layout):
+        assert (ROOT / path).exists() or "NAME" in path, path
