@@ -1,33 +1,38 @@
-"""docs/extending.md is true: its searcher can be built, its command works, its paths are there."""
+"""Every snippet of docs/extending.md runs."""
 
 from __future__ import annotations
 
+import os
 import re
+import runpy
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from pages import ROOT, Page
+from synthetic import Writer, make_folder
 
 PAGE = Page("docs/extending.md")
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def shown_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory with the files that the page shows."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("TUNER_STORAGE", raising=False)
+    monkeypatch.setenv("TUNER_STORAGE", str(tmp_path / "results"))
+    monkeypatch.setenv("TUNER_DATA", str(tmp_path / "data"))
     monkeypatch.setattr(sys, "path", list(sys.path))
     PAGE.write_files(tmp_path)
     return tmp_path
 
 
-def test_every_command_works(here: Path) -> None:
-    for done in PAGE.run_commands():
-        assert "my_searcher" in done.stdout
+def test_commands_show_what_they_name(shown_files: Path) -> None:
+    for line, done in zip(PAGE.commands, PAGE.run_commands(), strict=True):
+        assert re.search(r"my_searcher|my_scheduler|stripes|tiny", line)[0] in done.stdout
 
 
-def test_its_searcher_suggests_configs(here: Path) -> None:
+def test_searcher_suggests_configs_of_its_settings(shown_files: Path) -> None:
     from tuner.planning.resolve import resolve
 
     changes = ["search.first=0.8"]
@@ -38,8 +43,31 @@ def test_its_searcher_suggests_configs(here: Path) -> None:
     assert first["lr"] > second["lr"]
 
 
-def test_what_it_names_is_there() -> None:
-    for path in re.findall(r"`(tuner/[\w/]+\.py)`", PAGE.text):
+def test_scheduler_stops_trials_above_its_limit(shown_files: Path) -> None:
+    module = runpy.run_path("my_package/my_scheduler.py")
+    rule = module["Below"](module["SETTINGS"](name="my_package.my_scheduler", limit=0.5))
+    reports = [(1, 0.9), (2, 0.4), (3, 0.6)]
+    assert [rule.goes_on("00000", epoch, loss) for epoch, loss in reports] == [True, True, False]
+
+
+def test_contracts_pass(shown_files: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{shown_files}"},
+        capture_output=True,
+        text=True,
+    )
+    assert re.search(r"^\d+ passed", done.stdout, re.MULTILINE), done.stdout
+
+
+def test_figure_is_written(shown_files: Path) -> None:
+    writer = Writer(make_folder(shown_files / "results" / "first"))
+    writer.trial(0, [0.5, 0.6], config={"lr": 0.1})
+    writer.end()
+    runpy.run_path("my_figure.py")
+    assert "plotly" in (shown_files / "lr.html").read_text()
+
+
+def test_paths_exist() -> None:
+    for path in re.findall(r"`(tuner/[\w/]+(?:\.py)?)`", PAGE.text):
         assert (ROOT / path).exists(), path
-    for path in re.findall(r"\]\(([\w./]+)(?:#[\w-]+)?\)", PAGE.text):
-        assert (ROOT / "docs" / path).exists(), path
