@@ -2,6 +2,7 @@
 # make test:        lint, types, the tests without Ray and a short one of every promise with it
 # make integration: all other tests that start Ray: depth, kills, several nodes, buckets
 # make docs:        every command that the README and the docs show
+# make site:        the documentation as a site, in site/, with no broken link
 # make faults:      searches that are killed come to the same as one that is not
 # make gpu:         all that only a GPU can show, in at most 45 minutes; writes benchmarks/GPU.md
 #
@@ -18,7 +19,7 @@ EXTRAS ?= dev
 # Processes that run tests; in make test, one of them runs all that starts Ray
 WORKERS ?= 2
 
-.PHONY: sweep install test lint types pytest integration nodes docs faults gpu reference format clean
+.PHONY: sweep install test lint types pytest integration nodes docs site faults gpu reference format clean
 
 sweep: $(INSTALLED)
 	@$(BIN)/tuner run digits
@@ -45,6 +46,7 @@ test: lint
 lint: $(INSTALLED_DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m benchmarks.house --limits >/dev/null
 
 types: $(INSTALLED_DEV)
 	$(BIN)/mypy
@@ -61,6 +63,13 @@ nodes: $(INSTALLED_DEV)
 
 docs: $(INSTALLED_DEV)
 	$(BIN)/pytest -n $(WORKERS) --dist loadscope -m docs
+
+site: $(BIN)/mkdocs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+$(BIN)/mkdocs: $(INSTALLED)
+	@$(PIP) --editable '.[site]'
+	@touch $@
 
 # one round of each kind; without --rounds, thirty
 faults: $(INSTALLED_DEV)
@@ -81,4 +90,4 @@ format: $(INSTALLED_DEV)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

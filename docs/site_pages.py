@@ -1,0 +1,39 @@
+"""Adds the pages outside of docs/ to the site, and points links at them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = {  # path on the site -> path in the repository
+    "index.md": "README.md",
+    "CONTRIBUTING.md": "CONTRIBUTING.md",
+    "CHANGELOG.md": "CHANGELOG.md",
+    **{
+        f"benchmarks/{page.name}": f"benchmarks/{page.name}"
+        for page in ROOT.glob("benchmarks/*.md")
+    },
+}
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    from mkdocs.structure.files import File
+
+    for path, source in PAGES.items():
+        text = (ROOT / source).read_text(encoding="utf-8")
+        files.append(File.generated(config, path, content=text))
+    for file in ROOT.glob("cluster/*"):
+        files.append(File.generated(config, f"cluster/{file.name}", abs_src_path=str(file)))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """The links of a page in the repository as links of the site, where docs/ is the root."""
+    markdown = markdown.replace("](../README.md", "](index.md")
+    return re.sub(r"\]\((\.\./)?(?:docs|\.\.)/(?!\.)", r"](\1", markdown)
