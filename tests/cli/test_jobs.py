@@ -1,6 +1,111 @@
-"""tuner jobs, of a cluster with one job, which has failed to start."""
+"""The commands submit, jobs, logs and stop, of a cluster that is simulated."""
+
+import pytest
+from click.testing import CliRunner
+from ray_client import FakeClient
+
+from tuner.cli.main import cli
+from tuner.cluster import jobs
+from tuner.errors import UsageError
+
+URL = "http://head:8265"
+ONE_OF = "give one of EXPERIMENT, --command TEXT, --like NAME and --resume NAME"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["digits"], "--storage /shared/results, got 'results'"),
+        (["--storage", "/s"], ONE_OF),
+        (["digits", "--resume", "x", "--storage", "/s"], ONE_OF),
+        (["digits", "--like", "x", "--storage", "/s"], ONE_OF),
+        (["--like", "x", "--resume", "x", "seed=3", "--storage", "/s"], ONE_OF),
+        (["--like", "x"], "--storage /shared/results, got 'results'"),
+        (["digits", "--storage", "/s", "--cpus", "0"], "resources.cpus"),
+    ],
+)
+def test_what_cannot_be_sent_is_refused_here(monkeypatch, arguments, told):
+    monkeypatch.delenv("TUNER_STORAGE", raising=False)
+    done = CliRunner().invoke(cli, ["submit", *arguments, "--address", URL])
+    assert isinstance(done.exception, UsageError | ValueError)
+    assert told in str(done.exception)
+
+
+@pytest.fixture
+def sent(monkeypatch, tmp_path):
+    """What a cluster runs for a `tuner submit`, and what the command has returned and printed."""
+    client = FakeClient()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(jobs, "_reach", lambda *place: None)
+    monkeypatch.setattr("ray.job_submission.JobSubmissionClient", lambda address: client)
+
+    def submitted(*arguments):
+        call = ["submit", *arguments, "--address", URL]
+        done = CliRunner().invoke(cli, call, standalone_mode=False)
+        assert (done.exception, done.stdout) == (None, "new\n")
+        return client.asked[-1]["metadata"]["tuner_search"], done
+
+    return submitted
+
+
+def test_what_was_asked_for_is_what_the_job_runs(sent):
+    options = ["--storage", "/s", "--search", "grid", "--cpus", "2", "--wait-for-resources", "5m"]
+    command, done = sent("digits", "seed=3", *options)
+    assert (done.return_value, done.stderr) == (0, "a\nb\n")
+    asked = '--search=grid resources.cpus=2.0 storage="/s" seed=3 --wait-for-resources=300s'
+    assert command == f"run digits {asked}"
+
+
+def test_what_the_cluster_knows_is_named_to_it(sent):
+    command, done = sent("--resume", "x", "--no-wait", "--storage", "/s")
+    assert (command, done.stderr) == ("resume x --storage /s", "")
+    command, _ = sent("--resume", "x", "scheduler.max_t=9", "log=[]", "--storage", "/s")
+    assert command == "resume x scheduler.max_t=9 log=[] --storage /s"
+    command, _ = sent("--like", "x", "--search", "bohb", "--seed", "2", "lr=1", "--storage", "/s")
+    assert command == "run --like x --search=bohb seed=2 lr=1 --storage /s"
+
+
+def test_a_command_is_sent_with_its_spec_or_without(sent, tmp_path):
+    (tmp_path / "train.py").touch()
+    (tmp_path / "small.yaml").write_text("num_samples: 2")
+    command = ("--command", "python train.py {lr}", "--storage", "/s")
+    space = ("search.space.lr=uniform(0,1)",)
+    asked = '--command=python train.py {lr} storage="/s" search.space.lr=uniform(0,1)'
+    assert sent(*space, *command, "num_samples=2")[0] == f"run {asked} num_samples=2"
+    assert sent("small.yaml", *space, *command)[0] == f"run small.yaml {asked}"
+    like = sent("--like", "x", *command)[0]
+    assert like.startswith("run --like x --command=python train.py {lr}")
+    changed = sent("--resume", "x", *command)[0]
+    assert changed == "resume x trainable.command=python train.py {lr} --storage /s"
+
+
+def test_a_flag_beside_resume_is_sent_too_to_be_done_or_refused_there(sent):
+    flags = ["--time-budget", "5m", "--notify", "exec:x", "--search", "grid", "--num-samples", "8"]
+    command, _ = sent("--resume", "x", *flags, "--storage", "/s")
+    changes = "num_samples=8 time_budget_s=300.0 search.strategy=grid --notify=exec:x"
+    assert command == f"resume x {changes} --storage /s"
+
+
+def test_a_url_is_a_storage_that_only_the_cluster_need_reach(sent, monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    there = ["--storage", "s3://b/runs", "--no-wait"]
+    assert sent("digits", *there)[0] == 'run digits storage="s3://b/runs"'
+    assert sent("--resume", "x", *there)[0] == "resume x --storage s3://b/runs"
+    assert sent("--like", "x", *there)[0] == "run --like x --storage s3://b/runs"
 
 
 def test_jobs_are_listed(cluster):
     assert '"job_id": "a"' in cluster("jobs", "--json").stdout
     assert cluster("jobs").stdout.splitlines()[1].startswith("a   failed")
+
+
+def test_logs_are_data_and_followed_ones_are_not(cluster):
+    assert cluster("logs", "a").stdout == "a\nb\n"
+    followed = cluster("logs", "a", "--follow")
+    assert (followed.return_value, followed.stdout) == (1, "")
+    assert followed.stderr == "a\nb\njob a failed: no room\n"
+
+
+def test_what_was_stopped_can_be_gone_on_with(cluster):
+    text = cluster("stop", "a").stdout
+    assert "go on with: tuner submit --resume NAME --address http://head:8265" in text

@@ -1,7 +1,6 @@
 """The command line: its help, exit codes and streams, as a user meets them."""
 
 import os
-import pkgutil
 import re
 import shlex
 import signal
@@ -15,7 +14,6 @@ from click.testing import CliRunner
 from commands import call, tuner
 from fresh import ran
 
-import tuner.cli as cli_package
 from tuner.cli import main as command_line
 from tuner.cli.main import cli
 from tuner.cli.options import Section
@@ -68,11 +66,6 @@ def test_an_example_of_the_help_is_a_command_that_there_is(example, tmp_path, mo
     with command.make_context(command.name, words) as context:
         assert context.params
     assert example in CliRunner().invoke(cli, [example.split()[1], "--help"]).stdout
-
-
-def test_every_module_is_a_command_of_its_name_or_is_shared():
-    modules = {module.name for module in pkgutil.iter_modules(cli_package.__path__)}
-    assert modules - set(COMMANDS) == {"consent", "main", "options", "printing"}
 
 
 def test_a_command_that_is_added_needs_no_list(tmp_path, monkeypatch):

@@ -1,8 +1,13 @@
-"""tuner serve."""
+"""The commands serve and tensorboard."""
 
+from pathlib import Path
+
+import pytest
 from commands import call
+from synthetic import Writer, make_folder
 
 from tuner.errors import UsageError
+from tuner.reporting import tensorboard_server
 from tuner.service import server
 
 
@@ -26,3 +31,39 @@ def test_a_host_for_others_is_refused_before_anything_is_served(here):
     done = call("serve", "--host", "0.0.0.0")
     assert isinstance(done.exception, UsageError)
     assert "--insecure" in str(done.exception)
+
+
+@pytest.fixture
+def served(monkeypatch):
+    """What was served: the folders, the port, and those that are found later."""
+    found = []
+
+    def serve(experiments, *, port, find):
+        later = find and [one.path for one in find()]
+        found.append(([one.path for one in experiments], port, later))
+        return 2
+
+    monkeypatch.setattr(tensorboard_server, "serve", serve)
+    return found
+
+
+def test_tensorboard_is_served_for_experiments(digits, served):
+    Writer(make_folder(digits.parent / "cnn")).end()
+    done = call("tensorboard", "digits", "--port", "7007")
+    assert done.return_value == 2
+    assert "ssh -L 7007:127.0.0.1:7007 " in done.stderr
+    call("tensorboard", "digits", "cnn")
+    folders = [Path("results/digits"), Path("results/cnn")]
+    assert served == [(folders[:1], 7007, None), (folders, 6006, None)]
+
+
+def test_without_a_name_the_whole_storage_is_shown_and_what_comes_to_it(digits, served):
+    assert call("tensorboard").return_value == 2
+    assert served == [([Path("results/digits")], 6006, [Path("results/digits")])]
+
+
+def test_an_empty_storage_is_told(here, served):
+    done = call("tensorboard")
+    assert isinstance(done.exception, UsageError)
+    assert str(done.exception) == "no experiments in results yet"
+    assert served == []

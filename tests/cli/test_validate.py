@@ -1,4 +1,4 @@
-"""tuner validate: the spec and its plan, or every fault of it, and nothing started."""
+"""The commands validate and spec."""
 
 import json
 import os
@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from synthetic import Writer, make_folder
 
 from tuner.errors import SpecError, TunerError
+from tuner.planning.schema import spec_schema
+from tuner.reporting.reference import part, reference
 
 
 def test_validate_shows_plan_and_spec_and_starts_nothing(here):
@@ -270,3 +272,24 @@ def test_a_command_is_searched_without_an_experiment(tmp_path, monkeypatch):
         ("no-such-program {lr}", "must begin with a program that is on the PATH"),
     ):
         assert fault in str(call("validate", "--command", wrong, *space).exception)
+
+
+def test_the_whole_a_part_and_the_schema():
+    assert call("spec").stdout == f"{reference()}\n"
+    assert call("spec", "search.space").stdout == f"{part('search.space')}\n"
+    assert json.loads(call("spec", "--json").stdout) == spec_schema()
+
+
+def test_an_unknown_key_is_exit_code_2():
+    done = tuner("spec", "resorces")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no key 'resorces' (did you mean 'resources'?)" in done.stderr
+
+
+def test_a_part_of_the_schema_is_refused():
+    assert "leave KEY out" in str(call("spec", "search", "--json").exception)
+
+
+def test_nothing_heavy_is_imported():
+    done = ran("from tuner.cli.main import cli; cli.main(['spec'], standalone_mode=False)")
+    assert not done.modules & {"ray", "torch", "pandas", "sklearn"}

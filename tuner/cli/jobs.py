@@ -1,13 +1,127 @@
-"""tuner jobs."""
+"""Commands for jobs on a cluster: submit, jobs, logs and stop."""
 
 from __future__ import annotations
 
+import shlex
 import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tuner.cli import options
+from tuner.cli.consent import admit_file
 from tuner.cli.printing import json_text
+from tuner.errors import UsageError
+from tuner.wording import program
+
+if TYPE_CHECKING:
+    from tuner.cluster.jobs import Jobs
+
+
+@click.command(
+    cls=options.Command,
+    section="Cluster",
+    place=1,
+    examples=[
+        "tuner submit digits --storage /shared/results --address http://HEAD:8265",
+        "tuner submit my_search.yaml --gpus 1 --storage s3://BUCKET/results --no-wait",
+        "tuner submit --resume digits --storage /shared/results",
+    ],
+)
+@options.optional_spec
+@click.option(
+    "--resume", metavar="NAME", help="Go on with this experiment instead of starting a new one."
+)
+@click.option("--no-wait", is_flag=True, help="Print the job's id and return at once.")
+@options.yes
+@options.wait_for_resources
+@options.dashboard
+def submit(
+    experiment: str | None,
+    assignments: tuple[str, ...],
+    like: str | None,
+    resume: str | None,
+    no_wait: bool,
+    yes: bool,
+    wait_for_resources: float | None,
+    address: str,
+    **flags: Any,
+) -> int:
+    """Run EXPERIMENT as a job on a cluster.
+
+    EXPERIMENT and KEY=VALUE are those of `tuner run`.
+
+    It sends the files in this folder along, prints the job's id, follows the log until the search
+    has ended, and exits with the search's code. After Ctrl-C the job goes on.
+    """
+    from tuner.cluster.jobs import connected, entry, refuse_relative
+    from tuner.places import default_storage, is_url, local
+
+    known_there = [name for name in (like, resume) if name is not None]
+    has_command = flags["command"] is not None
+    is_named = experiment is not None and not ((known_there or has_command) and "=" in experiment)
+    named = 1 if has_command and not known_there else len(known_there) + is_named
+    if named != 1:
+        raise UsageError("give one of EXPERIMENT, --command TEXT, --like NAME and --resume NAME")
+    directory = Path.cwd()
+    changes = [] if experiment is None else [experiment, *assignments]
+    storage = flags["storage"] or default_storage()
+    storage = storage if is_url(storage) else str(Path(storage).expanduser())
+    refuse_relative(storage)
+    if resume is not None:
+        arguments = ["resume", resume, *_set_on_resume(flags), *changes, "--storage", storage]
+    elif like is not None:
+        set_by_flags = _set_by({**flags, "storage": None})
+        arguments = ["run", "--like", like, *set_by_flags, *changes, "--storage", storage]
+    else:
+        entries = [entry(changes.pop(0), directory)] if is_named else []
+        _check(experiment if is_named else None, changes, flags, yes=yes)
+        set_by_flags = _set_by({**flags, "storage": storage})
+        arguments = ["run", *entries, *set_by_flags, *changes]
+    if wait_for_resources is not None:
+        arguments.append(f"--wait-for-resources={wait_for_resources:g}s")
+    with connected(address) as cluster:
+        job_id = cluster.submit(arguments, directory=directory, storage=local(storage))
+        click.echo(job_id)
+        return 0 if no_wait else follow_job(cluster, job_id, address)
+
+
+def _set_by(flags: dict[str, Any]) -> list[str]:
+    """What has `tuner run` do there what the flags ask for."""
+    named = {"--search": flags["strategy"], "--scheduler": flags["scheduler"]}
+    named["--command"] = flags["command"]
+    chosen = [f"{option}={name}" for option, name in named.items() if name]
+    return [*chosen, *options.assignments_of(flags)]
+
+
+def _set_on_resume(flags: dict[str, Any]) -> list[str]:
+    """The same for `tuner resume`, which says of each setting that it cannot change why."""
+    named = {"search.strategy": flags["strategy"], "scheduler.name": flags["scheduler"]}
+    named["trainable.command"] = flags["command"]
+    chosen = [f"{path}={name}" for path, name in named.items() if name]
+    notified = [f"--notify={target}" for target in flags["notify"]]
+    others = options.assignments_of({**flags, "storage": None, "notify": None})
+    return [*others, *chosen, *notified]
+
+
+def _check(
+    experiment: str | None, assignments: list[str], flags: dict[str, Any], *, yes: bool
+) -> None:
+    """Refuse here what the cluster would refuse, but for what only it knows."""
+    from tuner.planning.resolve import resolve
+
+    changes = [*options.assignments_of({**flags, "name": None, "storage": None}), *assignments]
+    admit = partial(admit_file, yes=yes)
+    resolve(
+        experiment,
+        changes,
+        command=flags["command"],
+        strategy=flags["strategy"],
+        scheduler=flags["scheduler"],
+        admit=admit,
+    )
 
 
 @click.command(cls=options.Command, section="Cluster", place=2)
@@ -22,4 +136,55 @@ def jobs(address: str, as_json: bool) -> int:
         listed = cluster.all()
     shown = [job.as_dict() for job in listed]
     click.echo(json_text(shown) if as_json else jobs_table(listed, now=time.time()))
+    return 0
+
+
+@click.command(cls=options.Command, section="Cluster", place=3)
+@options.job
+@click.option(
+    "--follow", is_flag=True, help="Keep showing it until the job ends; exit with its code."
+)
+@options.dashboard
+def logs(job_id: str, follow: bool, address: str) -> int:
+    """Show the log of job ID."""
+    from tuner.cluster.jobs import connected
+
+    with connected(address) as cluster:
+        if follow:
+            cluster.get(job_id)
+            return follow_job(cluster, job_id, address)
+        click.echo(click.unstyle(cluster.log(job_id)), nl=False)
+    return 0
+
+
+def _print(text: str) -> None:
+    click.echo(click.unstyle(text), nl=False, err=True)
+
+
+def follow_job(cluster: Jobs, job_id: str, address: str) -> int:
+    """Print the job's log to stderr until it ends; the search's exit code, 130 after Ctrl-C."""
+    try:
+        job = cluster.follow(job_id, _print)
+    except KeyboardInterrupt:
+        follow, end = f"{program()} logs --follow", f"{program()} stop"
+        which = f"{shlex.quote(job_id)} --address {shlex.quote(address)}"
+        text = f"the job goes on; follow it: {follow} {which}; end it: {end} {which}"
+        click.echo(f"\n{text}", err=True)
+        return 130
+    if job.code is None and job.exit_code:
+        click.echo(f"job {job_id} {job.status.lower()}: {job.message}", err=True)
+    return job.exit_code
+
+
+@click.command(cls=options.Command, section="Cluster", place=4)
+@options.job
+@options.dashboard
+def stop(job_id: str, address: str) -> int:
+    """Stop job ID; its search can be resumed."""
+    from tuner.cluster.jobs import connected
+
+    with connected(address) as cluster:
+        job = cluster.stop(job_id)
+    go_on = f"{program()} submit --resume NAME --address {shlex.quote(address)}"
+    click.echo(f"{job.status.lower()}; go on with: {go_on}")
     return 0

@@ -1,7 +1,7 @@
 """The command line: its commands by section, and errors as exit codes.
 
-A command is a new file here that declares itself (`options.Command`). Data goes to stdout, all else
-to stderr.
+A module here declares its commands (`options.Command`); a new file needs no list. Data goes to
+stdout, all else to stderr.
 """
 
 from __future__ import annotations
@@ -56,12 +56,13 @@ def cli() -> None:
 
 
 def _commands() -> list[Command]:
-    """What the modules beside this one declare under their own names, in the order of the help."""
+    """The commands that the modules beside this one declare, in the order of the help."""
     names = [module.name for module in pkgutil.iter_modules(import_module("tuner.cli").__path__)]
-    declared = [getattr(import_module(f"tuner.cli.{name}"), name, None) for name in names]
-    commands = [command for command in declared if isinstance(command, Command)]
+    modules = [import_module(f"tuner.cli.{name}") for name in names if name != "main"]
+    declared = [value for module in modules for value in vars(module).values()]
+    commands = {one.name: one for one in declared if isinstance(one, Command)}
     sections = get_args(Section)
-    return sorted(commands, key=lambda command: (sections.index(command.section), command.place))
+    return sorted(commands.values(), key=lambda one: (sections.index(one.section), one.place))
 
 
 for command in _commands():

@@ -44,7 +44,7 @@ class Subcommand(click.Command):
 
 
 class Command(Subcommand):
-    """A command, in the module of its name: @click.command(cls=Command, section=..., place=...).
+    """A command: @click.command(cls=Command, section=..., place=...).
 
     section: of `tuner --help`; place: among the commands of that section, the lowest first;
     examples: whole command lines, which its own help ends with.

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from tuner.cli.export import export
+from tuner.cli.models import export
 from tuner.errors import ExperimentError, UsageError
 from tuner.vision.export import interchange
 from tuner.vision.export.interchange import check_formats, write

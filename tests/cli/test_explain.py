@@ -1,0 +1,112 @@
+"""The commands report, compare, confirm and refine."""
+
+import json
+
+import optuna
+import pytest
+from commands import A_FUNCTION, call
+from confirmed import FOUND, retrained, searched
+from stories import search
+
+import tuner
+from tuner.planning.resolve import resolve
+
+
+@pytest.fixture
+def digits(here):
+    """A search of 12 trials in the storage."""
+    return search(here / "results" / "digits", 12, trainable=A_FUNCTION, training={})
+
+
+def test_a_report_is_written_into_the_experiments_folder(digits):
+    done = call("report", "digits")
+    assert (done.return_value, done.stdout) == (0, "results/digits/report.html\n")
+    page = (digits.folder / "report.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
+    assert "plotly.js v" in page
+
+
+def test_or_where_it_is_asked_for(digits, tmp_path):
+    assert call("report", "digits", "--to", "mine.html").stdout == "mine.html\n"
+    assert (tmp_path / "mine.html").stat().st_size > 1_000_000
+    wrong = call("report", "digits", "--to", "no/mine.html")
+    assert str(wrong.exception) == "cannot write no/mine.html: No such file or directory"
+
+
+def test_its_numbers_are_json(digits, tmp_path):
+    shown = json.loads(call("report", "digits", "--format", "json").stdout)
+    assert shown["name"] == "digits"
+    assert shown["scheduler"]["saved_epochs"] == 63
+    call("report", "digits", "--format", "json", "--to", "numbers.json")
+    written = json.loads((tmp_path / "numbers.json").read_text())
+    assert {**written, "provenance": None} == {**shown, "provenance": None}
+
+
+def test_an_optuna_storage_gets_a_study(digits, tmp_path):
+    url = "sqlite:///study.db"
+    shown = call("report", "digits", "--format", "optuna", "--to", url)
+    assert shown.stdout == "study 'digits' of 12 trials\n"
+    assert len(optuna.load_study(study_name="digits", storage=url).trials) == 12
+    wrong = call("report", "digits", "--format", "optuna")
+    assert "needs --to URL, as in --to sqlite:///study.db" in str(wrong.exception)
+
+
+def test_experiments_are_compared(digits, tmp_path):
+    more = tmp_path / "results" / "more"
+    search(more, 12, seed=1, trainable=A_FUNCTION, training={})
+    shown = call("compare", "digits", "more").stdout
+    assert shown.startswith("random by val_accuracy (max), 2 experiments\n")
+    document = json.loads(call("compare", "digits", "more", "--json", "--html", "page.html").stdout)
+    assert [one["name"] for one in document["strategies"][0]["experiments"]] == ["digits", "more"]
+    assert (tmp_path / "page.html").stat().st_size > 1_000_000
+    assert "two experiments or more, got 1" in str(call("compare", "digits").exception)
+
+
+@pytest.fixture
+def confirmed(here):
+    results = searched(here / "results" / "digits", FOUND, trainable=A_FUNCTION, training={})
+    retrained(results, [[0.88, 0.90], [0.91, 0.94]])
+    return results
+
+
+def test_confirm_prints_what_retraining_shows(confirmed):
+    done = call("confirm", "digits", "--top", "2", "--seeds", "2")
+    assert done.return_value == 0
+    assert done.stdout.startswith("digits: the 2 leaders retrained with 2 fresh seeds each")
+    assert f"importing {A_FUNCTION} (" in done.stderr
+
+
+def test_confirm_json_has_the_leaders(confirmed):
+    shown = json.loads(call("confirm", "digits", "--top", "2", "--seeds", "2", "--json").stdout)
+    assert [leader["trial_id"] for leader in shown["leaders"]] == ["00002", "00001"]
+    assert shown["test"] is None  # a plain function measures no test split
+
+
+def test_the_grid_is_an_experiment_to_run(digits):
+    done = call("refine", "digits", "--points", "2")
+    assert done.return_value == 0
+    assert "digits-refined.yaml" in done.stdout
+    spec, _ = resolve("digits-refined.yaml")
+    assert (spec.search.strategy, spec.search.points) == ("grid", 2)
+
+
+def test_as_json_and_where_it_is_asked_for(digits, here):
+    shown = json.loads(call("refine", "digits", "--to", "mine.yaml", "--json").stdout)
+    assert (here / "mine.yaml").is_file()
+    assert "mine.yaml" in json.dumps(shown)
+
+
+@pytest.mark.parametrize("trainable", ["elsewhere", "__main__:train (by value)"])
+def test_what_only_python_can_run_is_told_as_a_call_that_does(here, monkeypatch, trainable):
+    results = search(here / "results" / "far", 12, trainable=trainable, training={})
+    done = call("refine", "far")
+    command = done.stdout.splitlines()[-1].removeprefix("Run it with: ")
+    if trainable == "elsewhere":
+        with eval(command, {"tuner": tuner}) as again:
+            assert again.suggest().config == results.get_best_trial().config
+    else:
+        given = []
+        monkeypatch.setattr(tuner, "run_experiment", given.append, raising=False)
+        eval(command, {"tuner": tuner, "train": lambda config: None})
+        assert given[0].search.through == results.get_best_trial().config
+        assert callable(given[0].trainable.value)

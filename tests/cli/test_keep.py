@@ -1,0 +1,105 @@
+"""The commands tag, note, rename, prune and rm."""
+
+import json
+from contextlib import ExitStack
+
+import pytest
+from commands import call
+from synthetic import Writer, make_folder
+
+from tuner.cli import keep
+from tuner.errors import UsageError
+from tuner.experiment.journal import Journal
+
+
+def test_tags_are_given_shown_and_taken_off(digits):
+    assert call("tag", "digits").stdout == "no tags\n"
+    assert call("tag", "digits", "good", "cnn").stdout == "good cnn\n"
+    assert json.loads(call("tag", "digits", "good", "--remove", "--json").stdout) == ["cnn"]
+    assert "TAGS" in call("ls").stdout
+    assert "tags: cnn" in call("show", "digits").stdout
+    [found] = json.loads(call("ls", "--tag", "cnn", "--json").stdout)
+    assert found["tags"] == ["cnn"]
+    assert call("ls", "--tag", "good").stdout == "no experiment matches\n"
+
+
+def test_a_note_is_written_shown_and_removed(digits):
+    assert call("note", "digits").stdout == "no note\n"
+    assert call("note", "digits", "a first look").stdout == "a first look\n"
+    assert "note: a first look" in call("show", "digits").stdout
+    assert "a first look" in call("ls").stdout
+    assert json.loads(call("note", "digits", "--json").stdout) == "a first look"
+    assert call("note", "digits", "").stdout == "no note\n"
+    assert "NOTE" not in call("ls").stdout
+
+
+def test_an_experiment_has_its_new_name_everywhere(digits):
+    done = call("rename", "digits", "mine")
+    assert done.stdout == f"{digits.with_name('mine')}\n"
+    assert call("show", "mine").stdout.startswith("mine: completed")
+    assert "digits" not in call("ls").stdout
+    assert isinstance(call("show", "digits").exception, UsageError)
+
+
+@pytest.fixture
+def two(here):
+    writer = Writer(make_folder(here / "results" / "two"))
+    for number, value in enumerate([0.9, 0.5]):
+        writer.checkpoint(writer.trial(number, [value]), 1, b"x" * 2048)
+    writer.end()
+    return writer.folder
+
+
+def test_it_says_what_it_would_free_and_frees_it(two):
+    checkpoints = two / "trials" / "00001" / "checkpoints"
+    told = "two: checkpoints of 1 trial, 2 KiB\n"
+    assert call("prune", "two", "--keep", 1, "--dry-run").stdout == told
+    assert "give --yes" in str(call("prune", "two", "--keep", 1).exception)
+    assert checkpoints.exists()
+    done = call("prune", "two", "--keep", 1, "--yes", "--json")
+    assert json.loads(done.stdout) == {
+        "folders": {"trials/00001/checkpoints": 2048},
+        "freed": 2048,
+        "kept": ["00000"],
+    }
+    assert not checkpoints.exists()
+    assert (two / "trials" / "00000" / "checkpoints" / "1" / "state.pt").exists()
+    assert call("prune", "two", "--yes").stdout == "two: checkpoints of 0 trials, 0 B\n"
+
+
+def test_what_runs_is_refused(two):
+    with Journal.open(two):
+        assert "two is running" in str(call("prune", "two", "--keep", 1, "--yes").exception)
+
+
+def test_a_resume_that_begins_while_it_asks_keeps_what_it_goes_on_from(two, monkeypatch):
+    with ExitStack() as driver:
+
+        def begin(*args, **kwargs):
+            driver.enter_context(Journal.open(two))
+
+        monkeypatch.setattr(keep, "ask", begin)
+        assert "another driver" in str(call("prune", "two", "--keep", 1).exception)
+    assert (two / "trials" / "00001" / "checkpoints" / "1" / "state.pt").exists()
+
+
+def test_it_asks_and_without_a_terminal_it_refuses(digits):
+    done = call("rm", "digits")
+    assert "there is no terminal: give --yes" in str(done.exception)
+    assert digits.exists()
+
+
+def test_nothing_is_left(digits):
+    done = call("rm", "digits", "--yes")
+    assert done.stdout == "removed results/digits\n"
+    assert "results/digits: " in done.stderr
+    assert list(digits.parent.iterdir()) == []
+
+
+def test_what_runs_is_refused_before_anything_is_removed(digits, here):
+    call("rename", "digits", "other")
+    folder = here / "results" / "other"
+    with Journal.open(folder):
+        done = call("rm", "other", "--yes")
+    assert "other is running: end it before it is removed" in str(done.exception)
+    assert folder.exists()

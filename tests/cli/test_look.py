@@ -1,0 +1,130 @@
+"""The commands ls, show, best and trials."""
+
+import json
+from pathlib import Path
+
+from commands import call, tuner
+from fresh import ran
+from synthetic import Writer, make_folder
+
+from tuner.experiment.results.results import Results
+from tuner.experiment.results.test_record import record_test
+
+
+def test_ls(digits):
+    assert "digits" in call("ls").stdout
+    [entry] = json.loads(call("ls", "--json").stdout)
+    assert (entry["name"], entry["status"], entry["best"]) == ("digits", "completed", 0.9)
+
+
+def test_ls_of_nothing(here):
+    assert json.loads(call("ls", "--json").stdout) == []
+    assert "start with: tuner run digits" in call("ls").stdout
+
+
+def test_storage_is_the_flag_else_the_environment(digits, here, monkeypatch):
+    assert json.loads(call("ls", "--storage", here / "nothing", "--json").stdout) == []
+    monkeypatch.setenv("TUNER_STORAGE", str(here / "nothing"))
+    assert json.loads(call("ls", "--json").stdout) == []
+    assert len(json.loads(call("ls", "--storage", here / "results", "--json").stdout)) == 1
+
+
+def test_ls_filters_sorts_and_has_other_columns(here):
+    for name, value in {"a": 0.5, "b": 0.9, "c": 0.7}.items():
+        writer = Writer(make_folder(here / "results" / name))
+        writer.trial(0, [value])
+        writer.end()
+    lines = call("ls", "--where", "val_accuracy > 0.6", "--sort", "best").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["NAME", "c", "b"]
+    done = call("ls", "--columns", "name,strategy,time,seed", "--reverse", "--strategy", "random")
+    assert done.stdout.splitlines() == [
+        "NAME  STRATEGY  TIME  SEED",
+        *(f"{name}     random    4s    1" for name in "cba"),
+    ]
+    assert "no name 'x' here" in str(call("ls", "--columns", "name,x").exception)
+    assert [
+        e["name"] for e in json.loads(call("ls", "--where", "best < 0.6", "--json").stdout)
+    ] == ["a"]
+
+
+def test_show(digits):
+    shown = json.loads(call("show", "digits", "--json").stdout)
+    assert set(shown) == {"name", "status", "counts", "best"}
+    assert set(shown["counts"]) == {"completed", "stopped", "failed", "running", "interrupted"}
+    assert shown["best"]["trial_id"] == "00002"
+    assert "Best trial 00002, epoch 1 of 2" in call("show", "digits").stdout
+    assert call("show", digits).stdout
+
+
+def test_what_was_measured_of_the_test_split_is_shown_and_nothing_measured(digits):
+    results = Results(digits)
+    measured = {"trial_id": "00002", "epoch": 1, "test_accuracy": 0.875}
+    measured["checkpoint_sha256"] = results.trials["00002"].checkpoints[0].sha256
+    record_test(digits, "00002", measured)
+    assert "  test_accuracy  0.875  (held-out test split)" in call("show", "digits").stdout
+    assert json.loads(call("show", "digits", "--json").stdout)["test"] == measured
+    record_test(digits, "00002", {**measured, "checkpoint_sha256": "0" * 64})  # of other weights
+    assert "test_accuracy" not in call("show", "digits").stdout
+
+
+def test_it_imports_nothing_that_takes_long(digits):
+    main = "cli.main(['show', sys.argv[1]], standalone_mode=False)"
+    done = ran(f"import sys; from tuner.cli.main import cli; {main}", digits)
+    assert "Best trial 00002" in done.stdout
+    assert not done.modules & {"ray", "torch", "pandas", "numpy", "yaml"}
+
+
+def test_a_damaged_journal_is_exit_code_1(digits):
+    (digits / "journal.jsonl").write_text("x\n{}\n")
+    done = tuner("show", "digits")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "journal.jsonl, line 1: not a line of JSON" in done.stderr
+    assert "damaged" in call("ls").stdout
+
+
+def test_best(digits):
+    best = json.loads(call("best", "digits", "--json").stdout)
+    keys = {"trial_id", "config", "epoch", "metrics", "checkpoint", "shown"}
+    assert set(best) >= keys
+    assert (best["trial_id"], best["epoch"], best["shown"]) == ("00002", 1, "searched")
+    assert Path(best["checkpoint"]).is_file()
+    ranked = json.loads(call("best", "digits", "--top", "9", "--json").stdout)
+    assert [trial["trial_id"] for trial in ranked] == ["00002", "00001", "00000"]
+    assert json.loads(call("best", "digits", "--top", "1", "--json").stdout) == [best]
+    worst = call("best", "digits", "--metric", "val_accuracy", "--mode", "min", "--json")
+    assert json.loads(worst.stdout)["trial_id"] == "00000"
+    assert call("best", "digits", "--top", "2").stdout.count("trial 0000") == 2
+
+
+def test_an_unknown_metric_is_told_with_the_choices(digits):
+    done = tuner("best", "digits", "--metric", "acc")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "unknown metric 'acc'" in done.stderr
+    assert "available: val_accuracy" in done.stderr
+
+
+def test_no_usable_trial_is_exit_code_1(here):
+    writer = Writer(make_folder(here / "results" / "bad"))
+    writer.trial(0, [], error=("nan", "m"))
+    writer.end()
+    done = tuner("best", "bad")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "bad has no usable trial: 1 failed (nan)" in done.stderr
+    assert json.loads(call("show", "bad", "--json").stdout)["best"] is None
+
+
+def test_all_trials_some_of_them_and_in_another_order(digits):
+    assert [line.split()[0] for line in call("trials", "digits").stdout.splitlines()[1:]] == [
+        f"0000{number}" for number in range(4)
+    ]
+    done = call("trials", "digits", "--where", "val_accuracy > 0.6", "--sort", "val_accuracy")
+    assert [line.split()[0] for line in done.stdout.splitlines()[1:]] == ["00001", "00002", "00003"]
+    rows = json.loads(call("trials", "digits", "--sort", "lr", "--json").stdout)
+    assert [row["trial_id"] for row in rows] == ["00003", "00002", "00001", "00000"]
+    assert "no name 'x' here" in str(call("trials", "digits", "--sort", "x").exception)
+
+
+def test_one_trial_with_its_curve(digits):
+    assert "trial 00001: stopped" in call("trials", "digits", "--trial", "1").stdout
+    shown = json.loads(call("trials", "digits", "--trial", "1", "--json").stdout)
+    assert [report["val_accuracy"] for report in shown["reports"]] == [0.6, 0.7]

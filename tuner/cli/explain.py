@@ -1,0 +1,188 @@
+"""Commands that explain a search: report, compare, confirm and refine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+import tuner
+from tuner.cli import options
+from tuner.cli.consent import admit_experiment
+from tuner.cli.printing import json_text, print_confirmation
+from tuner.errors import UsageError
+
+
+@click.command(
+    cls=options.Command,
+    section="Explain",
+    place=1,
+    examples=[
+        "tuner report digits",
+        "tuner report digits --format json --to digits.json",
+        "tuner report digits --format optuna --to sqlite:///study.db",
+    ],
+)
+@click.argument("name")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(("html", "json", "optuna")),
+    default="html",
+    show_default=True,
+    help="html: one page; json: the same numbers; optuna: a study for optuna-dashboard.",
+)
+@click.option(
+    "--to",
+    metavar="FILE|URL",
+    help="Where to write it; an existing file is replaced. For optuna a database: "
+    "sqlite:///study.db.  [default: report.html in the experiment's folder; stdout for json]",
+)
+@options.storage
+def report(name: str, kind: str, to: str | None, storage: str | None) -> int:
+    """Explain experiment NAME in one HTML file that works offline.
+
+    It shows the best trials, the effect of each hyperparameter, learning curves, what early
+    stopping saved, idle time, memory, failures and provenance. You can write it at any time, also
+    while the search runs.
+    """
+    results = tuner.load_results(name, storage)
+    if kind == "optuna":
+        from tuner.reporting.optuna_study import study_of, write_study
+
+        if to is None:
+            raise UsageError("--format optuna needs --to URL, as in --to sqlite:///study.db")
+        study = study_of(results)
+        write_study(study, to)
+        click.echo(f"study {study.study_name!r} of {len(results.trials)} trials")
+        return 0
+    from tuner.experiment.files import check_folder
+    from tuner.reporting.html import write_page
+    from tuner.reporting.report import Report
+
+    content = Report(results)
+    if kind == "html":
+        from tuner.reporting.html import report_page
+
+        path = Path(to).expanduser() if to else results.folder / "report.html"
+        if not to:
+            check_folder(results.folder)
+        write_page(path, report_page(content))
+        click.echo(str(path))
+    elif to is None:
+        click.echo(json_text(content.as_dict()))
+    else:
+        write_page(Path(to).expanduser(), json_text(content.as_dict()) + "\n")
+        click.echo(to)
+    return 0
+
+
+@click.command(
+    cls=options.Command,
+    section="Explain",
+    place=2,
+    examples=[
+        "tuner compare first wide",
+        "tuner compare random-0 random-1 bohb-0 bohb-1 --html compared.html",
+    ],
+)
+@click.argument("names", nargs=-1, required=True, metavar="NAME NAME ...")
+@click.option("--html", metavar="FILE", help="Also write a page with the curves.")
+@options.storage
+@options.as_json
+def compare(names: tuple[str, ...], html: str | None, storage: str | None, as_json: bool) -> int:
+    """Compare experiments side by side.
+
+    It shows what each had found after the same number of trials and epochs, and after the same
+    time. Experiments that differ in their seed alone are averaged.
+    """
+    from tuner.reporting.comparison_text import comparison_text
+
+    comparison = tuner.compare(*names, storage=storage)
+    if html is not None:
+        from tuner.reporting.html import comparison_page, write_page
+
+        write_page(Path(html).expanduser(), comparison_page(comparison))
+        click.echo(html, err=True)
+    click.echo(json_text(comparison.as_dict()) if as_json else comparison_text(comparison))
+    return 0
+
+
+@click.command(
+    cls=options.Command,
+    section="Explain",
+    place=3,
+    examples=["tuner confirm digits --top 2 --seeds 3"],
+)
+@click.argument("name")
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    metavar="K",
+    help="Retrain the K best trials.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="Retrain each of them with N fresh seeds.",
+)
+@options.address
+@options.evaluate
+@options.yes
+@options.storage
+@options.as_json
+def confirm(
+    name: str,
+    top: int,
+    seeds: int,
+    address: str,
+    evaluate: bool,
+    yes: bool,
+    storage: str | None,
+    as_json: bool,
+) -> int:
+    """Retrain the best trials of NAME with fresh seeds.
+
+    The trial with the best mean on the validation split wins; the test split is measured once, for
+    that one. From then on best, export and evaluate use it.
+    """
+    results = tuner.load_results(name, storage)
+    admit_experiment(results, yes=yes, trains_only=True)
+    confirmation = tuner.confirm(results, top=top, seeds=seeds, address=address)
+    return print_confirmation(confirmation, evaluate=evaluate, as_json=as_json)
+
+
+@click.command(cls=options.Command, section="Explain", place=4)
+@click.argument("name")
+@click.option(
+    "--points",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    metavar="P",
+    help="Try P values of each continuous hyperparameter.",
+)
+@click.option("--to", metavar="FILE", help="The new .yaml file.  [default: NAME-refined.yaml]")
+@options.storage
+@options.as_json
+def refine(name: str, points: int, to: str | None, storage: str | None, as_json: bool) -> int:
+    """Write a grid search around the best trials of NAME.
+
+    It is a YAML file for `tuner run`, which you can read and change first.
+    """
+    from tuner.experiment.results import refinement
+    from tuner.reporting.plan_text import refinement_json, refinement_text
+
+    results = tuner.load_results(name, storage)
+    refined = refinement.refine(results, points=points)
+    path = refinement.write_refined(refined, Path(to) if to else None)
+    if as_json:
+        click.echo(json_text(refinement_json(refined, path)))
+    else:
+        click.echo(refinement_text(refined, path, results.document["spec"]["search"]["space"]))
+    return 0

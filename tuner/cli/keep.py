@@ -1,0 +1,170 @@
+"""Commands that label, rename and remove experiments: tag, note, rename, prune and rm."""
+
+from __future__ import annotations
+
+import click
+
+import tuner
+from tuner.cli import options
+from tuner.cli.consent import ask
+from tuner.cli.printing import json_text
+from tuner.errors import UsageError, translate_error
+
+
+@click.command(
+    cls=options.Command,
+    section="Keep",
+    place=1,
+    examples=["tuner tag digits baseline cnn", "tuner tag digits cnn --remove", "tuner tag digits"],
+)
+@click.argument("name")
+@click.argument("tags", nargs=-1, metavar="[TAG ...]")
+@click.option("--remove", is_flag=True, help="Remove these tags.")
+@options.storage
+@options.as_json
+def tag(name: str, tags: tuple[str, ...], remove: bool, storage: str | None, as_json: bool) -> int:
+    """Add tags to experiment NAME, and show them.
+
+    ls, show, compare and the report show them, and `tuner ls --tag TAG` finds experiments by them.
+    """
+    from tuner.experiment.results.described import Described
+    from tuner.experiment.storage import find_experiment
+
+    experiment = Described(find_experiment(name, storage))
+    labels = experiment.labels
+    if tags:
+        labels = labels.untagged(tags) if remove else labels.tagged(tags)
+        labels.write(experiment.files)
+    click.echo(json_text(list(labels.tags)) if as_json else " ".join(labels.tags) or "no tags")
+    return 0
+
+
+@click.command(
+    cls=options.Command,
+    section="Keep",
+    place=2,
+    examples=['tuner note digits "before the images were cleaned"', "tuner note digits"],
+)
+@click.argument("name")
+@click.argument("text", required=False)
+@options.storage
+@options.as_json
+def note(name: str, text: str | None, storage: str | None, as_json: bool) -> int:
+    """Write a note about experiment NAME, or show it.
+
+    ls, show, compare and the report show it. An empty TEXT removes it.
+    """
+    from tuner.experiment.results.described import Described
+    from tuner.experiment.storage import find_experiment
+    from tuner.wording import printable
+
+    experiment = Described(find_experiment(name, storage))
+    labels = experiment.labels
+    if text is not None:
+        labels = labels.noted(text)
+        labels.write(experiment.files)
+    click.echo(json_text(labels.note) if as_json else printable(labels.note) or "no note")
+    return 0
+
+
+@click.command(cls=options.Command, section="Keep", place=3)
+@click.argument("name")
+@click.argument("new", metavar="NEW_NAME")
+@options.storage
+def rename(name: str, new: str, storage: str | None) -> int:
+    """Rename experiment NAME within its storage.
+
+    An experiment that is running is refused.
+    """
+    from tuner.experiment.results import renaming
+    from tuner.experiment.results.described import Described
+    from tuner.experiment.storage import find_experiment
+
+    renamed = renaming.rename(Described(find_experiment(name, storage)), new)
+    click.echo(renamed.files.location)
+    return 0
+
+
+@click.command(
+    cls=options.Command,
+    section="Keep",
+    place=4,
+    examples=["tuner prune digits --keep 2 --dry-run", "tuner prune digits --keep 2 --yes"],
+)
+@click.argument("name")
+@click.option(
+    "--keep",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    metavar="K",
+    help="Keep the checkpoints of the K best trials.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say what it would remove.")
+@click.option("--yes", is_flag=True, help="Remove them without asking.")
+@options.storage
+@options.as_json
+def prune(
+    name: str, keep: int, dry_run: bool, yes: bool, storage: str | None, as_json: bool
+) -> int:
+    """Remove checkpoints of experiment NAME that nobody needs.
+
+    The best trials keep theirs, and so do those that failed or have not ended, since a resume goes
+    on from them. Metrics, logs and configs stay.
+    """
+    from tuner.experiment.results.pruning import Pruned, prunable
+    from tuner.wording import amount_of, printable, size
+
+    results = tuner.load_results(name, storage)
+
+    def text(pruned: Pruned) -> str:
+        trials = amount_of(len(pruned.folders), "trial")
+        return f"{printable(results.name)}: checkpoints of {trials}, {size(pruned.freed)}"
+
+    pruned, done = prunable(results, keep=keep), ""
+    if pruned.folders and not dry_run:
+        if results.files.is_driven:  # said before it asks
+            raise UsageError(f"{results.name} is running: end it before it is pruned")
+        unattended = "prune asks before it removes, and there is no terminal: give --yes"
+        ask(f"remove {text(pruned)}?", yes=yes, unattended=unattended)
+        cannot, done = f"cannot prune {results.name}", "removed "
+        with results.files.undriven(_warn), translate_error(UsageError, cannot, of=OSError):
+            pruned = prunable(tuner.load_results(name, storage), keep=keep)  # as it stands by now
+            for folder in pruned.folders:
+                results.files.remove_file(folder)
+    told = {"folders": pruned.folders, "freed": pruned.freed, "kept": list(pruned.kept)}
+    click.echo(json_text(told) if as_json else f"{done}{text(pruned)}")
+    return 0
+
+
+def _warn(text: str) -> None:
+    click.echo(text, err=True)
+
+
+@click.command(cls=options.Command, section="Keep", place=5)
+@click.argument("names", nargs=-1, required=True, metavar="NAME ...")
+@click.option("--yes", is_flag=True, help="Remove them without asking.")
+@options.storage
+def rm(names: tuple[str, ...], yes: bool, storage: str | None) -> int:
+    """Remove experiments with everything in their folders.
+
+    It asks first. An experiment that is running is refused.
+    """
+    from tuner.experiment.folder import ExperimentFolder
+    from tuner.experiment.storage import find_experiment
+    from tuner.wording import amount_of, printable, size
+
+    found = [ExperimentFolder(find_experiment(name, storage)) for name in names]
+    for one in found:
+        if one.is_driven:
+            raise UsageError(f"{one.location} is running: end it before it is removed")
+    for one in found:
+        files = one.sizes()
+        what = f"{amount_of(len(files), 'file')}, {size(sum(files.values()))}"
+        click.echo(f"{printable(one.location)}: {what}", err=True)
+    unattended = "rm asks before it removes, and there is no terminal: give --yes"
+    ask("remove for good?", yes=yes, unattended=unattended)
+    for one in found:
+        one.remove(warn=lambda text: click.echo(text, err=True))
+        click.echo(f"removed {printable(one.location)}")
+    return 0

@@ -1,0 +1,189 @@
+"""Commands that show experiments and trials: ls, show, best and trials."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+import tuner
+from tuner.cli import options
+from tuner.cli.printing import json_text
+
+
+@click.command(
+    cls=options.Command,
+    section="Look",
+    place=1,
+    examples=[
+        "tuner ls --tag baseline",
+        "tuner ls --where 'val_loss < 0.2 and strategy == \"random\"' --sort best",
+        "tuner ls --columns name,best,time,note",
+    ],
+)
+@options.where("'val_loss < 0.2', 'started > \"2026-11\"'")
+@click.option("--tag", metavar="TAG", help="Show only those with this tag.")
+@click.option("--strategy", metavar="NAME", help="Show only those of this search strategy.")
+@options.sort
+@click.option(
+    "--columns", metavar="A,B", help="Show these columns, as in name,best,strategy,time,note."
+)
+@options.storage
+@options.as_json
+def ls(
+    where: str | None,
+    tag: str | None,
+    strategy: str | None,
+    sort: str | None,
+    reverse: bool,
+    columns: str | None,
+    storage: str | None,
+    as_json: bool,
+) -> int:
+    """List the experiments in the storage, oldest first."""
+    from tuner.experiment.results import listing
+    from tuner.experiment.results.rows import check_names
+    from tuner.reporting.tables import experiments_table
+
+    listed = listing.list_experiments(storage)
+    names = columns.split(",") if columns else None
+    check_names(names or [], [one.row() for one in listed])
+    found = listing.find(
+        listed, where=where, tag=tag, strategy=strategy, sort=sort, reverse=reverse
+    )
+    if as_json:
+        click.echo(json_text([one.as_dict() for one in found]))
+    elif listed and not found:
+        click.echo("no experiment matches")
+    else:
+        click.echo(experiments_table(found, names))
+    return 0
+
+
+@click.command(cls=options.Command, section="Look", place=2)
+@click.argument("name")
+@click.option("--follow", is_flag=True, help="Keep showing it until it ends or you press Ctrl-C.")
+@options.storage
+@options.as_json
+def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
+    """Show the status of experiment NAME, and its best trial."""
+    from tuner.experiment.events import RUNNING
+    from tuner.experiment.results.baseline import with_interval
+    from tuner.experiment.results.best import show_json
+    from tuner.experiment.results.known import look_at
+    from tuner.experiment.results.test_record import known_test
+    from tuner.experiment.storage import find_experiment
+    from tuner.reporting import follow as following
+    from tuner.reporting.experiment_text import summary
+
+    folder = find_experiment(name, storage)
+    results = look_at(folder)
+    if follow:
+        following.follow(results)
+        results = look_at(folder)
+    shown = show_json(results)
+    test = known_test(results)
+    if as_json:
+        click.echo(json_text({**shown, "test": with_interval(test)} if test else shown))
+    elif results.status == RUNNING:
+        click.echo(following.standing(results, now=time.time()))
+    else:
+        click.echo(summary(results, test, confirmed=shown.get("confirmed")))
+    return 0
+
+
+@click.command(
+    cls=options.Command,
+    section="Look",
+    place=3,
+    examples=[
+        "tuner best digits",
+        "tuner best digits --top 3 --json",
+        "tuner best digits --metric val_accuracy --mode max",
+    ],
+)
+@click.argument("name")
+@click.option(
+    "--metric",
+    metavar="METRIC",
+    help="Compare trials by this metric.  [default: the experiment's objective]",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(["min", "max"]),
+    help="Whether less or more of it is better.  [default: the experiment's]",
+)
+@click.option(
+    "--top", type=click.IntRange(min=1), metavar="K", help="Show the K best, the best first."
+)
+@options.storage
+@options.as_json
+def best(
+    name: str,
+    metric: str | None,
+    mode: str | None,
+    top: int | None,
+    storage: str | None,
+    as_json: bool,
+) -> int:
+    """Show the best trial of experiment NAME, or the K best.
+
+    After `tuner confirm` the confirmed trials come first, ordered by their mean.
+    """
+    from tuner.experiment.results.best import best_json
+    from tuner.experiment.results.known import look_at
+    from tuner.experiment.storage import find_experiment
+    from tuner.reporting.experiment_text import best_text
+
+    results = look_at(find_experiment(name, storage))
+    leaders = best_json(results, top=top or 1, metric=metric, mode=mode)
+    shown = leaders if top else leaders[0]
+    texts = [best_text(leader, results.accuracy(leader)) for leader in leaders]
+    click.echo(json_text(shown) if as_json else "\n\n".join(texts))
+    return 0
+
+
+@click.command(
+    cls=options.Command,
+    section="Look",
+    place=4,
+    examples=[
+        "tuner trials digits --sort val_loss",
+        "tuner trials digits --where 'status == \"failed\"'",
+        "tuner trials digits --trial 3",
+    ],
+)
+@click.argument("name")
+@click.option("--trial", "trial_id", metavar="ID", help="Show this trial with its curve.")
+@options.where("'val_loss < 0.2 and lr > 0.1'")
+@options.sort
+@options.storage
+@options.as_json
+def trials(
+    name: str,
+    trial_id: str | None,
+    where: str | None,
+    sort: str | None,
+    reverse: bool,
+    storage: str | None,
+    as_json: bool,
+) -> int:
+    """List the trials of experiment NAME, or show one of them.
+
+    EXPR and COLUMN may use the hyperparameters, the metrics of a trial's best epoch, and
+    trial_id, status, epochs, epoch, time and error.
+    """
+    from tuner.experiment.results.rows import arranged
+    from tuner.experiment.results.trial_rows import trial_json, trial_rows
+    from tuner.reporting.trials_text import trial_text, trials_table
+
+    results = tuner.load_results(name, storage)
+    if trial_id is not None:
+        trial = results.trial(trial_id)
+        shown = json_text(trial_json(results, trial)) if as_json else trial_text(results, trial)
+        click.echo(shown)
+        return 0
+    rows = trial_rows(results)
+    rows = [rows[n] for n in arranged(rows, where=where, sort=sort, reverse=reverse)]
+    click.echo(json_text(rows) if as_json else trials_table(rows, results.metric))
+    return 0
