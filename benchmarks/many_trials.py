@@ -91,23 +91,16 @@ def restore(folder):
     from tuner.experiment.journal import Journal
     from tuner.experiment.results.described import Described
     from tuner.planning.validation import validate
-    from tuner.search.search_run import SearchRun
-    from tuner.search.trial_source import TrialSource
-
-    class WithoutRay(SearchRun):
-        _slots = 2
+    from tuner.search.driver import Driver
 
     admit_experiment(Described(folder), yes=True)  # reads which code the configs name
     files = ExperimentFolder(folder)
     spec = validate(files.document()["spec"], source=str(folder))
-    with files.held(print) as sync, Journal.open(folder) as journal:
-        run = WithoutRay(spec, files, journal, sync, resumed=True)
-        stops = run.spec.scheduler
-        scheduler = stops and stops.build(run.spec.objective, brackets=run.spec.brackets)
-        searcher = run._searcher(scheduler)
-        trials = run.history.trials
-        source = TrialSource(searcher, total=spec.trials, limit=lambda: 2, taken=trials)
-        assert isinstance(source.suggest("first"), dict)
+    with files.held(print), Journal.open(folder) as journal:
+        driver = Driver(spec, files, journal)
+        driver.restore(slots=2)
+        driver.begin([], fits=lambda: 2)
+        assert driver.queue.next()
 
 
 def measured(*command):

@@ -101,17 +101,17 @@ def spec_of(trainable, constants, trials, in_flight, folder):
 
 def metered(spec):
     """Search as `spec` says on the connected Ray; a Meter that has ticked at each trial's end."""
-    from tuner.search import recorder
+    from tuner.search.driver import Driver
     from tuner.search.run import run_experiment
 
     meter = Meter()
-    end = recorder.Recorder.end
+    end = Driver.end
 
     def timed(self, *arguments, **named):
         end(self, *arguments, **named)
         meter.tick()
 
-    recorder.Recorder.end = timed
+    Driver.end = timed
     run_experiment(spec)
     return meter
 

@@ -6,7 +6,7 @@
 
 Trials take 10 s each, plus or minus a quarter, and report five times. They begin within one trial's
 duration of each other, as in a search that has run for a while. The searchers, the thread in which
-they compute, and `TrialSource` are real and use the real clock. Without --ray the trials are
+they compute, and `TrialQueue` are real and use the real clock. Without --ray the trials are
 simulated (they are times in a list, so they use no CPU). So is Tune's loop, which checks every
 0.1 s for ended trials and for free slots. With --ray it is a whole `run_experiment` whose trials
 sleep.
@@ -25,7 +25,7 @@ import tempfile
 import time
 from itertools import pairwise
 
-from tuner.search.trial_source import TrialSource
+from tuner.search.trial_queue import TrialQueue
 
 STRATEGIES = ("random", "hyperopt", "bohb", "bayesopt")
 SPACE = {
@@ -84,7 +84,7 @@ def loss(config, epoch):
 
 def simulated(strategy, slots, seconds):
     """Run sleeping trials that do not exist for so long."""
-    source = TrialSource(strategy, total=None, limit=lambda: slots)
+    queue = TrialQueue(strategy, total=None, limit=lambda: slots)
     rng = random.Random(0)
     # epochs that are going on: (end, trial, epoch, config, length)
     going_on, asked, started = [], 0, time.monotonic()
@@ -94,20 +94,19 @@ def simulated(strategy, slots, seconds):
             end, trial, epoch, config, length = heapq.heappop(going_on)
             result = {"loss": loss(config, epoch), "training_iteration": epoch}
             if epoch == EPOCHS:
-                source.on_trial_complete(trial, result)
+                queue.leave(trial, result, failed=False)
             else:
-                source.on_trial_result(trial, result)
+                queue.report(trial, result)
                 heapq.heappush(going_on, (end + length, trial, epoch + 1, config, length))
         while len(going_on) < slots:
-            trial = str(asked)
-            assignment = source.suggest(trial)
-            if not isinstance(assignment, dict):
+            assignment = queue.next()
+            if assignment is None:
                 break
             length = TRIAL_S / EPOCHS * rng.uniform(0.75, 1.25)
             if asked < slots:  # as if they had begun at any time before
                 length *= (asked + 1) / slots
             end = time.monotonic() + length
-            heapq.heappush(going_on, (end, trial, 1, assignment["config"], length))
+            heapq.heappush(going_on, (end, assignment.trial_id, 1, assignment.config, length))
             asked += 1
         time.sleep(POLL_S)
 

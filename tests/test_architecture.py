@@ -135,7 +135,7 @@ UNTESTED_BY_NAME = {
         f"tuner/reporting/doctor/{name}.py": "test_examine plays the machine that they look at"
         for name in ("finding", "machine", "storage")
     },
-    "tuner/search/search_run.py": "tests/search/test_run.py and tests/integration drive it",
+    "tuner/search/tune_run.py": "tests/search/test_run.py and tests/integration drive it",
     "tuner/testing/spaces.py": "strategies for property tests, which are the tests' own",
 }
 

@@ -23,7 +23,7 @@ from tuner.experiment.history import History
 from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
 from tuner.search.ask_tell import AskTell
-from tuner.search.policy import scheduler_of
+from tuner.search.driver import scheduler_of
 from tuner.search.resuming import restored
 from tuner.service.token import VARIABLE
 

@@ -40,7 +40,7 @@ def test_it_says_who_holds_the_cpus_and_goes_on_once_they_are_free(hog, searched
                 ray.kill(hog)
 
     handler = Free()
-    logger = logging.getLogger("tuner.search.waiting")
+    logger = logging.getLogger("tuner.search.tune_callbacks")
     logger.addHandler(handler)
     try:
         results = searched(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 import threading
 import time
@@ -37,8 +38,13 @@ from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
 from tuner.experiment.storage import find_experiment
 from tuner.places import ROOT, local
+from tuner.planning.validation import validate
 from tuner.search import warm_start
-from tuner.search.ask_tell import LONGEST_CLIENT, AskTell, Suggestion
+from tuner.search.ask_tell import LONGEST_CLIENT, AskTell, Suggestion, _recorded, _validated
+from tuner.search.provenance import create
+from tuner.search.resuming import Extension
+from tuner.search.run import resume_experiment, run_experiment
+from tuner.spec.code import code_named
 from tuner.spec.experiment import ExperimentSpec, build_spec
 
 ASHA = {"name": "asha", "max_t": 4, "grace_period": 1, "reduction_factor": 2}
@@ -597,3 +603,65 @@ def test_every_command_shows_it(spec: ExperimentSpec, tmp_path: Path) -> None:
         assert "far" in done.stdout or "0000" in done.stdout
     refused = call("confirm", "far", "--storage", str(tmp_path)).exception
     assert "run elsewhere, and ask for their configs" in str(refused)
+
+
+def test_its_spec_names_no_code_and_goes_to_text_and_back(spec: ExperimentSpec) -> None:
+    assert code_named(spec.model_dump(mode="json")) == []
+    assert ExperimentSpec.from_text(spec.to_yaml()) == spec
+    assert _validated(spec).scheduler == validate(spec).scheduler
+    assert _validated(validate(spec)) == validate(spec)
+
+
+def test_its_folder_has_the_spec_that_it_goes_on_with(spec: ExperimentSpec, tmp_path: Path) -> None:
+    whole = _validated(spec)
+    create(whole)
+    folder = ExperimentFolder(spec.folder.rename(tmp_path / "renamed"))
+    recorded = _recorded(folder, Extension())
+    assert recorded.name == "renamed"
+    assert recorded.replace(name="far") == whole.replace(storage=recorded.storage)
+    longer = _recorded(folder, Extension(add_samples=3, time_budget_s=60))
+    assert (longer.num_samples, longer.time_budget_s) == (6, 60)
+    assert longer.scheduler == whole.scheduler
+
+
+def test_an_earlier_experiment_that_cannot_serve_leaves_no_folder(tmp_path: Path) -> None:
+    search = {"strategy": "bohb", "space": {"lr": "uniform(0, 1)"}}
+    spec = _validated(spec_of(tmp_path, search=search, warm_start="none"))
+    with pytest.raises(UsageError, match="no experiment 'none'"):
+        create(spec)
+    assert not spec.folder.exists()
+
+
+REFUSED = "trials of trainable 'elsewhere' run elsewhere.*drive it by tuner.AskTell or by `tuner s"
+
+
+def test_what_trains_here_refuses_it_before_anything_starts(spec: ExperimentSpec) -> None:
+    with pytest.raises(UsageError, match=REFUSED):
+        run_experiment(spec)
+    assert not spec.folder.exists()
+    create(_validated(spec))
+    with pytest.raises(UsageError, match=REFUSED):
+        resume_experiment(spec.folder)
+
+
+def test_the_command_line_shows_its_plan_and_refuses_to_run_it(
+    spec: ExperimentSpec, tmp_path: Path
+) -> None:
+    (tmp_path / "far.yaml").write_text(spec.to_yaml())
+    shown = call("validate", str(tmp_path / "far.yaml")).stdout
+    assert "Each trial   4 epochs\n" in shown
+    assert "At once      as many as ask\n" in shown
+    refused = call("run", str(tmp_path / "far.yaml")).exception
+    assert re.search(REFUSED, str(refused))
+    create(_validated(spec))
+    assert re.search(REFUSED, str(call("resume", str(spec.folder)).exception))
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"), [({"training": {"x": 1}}, "training"), ({"resources": {"gpus": 1}}, "reso")]
+)
+def test_what_has_no_meaning_elsewhere_is_refused(
+    tmp_path: Path, changes: dict[str, Any], key: str
+) -> None:
+    with pytest.raises(SpecError, match=f"1 fault:\n  {key}"):
+        _validated(spec_of(tmp_path, **changes))

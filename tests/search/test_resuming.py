@@ -22,7 +22,7 @@ from tuner.search.resuming import (
     restored,
     unfinished,
 )
-from tuner.search.schedulers._stopping import Patience, StoppingScheduler
+from tuner.search.schedulers._stopping import InOrder, Patience, StoppingScheduler
 from tuner.spec.sections import Objective
 
 
@@ -31,11 +31,11 @@ def writer(tmp_path):
     return Writer(make_folder(tmp_path / "digits"))
 
 
-def resumed(writer, scheduler=None):
+def resumed(writer):
     """The history of a killed search, as its resume restores it."""
     writer.kill()
     history = History(metrics=["val_accuracy"])
-    for _ in restored(read(writer.folder), history, scheduler, "val_accuracy"):
+    for _ in restored(read(writer.folder), history, InOrder(), "val_accuracy"):
         pass
     return history
 
@@ -59,7 +59,7 @@ def test_ended_trials_are_left_alone_and_the_others_come_in_order_of_creation(wr
 def test_a_scheduler_and_a_searcher_see_reports_in_the_order_of_the_journal(writer):
     class Scheduler:
         def __init__(self):
-            self.seen = []
+            self.seen, self.stopped = [], set()
 
         def record(self, trial_id, epoch, metrics):
             self.seen.append((trial_id, epoch, metrics["val_accuracy"]))
@@ -96,8 +96,7 @@ def test_a_trial_goes_on_from_its_newest_checkpoint(writer):
     writer.checkpoint(trial_id, 1)
     path = writer.checkpoint(trial_id, 2)
     [trial] = unfinished(resumed(writer))
-    assignment, warnings = assignment_of(ExperimentFolder(writer.folder), trial)
-    assert warnings == []
+    assignment = assignment_of(ExperimentFolder(writer.folder), trial)
     assert (assignment.trial_id, assignment.config, assignment.epoch) == ("00000", {"lr": 0.5}, 2)
     assert assignment.reported == trial.last_epoch == 3
     assert assignment.checkpoint["path"] == path.relative_to(writer.folder).as_posix()
@@ -118,8 +117,8 @@ def test_a_damaged_checkpoint_is_told_and_passed_over(writer):
 def test_without_a_whole_checkpoint_it_begins_anew(writer):
     writer.trial(0, [0.1], end=None)
     [trial] = unfinished(resumed(writer))
-    assignment, warnings = assignment_of(ExperimentFolder(writer.folder), trial)
-    assert (assignment.epoch, assignment.checkpoint, warnings) == (0, None, [])
+    assignment = assignment_of(ExperimentFolder(writer.folder), trial)
+    assert (assignment.epoch, assignment.checkpoint) == (0, None)
 
 
 def test_a_checkpoint_ahead_of_its_report_is_not_used(writer):
@@ -207,12 +206,12 @@ def test_what_was_completed_at_a_shorter_length_goes_on_the_best_first(writer):
     lengths = Lengths(4, frozenset({2}))
     objective = Objective(metric="val_accuracy", mode="max")
     history = History(objective)
-    for _ in restored(read(writer.folder), history, None, "val_accuracy", lengths):
+    for _ in restored(read(writer.folder), history, InOrder(), "val_accuracy", lengths):
         pass
     left = unfinished(history)
     assert [t.trial_id for t in in_turn(left, lengths, objective)] == ["00003", "00001", "00000"]
     assert history.counts == {"completed": 1, "interrupted": 3, "running": 0}
-    assignment, _ = assignment_of(ExperimentFolder(writer.folder), history.trials["00001"])
+    assignment = assignment_of(ExperimentFolder(writer.folder), history.trials["00001"])
     assert assignment.epoch == 2
 
 
@@ -261,11 +260,11 @@ def test_a_trial_keeps_its_own_seed(writer):
     writer.add("trial_started", trial_id="00000", config={"lr": 0.1}, seed=9)
     writer.add("result", trial_id="00000", epoch=1, metrics={"val_accuracy": 0.5})
     (trial,) = unfinished(resumed(writer))
-    assert assignment_of(ExperimentFolder(writer.folder), trial)[0].seed == 9
+    assert assignment_of(ExperimentFolder(writer.folder), trial).seed == 9
     again = Writer(writer.folder, resumed=True)
     again.checkpoint("00000", 1)
     (trial,) = unfinished(resumed(again))
-    assignment = assignment_of(ExperimentFolder(writer.folder), trial)[0]
+    assignment = assignment_of(ExperimentFolder(writer.folder), trial)
     assert (assignment.epoch, assignment.seed) == (1, 9)
 
 

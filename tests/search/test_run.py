@@ -9,6 +9,7 @@ from synthetic import Writer, make_folder
 from tuner.errors import JournalError, SpecError, UsageError
 from tuner.planning.validation import validate
 from tuner.search import run as driver
+from tuner.search import tune_run
 from tuner.search.resuming import Extension
 from tuner.search.run import resume_experiment, run_experiment
 from tuner.spec.experiment import build_spec
@@ -39,7 +40,7 @@ def spec(tmp_path):
 def no_search(monkeypatch):
     """Everything but the search itself; the runs that would search."""
     searched = []
-    monkeypatch.setattr(driver.SearchRun, "search", lambda run: searched.append(run))
+    monkeypatch.setattr(tune_run.TuneRun, "search", lambda run: searched.append(run))
     return searched
 
 
@@ -103,7 +104,7 @@ def test_a_resume_takes_the_folder_where_it_lies_now(spec, no_search, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     moved = spec.folder.rename(tmp_path / "elsewhere" / "renamed")
     resume_experiment(moved)
-    resumed = no_search[-1].spec
+    resumed = no_search[-1].driver.spec
     assert resumed.folder.resolve() == moved.resolve()
     assert resumed.search == spec.search
 
@@ -114,8 +115,8 @@ def test_a_change_is_written_before_the_search_goes_on_and_stays(spec, no_search
     for more in ({}, {"changes": {"scheduler.max_t": 20}}):
         resume_experiment(spec.folder, **more)
         document = json.loads((spec.folder / "experiment.json").read_text())
-        assert document["spec"] == no_search[-1].spec.model_dump(mode="json")
-        assert (no_search[-1].spec.epochs, len(document["changes"])) == (20, 1)
+        assert document["spec"] == no_search[-1].driver.spec.model_dump(mode="json")
+        assert (no_search[-1].driver.spec.epochs, len(document["changes"])) == (20, 1)
 
 
 def test_a_change_that_cannot_be_made_changes_nothing(spec, no_search):
@@ -146,7 +147,7 @@ def test_a_validated_spec_is_taken_as_it_is(spec, no_search, monkeypatch):
     validated = validate(spec)
     monkeypatch.setattr(driver, "validate", None)
     run_experiment(validated)
-    assert no_search[0].spec is validated
+    assert no_search[0].driver.spec is validated
 
 
 def test_a_resume_goes_on_by_what_the_search_was_asked_for(tmp_path, no_search):
@@ -158,7 +159,7 @@ def test_a_resume_goes_on_by_what_the_search_was_asked_for(tmp_path, no_search):
 
     def resumed(**more):
         resume_experiment(writer.folder, more=Extension(**more))
-        return no_search[-1].spec
+        return no_search[-1].driver.spec
 
     assert (resumed().num_samples, resumed().max_concurrent) == (9, 2)
     assert json.loads((writer.folder / "experiment.json").read_text()) == document

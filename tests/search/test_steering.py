@@ -1,7 +1,5 @@
 """What is asked of a search is journaled, then done; without Ray, with a search that only notes."""
 
-import os
-
 import pytest
 from synthetic import Writer, make_folder
 
@@ -16,52 +14,31 @@ from tuner.experiment.control import (
     TryConfig,
     request,
 )
-from tuner.experiment.events import CONTROL, EXPERIMENT_STARTED, TRIAL_ENDED
+from tuner.experiment.events import CONTROL, EXPERIMENT_STARTED
 from tuner.experiment.folder import ExperimentFolder
-from tuner.experiment.history import History
 from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
 from tuner.planning.validation import ValidatedSpec
+from tuner.search.driver import Driver
 from tuner.search.schedulers._stopping import InOrder
 from tuner.search.searchers._numbered import NumberedSearch
-from tuner.search.steering import Steering
-from tuner.search.trial_source import TrialSource
+from tuner.search.tune_callbacks import TuneSearcher
 from tuner.trial.context import Assignment
 
 
-class Search:
+class Search(Driver):
     """A search on a real journal, whose trials only the test runs."""
 
     def __init__(self, folder, *, resumed=False):
         self.writer = Writer(folder, resumed=resumed)
-        self.folder = ExperimentFolder(folder)
-        self.spec = ValidatedSpec.model_validate(dict(Results(folder).spec))
-        self.history = History(self.spec.objective)
+        spec = ValidatedSpec.model_validate(dict(Results(folder).spec))
+        super().__init__(spec, ExperimentFolder(folder), self.writer.journal)
         for event in read(folder):
             self.history.apply(event)
         self.scheduler = InOrder()
-        self.steering = Steering(
-            self.folder, self.history, self, fits=lambda: 8, scheduler=self.scheduler
-        )
-        trials = self.history.trials
-        self.source = self.steering.source = TrialSource(
-            NumberedSearch("random", lambda number: {"lr": 0.1 + number / 100}),
-            total=self.spec.trials,
-            limit=self.steering.limit,
-            taken=trials,
-            asked=[t.trial_id for t in trials.values() if t.origin == "asked"],
-            steered=self.history.steered,
-        )
-
-    def emit(self, event, **fields):
-        self.history.apply(self.writer.add(event, **fields))
-
-    def end(self, trial_id, status, *, control=None):
-        self.emit(TRIAL_ENDED, trial_id=trial_id, status=status, control=control)
-
-    def go_on_by(self, spec):
-        self.spec = spec
-        self.source.total = spec.trials
+        self.searcher = NumberedSearch("random", lambda number: {"lr": 0.1 + number / 100})
+        self.begin([], fits=lambda: 8)
+        self.source = TuneSearcher(self)
 
     def hear(self):
         """Answer what was asked, as Tune's thread does once the listener has read it."""
@@ -123,7 +100,7 @@ def test_in_a_pause_trials_give_up_their_places_and_go_on_first_afterwards(searc
     assert search.steering.leaving(one) == ("interrupted", asked)
     search.source.on_trial_complete("a", {"val_accuracy": 0.5})
     search.end(one, "interrupted", control=asked)
-    search.source.retry(Assignment(one, {"lr": 0.1}, epoch=1))
+    search.queue.retry(Assignment(one, {"lr": 0.1}, epoch=1))
     assert search.source.suggest("c") is None
     search.ask(GoOn())
     assert search.start("d")[0] == one
@@ -137,7 +114,7 @@ def test_one_that_waits_to_go_on_is_stopped_where_it_waits(search):
     search.report(one, 1)
     search.source.on_trial_complete("a", {})
     search.end(one, "interrupted")
-    search.source.retry(Assignment(one, {"lr": 0.1}, epoch=1))
+    search.queue.retry(Assignment(one, {"lr": 0.1}, epoch=1))
     asked = search.ask(StopTrial(trial_id=one))
     trial = search.history.trials[one]
     assert (trial.status, trial.ended_by) == ("stopped", asked)
@@ -146,7 +123,7 @@ def test_one_that_waits_to_go_on_is_stopped_where_it_waits(search):
 
 
 def test_as_many_run_as_are_asked_for(search):
-    assert os.environ["TUNE_MAX_PENDING_TRIALS_PG"] == "2"
+    assert search.steering.at_most(8) == 2
     search.start("a"), search.start("b")
     assert search.source.suggest("c") is None
     search.ask(MaxConcurrent(max_concurrent=3))
@@ -165,7 +142,7 @@ def test_no_worker_waits_where_no_trial_is_left_but_for_one_that_is_tried_again(
     search.ask(NumSamples(num_samples=2))
     search.start("b")
     assert search.steering.spare() == 0
-    search.source.retry(Assignment("00001", {"lr": 0.11}))
+    search.queue.retry(Assignment("00001", {"lr": 0.11}))
     assert search.steering.spare() is None
 
 

@@ -25,6 +25,7 @@ from tuner.errors import (
     ExperimentError,
     Fault,
     SearchClosedError,
+    SpecError,
     TunerError,
     UsageError,
     translate_error,
@@ -34,8 +35,6 @@ from tuner.experiment.clock import Clock
 from tuner.experiment.control import present_document
 from tuner.experiment.events import (
     COMPLETED,
-    EXPERIMENT_ENDED,
-    EXPERIMENT_STARTED,
     FAILED,
     INTERRUPTED,
 )
@@ -43,21 +42,17 @@ from tuner.experiment.files import EXPERIMENT
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
 from tuner.experiment.journal import Journal
-from tuner.experiment.owner import this_owner
 from tuner.experiment.trials import TrialRecord
-from tuner.planning.validation import ValidatedSpec
+from tuner.planning.validation import ValidatedSpec, validate
 from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.trackers import Tracker
-from tuner.search.elsewhere import recorded, validated
-from tuner.search.handed_out import Client, HandedOut, noting
-from tuner.search.policy import scheduler_of, searcher_of
+from tuner.search.driver import Driver
 from tuner.search.provenance import create
-from tuner.search.recorder import Recorder
-from tuner.search.resuming import Extension, finished, has_failed, restored
-from tuner.search.schedulers._stopping import InOrder, StoppingScheduler
+from tuner.search.remote_trials import Client, RemoteTrials, noting
+from tuner.search.resuming import Extension, as_begun, finished
 from tuner.search.searchers._background import BackgroundSearch
-from tuner.search.stopping import EarlyEnd, StopRequest, ending
 from tuner.search.warm_start import leave_out_tried, load_warm_start
+from tuner.spec.code import ELSEWHERE
 from tuner.spec.experiment import ExperimentSpec
 from tuner.trial.failures import Failure, check_report, cut
 
@@ -106,27 +101,37 @@ class AskTell:
         self._more = Extension(add_samples, time_budget_s)
         self._is_new = isinstance(experiment, ExperimentSpec)
         if isinstance(experiment, ExperimentSpec):
-            self.spec = validated(experiment)
+            self._spec = _validated(experiment)
         else:
-            self.spec = recorded(ExperimentFolder(experiment), self._more)
-        self.history = History(self.spec.objective, metrics=[self.spec.objective.metric])
+            self._spec = _recorded(ExperimentFolder(experiment), self._more)
         self.is_over = self._is_closed = False
-        self._folder = ExperimentFolder(self.spec.folder)
+        self._folder = ExperimentFolder(self._spec.folder)
         self._clock = clock
         self._lock = threading.RLock()
+        self._driver: Driver | None = None  # once it is opened
         self._held = ExitStack()  # the experiment, until the search is over
         self._listening, self._watched = ExitStack(), ExitStack()
         self.error: TunerError | None = None
 
+    @property
+    def spec(self) -> ValidatedSpec:
+        """The experiment's spec, with what controls have changed."""
+        return self._driver.spec if self._driver else self._spec
+
+    @property
+    def history(self) -> History:
+        """The trials and controls so far."""
+        return self._opened.history
+
     def __enter__(self) -> Self:
         if self._is_new:
-            create(self.spec)
+            create(self._spec)
         with ExitStack() as opening:
             self._open(opening)
             if self.is_over:  # it had ended, and stays as it is
                 return self
             self._held = opening.pop_all()
-        self._listening.enter_context(self._trials.steering.listening())
+        self._listening.enter_context(self._opened.steering.listening())
         self._settle()
         self._watched.enter_context(background.running(self._watch))
         return self
@@ -143,7 +148,7 @@ class AskTell:
     @property
     def ended(self) -> bool:
         """Whether no further trial will be suggested; those that run still report."""
-        return (self.is_over and not self._is_closed) or self._trials.at_end
+        return (self.is_over and not self._is_closed) or self._opened.queue.is_empty
 
     def suggest(self, client: str | None = None) -> Suggestion | None:
         """The next trial to run. None: there is no more (`ended`), or enough run for now.
@@ -163,10 +168,11 @@ class AskTell:
             if trial is not None:
                 seed = trial.trained_with(self.spec.seed)
                 return Suggestion(trial.trial_id, trial.config, seed, trial.last_epoch)
-            is_computed = isinstance(self._searcher, BackgroundSearch)
-            if self.ended or self._trials.is_full or left_s <= 0 or not is_computed:
+            searcher, is_full = self._opened.searcher, self._opened.queue.is_full
+            is_computed = isinstance(searcher, BackgroundSearch)
+            if self.ended or is_full or left_s <= 0 or not is_computed:
                 return None
-            self._searcher.wait(min(left_s, _TICK_S))  # without the lock: others may report
+            searcher.wait(min(left_s, _TICK_S))  # without the lock: others may report
 
     def report(self, trial_id: str, epoch: int, metrics: Mapping[str, Any]) -> bool:
         """Record what an epoch came to; whether the trial should stop now.
@@ -194,7 +200,7 @@ class AskTell:
         with self._lock:
             with self._call():
                 if self._runs(trial_id):
-                    self._trials.leave_if_asked(trial_id)
+                    self._trials.leave_if_requested(trial_id)
             return trial_id not in self._trials
 
     def complete(
@@ -221,9 +227,9 @@ class AskTell:
 
     def trial(self, trial_id: str) -> TrialRecord:
         """The trial as it stands. Raises UsageError for an unknown one."""
-        if trial_id not in self.history.trials:
-            raise UsageError(f"{self.spec.name} has no trial {trial_id[:20]!r}")
-        return self.history.trials[trial_id]
+        if trial := self.history.trials.get(trial_id):
+            return trial
+        raise UsageError(f"{self.spec.name} has no trial {trial_id[:20]!r}")
 
     # What is below holds the lock
 
@@ -238,13 +244,14 @@ class AskTell:
     def _settle(self) -> None:
         """End what is due: silent trials, and the search. Raises what keeps it from going on."""
         if not self.is_over:
-            self._trials.steering.attend()
+            driver = self._opened
+            driver.steering.attend()
             self._trials.end_silent()
-            self.stop.reason = self._early_end.reason(self._journal.clock())
-            self.error = self._recorder.error or self.stop.error
+            is_over = driver.is_over()
+            self.error = driver.error or driver.stop.error
             if self.error is not None:
                 self._finish(FAILED)
-            elif self.stop.requested or (self._trials.at_end and not self._trials):
+            elif is_over or (driver.queue.is_empty and not self._trials):
                 self._finish(COMPLETED)
         if self.error is not None:
             raise self.error
@@ -255,21 +262,18 @@ class AskTell:
         """Journal how the search has ended, and let go of the experiment."""
         self.is_over = True
         self._listening.close()  # what is asked for too late is refused, in the journal
-        self._trials.interrupt()
-        end = {"status": status}
-        if status == COMPLETED:
-            end = ending(self.spec, self.history, self.stop)
-        self._recorder.emit(EXPERIMENT_ENDED, **end)
-        self.error = self.error or self._recorder.error
+        self._trials.release()
+        self._opened.finish(status)
+        self.error = self.error or self._opened.error
         try:
             self._held.close()
         except TunerError as error:
-            self.error = self.error or error  # whatever failed first has the rest fail, too
+            self.error = self.error or error  # the first failure causes the others
 
     def _runs(self, trial_id: str) -> bool:
-        """Whether the trial runs; if so it counts as heard of. Raises as `trial` does."""
+        """Whether the trial runs; if so its client has called. Raises as `trial` does."""
         self.trial(trial_id)
-        return self._trials.heard(trial_id) is not None
+        return self._trials.touch(trial_id) is not None
 
     def _suggested(self, client: str | None) -> TrialRecord | None:
         if self.is_over:
@@ -282,78 +286,75 @@ class AskTell:
     def _watch(self, over: threading.Event) -> None:
         """End what is due, without a call."""
         while not self.is_over and not over.wait(_TICK_S):
-            with self._lock, suppress(TunerError):  # whoever calls next is told
+            with self._lock, suppress(TunerError):  # the next call raises it
                 self._settle()
 
     # Opening
 
+    @property
+    def _opened(self) -> Driver:
+        assert self._driver is not None, "AskTell is a context: with AskTell(...) as search"
+        return self._driver
+
     def _open(self, held: ExitStack) -> None:
         """Take the experiment, and go on from where its journal ends."""
-        spec, history = self.spec, self.history
         sync = held.enter_context(self._folder.held(_log.warning))
         is_done = not self._is_new and finished(self._folder.path, self._more) is not None
-        self._journal = held.enter_context(Journal.open(self._folder.path, clock=self._clock))
-        scheduler, clients = scheduler_of(spec), dict[str, Client]()
-        events = noting(self._journal.earlier(), clients)
-        earlier = restored(events, history, scheduler, spec.objective.metric)
+        journal = held.enter_context(Journal.open(self._folder.path, clock=self._clock))
+        spec = self._spec
         warm_start = load_warm_start(spec)
         leave_out_tried(spec, warm_start)
-        self._searcher = searcher_of(
-            spec, slots=spec.max_concurrent or 1, earlier=earlier, warm_start=warm_start
+        driver, clients = Driver(spec, self._folder, journal), dict[str, Client]()
+        driver.restore(
+            slots=spec.max_concurrent or 1,
+            warm_start=warm_start,
+            events=noting(journal.earlier(), clients),
         )
-        self._searched_s = history.duration_s
-        self.stop = StopRequest(None)
-        self._early_end = EarlyEnd(spec.stop, spec.objective, history, spec.search.space)
-        retry_failed = has_failed(history)
-        if history.status == COMPLETED or retry_failed:  # those who ran trials were told to stop
+        history = driver.history
+        driver.spent_s = history.duration_s
+        if history.status == COMPLETED or driver.retry_failed:  # the clients were to stop
             clients = {i: replace(client, has_left=True) for i, client in clients.items()}
+        driver.observers = [TensorBoardWriter(spec, history)]
         if not is_done:
-            held.enter_context(sync.running(self._journal, self.stop.fail))
-        self._recorder = self._recorder_of(scheduler, [] if is_done else self._trackers(held))
-        if not is_done:
+            held.enter_context(sync.running(journal, driver.stop.fail))
+            for name in spec.log:
+                tracker = Tracker(name, spec, history)
+                held.callback(tracker.close)
+                driver.observers.append(tracker)
             self._write_changes()
-            started = {"resumed": not self._is_new, "owner": this_owner()}
-            self._recorder.emit(EXPERIMENT_STARTED, **started)
-        self._trials = HandedOut(
-            spec,
-            self._folder,
-            history,
-            self._recorder,
-            searcher=self._searcher,
-            scheduler=scheduler or InOrder(),
-            clock=self._journal.clock,
-            on_change=self._go_on_by,
-        )
-        self._go_on_by(spec)
-        self._trials.take_up(clients, retry_failed=retry_failed)
+            driver.journal_start(resumed=not self._is_new)
+        self._driver, self._trials = driver, RemoteTrials(driver)
+        self._trials.take_up(clients)
         self.is_over = is_done
-
-    def _go_on_by(self, spec: ValidatedSpec) -> None:
-        """Go on by a spec whose time budget may be another: what drivers before have left of it."""
-        budget = spec.time_budget_s
-        self.stop.time_budget_s = None if budget is None else max(budget - self._searched_s, 0.0)
-        self.spec = spec
 
     def _write_changes(self) -> None:
         document = present_document(self._folder)
         extended = self._more.applied_to(document, self._folder)
         if extended != document:
-            self._folder.write(EXPERIMENT, {**extended, "spec": self.spec.model_dump(mode="json")})
+            self._folder.write(EXPERIMENT, {**extended, "spec": self._spec.model_dump(mode="json")})
 
-    def _trackers(self, held: ExitStack) -> list[Tracker]:
-        trackers = [Tracker(name, self.spec, self.history) for name in self.spec.log]
-        for tracker in trackers:
-            held.callback(tracker.close)
-        return trackers
 
-    def _recorder_of(
-        self, scheduler: StoppingScheduler | None, trackers: list[Tracker]
-    ) -> Recorder:
-        return Recorder(
-            self._journal,
-            self.history,
-            [TensorBoardWriter(self.spec, self.history), self._early_end, *trackers],
-            is_stopped=lambda trial_id: scheduler is not None and trial_id in scheduler.stopped,
-            forecasts=lambda trial_id: scheduler.forecasts(trial_id) if scheduler else {},
-            settle=lambda *failed: None,
+def _validated(spec: ExperimentSpec) -> ValidatedSpec:
+    """The spec of a new experiment, whose trainable may be left out. Raises SpecError."""
+    if "trainable" not in spec.model_fields_set:
+        spec = spec.replace(trainable=ELSEWHERE)
+    if not spec.is_elsewhere:
+        rule = f"must be {ELSEWHERE!r}, or left out: what asks for configs trains by itself"
+        raise SpecError([Fault("trainable", rule, str(spec.trainable))])
+    return spec if isinstance(spec, ValidatedSpec) else validate(spec)
+
+
+def _recorded(folder: ExperimentFolder, more: Extension) -> ValidatedSpec:
+    """The spec of the experiment in `folder`, extended.
+
+    Raises UsageError where there is none, or its trials do not run elsewhere, and SpecError.
+    """
+    folder.refresh()
+    raw = folder.document()["spec"]
+    if raw.get("trainable") != ELSEWHERE:
+        raise UsageError(
+            f"the trials of {folder.name} do not run elsewhere: it trains {raw.get('trainable')}"
         )
+    raw = more.applied_to(present_document(folder), folder)["spec"]
+    moved = {"name": folder.name, "storage": folder.storage}
+    return validate({**as_begun(raw), **moved}, source=folder.locate(EXPERIMENT))

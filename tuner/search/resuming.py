@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -38,9 +39,10 @@ from tuner.spec.sections import Objective
 from tuner.trial.context import Assignment
 
 if TYPE_CHECKING:
-    from tuner.search.schedulers._stopping import StoppingScheduler
+    from tuner.search.schedulers._stopping import InOrder
 
 _AS_EVER = Lengths()
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +180,7 @@ def as_begun(spec: Mapping[str, Any]) -> dict[str, Any]:
 def restored(
     events: Iterable[Event],
     history: History,
-    scheduler: StoppingScheduler | None,
+    scheduler: InOrder,
     metric: str,
     lengths: Lengths = _AS_EVER,
 ) -> Iterator[Event]:
@@ -194,12 +196,11 @@ def restored(
             if metric not in event["metrics"]:
                 report = f"the report of trial {trial_id}, epoch {epoch}"
                 raise JournalError(f"{report}, lacks the objective {metric!r}")
-            if scheduler is not None:
-                trial = history.trials.get(trial_id)  # whose id is kept already
-                known_id = trial.trial_id if trial else trial_id
-                scheduler.record(known_id, epoch, event["metrics"])
-                if lengths.now is not None and epoch >= lengths.now:
-                    scheduler.stopped.discard(known_id)  # a whole trial is stopped by none
+            trial = history.trials.get(trial_id)  # whose id is kept already
+            known_id = trial.trial_id if trial else trial_id
+            scheduler.record(known_id, epoch, event["metrics"])
+            if lengths.now is not None and epoch >= lengths.now:
+                scheduler.stopped.discard(known_id)  # a whole trial is stopped by none
         history.apply(event)
         if event["event"] == TRIAL_ENDED and event["status"] in (COMPLETED, STOPPED):
             trial = history.trials[event["trial_id"]]
@@ -257,14 +258,16 @@ def newest_checkpoint(
     return None, faults
 
 
-def assignment_of(folder: ExperimentFolder, trial: TrialRecord) -> tuple[Assignment, list[str]]:
-    """Where `trial` goes on, and warnings to show."""
+def assignment_of(folder: ExperimentFolder, trial: TrialRecord) -> Assignment:
+    """Where `trial` goes on; warns if its newest checkpoint cannot be used."""
     checkpoint, faults = newest_checkpoint(folder, trial)
     begun = Assignment(trial.trial_id, trial.config, reported=trial.last_epoch, seed=trial.seed)
+    for fault in faults:
+        _log.warning("%s; going back to the one before", fault)
     if checkpoint is None:
-        return begun, faults
-    place = {
+        return begun
+    source = {
         "path": checkpoint.path.relative_to(folder.path).as_posix(),
         "sha256": checkpoint.sha256,
     }
-    return replace(begun, epoch=checkpoint.epoch, checkpoint=place), faults
+    return replace(begun, epoch=checkpoint.epoch, checkpoint=source)

@@ -3,19 +3,30 @@
 While a trial runs the one before the newest stays, too: from there it goes on where a power cut has
 torn the newest. An observer of events, so it removes only what the journal has outlived: a
 checkpoint that is written but not yet journaled is never touched, whenever the search is killed.
+Between the two a kill leaves one that nothing goes on from, or half of one: a resume sweeps these
+away.
 """
 
 from __future__ import annotations
 
+import logging
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
-from tuner.errors import CheckpointError
+from tuner.errors import CheckpointError, UsageError
 from tuner.experiment.checkpoints import inside
-from tuner.experiment.events import CHECKPOINT, INTERRUPTED, TRIAL_ENDED, Event
-from tuner.experiment.folder import Sync
+from tuner.experiment.events import CHECKPOINT, COMPLETED, INTERRUPTED, STOPPED, TRIAL_ENDED, Event
+from tuner.experiment.folder import ExperimentFolder, Sync
 from tuner.experiment.history import History
 from tuner.experiment.results.selection import best_epoch
+from tuner.experiment.trials import TrialRecord
 from tuner.spec.sections import Objective
+from tuner.trial.checkpoint_store import PARTIAL_FILE
+
+_log = logging.getLogger(__name__)
+
+_OF_TUNER = re.compile(r"trials/\d+/checkpoints/\d+(\.partial)?(?=/)")
 
 
 class Retention:
@@ -67,3 +78,34 @@ class Retention:
         names = target.relative_to(self._folder).parts
         if names[0] == "trials" and names[2:4] == ("checkpoints", str(epoch)):
             self._sync.remove(self._folder.joinpath(*names[:4]))
+
+
+def sweep(folder: ExperimentFolder, trials: Iterable[TrialRecord]) -> None:
+    """Remove what those of `trials` that have not ended well have saved without a line.
+
+    Only before any of them goes on: an epoch that is run again has the same name. What a line
+    names stays, also where it was to be removed; so does whatever is no checkpoint of ours.
+    """
+    trials = [trial for trial in trials if trial.status not in (COMPLETED, STOPPED)]
+    named = {record.path for trial in trials for record in trial.checkpoints}
+    try:
+        for trial in trials:
+            for name in sorted(_leftovers(folder, trial, named)):
+                folder.remove_file(name)
+    except (OSError, UsageError) as error:  # they cost nothing but their room
+        reason = error.strerror if isinstance(error, OSError) else error
+        _log.warning("cannot remove what a kill has left: %s", reason)
+
+
+def _leftovers(folder: ExperimentFolder, trial: TrialRecord, named: set[str]) -> set[str]:
+    """The folders, and files in those that stay, that no line names."""
+    leftovers = set()
+    epochs = {match.group() for name in named if (match := _OF_TUNER.match(f"{name}/"))}
+    for name in folder.files_below(f"trials/{trial.trial_id}/checkpoints"):
+        if match := _OF_TUNER.match(name):
+            epoch = match.group()
+            if epoch not in epochs:
+                leftovers.add(epoch)
+            elif epoch not in named and name == f"{epoch}/{PARTIAL_FILE}":
+                leftovers.add(name)
+    return leftovers

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tuner.cluster import connect as cluster
 from tuner.errors import UsageError
@@ -29,10 +29,12 @@ from tuner.search.resuming import (
     recorded_trainable,
     trainable_of,
 )
-from tuner.search.search_run import SearchRun
 from tuner.search.warm_start import leave_out_tried, load_warm_start
 from tuner.spec.code import refuse_elsewhere
 from tuner.spec.experiment import ExperimentSpec
+
+if TYPE_CHECKING:
+    from tuner.search.tune_run import TuneRun
 
 _log = logging.getLogger(__name__)
 
@@ -123,9 +125,11 @@ def _machine() -> Machine | None:
 
 
 @contextmanager
-def _opened(spec: ValidatedSpec, folder: ExperimentFolder, **how: Any) -> Iterator[SearchRun]:
+def _opened(spec: ValidatedSpec, folder: ExperimentFolder, **how: Any) -> Iterator[TuneRun]:
     """A run of an experiment that no other driver has."""
+    from tuner.search.tune_run import TuneRun
+
     with folder.held(_log.warning) as sync, Journal.open(folder.path) as journal:
         warm_start = load_warm_start(spec)
         leave_out_tried(spec, warm_start)
-        yield SearchRun(spec, folder, journal, sync, warm_start=warm_start, **how)
+        yield TuneRun(spec, folder, journal, sync, warm_start=warm_start, **how)

@@ -23,14 +23,15 @@ def _stays(trial_id: str) -> bool:
 class InOrder(FIFOScheduler):
     """Stops no trial by itself, and lets Tune start them in order as workers come free.
 
-    leaves: whether a trial that has reported is to end now, as somebody has asked for. controller:
-    Tune's, once there is a trial.
+    leaves: whether a trial that has reported is to end now, by a user's request. controller:
+    Tune's, once there is a trial. stopped: the ids of the trials that it stopped.
     """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.leaves: Callable[[str], bool] = _stays
         self.controller: Any = None
+        self.stopped: set[str] = set()
 
     def __getstate__(self) -> dict[str, Any]:
         # Ray pickles it into snapshots that nobody reads, and what the driver holds does not pickle
@@ -57,6 +58,10 @@ class InOrder(FIFOScheduler):
     def record(self, trial_id: str, epoch: int, metrics: Mapping[str, float]) -> bool:
         """Take in a report, live or from a journal; returns whether the trial goes on."""
         return True
+
+    def forecasts(self, trial_id: str) -> dict[str, dict[str, float]]:
+        """By epoch the numbers that a rule predicted for a trial; empty if no rule predicts."""
+        return {}
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
         """None, so that Tune itself takes the next trial.
@@ -96,16 +101,12 @@ class Patience:
 
 
 class StoppingScheduler(InOrder):
-    """Stops trials by rules on our trial_id and epoch, whatever ids Ray gives them.
-
-    `stopped` holds the trial_id of each trial that it stopped.
-    """
+    """Stops trials by rules on our trial_id and epoch, whatever ids Ray gives them."""
 
     def __init__(self, objective: Objective, rule: StoppingRule) -> None:
         super().__init__()
         self._objective, self._sign = objective, objective.sign
         self._rules: list[StoppingRule] = [rule]  # each takes in every report; any may stop
-        self.stopped: set[str] = set()
 
     def be_patient(self, epochs: int) -> None:
         """Stop trials without a better value for so many epochs, too."""
@@ -121,7 +122,6 @@ class StoppingScheduler(InOrder):
         return goes_on
 
     def forecasts(self, trial_id: str) -> dict[str, dict[str, float]]:
-        """By epoch what a rule expected of a trial, in numbers; empty where none tells it."""
-        told: Callable[[str], dict[str, dict[str, float]]] | None
-        told = next((r.forecasts for r in self._rules if hasattr(r, "forecasts")), None)
-        return told(trial_id) if told else {}
+        """See `InOrder.forecasts`."""
+        predicting = (rule for rule in self._rules if hasattr(rule, "forecasts"))
+        return next((rule.forecasts(trial_id) for rule in predicting), {})

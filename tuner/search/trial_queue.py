@@ -1,10 +1,9 @@
-"""Where Tune gets its trials from: the one searcher that stands before every strategy."""
+"""The trials of a search in their order, before every strategy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from copy import deepcopy
-from dataclasses import asdict
 from typing import Any
 
 from ray.tune.search import Searcher
@@ -15,7 +14,7 @@ from tuner.search.searchers._background import BackgroundSearch
 from tuner.trial.context import Assignment
 
 _DIGITS = 5
-_TOLD = {"done": True}  # what stands for a report that a strategy has had
+_REPORTED = {"done": True}  # what stands for a report that a strategy has had
 _SUGGESTION_TIMEOUT_S = 60.0  # mostly it takes less than one
 
 
@@ -24,17 +23,16 @@ def trial_id_of(number: int) -> str:
     return f"{number:0{_DIGITS}d}"
 
 
-class TrialSource(Searcher):
-    """Numbers the trials, keeps at most `limit()` of them live, translates Ray's ids to ours.
+class TrialQueue:
+    """Numbers the trials, and hands them out: `live` are those that run or wait for a worker.
 
-    First come the `unfinished` trials of an interrupted run, then the configs that users asked for,
+    First come the `unfinished` trials of an interrupted run, then the configs that users requested,
     numbered behind all others, then the strategy's, with the lowest numbers that are not `taken`,
     up to `total` of these (None: no end). The strategy learns of a failed trial once it is settled:
     `retry` runs it again, `give_up` ends it.
 
-    taken: by the trials of the runs before; asked: those of them whose configs users asked for.
-    steered: what users ask of the search. attend: called before each trial, so that what is asked
-    is heard where Tune does nothing else; whether the search is over.
+    limit: how many trials may be live. taken: by the trials of earlier runs; requested: those of
+    them whose configs users requested. steered: the users' controls.
     """
 
     def __init__(
@@ -45,82 +43,78 @@ class TrialSource(Searcher):
         limit: Callable[[], int],
         taken: Iterable[str] = (),
         unfinished: Iterable[Assignment] = (),
-        asked: Iterable[str] = (),
+        requested: Iterable[str] = (),
         steered: Steered | None = None,
-        attend: Callable[[], bool] = lambda: False,
     ) -> None:
-        super().__init__()
         self.total = total
-        self.held: set[str] = set()  # trials that give up their places, to go on later
+        self.live: set[str] = set()
+        self.held: set[str] = set()  # trials that give up their slots, to go on later
+        self.at_end = False  # whether there was no further trial at the last call of `next`
         self._strategy = strategy
         self._limit = limit
         self._unfinished = list(unfinished)
         self._taken = 0  # trials
         self._last = -1  # number of them
-        self._next_own = 0  # the lowest number that is free
+        self._next_free = 0  # the lowest number that is free
         self._beyond: set[int] = set()  # numbers above it that are taken
         for trial_id in taken:
             self._take(int(trial_id))
-        self._asked: set[str] = set()
-        for trial_id in sorted(asked, key=int):
+        self._requested: set[str] = set()
+        for trial_id in sorted(requested, key=int):
             self._pass_over(trial_id)
         self._steered = steered or Steered()
-        self._attend = attend
-        self._live: dict[str, str] = {}  # Ray's trial id -> ours
-        self.at_end = False  # whether there was no further trial when one was last asked for
 
     @property
-    def live(self) -> int:
-        """How many trials have a place, or wait for one."""
-        return len(self._live)
+    def is_full(self) -> bool:
+        """Whether as many trials are live as may be."""
+        return len(self.live) >= self._limit()
 
     @property
-    def is_whole(self) -> bool:
-        """Whether no trial is left to be handed out, as far as is known without asking for one."""
+    def is_empty(self) -> bool:
+        """Whether no trial is left to be handed out, as far as is known without `next`."""
         if self._unfinished:
             return False
-        if self._steered.finishing or len(self._asked) < len(self._steered.tries):
+        if self._steered.finishing or len(self._requested) < len(self._steered.tries):
             return self._steered.finishing
-        own = self._taken - len(self._asked)
-        return self.at_end or (self.total is not None and own >= self.total)
+        return self.at_end or self._has_total
 
-    def suggest(self, trial_id: str) -> Any:
-        """The next assignment as a mapping; None while enough trials are live; else FINISHED."""
-        is_over = self._attend()
-        if is_over and not self._live:
-            return Searcher.FINISHED
-        if len(self._live) >= self._limit():
-            return None
-        assignment = self._next()
-        if assignment is None or isinstance(assignment, str):
-            return assignment
-        self._live[trial_id] = assignment.trial_id
-        return asdict(assignment)
-
-    def _next(self) -> Assignment | str | None:
+    def next(self) -> Assignment | None:
+        """The next trial, however many are live; None: not yet or, if `at_end`, no more."""
         self.at_end = False
+        assignment = self._next()
+        if assignment is not None:
+            self.live.add(assignment.trial_id)
+        return assignment
+
+    @property
+    def _has_total(self) -> bool:
+        return self.total is not None and self._taken - len(self._requested) >= self.total
+
+    def _next(self) -> Assignment | None:
         if self._unfinished:
             assignment = self._unfinished.pop(0)
-            _tell_to_go_on(self._strategy, assignment.trial_id)
+            _notify_of_restart(self._strategy, assignment.trial_id)
             return assignment
-        if self._steered.finishing:
-            return self._at_end()
-        if len(self._asked) < len(self._steered.tries):
-            return self._next_asked(self._steered.tries[len(self._asked)])
-        if self.total is not None and self._taken - len(self._asked) >= self.total:
-            return self._at_end()
-        number = self._next_own
+        if not self._steered.finishing:
+            if len(self._requested) < len(self._steered.tries):
+                return self._next_requested(self._steered.tries[len(self._requested)])
+            if not self._has_total:
+                return self._next_suggested()
+        self.at_end = True
+        return None
+
+    def _next_suggested(self) -> Assignment | None:
+        number = self._next_free
         trial_id = trial_id_of(number)
         config = self._suggestion(trial_id)
-        if config is None:
+        if config is None or isinstance(config, str):
+            self.at_end = config is not None
             return None
-        if isinstance(config, str):
-            return self._at_end()
         self._take(number)
         origin, seed = (self._about(trial_id, method) for method in ("origin", "seed_of"))
         return Assignment(trial_id, config, origin=origin, seed=seed)
 
-    def _next_asked(self, config: dict[str, Any]) -> Assignment:
+    def _next_requested(self, config: dict[str, Any]) -> Assignment:
         # Behind all others, so that theirs mean what they did, whatever a kill leaves unused
         number = self._last + 1
         self._take(number)
@@ -134,28 +128,28 @@ class TrialSource(Searcher):
         self._taken += 1
         self._last = max(self._last, number)
         self._beyond.add(number)
-        while self._next_own in self._beyond:
-            self._beyond.remove(self._next_own)
-            self._next_own += 1
+        while self._next_free in self._beyond:
+            self._beyond.remove(self._next_free)
+            self._next_free += 1
 
     def _pass_over(self, trial_id: str) -> None:
         """Keep a strategy that counts trials from counting this one."""
-        self._asked.add(trial_id)
+        self._requested.add(trial_id)
         if pass_over := getattr(self._strategy, "pass_over", None):
             pass_over(trial_id)
 
-    def _hears_of(self, trial_id: str) -> bool:
+    def _is_known(self, trial_id: str) -> bool:
         """Whether the strategy has suggested the trial, or has taken it."""
-        return trial_id not in self._asked or hasattr(self._strategy, "take_trial")
+        return trial_id not in self._requested or hasattr(self._strategy, "take_trial")
 
     def _suggestion(self, trial_id: str) -> Any:
         """What the strategy suggests; None: not yet.
 
-        It is waited for while no trial is live: there is nothing else to do, and Tune would ask
-        again only after 2 s.
+        While no trial is live this waits: there is nothing else to do, and Tune would ask again
+        only after 2 s.
         """
         config = self._strategy.suggest(trial_id)
-        if config is None and not self._live and isinstance(self._strategy, BackgroundSearch):
+        if config is None and not self.live and isinstance(self._strategy, BackgroundSearch):
             self._strategy.wait(_SUGGESTION_TIMEOUT_S)
             config = self._strategy.suggest(trial_id)
         return config
@@ -165,53 +159,39 @@ class TrialSource(Searcher):
         ask = getattr(self._strategy, method, None)
         return ask(trial_id) if ask else None
 
-    def _at_end(self) -> str | None:
-        self.at_end = True
-        # A live trial may have to be run again, so Tune must go on asking
-        return None if self._live else str(Searcher.FINISHED)
+    def report(self, trial_id: str, result: dict[str, Any]) -> None:
+        """Let the strategy learn from a report."""
+        if self._is_known(trial_id):
+            self._strategy.on_trial_result(trial_id, result)
 
-    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        our_id = self._live[trial_id]
-        if self._hears_of(our_id):
-            self._strategy.on_trial_result(our_id, result)
-
-    def on_trial_complete(
-        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
-    ) -> None:
-        our_id = self._live.pop(trial_id)
-        if our_id in self.held or not self._hears_of(our_id):
-            return
-        if not error and result and "tuner/failure/kind" not in result:
-            self._strategy.on_trial_complete(our_id, result)
+    def leave(self, trial_id: str, result: dict[str, Any] | None, *, failed: bool) -> None:
+        """A trial is live no longer, whose last report is `result`."""
+        self.live.remove(trial_id)
+        if trial_id not in self.held and self._is_known(trial_id) and result and not failed:
+            self._strategy.on_trial_complete(trial_id, result)
 
     def retry(self, assignment: Assignment) -> None:
-        """Hand out once more a trial that has failed, or has given up its place."""
+        """Hand out once more a trial that has failed, or has given up its slot."""
         self.held.discard(assignment.trial_id)
         self._unfinished.append(assignment)
 
     def drop(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """End a trial that waits to go on, whose last report is `result`; False: none such does."""
-        waiting = [one for one in self._unfinished if one.trial_id == trial_id]
+        """End a trial if it waits to go on; its last report is `result`."""
+        waiting = [trial for trial in self._unfinished if trial.trial_id == trial_id]
         if not waiting:
             return False
         self._unfinished.remove(waiting[0])
-        if self._hears_of(trial_id):
+        if self._is_known(trial_id):
             self._strategy.on_trial_complete(trial_id, result or None)
         return True
 
     def give_up(self, trial_id: str, kind: str) -> None:
         """Let the strategy know that the trial failed; a lost node says nothing of its config."""
-        if self._hears_of(trial_id):
+        if self._is_known(trial_id):
             self._strategy.on_trial_complete(trial_id, None, error=kind != "node_lost")
 
-    def save(self, checkpoint_path: str) -> None:
-        """Do nothing: Ray's snapshots are not used, since the journal has all a resume needs."""
 
-    def restore(self, checkpoint_path: str) -> None:
-        """See `save`."""
-
-
-def _tell_to_go_on(strategy: Searcher, trial_id: str) -> None:
+def _notify_of_restart(strategy: Searcher, trial_id: str) -> None:
     """Let a strategy that learns know that a trial goes on, even if it had ended."""
     if go_on := getattr(strategy, "go_on", None):
         go_on(trial_id)
@@ -240,7 +220,7 @@ def _replay(strategy: Any, events: Iterable[Event]) -> int:
             strategy.take_trial(trial_id, event["config"])
             latest[trial_id] = {}
         elif kind == TRIAL_STARTED:
-            _tell_to_go_on(strategy, trial_id)
+            _notify_of_restart(strategy, trial_id)
         elif kind == RESULT:
             latest[trial_id] = {**event["metrics"], "training_iteration": event["epoch"]}
             strategy.on_trial_result(trial_id, latest[trial_id])
@@ -250,5 +230,5 @@ def _replay(strategy: Any, events: Iterable[Event]) -> int:
         elif kind == TRIAL_ENDED and event["status"] != INTERRUPTED:
             strategy.on_trial_complete(trial_id, latest[trial_id] or None)
             if latest[trial_id]:
-                latest[trial_id] = _TOLD  # in place of its metrics: there may be 100,000 trials
+                latest[trial_id] = _REPORTED  # in place of its metrics: there may be 100,000 trials
     return len(latest)

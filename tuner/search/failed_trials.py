@@ -1,8 +1,9 @@
-"""Why a trial's worker died, by what Ray says of it and what the worker had been asked."""
+"""Why a trial failed, and whether it is tried again."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from pathlib import Path
 
 from ray import cloudpickle
@@ -12,6 +13,8 @@ from tuner import ray_compat
 from tuner.trial.failures import Failure
 from tuner.trial.recycling import is_recycled
 from tuner.trial.worker_death import death_of
+
+_MOST_CRASHES = 2  # of a trial that is tried again after each
 
 
 def error_of(trial: Trial) -> BaseException | None:
@@ -49,3 +52,32 @@ def _silence_of(call: ray_compat.Call, limit_s: float) -> Failure | None:
     if time.monotonic() - call.asked >= limit_s:  # a worker that hangs ends itself
         return Failure("timeout", f"{what}; its log shows where it hung")
     return None
+
+
+class Retries:
+    """Decides which failed trials are tried again, from their newest checkpoint.
+
+    A lost node is never the trial's fault and is not counted. A process that dies gets two more
+    tries, unless it has died twice in the same epoch, as it would do so a third time. One whose
+    device is no longer usable gets one more try, in a new process. Any other failure comes from the
+    trial's code or config, and trying again would end the same.
+    """
+
+    def __init__(self) -> None:
+        self._crashes: Counter[str] = Counter()
+        self._epochs: set[tuple[str, int]] = set()
+        self._poisoned: set[str] = set()
+
+    def grants(self, trial_id: str, epoch: int, failure: Failure) -> bool:
+        """Whether the trial, which had just ended epoch `epoch`, goes on after `failure`."""
+        if failure.kind == "node_lost":
+            return True
+        if failure.poisoned:
+            first = trial_id not in self._poisoned
+            self._poisoned.add(trial_id)
+            return first
+        if failure.kind != "crash" or (trial_id, epoch) in self._epochs:
+            return False
+        self._epochs.add((trial_id, epoch))
+        self._crashes[trial_id] += 1
+        return self._crashes[trial_id] <= _MOST_CRASHES

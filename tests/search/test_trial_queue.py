@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -12,7 +13,8 @@ from tuner.experiment.steered import Steered
 from tuner.search.searchers._background import BackgroundSearch
 from tuner.search.searchers._learning import LearningSearch
 from tuner.search.searchers.bohb import BOHB
-from tuner.search.trial_source import TrialSource, replay, trial_id_of
+from tuner.search.trial_queue import TrialQueue, replay, trial_id_of
+from tuner.search.tune_callbacks import TuneSearcher
 from tuner.spec.sections import Objective
 from tuner.spec.strategies import SEARCHERS, learning_strategies
 from tuner.trial.context import Assignment
@@ -40,8 +42,18 @@ class Strategy(Searcher):
         self.told.append(("complete", trial_id, result, error))
 
 
+class Source(TuneSearcher):
+    """A queue, as Tune asks it for trials."""
+
+    def __init__(self, strategy: Searcher, *, is_over: bool = False, **settings: Any) -> None:
+        self.queue = TrialQueue(strategy, **settings)
+        steering = SimpleNamespace(attend=lambda: None)
+        driver: Any = SimpleNamespace(queue=self.queue, steering=steering, is_over=lambda: is_over)
+        super().__init__(driver)
+
+
 def test_trials_are_numbered_up_to_the_total() -> None:
-    source = TrialSource(Strategy(), total=3, limit=lambda: 9)
+    source = Source(Strategy(), total=3, limit=lambda: 9)
     given = [source.suggest(f"ray{i}") for i in range(4)]
     assert [g["trial_id"] for g in given[:3]] == ["00000", "00001", "00002"]
     assert given[1]["config"] == {"number": 1}
@@ -52,7 +64,7 @@ def test_trials_are_numbered_up_to_the_total() -> None:
 
 
 def test_at_most_the_limit_is_live() -> None:
-    source = TrialSource(Strategy(), total=None, limit=lambda: 2)
+    source = Source(Strategy(), total=None, limit=lambda: 2)
     assert source.suggest("a")
     assert source.suggest("b")
     assert source.suggest("c") is None
@@ -62,7 +74,7 @@ def test_at_most_the_limit_is_live() -> None:
 
 def test_a_strategy_that_has_nothing_yet_is_asked_for_the_same_number_again() -> None:
     strategy = Strategy()
-    source = TrialSource(strategy, total=None, limit=lambda: 9)
+    source = Source(strategy, total=None, limit=lambda: 9)
     strategy.busy = True
     assert all(source.suggest("a") is None for _ in range(5_000))  # Tune asks many times a second
     strategy.busy = False
@@ -71,7 +83,7 @@ def test_a_strategy_that_has_nothing_yet_is_asked_for_the_same_number_again() ->
 
 def test_unfinished_trials_come_first_and_taken_numbers_not_again() -> None:
     unfinished = Assignment("00001", {"number": 1}, epoch=4)
-    source = TrialSource(
+    source = Source(
         Strategy(),
         total=4,
         limit=lambda: 9,
@@ -86,7 +98,7 @@ def test_unfinished_trials_come_first_and_taken_numbers_not_again() -> None:
 
 def test_the_strategy_hears_our_ids() -> None:
     strategy = Strategy()
-    source = TrialSource(strategy, total=None, limit=lambda: 9)
+    source = Source(strategy, total=None, limit=lambda: 9)
     for ray_id in "ab":
         source.suggest(ray_id)
     source.on_trial_result("b", {"loss": 1.0})
@@ -99,15 +111,15 @@ def test_the_strategy_hears_our_ids() -> None:
 
 def test_a_failure_is_told_when_it_is_settled() -> None:
     strategy = Strategy()
-    source = TrialSource(strategy, total=2, limit=lambda: 9)
+    source = Source(strategy, total=2, limit=lambda: 9)
     for ray_id in "ab":
         source.suggest(ray_id)
     source.on_trial_complete("a", {"tuner/failure/kind": "nan"})
     assert source.suggest("c") is None  # b is live: it may have to be tried again
     source.on_trial_complete("b", error=True)
     assert strategy.told == []
-    source.give_up("00000", "nan")
-    source.retry(Assignment("00001", {"number": 1}, epoch=3))
+    source.queue.give_up("00000", "nan")
+    source.queue.retry(Assignment("00001", {"number": 1}, epoch=3))
     assert strategy.told == [("complete", "00000", None, True)]
     assert source.suggest("c")["epoch"] == 3
     source.on_trial_complete("c", {"loss": 1.0})
@@ -117,10 +129,10 @@ def test_a_failure_is_told_when_it_is_settled() -> None:
 
 def test_a_lost_node_is_not_held_against_the_config() -> None:
     strategy = Strategy()
-    source = TrialSource(strategy, total=2, limit=lambda: 9)
+    source = Source(strategy, total=2, limit=lambda: 9)
     source.suggest("a")
     source.on_trial_complete("a", error=True)
-    source.give_up("00000", "node_lost")
+    source.queue.give_up("00000", "node_lost")
     assert strategy.told == [("complete", "00000", None, False)]
 
 
@@ -129,12 +141,12 @@ def test_a_strategy_at_its_end_is_not_the_end_while_a_trial_is_live() -> None:
         def suggest(self, trial_id: str) -> Any:
             return {} if int(trial_id) < 2 else Searcher.FINISHED
 
-    source = TrialSource(Two(), total=None, limit=lambda: 9)
+    source = Source(Two(), total=None, limit=lambda: 9)
     assert all(source.suggest(ray_id) for ray_id in "ab")
     assert source.suggest("c") is None
     source.on_trial_complete("a", {"loss": 1.0})
     source.on_trial_complete("b", error=True)
-    source.retry(Assignment("00001", {}, epoch=1))
+    source.queue.retry(Assignment("00001", {}, epoch=1))
     assert source.suggest("c")["epoch"] == 1
     source.on_trial_complete("c", {"loss": 1.0})
     assert source.suggest("d") == Searcher.FINISHED
@@ -153,9 +165,9 @@ def test_a_trial_has_the_origin_and_the_seed_that_the_strategy_tells() -> None:
         def seed_of(self, trial_id: str) -> int:
             return 7
 
-    told = TrialSource(Telling(), total=1, limit=lambda: 1).suggest("a")
+    told = Source(Telling(), total=1, limit=lambda: 1).suggest("a")
     assert (told["origin"], told["seed"]) == ("origin of 00000", 7)
-    told = TrialSource(Strategy(), total=1, limit=lambda: 1).suggest("a")
+    told = Source(Strategy(), total=1, limit=lambda: 1).suggest("a")
     assert (told["origin"], told["seed"]) == (None, None)
 
 
@@ -163,7 +175,7 @@ def test_while_no_trial_is_live_a_suggestion_is_waited_for() -> None:
     strategy = BackgroundSearch(
         LearningSearch(MODEL, {"x": "uniform(0, 1)"}, "loss", "min", seed=1, startup=2)
     )
-    source = TrialSource(strategy, total=6, limit=lambda: 2)
+    source = Source(strategy, total=6, limit=lambda: 2)
     for number in range(6):
         assert source.suggest(f"ray{number}")["trial_id"] == trial_id_of(number)
         source.on_trial_complete(f"ray{number}", {"loss": number, "training_iteration": 1})
@@ -182,7 +194,7 @@ def test_while_one_is_live_nothing_is_waited_for() -> None:
         slow_for: ClassVar[list[str]] = []
 
     strategy = BackgroundSearch(Slow(MODEL, {"x": "uniform(0, 1)"}, "loss", "min", seed=1))
-    source = TrialSource(strategy, total=None, limit=lambda: 2)
+    source = Source(strategy, total=None, limit=lambda: 2)
     assert source.suggest("a")
     Slow.slow_for.append("a reason")
     assert source.suggest("b") is None  # and has not waited for the release
@@ -195,7 +207,7 @@ def test_a_space_that_is_used_up_ends_what_waits() -> None:
     strategy = BackgroundSearch(
         LearningSearch(MODEL, {"x": "choice([1, 2])"}, "loss", "min", seed=1)
     )
-    source = TrialSource(strategy, total=None, limit=lambda: 1)
+    source = Source(strategy, total=None, limit=lambda: 1)
     for name in "ab":
         assert source.suggest(name)
         source.on_trial_complete(name, {"loss": 1.0, "training_iteration": 1})
@@ -266,7 +278,7 @@ def test_from_a_trial_that_goes_on_after_its_end_is_learned(status: str) -> None
     replay(told, events)
     replay(begun, events)
     unfinished = [Assignment("00011", events[-4]["config"], epoch=2)]
-    source = TrialSource(begun, total=12, limit=lambda: 4, taken=["00011"], unfinished=unfinished)
+    source = Source(begun, total=12, limit=lambda: 4, taken=["00011"], unfinished=unfinished)
     source.suggest("ray's")
     source.on_trial_result("ray's", {"loss": 0.0, "training_iteration": 3})
     begun.settle()
@@ -307,7 +319,7 @@ def test_a_strategy_hears_of_asked_configs_only_if_it_takes_them() -> None:
 
     for strategy, heard in ((Strategy(), 0), (Taking(), 3)):
         steered = Steered(tries=[{"lr": 1}])
-        source = TrialSource(strategy, total=1, limit=lambda: 9, steered=steered)
+        source = Source(strategy, total=1, limit=lambda: 9, steered=steered)
         given = source.suggest("a")
         assert (given["trial_id"], given["config"], given["origin"]) == (
             "00000",
@@ -321,7 +333,7 @@ def test_a_strategy_hears_of_asked_configs_only_if_it_takes_them() -> None:
 
 
 def test_a_number_that_a_kill_left_unused_stays_the_strategys() -> None:
-    source = TrialSource(
+    source = Source(
         Strategy(), total=4, limit=lambda: 9, taken=["00000", "00002"], steered=Steered(tries=[{}])
     )
     asked, own, last = (source.suggest(x) for x in "abc")
@@ -331,11 +343,11 @@ def test_a_number_that_a_kill_left_unused_stays_the_strategys() -> None:
 
 def test_the_end_of_a_trial_that_goes_on_later_is_none_for_the_strategy() -> None:
     strategy = Strategy()
-    source = TrialSource(strategy, total=1, limit=lambda: 9)
+    source = Source(strategy, total=1, limit=lambda: 9)
     source.suggest("a")
-    source.held.add("00000")
+    source.queue.held.add("00000")
     source.on_trial_complete("a", {"loss": 1.0})
-    source.retry(Assignment("00000", {"number": 0}, epoch=1))
+    source.queue.retry(Assignment("00000", {"number": 0}, epoch=1))
     assert strategy.told == []
     source.suggest("b")
     source.on_trial_complete("b", {"loss": 0.5})
@@ -343,14 +355,14 @@ def test_the_end_of_a_trial_that_goes_on_later_is_none_for_the_strategy() -> Non
 
 
 def test_where_nothing_runs_a_search_that_is_over_ends() -> None:
-    source = TrialSource(Strategy(), total=None, limit=lambda: 0, attend=lambda: True)
+    source = Source(Strategy(), total=None, limit=lambda: 0, is_over=True)
     assert source.suggest("a") == Searcher.FINISHED
 
 
 def test_a_strategy_that_learns_learns_from_an_asked_config() -> None:
     search = LearningSearch(MODEL, {"x": "uniform(0, 1)"}, "loss", "min", 1)
     strategy = BackgroundSearch(search)
-    source = TrialSource(strategy, total=2, limit=lambda: 9, steered=Steered(tries=[{"x": 0.25}]))
+    source = Source(strategy, total=2, limit=lambda: 9, steered=Steered(tries=[{"x": 0.25}]))
     assert source.suggest("a")["config"] == {"x": 0.25}
     source.on_trial_complete("a", {"loss": 0.5, "training_iteration": 1})
     assert source.suggest("b")["config"] != {"x": 0.25}

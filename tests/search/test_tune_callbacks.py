@@ -11,11 +11,14 @@ from ray.tune.trainable.metadata import _TrainingRunMetadata
 from synthetic import Clock, make_folder
 
 from tuner.errors import JournalError, StorageError
-from tuner.experiment.history import fold
+from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.journal import Journal
 from tuner.experiment.reading import read
+from tuner.experiment.results.results import Results
+from tuner.planning.validation import ValidatedSpec
 from tuner.ray_compat import Call
-from tuner.search.recorder import Recorder
+from tuner.search.driver import Driver
+from tuner.search.tune_callbacks import AGAIN_S, FIRST_S, Recorder, Waiting
 from tuner.trial.failures import STORAGE
 from tuner.trial.recycling import WorkerReplacedError
 from tuner.trial.trainable import REPORT
@@ -27,24 +30,22 @@ class Trials:
     def __init__(self, folder, *, call=None):
         self.folder = folder
         self.seen = []
-        self.stopped = set()
-        self.forecasts = {}
         self.settled = []
         self.is_over = False
+        self.leaving = {}
         self.journal = Journal.open(folder, clock=Clock())
-        self.history = fold(read(folder))
-        self.recorder = Recorder(
-            self.journal,
-            self.history,
-            [self.seen.append],
-            is_stopped=self.stopped.__contains__,
-            settle=lambda *settled: self.settled.append(settled),
-            call_of=lambda error: call,
-            report_timeout_s=60,
-            forecasts=lambda trial_id: self.forecasts.get(trial_id, {}),
-            epochs=3,
-            is_over=lambda: self.is_over,
-        )
+        spec = ValidatedSpec.model_validate(dict(Results(folder).spec))
+        spec = spec.replace(scheduler={"max_t": 3}, objective={"metric": "val_loss"})
+        self.driver = driver = Driver(spec, ExperimentFolder(folder), self.journal)
+        driver.observers = [self.seen.append]
+        driver.restore(slots=1)
+        driver.begin([], fits=lambda: 1)
+        self.stopped, self.history = driver.scheduler.stopped, driver.history
+        driver.is_over = lambda: self.is_over
+        driver.steering.leaving = self.leaving.get
+        driver.queue.retry = lambda trial: self.settled.append((trial.trial_id, True))
+        driver.queue.give_up = lambda *failed: self.settled.append((*failed, False))
+        self.recorder = Recorder(driver, call_of=lambda error: call, report_timeout_s=60)
 
     def start(self, number):
         self.recorder.on_trial_start(0, [], trial(number))
@@ -162,7 +163,8 @@ def test_a_trial_that_came_to_its_own_end_is_journaled_as_done(trials):
 def test_what_the_scheduler_expected_is_journaled_with_the_end(trials):
     for number in (0, 1):
         trials.start(number)
-    trials.forecasts["00000"] = {"3": {"end": 0.5, "chance": 0.01}}
+    forecasts = {"00000": {"3": {"end": 0.5, "chance": 0.01}}}
+    trials.driver.scheduler.forecasts = lambda trial_id: forecasts.get(trial_id, {})
     trials.stopped.add("00000")
     trials.complete(0)
     trials.complete(1)
@@ -189,9 +191,9 @@ def test_a_disk_that_is_full_is_no_fault_of_the_trial(trials):
     trials.start(1)
     trials.fail(0, kind=STORAGE)
     trials.complete(0)
-    assert (type(trials.recorder.error), str(trials.recorder.error)) == (StorageError, "m")
+    assert (type(trials.driver.error), str(trials.driver.error)) == (StorageError, "m")
     trials.result(1, 1)
-    trials.recorder.interrupt_running()
+    trials.driver.interrupt_running()
     assert [e[0] for e in trials.events()] == ["trial_started", "trial_started"]
     assert trials.settled == []
 
@@ -202,7 +204,7 @@ def test_an_epoch_that_is_run_again_is_not_journaled_again_but_its_checkpoint_is
     before.start(0)
     for epoch in (1, 2, 3):
         before.result(0, epoch)
-    before.recorder.interrupt_running()
+    before.driver.interrupt_running()
     before.journal.close()
     trials = Trials(folder)
     trials.start(0)
@@ -259,7 +261,7 @@ def test_what_cannot_be_saved_at_a_trials_end_ends_as_any_failure_does(trials, m
     trials.start(0)
     trials.result(0, 1, done=True, worker=Worker({"failure": failure}, monkeypatch))
     trials.complete(0)
-    assert isinstance(trials.recorder.error, StorageError)
+    assert isinstance(trials.driver.error, StorageError)
 
 
 def test_what_was_saved_before_a_failure_is_journaled(trials):
@@ -278,7 +280,7 @@ def test_a_trial_that_dies_before_it_starts_is_started_tried_again_and_failed(tr
         ("trial_ended", "00002"),
     ]
     assert trials.events()[1][3]["kind"] == "crash"
-    assert trials.settled == [("00002", "crash", True), ("00002", "crash", False)]
+    assert trials.settled == [("00002", True), ("00002", "crash", False)]
 
 
 def test_dying_in_an_epoch_that_is_run_again_is_not_dying_twice_in_the_same(trials):
@@ -289,7 +291,7 @@ def test_dying_in_an_epoch_that_is_run_again_is_not_dying_twice_in_the_same(tria
     again = trial(0)
     again.config["epoch"] = 1  # from there it goes on
     trials.recorder.on_trial_error(0, [], again)  # in its 2nd
-    assert trials.settled == [("00000", "crash", True)] * 2
+    assert trials.settled == [("00000", True)] * 2
 
 
 def test_a_trial_that_goes_on_after_a_crash_is_one_trial_in_the_journal(trials):
@@ -301,14 +303,14 @@ def test_a_trial_that_goes_on_after_a_crash_is_one_trial_in_the_journal(trials):
     trials.complete(0)
     names = [e[0] for e in trials.events()]
     assert names == ["trial_started", "result", "result", "trial_ended"]
-    assert trials.settled == [("00000", "crash", True)]
+    assert trials.settled == [("00000", True)]
 
 
 def test_a_trial_whose_process_was_not_to_be_used_again_begins_in_another(trials, tmp_path):
     (tmp_path / "error.pkl").write_bytes(pickle.dumps(WorkerReplacedError("it has kept 600 MiB")))
     for _ in range(9):  # and as often as it takes: it is not the trial's fault
         trials.recorder.on_trial_error(0, [], trial(0, str(tmp_path / "error.pkl")))
-    assert trials.settled == [("00000", "crash", True)] * 9
+    assert trials.settled == [("00000", True)] * 9
     trials.start(0)
     assert [name for name, *_ in trials.events()] == ["trial_started"]
 
@@ -335,14 +337,14 @@ def test_a_worker_that_hung_between_two_trials_is_no_fault_of_the_second(tmp_pat
     trials = Trials(make_folder(tmp_path / "digits"), call=asked("reset", 91, ended=True))
     for _ in range(9):
         trials.recorder.on_trial_error(0, [], trial(0))
-    assert trials.settled == [("00000", "crash", True)] * 9
+    assert trials.settled == [("00000", True)] * 9
 
 
 def test_what_still_runs_at_the_end_is_interrupted(trials):
     for number in (1, 0, 2):
         trials.start(number)
     trials.complete(1)
-    trials.recorder.interrupt_running()
+    trials.driver.interrupt_running()
     assert trials.events()[-2:] == [
         ("trial_ended", "00000", "interrupted"),
         ("trial_ended", "00002", "interrupted"),
@@ -360,20 +362,16 @@ def test_a_journal_that_cannot_be_written_is_kept_as_the_error_and_nothing_is_sh
     trials.result(0, 1)
     monkeypatch.undo()
     trials.result(0, 2)
-    assert isinstance(trials.recorder.error, JournalError)
+    assert isinstance(trials.driver.error, JournalError)
     assert [e["event"] for e in trials.seen] == ["trial_started"]
     assert len(trials.events()) == 1
 
 
 def test_the_history_is_as_new_as_the_event_that_an_observer_sees(trials):
     seen = []
-    trials.recorder = Recorder(
-        trials.journal,
-        trials.history,
-        [lambda event: seen.append((event["event"], trials.history.trials["00000"].status))],
-        is_stopped=lambda trial_id: False,
-        settle=lambda *settled: None,
-    )
+    trials.driver.observers = [
+        lambda event: seen.append((event["event"], trials.history.trials["00000"].status))
+    ]
     trials.start(0)
     trials.complete(0)
     assert seen == [("trial_started", "running"), ("trial_ended", "completed")]
@@ -381,21 +379,67 @@ def test_the_history_is_as_new_as_the_event_that_an_observer_sees(trials):
 
 def test_a_trial_that_leaves_as_asked_ends_as_it_says(trials):
     leaving = {"00000": ("stopped", "17-a"), "00001": ("interrupted", "17-b")}
-    trials.recorder._leaving = leaving.get
+    trials.leaving |= leaving
     for number in range(2):
         trials.start(number)
         trials.result(number, 1)
         trials.complete(number)
     ended = trials.history.trials.values()
     assert [(trial.status, trial.ended_by) for trial in ended] == list(leaving.values())
-    assert trials.settled == [("00001", "paused", True)]  # which goes on later
+    assert trials.settled == [("00001", True)]  # which goes on later
 
 
 @pytest.mark.parametrize("runs_on", [False, True])
-def test_end_if_over_lets_a_whole_trial_go_on_whose_code_runs_on(trials, runs_on):
+def test_unfinished_lets_a_whole_trial_go_on_whose_code_runs_on(trials, runs_on):
     trials.start(0)
     trials.result(0, 3)
     trials.stopped.add("00000")
     whole = trials.history.trials["00000"]
-    assert trials.recorder.end_if_over(whole, epochs=3, runs_on=runs_on) is not runs_on
+    assert list(trials.driver.unfinished(runs_on=runs_on)) == ([whole] if runs_on else [])
     assert whole.status == ("running" if runs_on else "completed")
+
+
+@pytest.fixture
+def waiting(caplog):
+    """Lets a search be in a state until a moment; returns what has been said by then."""
+    now, lines, asked = [0.0], ["too little", "all is held"], []
+
+    def why():
+        asked.append(now[0])
+        return lines
+
+    callback = Waiting(why, clock=lambda: now[0])
+
+    def until(moment, *states):
+        trials = [SimpleNamespace(status=state) for state in states]
+        while now[0] < moment:
+            now[0] += 1.5
+            callback.on_step_end(0, trials)
+        return [record.getMessage() for record in caplog.records]
+
+    return SimpleNamespace(until=until, lines=lines, asked=asked)
+
+
+def test_it_is_said_after_a_while_and_then_rarely(waiting):
+    assert waiting.until(FIRST_S - 2, "PENDING", "TERMINATED") == []
+    said = waiting.until(FIRST_S, "PENDING", "TERMINATED")
+    assert said == [f"no trial has run for 1m 00s: {line}" for line in waiting.lines]
+    assert waiting.until(AGAIN_S, "PENDING") == said
+    again = waiting.until(FIRST_S + AGAIN_S, "PENDING")[len(said) :]
+    assert again == [f"no trial has run for 31m 00s: {line}" for line in waiting.lines]
+
+
+@pytest.mark.parametrize("states", [("PENDING", "RUNNING"), ("TERMINATED",), ()])
+def test_nothing_is_said_while_one_runs_or_none_waits(waiting, states):
+    assert waiting.until(10 * FIRST_S, *states) == []
+    assert waiting.asked == []
+    assert waiting.until(10.9 * FIRST_S, "PENDING") == []  # counted from the last that ran
+    assert waiting.until(11.1 * FIRST_S, "PENDING") != []
+
+
+def test_what_cannot_be_explained_is_asked_again(waiting):
+    waiting.lines.clear()
+    assert waiting.until(2.9 * FIRST_S, "PENDING") == []
+    assert len(waiting.asked) == 2
+    waiting.lines.append("now it can")
+    assert waiting.until(3 * FIRST_S, "PENDING") == ["no trial has run for 3m 00s: now it can"]

@@ -22,16 +22,16 @@ from hypothesis import strategies as st
 from ray.tune.trainable.metadata import _TrainingRunMetadata
 from synthetic import Clock
 
-from tuner.experiment.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, RESULT, TRIAL_ENDED
+from tuner.experiment.events import RESULT, TRIAL_ENDED
+from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History, fold
 from tuner.experiment.journal import Journal
-from tuner.experiment.owner import this_owner
 from tuner.experiment.reading import read
+from tuner.planning.validation import ValidatedSpec
 from tuner.search.ask_tell import AskTell, Suggestion
-from tuner.search.policy import scheduler_of, searcher_of
-from tuner.search.recorder import Recorder
+from tuner.search.driver import Driver, scheduler_of
 from tuner.search.resuming import restored
-from tuner.search.trial_source import TrialSource
+from tuner.search.tune_callbacks import Recorder, TuneSearcher
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.trial.trainable import REPORT
 
@@ -74,29 +74,23 @@ class Tune:
             self.search(journal)
 
     def search(self, journal: Journal) -> None:
-        scheduler = scheduler_of(self.spec)
-        assert scheduler is not None
-        searcher = searcher_of(self.spec, slots=self.slots, earlier=iter(()))
-        self.scheduler, self.searcher = scheduler, searcher
-        self.source = TrialSource(searcher, total=self.spec.trials, limit=lambda: self.slots)
-        self.recorder = Recorder(
-            journal,
-            History(self.spec.objective),
-            [],
-            is_stopped=scheduler.stopped.__contains__,
-            settle=lambda trial_id, kind, again: self.source.give_up(trial_id, kind),
-        )
-        self.recorder.emit(EXPERIMENT_STARTED, resumed=False, owner=this_owner())
+        spec = ValidatedSpec.model_validate(dict(self.spec))
+        driver = Driver(spec, ExperimentFolder(self.spec.folder), journal)
+        driver.restore(slots=self.slots)
+        driver.journal_start(resumed=False)
+        driver.begin([], fits=lambda: self.slots)
+        self.driver, self.scheduler, self.searcher = driver, driver.scheduler, driver.searcher
+        self.source, self.recorder = TuneSearcher(driver), Recorder(driver)
         self.fill()
         while self.live:
             self.one_epoch(self.rng.choice(sorted(self.live)))
             self.fill()
-        self.recorder.emit(EXPERIMENT_ENDED, status="completed")
+        driver.finish("completed")
 
     def fill(self) -> None:
         while len(self.live) < self.slots:
             ray_id = f"ray{len(self.epochs)}"
-            while (given := self.source.suggest(ray_id)) is None and not self.source.at_end:
+            while (given := self.source.suggest(ray_id)) is None and not self.driver.queue.at_end:
                 self.searcher.wait(60)
             if not isinstance(given, dict):
                 return
@@ -301,7 +295,6 @@ def test_nothing_is_lost_or_recorded_twice_whatever_happens(
     for trial_id, status in fleet.ended.items():
         assert history.trials[trial_id].status == status
     replayed = scheduler_of(spec)
-    assert replayed is not None
     deque(restored(read(fleet.folder), History(spec.objective), replayed, "val_loss"), maxlen=0)
     stopped = {trial.trial_id for trial in history.of_status("stopped")}
     assert stopped == replayed.stopped

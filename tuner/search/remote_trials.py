@@ -1,0 +1,206 @@
+"""The trials of a search that clients run, and which client has which trial."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.errors import UsageError
+from tuner.experiment.events import (
+    COMPLETED,
+    FAILED,
+    INTERRUPTED,
+    RESULT,
+    STOPPED,
+    TRIAL_ENDED,
+    TRIAL_STARTED,
+    Event,
+)
+from tuner.experiment.trials import TrialRecord
+from tuner.search.driver import Driver
+from tuner.search.steering import UNBOUNDED
+from tuner.trial.context import Assignment
+from tuner.trial.failures import Failure
+
+
+@dataclass(slots=True)
+class Client:
+    """A client that runs one trial.
+
+    name: chosen by the client. latest: the epoch and the metrics of its latest report. repeats: the
+    last epoch that it may train again, as its trial had begun before. last_seen: when it last
+    called about its trial. has_left: whether it was to stop, though its trial is to go on later.
+    """
+
+    name: str | None = None
+    latest: tuple[int, dict[str, float]] | None = None
+    repeats: int = 0
+    last_seen: float = 0.0
+    has_left: bool = False
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """Its latest report as a searcher takes it; empty before the first."""
+        if self.latest is None:
+            return {}
+        epoch, metrics = self.latest
+        return {**metrics, "training_iteration": epoch}
+
+
+def noting(events: Iterable[Event], clients: dict[str, Client]) -> Iterator[Event]:
+    """Pass the events on; note in `clients` each trial's client and its latest report."""
+    for event in events:
+        if event["event"] == TRIAL_STARTED:
+            client = clients.setdefault(event["trial_id"], Client())
+            client.name, client.has_left = event.get("client"), False
+        elif event["event"] == RESULT:
+            clients[event["trial_id"]].latest = event["epoch"], event["metrics"]
+        elif event["event"] == TRIAL_ENDED and (event.get("control") or event["status"] == FAILED):
+            clients[event["trial_id"]].has_left = True
+        yield event
+
+
+class RemoteTrials:
+    """Hands the trials of `driver` to clients, and records what these report.
+
+    A trial that fails is not tried again: its client decides that.
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver, self._history = driver, driver.history
+        self._clients: dict[str, Client] = {}  # of the trials that run, by their ids
+        self._waiting: dict[str, Client] = {}  # the last clients of trials to be handed out anew
+
+    def __contains__(self, trial_id: str) -> bool:
+        return trial_id in self._clients
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    def take_up(self, clients: Mapping[str, Client]) -> None:
+        """Let the unfinished trials go on: with their `clients` or, if these left, with others."""
+        driver = self._driver
+        trials = sorted(driver.unfinished(), key=lambda trial: clients[trial.trial_id].has_left)
+        driver.begin(map(_assignment, trials), fits=lambda: UNBOUNDED)
+        for trial in trials:
+            client = clients[trial.trial_id]
+            if client.has_left:
+                self._waiting[trial.trial_id] = client
+            else:  # it keeps its trial, also where fewer may run by now
+                assignment = driver.queue.next()
+                assert assignment is not None
+                self._start(assignment, client)
+
+    def of(self, name: str) -> TrialRecord | None:
+        """The trial that the client of this name has; it may train it again from its start."""
+        for trial_id, client in self._clients.items():
+            if client.name == name:
+                trial = self._history.trials[trial_id]
+                client.last_seen, client.repeats = self._driver.journal.clock(), trial.last_epoch
+                return trial
+        return None
+
+    def next(self, name: str | None) -> TrialRecord | None:
+        """A trial that nobody runs, for the client of this name; None while there is none."""
+        queue = self._driver.queue
+        if queue.is_full or (assignment := queue.next()) is None:
+            return None
+        trial_id, client = assignment.trial_id, Client(name)
+        if before := self._waiting.pop(trial_id, None):
+            client.latest = before.latest
+            client.repeats = self._history.trials[trial_id].last_epoch
+        self._start(assignment, client)
+        return self._history.trials.get(trial_id)
+
+    def touch(self, trial_id: str) -> Client | None:
+        """The client that runs the trial, and calls about it now; None if the trial has ended."""
+        client = self._clients.get(trial_id)
+        if client is not None:
+            client.last_seen = self._driver.journal.clock()
+        return client
+
+    def report(self, trial_id: str, epoch: int, metrics: dict[str, float]) -> None:
+        """Journal a report of a trial that runs, and end it where that follows from it.
+
+        One that is recorded already changes nothing. Raises UsageError for an epoch that must not
+        come.
+        """
+        client = self._clients[trial_id]
+        if self._is_repeated(trial_id, client, epoch, metrics):
+            return
+        driver = self._driver
+        goes_on = driver.scheduler.record(trial_id, epoch, metrics)
+        driver.emit(RESULT, trial_id=trial_id, epoch=epoch, metrics=metrics)
+        client.latest = (epoch, metrics)
+        if driver.spec.epochs is not None and epoch >= driver.spec.epochs:
+            self.end(trial_id, COMPLETED)
+        elif not goes_on:
+            self.end(trial_id, STOPPED)
+        elif not self.leave_if_requested(trial_id):
+            driver.queue.report(trial_id, client.result)
+
+    def leave_if_requested(self, trial_id: str) -> bool:
+        """End a trial that runs if a user requested its end, or a pause; whether it did."""
+        driver = self._driver
+        if not driver.steering.leaves(trial_id):
+            return False
+        client, trial = self._clients[trial_id], self._history.trials[trial_id]
+        status, control = driver.steering.leaving(trial_id) or (STOPPED, "")
+        self.end(trial_id, status, control=control)
+        if status == INTERRUPTED:
+            self._waiting[trial_id] = client
+            driver.queue.retry(_assignment(trial))
+        return True
+
+    def end(
+        self,
+        trial_id: str,
+        status: str,
+        failure: Failure | None = None,
+        *,
+        control: str | None = None,
+    ) -> None:
+        """Journal the end of a trial that runs, and let the searcher know.
+
+        control: the id of the control that ended it.
+        """
+        self._driver.end(trial_id, status, failure, control=control)
+        client = self._clients.pop(trial_id)
+        self._driver.queue.leave(trial_id, client.result, failed=failure is not None)
+        if failure is not None:
+            self._driver.queue.give_up(trial_id, failure.kind)
+
+    def end_silent(self) -> None:
+        """End the trials whose clients have been silent for too long."""
+        now, limit_s = self._driver.journal.clock(), self._driver.spec.timeouts.report_s
+        silent = [i for i, client in self._clients.items() if now - client.last_seen >= limit_s]
+        for trial_id in silent:
+            self.end(trial_id, FAILED, Failure("timeout", f"nothing heard of it in {limit_s:g} s"))
+
+    def release(self) -> None:
+        """Let all clients go."""
+        self._clients.clear()
+
+    def _start(self, trial: Assignment, client: Client) -> None:
+        details = {"origin": trial.origin, "seed": trial.seed, "client": client.name}
+        self._driver.start(trial.trial_id, trial.config, **details)
+        client.last_seen = self._driver.journal.clock()
+        self._clients[trial.trial_id] = client
+
+    def _is_repeated(
+        self, trial_id: str, client: Client, epoch: int, metrics: dict[str, float]
+    ) -> bool:
+        last = self._history.trials[trial_id].last_epoch
+        if epoch > last:
+            return False
+        if epoch <= client.repeats or client.latest == (epoch, metrics):
+            return True
+        other = " with other values" if epoch == last else ""
+        raise UsageError(
+            f"epoch {epoch} of trial {trial_id} must come after {last}, which is recorded{other}"
+        )
+
+
+def _assignment(trial: TrialRecord) -> Assignment:
+    return Assignment(trial.trial_id, trial.config, seed=trial.seed)

@@ -1,0 +1,271 @@
+"""Tune as a client of the driver: its searcher gets the trials, its callbacks record them."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from types import MappingProxyType
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+from ray.tune import Callback
+from ray.tune.experiment import Trial
+from ray.tune.search import Searcher
+
+from tuner import ray_compat
+from tuner.errors import JournalError, StorageError
+from tuner.experiment.clock import Clock
+from tuner.experiment.events import (
+    CHECKPOINT,
+    COMPLETED,
+    FAILED,
+    INTERRUPTED,
+    RESULT,
+    RUNNING,
+    STOPPED,
+)
+from tuner.search.driver import Driver
+from tuner.search.failed_trials import Retries, error_of, failure_of
+from tuner.search.resuming import assignment_of
+from tuner.search.retention import sweep
+from tuner.trial.failures import STORAGE, Failure
+from tuner.trial.trainable import REPORT, SAVE_NOW
+from tuner.wording import duration
+
+FIRST_S, AGAIN_S = 60.0, 1800.0  # without a trial that runs: until the first warning, the next
+_POLL_S = 1.0
+_IDLE_S = 0.1  # a turn of Tune's loop while nothing runs
+
+_log = logging.getLogger(__name__)
+
+
+class TuneSearcher(Searcher):
+    """Gives Tune the trials of `driver`, and translates Ray's ids to ours."""
+
+    def __init__(self, driver: Driver) -> None:
+        super().__init__()
+        self._driver = driver
+        self._ids: dict[str, str] = {}  # Ray's trial id -> ours
+
+    def suggest(self, trial_id: str) -> Any:
+        """The next assignment as a mapping; None while enough trials are live; else FINISHED."""
+        driver, queue = self._driver, self._driver.queue
+        driver.steering.attend()  # where Tune does nothing else, too
+        if driver.is_over() and not queue.live:
+            return Searcher.FINISHED
+        if queue.is_full:
+            return None
+        assignment = queue.next()
+        if assignment is None:
+            # A live trial may have to be run again, so Tune must go on asking
+            return Searcher.FINISHED if queue.at_end and not queue.live else None
+        self._ids[trial_id] = assignment.trial_id
+        return asdict(assignment)
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        self._driver.queue.report(self._ids[trial_id], result)
+
+    def on_trial_complete(
+        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+    ) -> None:
+        failed = error or "tuner/failure/kind" in (result or {})
+        self._driver.queue.leave(self._ids.pop(trial_id), result, failed=failed)
+
+    def save(self, checkpoint_path: str) -> None:
+        """Do nothing: Ray's snapshots are not used, since the journal has all a resume needs."""
+
+    def restore(self, checkpoint_path: str) -> None:
+        """See `save`."""
+
+
+class Recorder(Callback):
+    """Records in `driver` what Tune's trials do, each event of each trial once.
+
+    An epoch that is run again after a resume, because its checkpoint was not yet written, is not
+    journaled twice. call_of(error): the last call to the worker that died by `error`; one that had
+    not answered for `report_timeout_s` seconds has hung.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        *,
+        call_of: Callable[[BaseException | None], ray_compat.Call | None] = lambda error: None,
+        report_timeout_s: float = math.inf,
+    ) -> None:
+        self._driver, self._history = driver, driver.history
+        self._retries = Retries()
+        self._failures: dict[str, Failure] = {}
+        self._came_to: dict[str, int] = {}  # of trials that run: the last epoch of this process
+        self._call_of = call_of
+        self._report_timeout_s = report_timeout_s
+
+    def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
+        self._driver.steering.attend()
+        if self._history.steered.paused and not self._history.counts[RUNNING]:
+            time.sleep(_IDLE_S)
+
+    def on_trial_start(
+        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
+    ) -> None:
+        self._start(trial)
+
+    def on_trial_result(
+        self,
+        iteration: int,
+        trials: list[Trial],
+        trial: Trial,
+        result: dict[str, Any],
+        **info: Any,
+    ) -> None:
+        trial_id = _id(trial)
+        report = result[REPORT]
+        if report.get("failure"):
+            self._failures[trial_id] = Failure(**report["failure"])
+            self._checkpoints(trial_id, report.get("checkpoints", ()))
+            return
+        epoch, metrics = result["training_iteration"], report["metrics"]
+        again = epoch <= self._last_epoch(trial_id)
+        self._came_to[trial_id] = epoch
+        if not again:
+            done = {"done": True} if report.get("done") else {}
+            self._driver.emit(RESULT, trial_id=trial_id, epoch=epoch, metrics=metrics, **done)
+        # Weights that were trained again may have other metrics than the report before the kill
+        self._checkpoints(trial_id, report["checkpoints"], {epoch: metrics} if again else {})
+        if not report["is_saved"] and (result.get("done") or self._driver.is_over()):
+            self._save_now(trial)
+
+    def _save_now(self, trial: Trial) -> None:
+        """Let a trial that ends with what it has reported write what it has not, and journal it."""
+        trial_id, timeout_s = _id(trial), self._report_timeout_s
+        worker = ray_compat.worker_of(trial)
+        if worker is None:
+            return
+        call = getattr(worker, SAVE_NOW).remote()
+        try:
+            answer = ray.get(call, timeout=None if math.isinf(timeout_s) else timeout_s)
+        except RayError as error:  # the trial has ended well; what it had not saved is lost
+            _log.warning("trial %s: its last checkpoint is not written: %s", trial_id, error)
+            return
+        if failure := answer.get("failure"):
+            self._failures[trial_id] = Failure(**failure)
+            if failure["kind"] == STORAGE:  # the search's, which may end before the trial does
+                self._fail(trial, self._failures[trial_id])
+        self._checkpoints(trial_id, answer.get("checkpoints", ()))
+
+    def _checkpoints(
+        self,
+        trial_id: str,
+        saved: Iterable[dict[str, Any]],
+        again: Mapping[int, dict[str, float]] = MappingProxyType({}),
+    ) -> None:
+        """Journal checkpoints; again: by epoch the metrics of what was trained once more."""
+        for checkpoint in saved:
+            epoch = checkpoint["epoch"]
+            metrics = {"metrics": again[epoch]} if epoch in again else {}
+            self._driver.emit(CHECKPOINT, trial_id=trial_id, **checkpoint, **metrics)
+
+    def on_trial_complete(
+        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
+    ) -> None:
+        trial_id, driver = _id(trial), self._driver
+        ray_compat.forget_metrics(trial)  # the journal has them
+        leaving = driver.steering.leaving(trial_id)
+        if trial_id in self._failures:
+            self._fail(trial, self._failures.pop(trial_id))
+            return
+        self._came_to.pop(trial_id, None)
+        if leaving is not None:
+            status, control = leaving
+            driver.end(trial_id, status, control=control)
+            if status == INTERRUPTED:
+                self._try_again(trial_id)
+        elif trial_id in driver.scheduler.stopped:
+            driver.end(trial_id, STOPPED)
+        else:
+            record, epochs = self._history.trials[trial_id], driver.spec.epochs
+            returned_early = epochs is not None and record.last_epoch < epochs
+            driver.end(trial_id, COMPLETED, done=record.done or returned_early)
+
+    def on_trial_error(
+        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
+    ) -> None:
+        trial_id = _id(trial)
+        ray_compat.forget_metrics(trial)  # the journal has them
+        self._start(trial)  # it may have died before that
+        error = error_of(trial)
+        failure = failure_of(error, self._call_of(error), report_timeout_s=self._report_timeout_s)
+        if failure is None:
+            self._try_again(trial_id)
+        else:
+            self._fail(trial, failure)
+
+    def _fail(self, trial: Trial, failure: Failure) -> None:
+        trial_id, driver = _id(trial), self._driver
+        if failure.kind == STORAGE:
+            driver.error = driver.error or self._journal_error() or StorageError(failure.message)
+            return
+        # Epochs that are run again count: what matters is where it died
+        came_to = self._came_to.pop(trial_id, trial.config.get("epoch", 0))
+        if self._retries.grants(trial_id, came_to, failure):
+            self._try_again(trial_id)
+            return
+        driver.end(trial_id, FAILED, failure)
+        self._sweep(trial_id)
+        driver.queue.give_up(trial_id, failure.kind)
+
+    def _try_again(self, trial_id: str) -> None:
+        self._sweep(trial_id)
+        trial = self._history.trials[trial_id]
+        self._driver.queue.retry(assignment_of(self._driver.folder, trial))
+
+    def _sweep(self, trial_id: str) -> None:
+        sweep(self._driver.folder, [self._history.trials[trial_id]])
+
+    def _journal_error(self) -> JournalError | None:
+        """The error of writing to the experiment's folder, if it has gone."""
+        try:
+            self._driver.journal.check()
+        except JournalError as error:
+            return error
+        return None
+
+    def _start(self, trial: Trial) -> None:
+        details = {name: trial.config.get(name) for name in ("origin", "seed")}
+        self._driver.start(_id(trial), trial.config["config"], **details)
+
+    def _last_epoch(self, trial_id: str) -> int:
+        trial = self._history.trials.get(trial_id)
+        return trial.last_epoch if trial else 0
+
+
+def _id(trial: Trial) -> str:
+    return str(trial.config["trial_id"])
+
+
+class Waiting(Callback):
+    """Warns of the lines that `why` gives while trials wait and none of them runs."""
+
+    def __init__(self, why: Callable[[], list[str]], clock: Clock = time.monotonic) -> None:
+        self._why = why
+        self._clock = clock
+        self._since = self._polled = clock()
+        self._after = FIRST_S
+
+    def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
+        now = self._clock()
+        if now - self._polled < _POLL_S:
+            return
+        self._polled = now
+        states = {trial.status for trial in trials}
+        if Trial.RUNNING in states or Trial.PENDING not in states:
+            self._since, self._after = now, FIRST_S
+        elif now - self._since >= self._after:
+            lines = self._why()
+            for line in lines:
+                _log.warning("no trial has run for %s: %s", duration(now - self._since), line)
+            self._after += AGAIN_S if lines else FIRST_S
