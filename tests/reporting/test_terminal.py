@@ -62,7 +62,7 @@ def test_without_a_terminal_there_are_plain_lines(events):
     assert stream.getvalue().splitlines() == [
         f"new best val_accuracy 0.5, trial 00001, epoch 1: {config}",
         f"new best val_accuracy 0.75, trial 00001, epoch 3: {config}",
-        "32s, 23s to 56s left: 1/3 trials: 1 running, 1 completed"
+        "32s, ~39s left: 1/3 trials: 1 running, 1 completed"
         "; best val_accuracy 0.75, trial 00001, epoch 3",
         "trial 00003 failed: oom: m",
         "56s: 3/3 trials: 0 running, 1 completed, 1 stopped, 1 failed"
@@ -151,7 +151,7 @@ def rendered(events, width, **settings):
 
 def test_the_live_view_in_80_columns(events):
     lines = rendered(events[:9], 80)
-    assert lines[0].endswith("1/3 trials 32s, 23s to 56s left")
+    assert lines[0].endswith("1/3 trials 32s, ~39s left")
     assert [line.rstrip() for line in lines[1:]] == [
         "1 running, 1 completed",
         "best val_accuracy 0.75, trial 00001, epoch 3",

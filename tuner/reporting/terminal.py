@@ -122,7 +122,7 @@ class Standing:
     def times(self, now: float) -> str:
         """The time spent and, as far as it can be estimated, left."""
         left = self.time_left.seconds(self.history, now)
-        rest = "" if left is None else f", {left}"
+        rest = "" if left is None else f", ~{duration(left)} left"
         return duration(elapsed_s(self.history, now)) + rest
 
     def best(self, best: Best) -> str:
