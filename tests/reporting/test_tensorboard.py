@@ -1,4 +1,7 @@
+"""The event files of a search, as TensorBoard reads them."""
+
 import os
+import socket
 
 import pytest
 from fresh import ran
@@ -10,7 +13,7 @@ from tensorboard.backend.event_processing.event_multiplexer import EventMultiple
 from tensorboard.plugins.hparams import api_pb2, metadata
 
 from tuner.experiment.history import History
-from tuner.reporting import event_file
+from tuner.reporting import tensorboard
 from tuner.reporting.tensorboard import TensorBoardWriter, logdir, metric_columns, tag_of
 from tuner.spec.experiment import build_spec
 
@@ -204,7 +207,7 @@ def test_a_disk_that_fails_is_reported_once_and_stops_nothing(folder, caplog, mo
         raise OSError(28, "No space left on device")
 
     writer = writer_of(folder)
-    monkeypatch.setattr(event_file, "append", full)
+    monkeypatch.setattr(tensorboard, "append", full)
     for epoch in (1, 2, 3):
         writer(result(1, epoch, val_loss=1.0))
     assert caplog.text.count("No space left on device") == 1
@@ -319,3 +322,32 @@ def test_a_hyperparameter_may_be_called_status(folder):
     start = hparams(folder, 1)[1]
     assert start.hparams["status"].string_value == "a"
     assert start.hparams["trial_status"].string_value == "running"
+
+
+def test_files_are_read_in_the_order_they_were_begun():
+    names = [tensorboard.file_name(time) for time in (9.9, 1_700_000_000.5, 1_700_000_001)]
+    assert names == sorted(names)
+    assert names[1] == f"events.out.tfevents.1700000000.{socket.gethostname()}"
+
+
+def test_what_is_appended_follows_what_is_there(tmp_path):
+    for part in (b"one", b"two"):
+        tensorboard.append(tmp_path / "file", part)
+    assert (tmp_path / "file").read_bytes() == b"onetwo"
+
+
+def test_a_file_is_replaced_whole_and_leaves_nothing_behind(tmp_path):
+    tensorboard.replace(tmp_path / "file", b"old content")
+    with (tmp_path / "file").open("rb") as reader:
+        tensorboard.replace(tmp_path / "file", b"new")
+        assert reader.read() == b"old content"  # who reads it reads on
+    assert (tmp_path / "file").read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_what_a_plugin_is_told_is_read_back():
+    data = tensorboard.version_record(time=1.0)
+    data += tensorboard.plugin_record("hparams", {"a": b"1", "b": b"2"}, time=2.0)
+    data += tensorboard.plugin_record("other", {"c": b"3"}, time=2.0)
+    data += tensorboard.scalars_record({"loss": 0.5}, step=1, time=3.0)
+    assert tensorboard.plugin_data(data, "hparams") == {"a": b"1", "b": b"2"}

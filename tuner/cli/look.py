@@ -175,7 +175,7 @@ def trials(
     """
     from tuner.experiment.results.rows import arranged
     from tuner.experiment.results.trial_rows import trial_json, trial_rows
-    from tuner.reporting.trials_text import trial_text, trials_table
+    from tuner.reporting.tables import trial_text, trials_table
 
     results = tuner.load_results(name, storage)
     if trial_id is not None:

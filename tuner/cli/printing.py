@@ -63,7 +63,7 @@ def print_outcome(results: Results, *, evaluate: bool, as_json: bool) -> int:
 def print_confirmation(confirmation: Confirmation, *, evaluate: bool, as_json: bool) -> int:
     """Print what retraining the leaders has shown; the exit code."""
     from tuner.experiment.results.baseline import with_interval
-    from tuner.reporting.confirmation_text import confirmation_text
+    from tuner.reporting.comparison_text import confirmation_text
 
     results = confirmation.results
     test = _test_metrics(results, confirmation.trial.trial_id, evaluate=evaluate)

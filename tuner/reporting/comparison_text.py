@@ -1,13 +1,26 @@
-"""Searches side by side, as plain text for stdout: 80 columns, no colour."""
+"""Searches side by side, and leaders retrained, as text for stdout: 80 columns, no colour."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from textwrap import fill
+from typing import Any
 
 from tuner.experiment.results.comparison import RANKED_BY, Comparison, Side
+from tuner.experiment.results.confirmation import Confirmation, Leader
 from tuner.experiment.results.statistics import Mean
-from tuner.wording import aligned, amount_of, duration, joined, number, printable, with_error
+from tuner.places import shown
+from tuner.reporting.experiment_text import failure_lines, folder_name, model_lines
+from tuner.wording import (
+    aligned,
+    amount_of,
+    duration,
+    joined,
+    number,
+    printable,
+    program,
+    with_error,
+)
 
 
 def comparison_text(comparison: Comparison) -> str:
@@ -116,3 +129,102 @@ def _beside(comparison: Comparison, first: Side, side: Side) -> str:
 
 def _mean(mean: Mean | None) -> str:
     return "none" if mean is None else with_error(mean.mean, mean.standard_error)
+
+
+_HEAD = ("TRIAL", "SEARCHED", "CONFIRMED", "SEEDS", "LESS THE FIRST", "APART")
+
+
+def confirmation_text(confirmation: Confirmation, test: Mapping[str, Any] | None = None) -> str:
+    """The leaders with their means, whether these differ for sure, what failed, the best's model.
+
+    `test` is what `tuner.vision.export.evaluate` measured of the model that is handed over.
+    """
+    sections = [
+        [_head(confirmation)],
+        aligned([_HEAD, *map(_row, confirmation.leaders)]),
+        [fill(line, 80) for line in leaders_verdict(confirmation)],
+        failure_lines(confirmation.results),
+        _model(confirmation, test or {}),
+    ]
+    return "\n\n".join("\n".join(section) for section in sections if section)
+
+
+def _head(confirmation: Confirmation) -> str:
+    results, count = confirmation.results, len(confirmation.leaders)
+    leaders = "the leader" if count == 1 else f"the {count} leaders"
+    seeds = len(confirmation.seeds)
+    with_seeds = "one fresh seed" if seeds == 1 else f"{seeds} fresh seeds each"
+    goal = f"{printable(results.metric)} ({results.mode})"
+    return f"{printable(confirmation.confirms.name)}: {leaders} retrained with {with_seeds}, {goal}"
+
+
+def _row(leader: Leader) -> tuple[str, ...]:
+    mean, less = leader.mean, leader.difference
+    return (
+        leader.trial_id,
+        number(leader.searched),
+        with_error(mean.mean, mean.standard_error) if mean else "all failed",
+        str(len(leader.values)),
+        _with_interval(less) if less else "",
+        ("yes" if less.is_settled else "no") if less else "",
+    )
+
+
+def leaders_verdict(confirmation: Confirmation) -> Iterator[str]:
+    """In sentences: whether the leaders differ for sure, and if the search flattered its best."""
+    first, others = confirmation.chosen, confirmation.leaders[1:]
+    level = "by the 95 % interval of the paired differences at equal seeds"
+    equal = [one.trial_id for one in others if one.difference and not one.difference.is_settled]
+    if len(confirmation.seeds) == 1:
+        yield "One seed tells nothing of the spread: give --seeds 3 or more to compare leaders."
+    elif equal:
+        yield (
+            f"Trial {first.trial_id} cannot be told apart from {joined(equal)}, {level}; "
+            "it is chosen for its mean."
+        )
+    elif others:
+        yield f"Trial {first.trial_id} is better than the others, {level}."
+    if len(confirmation.seeds) > 1 and len(others) > 1:
+        yield f"The intervals count in that it is the best of {len(others) + 1}."
+    values = [leader.values.values() for leader in confirmation.leaders]
+    if len(confirmation.seeds) > 1 and all(len(set(of_seeds)) <= 1 for of_seeds in values):
+        yield "No result depends on the seed: the trainable does not use it."
+    yield _optimism(confirmation)
+
+
+def _optimism(confirmation: Confirmation) -> str:
+    """By how much the value that the search showed for its best trial beats that trial's mean."""
+    best, metric = confirmation.first_searched, printable(confirmation.results.metric)
+    if best.mean is None or best.optimism is None:
+        return f"The search's best, trial {best.trial_id}, failed with every fresh seed."
+    flattered = confirmation.results.objective.key(best.optimism) < 0
+    by = f"flattered it by {number(abs(best.optimism))}" if flattered else "did not flatter it"
+    return (
+        f"The search's best, trial {best.trial_id}, showed {metric} {number(best.searched)} and "
+        f"gives {number(best.mean.mean)} on average: the search {by}."
+    )
+
+
+def _model(confirmation: Confirmation, test: Mapping[str, Any]) -> list[str]:
+    best, leader = confirmation.best_json(), confirmation.chosen
+    metrics = {
+        name: value
+        for name, value in best["metrics"].items()
+        if name.startswith("val_") or name == confirmation.results.metric
+    }
+    folder = confirmation.results.folder
+    return [
+        f"Confirmed: trial {leader.trial_id}, its model of seed {confirmation.trial.seed}, "
+        f"epoch {best['epoch']}",
+        *model_lines(metrics, leader.config, test, confirmation.results.accuracy(best)),
+        "",
+        f"Results      {printable(shown(folder))}",
+        f"Hand over    {program()} export "
+        f"{folder_name(folder.with_name(confirmation.confirms.name))} --to DIR",
+    ]
+
+
+def _with_interval(less: Mean) -> str:
+    if less.low is None or less.high is None:
+        return f"{less.mean:+.2g}"
+    return f"{less.mean:+.2g} ({less.low:+.2g} to {less.high:+.2g})"

@@ -5,32 +5,47 @@ as its step and the event's time as its wall time. Tags: train/*, val/*, system/
 where its name says neither (objective/*), and best/METRIC, the trial's best value so far.
 
 Scalars are appended to a file for each time that the search was started. What the HPARAMS tab
-shows of a trial, its status included, is a small file of its own that is replaced whenever the
-status changes: of a record that comes twice TensorBoard keeps the first. It keeps it as long as it
-runs, too, which `tuner.reporting.tensorboard_server` mends; one that is started by hand shows the
-status that it met first.
+shows of a trial, its status included, is a small file that is replaced whenever the status
+changes: of a record that comes twice TensorBoard keeps the first.
+
+The messages and their framing are TensorBoard's. Its EventFileWriter holds a file, a queue and a
+thread for each trial; here a report is one record, appended at once, so that thousands of paused
+trials cost no descriptor, and a kill tears no record of another report.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import re
+import socket
+import struct
+from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from tensorboard.compat.proto.event_pb2 import Event as EventMessage
+from tensorboard.compat.proto.event_pb2 import SessionLog
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.plugins.hparams.metadata import NULL_TENSOR
+from tensorboard.summary.writer.record_writer import RecordWriter
 
 from tuner.experiment.events import EXPERIMENT_STARTED, RESULT, TRIAL_ENDED, TRIAL_STARTED, Event
 from tuner.experiment.files import make_folder
 from tuner.experiment.history import History
 from tuner.experiment.trials import TrialRecord
-from tuner.reporting import event_file
 from tuner.reporting.hparams import PLUGIN, Summaries, columns_of
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.space.domains import Choice
 from tuner.spec.strategies import GridSettings
 
 _log = logging.getLogger(__name__)
-HPARAMS = f"{event_file.PREFIX}0000000000.hparams"  # read before all others
+PREFIX = "events.out.tfevents."
+HPARAMS = f"{PREFIX}0000000000.hparams"  # read before all others
 _TELLING = ("val_accuracy", "val_loss")  # of what the classifier that ships reports
+_VERSION = "brain.Event:2"
 _NOT_IN_A_TAG = re.compile(r"[^-/\w.]")
 
 
@@ -77,9 +92,9 @@ class TensorBoardWriter:
         contents = self._summaries.of_trial(
             config, trial.status, started=trial.started, ended=trial.ended
         )
-        data = event_file.version_record(time=trial.started)
-        data += event_file.plugin_record(PLUGIN, contents, time=trial.started)
-        event_file.replace(self._run(trial.trial_id) / HPARAMS, data)
+        data = version_record(time=trial.started)
+        data += plugin_record(PLUGIN, contents, time=trial.started)
+        replace(self._run(trial.trial_id) / HPARAMS, data)
 
     def _report(self, event: Event) -> None:
         trial_id, epoch, metrics = event["trial_id"], event["epoch"], event["metrics"]
@@ -90,18 +105,18 @@ class TensorBoardWriter:
         data = b""
         if trial_id not in self._files:
             data = self._begin(trial_id, epoch, event["time"])
-        data += event_file.scalars_record(scalars, step=epoch, time=event["time"])
-        event_file.append(self._files[trial_id], data)
+        data += scalars_record(scalars, step=epoch, time=event["time"])
+        append(self._files[trial_id], data)
 
     def _begin(self, trial_id: str, epoch: int, time: float) -> bytes:
         """Choose the trial's file; what must come before its first report of this process."""
         run = self._run(trial_id)
-        files = {path.name for path in run.iterdir() if path.name.startswith(event_file.PREFIX)}
-        file = run / event_file.file_name(time)
-        data = b"" if file.exists() else event_file.version_record(time=time)
+        files = {path.name for path in run.iterdir() if path.name.startswith(PREFIX)}
+        file = run / file_name(time)
+        data = b"" if file.exists() else version_record(time=time)
         if files - {HPARAMS}:
             # Takes back points from this step on, had the run before got further than its journal.
-            data += event_file.restart_record(step=epoch, time=time)
+            data += restart_record(step=epoch, time=time)
         self._files[trial_id] = file
         return data
 
@@ -152,3 +167,78 @@ def _space_with_seed(spec: ExperimentSpec) -> dict[str, Any]:
 
 def _clean(tag: str) -> str:
     return _NOT_IN_A_TAG.sub("_", tag)
+
+
+def file_name(time: float) -> str:
+    """The name of a file begun at `time`: readers take a run's files in order of their names."""
+    return f"{PREFIX}{int(time):010}.{socket.gethostname()}"
+
+
+def append(path: Path, data: bytes) -> None:
+    """Add `data` to the file, which is created where it is missing."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+    try:
+        os.write(fd, data)
+    finally:
+        os.close(fd)
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Write the file anew: a reader sees the old content or the new, never a part."""
+    partial = path.with_name("tensorboard.partial")  # no name that TensorBoard would read
+    partial.write_bytes(data)
+    partial.replace(path)
+
+
+def plugin_data(data: bytes, plugin: str) -> dict[str, bytes]:
+    """The content, by tag, that a whole event file holds for a plugin of TensorBoard.
+
+    Raises ValueError for data that is no event file.
+    """
+    contents = {}
+    at = 0
+    try:
+        while at < len(data):  # 8 bytes of size, 4 of checksum, the message, 4 of checksum
+            (size,) = struct.unpack_from("<Q", data, at)
+            for value in EventMessage.FromString(data[at + 12 : at + 12 + size]).summary.value:
+                if value.metadata.plugin_data.plugin_name == plugin:
+                    contents[value.tag] = value.metadata.plugin_data.content
+            at += 16 + size
+    except (struct.error, DecodeError) as error:
+        raise ValueError(f"no event file: {error}") from error
+    return contents
+
+
+def version_record(*, time: float) -> bytes:
+    """What a file begins with."""
+    return _record(wall_time=time, file_version=_VERSION)
+
+
+def restart_record(*, step: int, time: float) -> bytes:
+    """Makes readers drop what was written of `step` and later steps."""
+    return _record(wall_time=time, step=step, session_log=SessionLog(status=SessionLog.START))
+
+
+def scalars_record(scalars: Mapping[str, float], *, step: int, time: float) -> bytes:
+    """One report; a float beyond 32 bits becomes infinite, as in every event file."""
+    values = [Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
+    return _record(wall_time=time, step=step, summary=Summary(value=values))
+
+
+def plugin_record(plugin: str, contents: Mapping[str, bytes], *, time: float) -> bytes:
+    """What a plugin of TensorBoard reads of a run, by its tags."""
+    values = [
+        Summary.Value(
+            tag=tag,
+            tensor=NULL_TENSOR,  # what a value has that only carries metadata
+            metadata={"plugin_data": {"plugin_name": plugin, "content": content}},
+        )
+        for tag, content in contents.items()
+    ]
+    return _record(wall_time=time, summary=Summary(value=values))
+
+
+def _record(**event: Any) -> bytes:
+    buffer = BytesIO()
+    RecordWriter(buffer).write(EventMessage(**event).SerializeToString())
+    return buffer.getvalue()

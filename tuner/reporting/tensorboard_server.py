@@ -27,9 +27,8 @@ from tuner import background
 from tuner.errors import UsageError
 from tuner.experiment.files import check_folder, read_plain
 from tuner.experiment.folder import ExperimentFolder
-from tuner.reporting import event_file
 from tuner.reporting.hparams import PLUGIN
-from tuner.reporting.tensorboard import HPARAMS, logdir
+from tuner.reporting.tensorboard import HPARAMS, logdir, plugin_data
 from tuner.wording import joined
 
 _log = logging.getLogger(__name__)
@@ -163,7 +162,7 @@ class FollowingProvider:
         try:
             changed = os.stat(path).st_mtime_ns
             if run not in self._contents or self._contents[run][0] != changed:
-                content = event_file.plugin_data(read_plain(path), PLUGIN)
+                content = plugin_data(read_plain(path), PLUGIN)
                 self._contents[run] = changed, content
         except (OSError, ValueError):
             return {}

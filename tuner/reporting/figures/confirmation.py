@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from tuner.reporting.confirmation_text import verdict
+from tuner.reporting.comparison_text import leaders_verdict
 from tuner.reporting.figures._figure import BLUE, GREY, ORANGE, Drawing, figure
 from tuner.reporting.ranked_trials import escaped
 from tuner.reporting.report import Report
@@ -64,4 +64,4 @@ def draw(report: Report) -> Drawing:
             "yaxis": {"title": escaped(confirmation.results.metric)},
         },
     )
-    return " ".join(verdict(confirmation)), plot
+    return " ".join(leaders_verdict(confirmation)), plot
