@@ -1,6 +1,5 @@
 """The examples that Ray ships train as they are: only the search around them is ours."""
 
-import importlib
 import sys
 from pathlib import Path
 
@@ -93,14 +92,3 @@ def test_an_example(path, searched, stand_ins):
     assert trial.last_epoch == 2
     assert bool(trial.checkpoints) == keeps
     assert "Traceback" not in log
-
-
-def test_whoever_is_not_among_them_is_one_who_needs_more():
-    """The table of docs/your_training.md says what."""
-    folder = Path(importlib.import_module("ray.tune.examples").__path__[0])
-    modules = {path.stem for path in folder.glob("*.py")} - {"__init__", "utils"}
-    packages = {path.name for path in folder.iterdir() if (path / "__init__.py").exists()}
-    text = (Path(__file__).parents[2] / "docs" / "your_training.md").read_text(encoding="utf-8")
-    run = {path.partition(":")[0] for path in EXAMPLES}
-    for name in (modules | packages) - run:
-        assert f"`{name}`" in text, name

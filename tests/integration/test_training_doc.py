@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from pages import ROOT, Page
+from pages import Page
 
 from tuner.experiment.results.results import Results
 from tuner.spec.sections import Resources
-from tuner.trial.memory import EPOCHS, LEAST_MIB
-from tuner.trial.recycling import BOUND_MIB
 from tuner.vision.catalog import METRICS, MODELS
 from tuner.vision.pipeline import PARTS_PER_STAGE
 from tuner.vision.recipe import OPTIONAL_METRICS, STEP_FACTOR, STEPS, RecipeSettings
@@ -40,21 +35,6 @@ def test_every_command_works(
         assert log.read_text().startswith("started from source_model; new: nothing\n")
 
 
-@pytest.mark.docs
-def test_the_test_of_a_learner_passes(tmp_path: Path) -> None:
-    """On the Learner of the README."""
-    for page in (PAGE, Page("README.md")):
-        page.write_files(tmp_path)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "test_my_learner.py"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert re.search(r"^\d+ passed, 1 skipped", done.stdout, re.MULTILINE), done.stdout
-
-
 def test_its_settings_are_those_there_are() -> None:
     named = {name for name in re.findall(r"`(?:training|resources)\.(\w+)", TEXT) if name != "*"}
     assert named <= {*ClassifierSettings.model_fields, *Resources.model_fields}
@@ -66,8 +46,6 @@ def test_its_settings_are_those_there_are() -> None:
 
 
 def test_its_numbers_are_those_of_the_code() -> None:
-    assert f"grows by {LEAST_MIB:g} MiB or more in each of {EPOCHS} successive" in TEXT
-    assert f"more than {BOUND_MIB:g} MiB" in TEXT
     assert f"({PARTS_PER_STAGE} for each stage)" in TEXT
     assert f"for `step`: {STEP_FACTOR} unless set" in TEXT
     assert STEPS == (1 / 2, 3 / 4)
