@@ -46,7 +46,7 @@ def test_its_figures_are_the_codes() -> None:
 
 
 def test_its_spec_is_one(tmp_path: Path) -> None:
-    spec = ExperimentSpec.from_text(PAGE.files["told.yaml"])
+    spec = ExperimentSpec.from_text(PAGE.files["noted.yaml"])
     assert json.loads(spec.to_json())["notify"] == [
         "https://hooks.slack.com/services/${SLACK_HOOK}"
     ]
@@ -59,5 +59,5 @@ def test_its_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("SLACK_HOOK", "x")
     PAGE.write_files(tmp_path)
     assert all(done.return_value == 0 for done in PAGE.run_commands())
-    [told] = (tmp_path / "told.jsonl").read_text().splitlines() or [""]
-    assert json.loads(told)["status"] == "completed"
+    [message] = (tmp_path / "notes.jsonl").read_text().splitlines() or [""]
+    assert json.loads(message)["status"] == "completed"
