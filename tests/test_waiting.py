@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.waiting import Timed, waited
-from tuner.search.searchers._distinct import DistinctConfigs
-from tuner.search.searchers._numbered import NumberedSearch
+from tuner.search.searchers._numbered import DistinctConfigs, NumberedSearch
 from tuner.search.searchers.random import RandomSettings
 
 NOTES = [

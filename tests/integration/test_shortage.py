@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from tuner.search import waiting
+from tuner.search import tune_callbacks
 
 SPACE = {"x": "uniform(0, 1)"}
 
@@ -28,7 +28,7 @@ def hog(ray_here):
 def test_it_says_who_holds_the_cpus_and_goes_on_once_they_are_free(hog, searched, monkeypatch):
     import ray
 
-    monkeypatch.setattr(waiting, "FIRST_S", 1.0)
+    monkeypatch.setattr(tune_callbacks, "FIRST_S", 1.0)
     said = []
 
     class Free(logging.Handler):

@@ -655,13 +655,3 @@ def test_the_command_line_shows_its_plan_and_refuses_to_run_it(
     assert re.search(REFUSED, str(refused))
     create(_validated(spec))
     assert re.search(REFUSED, str(call("resume", str(spec.folder)).exception))
-
-
-@pytest.mark.parametrize(
-    ("changes", "key"), [({"training": {"x": 1}}, "training"), ({"resources": {"gpus": 1}}, "reso")]
-)
-def test_what_has_no_meaning_elsewhere_is_refused(
-    tmp_path: Path, changes: dict[str, Any], key: str
-) -> None:
-    with pytest.raises(SpecError, match=f"1 fault:\n  {key}"):
-        _validated(spec_of(tmp_path, **changes))

@@ -1,8 +1,4 @@
-"""Trials that are handed out: journaled as those of Tune are, whatever is killed.
-
-Tune's part is played by a loop that calls the scheduler, the searcher and the recorder in Tune's
-order; tests/integration/test_ask_tell.py compares with Tune itself.
-"""
+"""Trials that clients run: nothing is lost or recorded twice, whatever is killed."""
 
 from __future__ import annotations
 
@@ -12,28 +8,20 @@ import shutil
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from random import Random
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ray.tune.trainable.metadata import _TrainingRunMetadata
 from synthetic import Clock
 
 from tuner.experiment.events import RESULT, TRIAL_ENDED
-from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History, fold
-from tuner.experiment.journal import Journal
 from tuner.experiment.reading import read
-from tuner.planning.validation import ValidatedSpec
 from tuner.search.ask_tell import AskTell, Suggestion
-from tuner.search.driver import Driver, scheduler_of
+from tuner.search.driver import scheduler_of
 from tuner.search.resuming import restored
-from tuner.search.tune_callbacks import Recorder, TuneSearcher
 from tuner.spec.experiment import ExperimentSpec, build_spec
-from tuner.trial.trainable import REPORT
 
 EPOCHS = 8
 
@@ -56,97 +44,6 @@ def spec_of(storage: Path, *, strategy: str = "random", **changes: Any) -> Exper
 
 def loss_of(config: dict[str, Any], epoch: int) -> float:
     return abs(math.log10(config["lr"]) + 2) / config["width"] + 1 / epoch
-
-
-def journal_of(folder: Path) -> list[dict[str, Any]]:
-    return [{k: v for k, v in e.items() if k not in ("time", "owner")} for e in read(folder)]
-
-
-class Tune:
-    """Runs trials as Tune does, so many at a time; `rng` decides whose next epoch comes next."""
-
-    def __init__(self, spec: ExperimentSpec, slots: int, rng: Random) -> None:
-        self.spec, self.slots, self.rng = spec, slots, rng
-        self.live: dict[str, dict[str, Any]] = {}  # Ray's id -> the assignment
-        self.epochs: dict[str, int] = {}
-        spec.folder.mkdir(parents=True)
-        with Journal.open(spec.folder, clock=Clock()) as journal:
-            self.search(journal)
-
-    def search(self, journal: Journal) -> None:
-        spec = ValidatedSpec.model_validate(dict(self.spec))
-        driver = Driver(spec, ExperimentFolder(self.spec.folder), journal)
-        driver.restore(slots=self.slots)
-        driver.journal_start(resumed=False)
-        driver.begin([], fits=lambda: self.slots)
-        self.driver, self.scheduler, self.searcher = driver, driver.scheduler, driver.searcher
-        self.source, self.recorder = TuneSearcher(driver), Recorder(driver)
-        self.fill()
-        while self.live:
-            self.one_epoch(self.rng.choice(sorted(self.live)))
-            self.fill()
-        driver.finish("completed")
-
-    def fill(self) -> None:
-        while len(self.live) < self.slots:
-            ray_id = f"ray{len(self.epochs)}"
-            while (given := self.source.suggest(ray_id)) is None and not self.driver.queue.at_end:
-                self.searcher.wait(60)
-            if not isinstance(given, dict):
-                return
-            self.live[ray_id], self.epochs[ray_id] = given, 0
-            self.recorder.on_trial_start(0, [], self.trial(ray_id))
-
-    def trial(self, ray_id: str) -> Any:
-        return SimpleNamespace(config=self.live[ray_id], run_metadata=_TrainingRunMetadata())
-
-    def one_epoch(self, ray_id: str) -> None:
-        trial = self.trial(ray_id)
-        self.epochs[ray_id] += 1
-        epoch = self.epochs[ray_id]
-        metrics = {"val_loss": loss_of(trial.config["config"], epoch)}
-        result = {**metrics, "training_iteration": epoch}
-        done = epoch == EPOCHS
-        if not done:
-            done = self.scheduler.on_trial_result(None, trial, result) == "STOP"
-        if not done:
-            self.source.on_trial_result(ray_id, result)
-        journaled = {REPORT: {"metrics": metrics, "checkpoints": [], "is_saved": True}}
-        self.recorder.on_trial_result(0, [], trial, {**result, **journaled})
-        if done:
-            self.source.on_trial_complete(ray_id, result)
-            self.recorder.on_trial_complete(0, [], trial)
-            del self.live[ray_id]
-
-
-def ask_and_tell(spec: ExperimentSpec, slots: int, rng: Random) -> None:
-    """The same trials, by so many clients."""
-    clients: dict[str, tuple[Suggestion, int]] = {}
-    asked = 0
-    with AskTell(spec, clock=Clock()) as search:
-        while not search.is_over:
-            while len(clients) < slots and (trial := search.suggest()):
-                clients[f"ray{asked}"] = trial, 0
-                asked += 1
-            who = rng.choice(sorted(clients))
-            trial, epoch = clients[who]
-            clients[who] = trial, epoch + 1
-            metrics = {"val_loss": loss_of(trial.config, epoch + 1)}
-            if search.report(trial.trial_id, epoch + 1, metrics):
-                search.complete(trial.trial_id)
-                del clients[who]
-
-
-@pytest.mark.parametrize("slots", [1, 3])
-@pytest.mark.parametrize("strategy", ["random", "bayesopt"])
-def test_the_journal_is_that_of_any_search(tmp_path: Path, strategy: str, slots: int) -> None:
-    spec = spec_of(tmp_path / "tune", strategy=strategy, max_concurrent=slots)
-    Tune(spec, slots, Random(0))
-    elsewhere = spec.replace(storage=str(tmp_path / "elsewhere"))
-    ask_and_tell(elsewhere, slots, Random(0))
-    expected = journal_of(spec.folder)
-    assert journal_of(elsewhere.folder) == expected
-    assert {e["status"] for e in expected if e["event"] == TRIAL_ENDED} == {"completed", "stopped"}
 
 
 # What clients, the network and the machine do, one after the other

@@ -15,6 +15,7 @@ from tuner.planning.validation import validate
 from tuner.search import schedulers, searchers
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.schedulers import SCHEDULERS
+from tuner.spec.sections import Objective
 from tuner.spec.strategies import SEARCHERS
 
 SPACE = {"lr": "loguniform(1e-3, 1)"}
@@ -90,7 +91,8 @@ def test_what_ships_is_what_the_packages_hold() -> None:
 def test_every_strategy_has_settings_of_its_name_and_builds_a_searcher(strategy: str) -> None:
     settings = build_spec({**SPEC, "search": {"strategy": strategy, "space": SPACE}}).search
     assert isinstance(settings, SEARCHERS.settings(strategy))
-    assert isinstance(settings.build(seed=1), Searcher)
+    objective = Objective(metric="loss", mode="min")
+    assert isinstance(settings.build(seed=1, objective=objective), Searcher)
 
 
 @pytest.mark.parametrize("registry", [SEARCHERS, SCHEDULERS], ids=lambda registry: registry.kind)

@@ -166,7 +166,9 @@ def test_nothing_is_suggested_while_what_was_before_is_told() -> None:
     search = ahead(slots=16)
     for number, config in enumerate(before):
         search.take_trial(f"{number:05d}", config)
-        search.on_trial_complete(f"{number:05d}", {"loss": loss_of(config)})
+        search.on_trial_complete(
+            f"{number:05d}", {"loss": loss_of(config), "training_iteration": 1}
+        )
         search.settle()
     assert wait(search, "00012") == plain.suggest("00012")
     assert ready(search, 13) == 2
@@ -179,6 +181,6 @@ def test_what_is_replayed_is_passed_on_at_once() -> None:
         play(LearningSearch(MODEL, SPACE, "loss", "min", seed=1), 0, 3)
     ):
         search.take_trial(str(number), config)
-        search.on_trial_complete(str(number), {"loss": loss_of(config)})
+        search.on_trial_complete(str(number), {"loss": loss_of(config), "training_iteration": 1})
         assert search.search.origin(str(number)) == "resumed"
     assert search.search.observations.own.keys() == {"0", "1", "2"}

@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 from ray.tune.search import Searcher
 
-from tuner.search.searchers._learning import LearningSearch, sobol_point
+from tuner.errors import SpecError
+from tuner.search.searchers._learning import LearningSearch, draw_untried, sobol_point
 from tuner.search.searchers._observations import ModelInput
+from tuner.spec.space.constraints import Constraints
 from tuner.spec.space.encoding import Array, Encoding
 from tuner.spec.space.parsing import parse_space
+from tuner.spec.space.spaces import config_key
 
 SPACE = {"x": "uniform(0, 1)"}
 
@@ -98,16 +101,14 @@ def test_what_the_model_is_given() -> None:
     assert np.argsort(data.loss_N).tolist() == [1, 0, 2]
 
 
-def test_a_report_without_an_epoch_is_of_the_next_one_and_a_late_one_changes_nothing() -> None:
+def test_a_report_after_the_end_changes_nothing() -> None:
     search = middle(startup=1)
     search.suggest("a")
-    for loss in (3.0, 2.0):
-        search.on_trial_result("a", {"loss": loss})
-    search.on_trial_result("a", {"loss": 1.0, "training_iteration": True})
+    report(search, "a", 3.0)
     search.on_trial_complete("a", {"loss": 0.5, "training_iteration": 9})
     report(search, "a", 99.0, 10)
     search.on_trial_complete("a", error=True)
-    assert seen(search).curves == [{1: 3.0, 2: 2.0, 3: 1.0, 9: 0.5}]
+    assert seen(search).curves == [{1: 3.0, 9: 0.5}]
 
 
 def test_a_config_that_came_to_nothing_may_come_again_and_others_not() -> None:
@@ -145,14 +146,6 @@ def test_an_integer_that_no_float_can_hold_is_no_value(huge: int) -> None:
         search.add_evaluated_point({"x": huge}, 1.0)
 
 
-@pytest.mark.parametrize("epoch", [10**25, 1e300, 10**400])
-def test_an_epoch_that_no_search_reaches_is_taken_for_the_next(epoch: float) -> None:
-    search = middle(startup=1)
-    search.suggest("a")
-    search.on_trial_result("a", {"loss": 1.0, "training_iteration": epoch})
-    assert seen(search).curves == [{1: 1.0}]
-
-
 def test_sobol_points_are_spread_and_are_the_seeds_own() -> None:
     line = Encoding(parse_space(SPACE))
     eighths = {int(8 * sobol_point(line, 0, number)[0]) for number in range(8)}
@@ -167,8 +160,17 @@ def test_what_the_model_proposes_is_passed_over_where_it_is_forbidden() -> None:
     assert search.suggest("c") == Searcher.FINISHED
 
 
-def test_what_is_allowed_and_cannot_be_found_is_a_fault_of_the_rules() -> None:
-    with pytest.raises(
-        ValueError, match="forbid: leaves nothing that 10000 random draws could find"
-    ):
-        middle(forbid=["x >= 0"]).suggest("a")
+def test_a_rare_config_of_a_large_space_is_found_or_the_rules_are_at_fault() -> None:
+    encoding, rng = Encoding(parse_space({"x": "uniform(0, 1)"})), np.random.default_rng(0)
+    found = draw_untried(encoding, Constraints(["x > 0.001"]), set(), rng)
+    assert found is not None
+    assert found["x"] <= 0.001
+    with pytest.raises(SpecError, match="forbid: leaves nothing that 10000 random draws could"):
+        draw_untried(encoding, Constraints(["x >= 0"]), set(), rng)
+
+
+def test_the_last_configs_of_a_small_space_are_listed() -> None:
+    encoding, rng = Encoding(parse_space({"n": "lograndint(1, 5000)"})), np.random.default_rng(0)
+    tried = {config_key({"n": n}) for n in range(1, 4999)}
+    assert draw_untried(encoding, Constraints(), tried, rng) == {"n": 4999}
+    assert draw_untried(encoding, Constraints(["n == 4999"]), tried, rng) is None

@@ -32,19 +32,11 @@ def trial(x: int = 1) -> Observation:
     return Observation({"x": x}, "random")
 
 
-def test_a_value_is_of_its_epoch_or_else_of_the_next() -> None:
-    seen = trial()
-    epochs: list[Any] = [None, 4, True, "6", 0, math.inf, math.nan]
-    for value, epoch in enumerate(epochs):
-        seen.report(value, epoch)
-    assert seen.reports == {1: 0.0, 4: 1.0, 5: 2.0, 6: 3.0, 7: 4.0, 8: 5.0, 9: 6.0}
-
-
 @pytest.mark.parametrize("value", [math.nan, math.inf, None, "high"])
 def test_a_trial_that_ends_without_a_number_has_failed(value: Any) -> None:
     seen = trial()
-    seen.report(0.5)
-    seen.report(value)
+    seen.add(0.5, 1)
+    seen.add(value, 2)
     seen.end()
     assert seen.status == FAILED
     assert seen.reports == {1: 0.5}
@@ -52,8 +44,8 @@ def test_a_trial_that_ends_without_a_number_has_failed(value: Any) -> None:
 
 def test_one_that_comes_back_to_numbers_has_not_failed() -> None:
     seen = trial()
-    seen.report(math.nan)
-    seen.report(0.5)
+    seen.add(math.nan, 1)
+    seen.add(0.5, 2)
     seen.end()
     assert seen.status == ENDED
 

@@ -5,11 +5,70 @@ A scheduler is the class of its settings and a rule; see `asha` beside.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Self
+
+from pydantic import Field, model_validator
+
+from tuner.errors import Fault
+from tuner.settings import FaultsError
+from tuner.spec.schedulers import SchedulerSettings
+from tuner.wording import number
 
 if TYPE_CHECKING:
     from tuner.search.schedulers._stopping import StoppingRule, StoppingScheduler
     from tuner.spec.sections import Objective
+
+_WHOLE = 3  # trials that the halvings of a first rung by default leave to train to their end
+
+
+class GraceSettings(SchedulerSettings):
+    """What the schedulers that ship share.
+
+    grace_period: the epoch before which no trial is stopped. Unless set it follows from the number
+    of trials: the fewer there are, the later it is, and below 9 trials none is stopped. Where time
+    alone ends the search it is 1.
+    """
+
+    grace_period: int | None = Field(None, ge=1)
+
+    @model_validator(mode="after")
+    def _fits_max_t(self) -> Self:
+        if self.grace_period and self.grace_period > self.max_t:
+            rule = f"must be at most max_t, got {self.grace_period} and {self.max_t}"
+            raise FaultsError(Fault("grace_period", rule))
+        return self
+
+    def settled(self, trials: int | None) -> GraceSettings:
+        """These settings with a grace period, which stays unset: nobody has written it."""
+        if self.grace_period is not None:
+            return self
+        values = {**dict(self), "grace_period": self.default_grace(trials)}
+        return self.model_construct(_fields_set=self.model_fields_set, **values)
+
+    def default_grace(self, trials: int | None) -> int:
+        """The grace period for so many trials; None: time alone ends the search."""
+        return first_rung(self.max_t, trials, reduction_factor=3)
+
+    def settled_text(self) -> str | None:
+        if "grace_period" in self.model_fields_set or self.grace_period in (None, 1):
+            return None
+        rungs = self.rungs()
+        first = f"epoch {number(float(rungs[0]))}" if rungs else "none"
+        return f"{first}, for so few trials; scheduler.grace_period sets another"
+
+
+def first_rung(max_t: int, trials: int | None, *, reduction_factor: float) -> int:
+    """The first epoch to stop trials at, for so many; None: time alone ends the search.
+
+    A rung leaves one trial in `reduction_factor`. There are only so many rungs, the last ones
+    before `max_t`, that at least 3 trials come to the end: with few trials the first comparisons,
+    which early epochs and chance decide, would often lose the best (`benchmarks.few_trials`).
+    """
+    if trials is None:
+        return 1
+    halvings = math.floor(math.log(trials / _WHOLE, reduction_factor) + 1e-9)
+    return max(math.ceil(max_t / reduction_factor ** max(halvings, 0) - 1e-9), 1)
 
 
 def stopping_scheduler(objective: Objective, rule: StoppingRule) -> StoppingScheduler:

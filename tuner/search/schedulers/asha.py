@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from pydantic import Field, model_validator
 
 from tuner.errors import Fault
-from tuner.search.schedulers import stopping_scheduler
-from tuner.search.schedulers._grace import GraceSettings, first_rung
+from tuner.search.schedulers import GraceSettings, first_rung, stopping_scheduler
 from tuner.settings import FaultsError
 from tuner.spec.schedulers import SchedulerSettings
 from tuner.spec.sections import Objective

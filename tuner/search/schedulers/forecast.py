@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from tuner.search.schedulers import stopping_scheduler
-from tuner.search.schedulers._grace import GraceSettings
+from tuner.search.schedulers import GraceSettings, stopping_scheduler
 from tuner.spec.sections import Objective
 
 if TYPE_CHECKING:

@@ -32,9 +32,9 @@ def distinct_searcher(
     settings: SearchSettings, seed: int, first: Callable[[int], dict[str, Any]] | None = None
 ) -> Searcher:
     """The searcher that tries `first(k)` as config k, else draws; see `DistinctConfigs`."""
-    from tuner.search.searchers._distinct import DistinctConfigs
+    from tuner.search.searchers._numbered import DistinctConfigs, NumberedSearch
 
-    return numbered_searcher(settings.strategy, DistinctConfigs(settings, seed, first))
+    return NumberedSearch(settings.strategy, DistinctConfigs(settings, seed, first))
 
 
 def learning_searcher(

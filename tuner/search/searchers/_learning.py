@@ -7,7 +7,7 @@ process.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
@@ -16,9 +16,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from ray.tune.search import Searcher
 
-from tuner.errors import SpecError
+from tuner.errors import Fault, SpecError
 from tuner.experiment.history import collector_paused
-from tuner.search.searchers._drawing import draw_untried
 from tuner.search.searchers._observations import (
     FAILED,
     RUNNING,
@@ -29,11 +28,14 @@ from tuner.search.searchers._observations import (
 )
 from tuner.settings import FaultsError
 from tuner.spec.sections import Objective
-from tuner.spec.space.constraints import Constraints
+from tuner.spec.space.constraints import MAX_DRAWS, Constraints
 from tuner.spec.space.domains import Value
 from tuner.spec.space.encoding import Array, Encoding
+from tuner.spec.space.grid import MAX_LISTED, cells, every_value, space_size
 from tuner.spec.space.parsing import parse_space
 from tuner.spec.space.spaces import names_of
+
+_DRAWS = 1000  # that may be forbidden or tried before the configs that are left are listed
 
 
 class Model(Protocol):
@@ -95,7 +97,7 @@ class LearningSearch(Searcher):
         """Record the value of one epoch; a report of no trial that runs changes nothing."""
         trial = self.observations.running(trial_id)
         if trial is not None and self._objective.metric in result:
-            trial.report(result[self._objective.metric], result.get("training_iteration"))
+            trial.add(result[self._objective.metric], result["training_iteration"])
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
@@ -210,6 +212,26 @@ def sobol_point(encoding: Encoding, seed: int, number: int) -> Array:
     if number:  # it cannot go forward by nothing
         sequence.fast_forward(number)
     return np.asarray(sequence.random(1)[0])
+
+
+def draw_untried(
+    encoding: Encoding, constraints: Constraints, tried: Set[str], rng: np.random.Generator
+) -> dict[str, Value] | None:
+    """An allowed config whose key is not among `tried`; None where none is left.
+
+    Raises SpecError where what is allowed is too little to be found.
+    """
+    size = space_size(encoding.space)
+    listed = size is not None and size <= MAX_LISTED
+    count = _DRAWS if listed else MAX_DRAWS
+    draws = (encoding.decode(rng.random(len(encoding))) for _ in range(count))
+    for config in constraints.untried(draws, tried):
+        return config
+    if not listed:
+        fault = Fault("forbid", f"leaves nothing that {count} random draws could find")
+        raise SpecError([fault], "the searcher")
+    left = list(constraints.untried(cells(encoding.space, every_value), tried))
+    return left[int(rng.integers(len(left)))] if left else None
 
 
 @contextmanager

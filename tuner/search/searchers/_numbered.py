@@ -1,14 +1,24 @@
-"""Searchers that learn nothing: config k depends on k, the seed and the space alone."""
+"""Searchers that learn nothing: config k depends on k, the seed and the space alone.
+
+Configs that are drawn by their number come once each where the space is finite.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
+import numpy as np
 from ray.tune.search import Searcher
 
-from tuner.spec.space.spaces import config_key
+from tuner.errors import Fault, SpecError
+from tuner.spec.space.constraints import MAX_DRAWS, Constraints
+from tuner.spec.space.grid import MAX_LISTED, cells, every_value, space_size
+from tuner.spec.space.spaces import config_at, config_key
+from tuner.spec.strategies import SearchSettings
+
+_DRAWS = 100  # that may repeat before the configs that are left are listed
 
 
 class NumberedSearch(Searcher):
@@ -77,3 +87,68 @@ class NumberedSearch(Searcher):
     def save(self, checkpoint_path: str) -> None: ...
 
     def restore(self, checkpoint_path: str) -> None: ...
+
+
+class DistinctConfigs:
+    """Config k of such a search; None behind the last one of a finite space.
+
+    first: makes config k; where that is forbidden, or a repeat, it is drawn at random instead. None
+    draws it at random at once.
+    """
+
+    def __init__(
+        self,
+        settings: SearchSettings,
+        seed: int,
+        first: Callable[[int], dict[str, Any]] | None = None,
+    ) -> None:
+        self._space = settings.space
+        self._seed = seed
+        self._first = first
+        self._size = space_size(settings.space)
+        self._constraints = Constraints(settings.forbid)
+        self._drawn: list[dict[str, Any]] = []  # configs 0, 1, ... of a finite space
+        self._keys: set[str] = set()  # of the drawn ones
+        self._left: list[dict[str, Any]] | None = None  # the last few, shuffled, once listed
+
+    def __call__(self, number: int) -> dict[str, Any] | None:
+        if self._size is None:
+            return self._draw_new(number, MAX_DRAWS) or self._nothing_left()
+        while len(self._drawn) <= number:
+            config = self._next(len(self._drawn))
+            if config is None:
+                return None
+            self._drawn.append(config)
+            self._keys.add(config_key(config))
+        return self._drawn[number]
+
+    def _next(self, number: int) -> dict[str, Any] | None:
+        """A config of a finite space that was not drawn yet; None where none is left."""
+        assert self._size is not None
+        if self._size > MAX_LISTED:
+            return self._draw_new(number, MAX_DRAWS) or self._nothing_left()
+        if self._left is None:
+            if config := self._draw_new(number, _DRAWS):
+                return config
+            self._left = self._list_left(number)
+        return self._left.pop() if self._left else None
+
+    def _draw_new(self, number: int, draws: int) -> dict[str, Any] | None:
+        """The first of so many draws that is allowed and was not drawn before."""
+        drawn = (self._draw(number, attempt) for attempt in range(draws))
+        return next(self._constraints.untried(drawn, self._keys), None)
+
+    def _draw(self, number: int, attempt: int) -> dict[str, Any]:
+        if self._first and not attempt:
+            return self._first(number)
+        rng = np.random.default_rng((self._seed, number, attempt))
+        return config_at(self._space, lambda _: rng.random())
+
+    def _list_left(self, number: int) -> list[dict[str, Any]]:
+        left = list(self._constraints.untried(cells(self._space, every_value), self._keys))
+        order = np.random.default_rng((self._seed, number)).permutation(len(left))
+        return [left[i] for i in order]
+
+    def _nothing_left(self) -> NoReturn:
+        fault = Fault("forbid", f"leaves nothing that {MAX_DRAWS} random draws could find")
+        raise SpecError([fault], "the search")

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 
-from tuner.settings import MAX_COUNT
 from tuner.spec.sections import Objective
 from tuner.spec.space.domains import Value
 from tuner.spec.space.encoding import Array, Encoding
@@ -63,13 +62,6 @@ class Observation:
         if self._u_D is None:
             self._u_D = tuple(encoding.encode(self.config).tolist())
         return self._u_D
-
-    def report(self, value: Any, epoch: Any = None) -> None:
-        """Add the value of `epoch`; of the next one, where that is no number from 1 on."""
-        is_number = isinstance(epoch, int | float) and not isinstance(epoch, bool)
-        if not is_number or not 1 <= epoch <= MAX_COUNT:
-            epoch = max(self.reports, default=0) + 1
-        self.add(value, int(epoch))
 
     def add(self, value: Any, epoch: int = 0) -> None:
         """Add the value of an epoch, or of the whole trial."""
