@@ -6,13 +6,11 @@ import sys
 
 import photos
 import pytest
-from commands import GOOD, call, text_of, tuner
+from commands import call, tuner
 from fresh import ran
-from hypothesis import given
-from hypothesis import strategies as st
 from synthetic import Writer, make_folder
 
-from tuner.errors import SpecError, TunerError
+from tuner.errors import SpecError
 from tuner.planning.schema import spec_schema
 from tuner.reporting.reference import part, reference
 
@@ -65,44 +63,6 @@ def test_faults_of_images_and_networks_show_before_anything_starts(command, plac
     assert not (place.parent / "results").exists()
 
 
-def test_validate_of_images_shows_duplicates_and_skipped_ones(place):
-    for number in range(1, 12):
-        (place / "rose" / f"{number:04}.jpg").write_bytes(
-            (place / "rose" / "0000.jpg").read_bytes()
-        )
-    (place / "daisy" / "0000.jpg").write_bytes(b"no image")
-    done = call("validate", "folder:photos", "training.skip_unreadable=true", "--json")
-    shown = json.loads(done.stdout)
-    assert shown["data"]["classes"]["daisy"] == 11
-    assert len(shown["data"]["skipped"]) == 1
-    assert any("are exact copies of images of another split" in note for note in shown["notes"])
-
-
-def test_flags_and_assignments_set_the_spec():
-    arguments = ["--num-samples", "3", "--max-concurrent", "2", "--time-budget", "10m", "--seed"]
-    arguments += ["7", "--cpus", "0.5", "--name", "mine", "--storage", "elsewhere"]
-    arguments += ["search.space.lr=uniform(0.1, 0.2)", "scheduler.max_t=3", "training.width=8"]
-    done = call("validate", "digits", "--json", *arguments)
-    spec = json.loads(done.stdout)["spec"]
-    names = ("num_samples", "max_concurrent", "time_budget_s", "seed", "name", "storage")
-    assert [spec[name] for name in names] == [3, 2, 600, 7, "mine", "elsewhere"]
-    assert spec["resources"]["cpus"] == 0.5
-    assert spec["search"]["space"]["lr"] == "uniform(0.1, 0.2)"
-    assert (spec["scheduler"]["max_t"], spec["training"]["width"]) == (3, 8)
-
-
-def test_another_search_over_the_same_space():
-    spec = json.loads(call("validate", "digits", "--search", "grid", "--json").stdout)
-    assert spec["spec"]["search"]["strategy"] == "grid"
-    assert spec["trials"] == 3 * 3 * 3 * 4
-    fewer = call("validate", "digits", "--search", "grid", "--num-samples", "5", "--json")
-    assert json.loads(fewer.stdout)["trials"] == 5
-
-
-def test_the_next_free_name_is_taken(digits):
-    assert json.loads(call("validate", "digits", "--json").stdout)["spec"]["name"] == "digits-2"
-
-
 @pytest.mark.parametrize("command", ["validate", "run"])
 def test_a_name_that_exists_is_exit_code_2_and_points_to_resume(digits, command):
     for named in (["--name", "digits"], ["name=digits"]):
@@ -111,36 +71,10 @@ def test_a_name_that_exists_is_exit_code_2_and_points_to_resume(digits, command)
         assert "tuner resume digits" in done.stderr
 
 
-@pytest.mark.parametrize("text", ["a: [", "- 1", "", "\x00", "{]"])
-def test_a_file_that_is_no_mapping_is_refused(here, text):
-    (here / "bad.yaml").write_text(text)
-    done = tuner("validate", "bad.yaml")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "bad.yaml has 1 fault" in done.stderr
-
-
 def test_an_assignment_without_a_value_is_told():
     assert "foo: must be KEY=VALUE, as in scheduler.max_t=30" in str(
         call("validate", "digits", "foo").exception
     )
-
-
-anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
-    max_leaves=5,
-)
-
-
-KEYS = ("name", "storage", "search", "scheduler", "resources", "objective", "training", "seed")
-
-
-@given(st.sampled_from(KEYS), anything)
-def test_whatever_a_file_says_is_accepted_or_refused_in_words(key, value):
-    text_of("any.json", {**GOOD, key: value})
-    for flags in ([], ["--search", "grid"], ["--num-samples", "2"]):
-        done = call("validate", "any.json", *flags)
-        assert done.exception is None or isinstance(done.exception, TunerError)
 
 
 @pytest.fixture
@@ -278,12 +212,6 @@ def test_the_whole_a_part_and_the_schema():
     assert call("spec").stdout == f"{reference()}\n"
     assert call("spec", "search.space").stdout == f"{part('search.space')}\n"
     assert json.loads(call("spec", "--json").stdout) == spec_schema()
-
-
-def test_an_unknown_key_is_exit_code_2():
-    done = tuner("spec", "resorces")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "no key 'resorces' (did you mean 'resources'?)" in done.stderr
 
 
 def test_a_part_of_the_schema_is_refused():

@@ -1,7 +1,6 @@
 """The event files of a search, as TensorBoard reads them."""
 
 import os
-import socket
 
 import pytest
 from fresh import ran
@@ -140,13 +139,6 @@ def test_the_best_goes_down_where_the_objective_does(tmp_path):
     for epoch, value in ((1, 0.5), (2, 0.75), (3, 0.25)):
         writer(result(1, epoch, val_loss=value))
     assert points(folder, 1, "best/val_loss") == [(1, 0.5), (2, 0.5), (3, 0.25)]
-
-
-def test_a_report_is_readable_as_soon_as_it_is_taken(folder):
-    writer = writer_of(folder)
-    for epoch in (1, 2):
-        writer(result(1, epoch, val_loss=1.0))
-        assert len(points(folder, 1, "val/loss")) == epoch
 
 
 def test_a_resume_goes_on_in_the_run_without_repeated_points(folder):
@@ -322,18 +314,6 @@ def test_a_hyperparameter_may_be_called_status(folder):
     start = hparams(folder, 1)[1]
     assert start.hparams["status"].string_value == "a"
     assert start.hparams["trial_status"].string_value == "running"
-
-
-def test_files_are_read_in_the_order_they_were_begun():
-    names = [tensorboard.file_name(time) for time in (9.9, 1_700_000_000.5, 1_700_000_001)]
-    assert names == sorted(names)
-    assert names[1] == f"events.out.tfevents.1700000000.{socket.gethostname()}"
-
-
-def test_what_is_appended_follows_what_is_there(tmp_path):
-    for part in (b"one", b"two"):
-        tensorboard.append(tmp_path / "file", part)
-    assert (tmp_path / "file").read_bytes() == b"onetwo"
 
 
 def test_a_file_is_replaced_whole_and_leaves_nothing_behind(tmp_path):

@@ -1,17 +1,12 @@
 """The real TensorBoard, as `tuner tensorboard` starts it, by its HTTP interface."""
 
-import contextlib
-import copy
-import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from synthetic import START
 from tensorboard import program
-from tensorboard_process import CONFIG, STATUSES, RunningTensorBoard
+from tensorboard_process import CONFIG, RunningTensorBoard
 
 from tuner.errors import UsageError
 from tuner.experiment.folder import ExperimentFolder
@@ -45,20 +40,6 @@ def test_every_trial_has_a_row_with_its_status_and_times(board):
     assert 0 < session["startTimeSecs"] < session["endTimeSecs"]
 
 
-def test_the_columns_are_those_of_the_space_with_their_filters(board):
-    board.sessions()
-    experiment = board.ask("hparams/experiment", {"experimentName": ""})
-    columns = {info["name"]: info for info in experiment["hparamInfos"]}
-    assert set(columns) == {"status", "seed", *CONFIG}
-    assert columns["lr"]["domainInterval"] == {"minValue": 0.0001, "maxValue": 1.0}
-    assert [v.strip() for v in columns["batch_size"]["domainDiscrete"]] == ["16", "32", "128"]
-    assert columns["schedule"]["domainDiscrete"] == ["None", "cosine"]
-    assert columns["nesterov"]["domainDiscrete"] == [False, True]
-    assert columns["layers"]["domainDiscrete"] == ["[1, 2]", "[3]"]
-    tags = [info["name"]["tag"] for info in experiment["metricInfos"]]
-    assert tags == ["best/val_loss", "val/loss", "val/accuracy"]
-
-
 def test_a_row_shows_the_config_and_the_best_beside_the_last(board):
     row = board.sessions()["00000"]
     config = row["hparams"]
@@ -68,19 +49,6 @@ def test_a_row_shows_the_config_and_the_best_beside_the_last(board):
     values = {value["name"]["tag"]: value["value"] for value in row["metricValues"]}
     assert values == pytest.approx({"best/val_loss": 0.2, "val/loss": 0.3, "val/accuracy": 0.7})
     assert board.sessions()["00002"]["metricValues"] == []
-
-
-def test_the_scalars_are_the_reports(board):
-    board.sessions()
-    assert set(board.ask("scalars/tags")["00000"]) == {
-        "best/val_loss",
-        "val/loss",
-        "val/accuracy",
-        "system/epoch_s",
-    }
-    points = board.ask("scalars/scalars?run=00000&tag=best%2Fval_loss")
-    assert [step for _, step, _ in points] == [1, 2, 3]
-    assert [value for _, _, value in points] == pytest.approx([0.5, 0.2, 0.2])
 
 
 def test_a_trial_that_was_seen_running_is_seen_to_end(board):
@@ -94,45 +62,12 @@ def test_a_trial_that_was_seen_running_is_seen_to_end(board):
     assert board.sessions()["00005"]["hparams"]["status"] == "running"
 
 
-@pytest.mark.slow
-def test_of_the_whole_storage_every_run_is_named_after_its_experiment(board):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "tuner", "tensorboard", "--storage", board.spec.storage]
-    process = subprocess.Popen([*command, "--port", str(port)], stderr=subprocess.DEVNULL)
-    whole = copy.copy(board)
-    whole.port, whole.process = port, process
-    expected = {f"seen/{number:05}" for number in (0, 1, 3, 4)}
-    try:
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            with contextlib.suppress(OSError):
-                if expected <= set(whole.ask("scalars/tags")):
-                    break
-            time.sleep(0.2)
-        assert expected <= set(whole.ask("scalars/tags"))
-        body = {"experimentName": "", "allowedStatuses": STATUSES, "colParams": []}
-        groups = whole.ask("hparams/session_groups", {**body, "startIndex": 0, "sliceSize": 10})
-        statuses = {g["name"]: g["hparams"]["status"] for g in groups["sessionGroups"]}
-        assert statuses["seen/00004"] == "running"
-    finally:
-        process.terminate()
-        assert process.wait(timeout=60) == 0
-
-
 def test_it_is_served_to_this_machine_only(board):
     board.sessions()
     hexadecimal = f":{board.port:04X}"
     listening = [line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines()]
     found = {address.split(":")[0] for address in listening if address.endswith(hexadecimal)}
     assert found == {"0100007F"}  # 127.0.0.1
-
-
-def test_the_logdir_is_the_folder_of_the_trials(board):
-    assert sorted(path.name for path in logdir(board.spec.folder).iterdir()) == [
-        f"{number:05}" for number in range(6)
-    ]
 
 
 @pytest.mark.parametrize("name", ["trials", "trials/00001", "trials/00001/events.out.tfevents.1"])

@@ -157,7 +157,7 @@ def _came(answer: Answer | None) -> dict[str, Any]:
 
 
 def _told(files: ExperimentFolder, asked: Control, answer: Answer | None) -> str:
-    from tuner.reporting.control_text import control_text
+    from tuner.reporting.experiment_text import control_text
 
     text = control_text(asked.model_dump(mode="json"))
     if answer is None and not files.is_driven:

@@ -12,8 +12,7 @@ from tuner.experiment.events import CONTROL
 from tuner.experiment.history import History
 from tuner.experiment.reading import Tail
 from tuner.experiment.results.results import Results
-from tuner.reporting.control_text import change_lines, control_lines
-from tuner.reporting.experiment_text import failure_lines
+from tuner.reporting.experiment_text import change_lines, control_lines, failure_lines
 from tuner.reporting.plan_text import reserves
 from tuner.reporting.terminal import Progress, Standing, live_view
 from tuner.reporting.time_left import TimeLeft

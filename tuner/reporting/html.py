@@ -28,8 +28,7 @@ from tuner.reporting.comparison_text import (
     spent_table,
     verdict,
 )
-from tuner.reporting.control_text import change_text, control_text
-from tuner.reporting.experiment_text import label_lines
+from tuner.reporting.experiment_text import change_text, control_text, label_lines
 from tuner.reporting.figures._figure import draw_section
 from tuner.reporting.report import Report, utc
 from tuner.spec.plain_values import flat

@@ -26,7 +26,7 @@ from tuner.experiment.events import (
 )
 from tuner.experiment.history import History
 from tuner.experiment.trials import Best
-from tuner.reporting.control_text import answer_text
+from tuner.reporting.experiment_text import answer_text
 from tuner.reporting.time_left import TimeLeft, done, elapsed_s
 from tuner.wording import config_line, duration, number, printable, shorten
 
