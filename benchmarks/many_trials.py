@@ -154,7 +154,6 @@ def main():
         restore(args.restore)
         return
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["XDG_CACHE_HOME"] = f"{folder}/cache"
         table(Path(folder) / "storage", args.trials)
 
 

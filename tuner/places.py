@@ -58,11 +58,6 @@ def start_dir() -> Path:
     return Path(os.environ.get(START_DIR) or Path.cwd())
 
 
-def cache_folder() -> Path:
-    """Where this user's programs keep what they can make again: tuner's part of it."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "tuner"
-
-
 def state_folder() -> Path:
     """Where this user's programs keep what must outlive them: tuner's part of it."""
     return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "tuner"

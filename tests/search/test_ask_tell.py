@@ -34,7 +34,7 @@ from tuner.experiment.control import (
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import fold
 from tuner.experiment.journal import Journal
-from tuner.experiment.reading import read
+from tuner.experiment.reading import last_event, read
 from tuner.experiment.results.results import Results
 from tuner.experiment.storage import find_experiment
 from tuner.places import ROOT, local
@@ -117,6 +117,10 @@ def test_a_search_from_its_first_trial_to_its_last(spec: ExperimentSpec) -> None
         ("experiment_ended", "completed"),
     ]
     results = Results(spec.folder)
+    end = last_event(spec.folder)
+    assert end is not None
+    assert end["counts"] == results.counts
+    assert end["best"] == results.best_json() | {"metrics": end["best"]["metrics"]}
     assert results.get_best_trial().trial_id == "00000"
     assert results.spec.trainable == "elsewhere"
     assert list((spec.folder / "trials" / "00000").glob("events.out.tfevents.*"))

@@ -70,17 +70,17 @@ def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
     from tuner.experiment.events import RUNNING
     from tuner.experiment.results.baseline import with_interval
     from tuner.experiment.results.best import show_json
-    from tuner.experiment.results.known import look_at
+    from tuner.experiment.results.results import Results
     from tuner.experiment.results.test_record import known_test
     from tuner.experiment.storage import find_experiment
     from tuner.reporting import follow as following
     from tuner.reporting.experiment_text import summary
 
     folder = find_experiment(name, storage)
-    results = look_at(folder)
+    results = Results(folder)
     if follow:
         following.follow(results)
-        results = look_at(folder)
+        results = Results(folder)
     shown = show_json(results)
     test = known_test(results)
     if as_json:
@@ -131,11 +131,11 @@ def best(
     After `tuner confirm` the confirmed trials come first, ordered by their mean.
     """
     from tuner.experiment.results.best import best_json
-    from tuner.experiment.results.known import look_at
+    from tuner.experiment.results.results import Results
     from tuner.experiment.storage import find_experiment
     from tuner.reporting.experiment_text import best_text
 
-    results = look_at(find_experiment(name, storage))
+    results = Results(find_experiment(name, storage))
     leaders = best_json(results, top=top or 1, metric=metric, mode=mode)
     shown = leaders if top else leaders[0]
     texts = [best_text(leader, results.accuracy(leader)) for leader in leaders]

@@ -20,7 +20,11 @@ An event is a dict with `event`, `time` (seconds since the epoch) and, if it is 
                          it; if known also by: who asked; refused: why it is not done, if so
     experiment_ended     status, "failed" also if no trial is usable; if its trials did not end it
                          also reason: TIME_BUDGET, TARGET, PATIENCE, FINISH or SAME_FAILURE, and
-                         never_started: how many more trials there were to be, if known
+                         never_started: how many more trials there were to be, if known;
+                         counts: {status: trials}, best: the best trial as `best --json` gives
+                         it, with the objective alone, or null, total: of trials that it was to
+                         run, or null, started: when its first driver began, idle_s: seconds
+                         since then in which no driver ran. Older journals lack these five
 """
 
 from __future__ import annotations
@@ -46,6 +50,7 @@ INTERRUPTED = "interrupted"
 RUNNING = "running"  # never journaled: it has started and not ended
 
 TRIAL_STATUSES = (COMPLETED, STOPPED, FAILED, INTERRUPTED)
+COUNTED = (COMPLETED, STOPPED, FAILED, RUNNING, INTERRUPTED)
 EXPERIMENT_STATUSES = (COMPLETED, INTERRUPTED, FAILED)
 
 # Why an experiment ended before its trials did
@@ -194,6 +199,23 @@ def _is_control(value: object) -> bool:
     return isinstance(value, dict) and isinstance(value.get("verb"), str) and _is_plain(value)
 
 
+def _is_counts(value: object) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(name, str) and _is_epoch(count) for name, count in value.items()
+    )
+
+
+def _is_best(value: object) -> bool:
+    return (
+        isinstance(value, dict)
+        and _is_trial_id(value.get("trial_id"))
+        and _is_config(value.get("config"))
+        and _is_epoch(value.get("epoch"))
+        and _is_metrics(value.get("metrics"))
+        and _is_text_if_any(value.get("checkpoint"))
+    )
+
+
 def _is_text_if_any(value: object) -> bool:
     return value is None or isinstance(value, str)
 
@@ -270,5 +292,10 @@ _RULES: dict[str, tuple[_FieldRule, ...]] = {
         ),
         ("reason", _is_text_if_any, "text"),
         ("never_started", lambda value: value is None or _is_epoch(value), "a whole number"),
+        ("counts", lambda value: value is None or _is_counts(value), "a number for each status"),
+        ("best", lambda value: value is None or _is_best(value), "a trial as `best --json` has it"),
+        ("total", lambda value: value is None or _is_epoch(value), "a whole number"),
+        ("started", lambda value: value is None or is_time(value), "in seconds since the epoch"),
+        ("idle_s", lambda value: value is None or is_time(value), "in seconds"),
     ),
 }

@@ -11,13 +11,16 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from math import fsum
 from sys import intern
+from typing import Any
 
 from tuner.experiment.events import (
     CHECKPOINT,
     COMPLETED,
     CONTROL,
+    COUNTED,
     EXPERIMENT_ENDED,
     EXPERIMENT_STARTED,
     FAILED,
@@ -92,6 +95,32 @@ class History:
             return None
         begun = sum(trial.origin != ASKED for trial in list(self.trials.values()))
         return max(own, begun) + len(self.steered.tries)
+
+    def summary(self, own: int | None) -> dict[str, Any]:
+        """What `experiment_ended` says beside its status; own: as in `total`."""
+        gaps = (max(0.0, after.started - before.ended) for before, after in pairwise(self.runs))
+        return {
+            "counts": {status: self.counts[status] for status in COUNTED},
+            "best": self._best_json(),
+            "total": self.total(own),
+            "started": self.started,
+            "idle_s": round(fsum(gaps), 6),
+        }
+
+    def _best_json(self) -> dict[str, Any] | None:
+        """The best trial as `best --json` gives it, with the objective as its only metric."""
+        if self.best is None or self._objective is None:
+            return None
+        trial, epoch = self.trials[self.best.trial_id], self.best.epoch
+        paths = [record.path for record in trial.checkpoints if record.epoch == epoch]
+        return {
+            "trial_id": trial.trial_id,
+            "config": trial.config,
+            "epoch": epoch,
+            "metrics": {self._objective.metric: self.best.value},
+            "checkpoint": paths[-1] if paths else None,
+            "shown": "searched",
+        }
 
     def of_status(self, *statuses: str) -> list[TrialRecord]:
         """The trials of these statuses. Safe to call while another thread applies events."""

@@ -21,7 +21,7 @@ from tuner.experiment.files import JOURNAL, open_plain
 from tuner.spec.plain_values import MOST, parse_json
 
 LONGEST = 16 << 20  # bytes of a line: what is longer was not written here
-_SHORT = 4096  # bytes of an end: it holds the last line of a search that ended by itself
+_SHORT = 16 << 10  # bytes of an end: it holds the last line of nearly every search
 
 
 def read(folder: Path) -> Iterator[Event]:
@@ -56,12 +56,20 @@ def last_event(folder: Path) -> Event | None:
     """The event of the last line, without reading the others; None where that cannot be told."""
     try:
         with open_journal(folder / JOURNAL) as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _SHORT))
-            end = file.read(_SHORT)
+            size, length = os.fstat(file.fileno()).st_size, _SHORT
+            end = _end_of(file, size, length)
+            while end.rfind(b"\n", 0, -1) < 0 and length < min(size, LONGEST):
+                length *= 8
+                end = _end_of(file, size, length)
         event = decode(end.splitlines(keepends=True)[-1])
     except (JournalError, ValueError, IndexError):
         return None
     return event if end.endswith(b"\n") and fault_of(event) is None else None
+
+
+def _end_of(file: BinaryIO, size: int, length: int) -> bytes:
+    file.seek(max(0, size - length))
+    return file.read(length)
 
 
 class Tail:

@@ -146,11 +146,11 @@ class Driver:
         return self.stop.requested or self.error is not None
 
     def finish(self, status: str) -> None:
-        """Journal how the search has ended; a completed one may turn out to have failed."""
+        """Journal the end of the search, with a summary; a completed search may have failed."""
         self.interrupt_running()
         is_completed = status == COMPLETED
         end = ending(self.spec, self.history, self.stop) if is_completed else {"status": status}
-        self.emit(EXPERIMENT_ENDED, **end)
+        self.emit(EXPERIMENT_ENDED, **end, **self.history.summary(self.spec.trials))
 
     # Recording
 

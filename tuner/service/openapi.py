@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from tuner.errors import FAILURE_KINDS
 from tuner.experiment.control import Control
-from tuner.experiment.results.results import COUNTED
+from tuner.experiment.events import COUNTED
 from tuner.service.api import ENDPOINTS, Endpoint
 from tuner.service.ask_tell import PLACE as ASK_TELL
 

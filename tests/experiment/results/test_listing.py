@@ -2,11 +2,13 @@ import json
 from dataclasses import replace
 
 import pytest
-from synthetic import START, Writer, make_folder
+from synthetic import START, Clock, Writer, make_folder
 
 from tuner.errors import UsageError
 from tuner.experiment.files import JOURNAL
-from tuner.experiment.results.listing import find, list_experiments
+from tuner.experiment.results.described import Described
+from tuner.experiment.results.listing import find, list_experiments, listed, strategy_of, trials_of
+from tuner.experiment.results.results import Results
 
 
 def test_experiments_are_listed_oldest_first_and_damage_does_not_stop_it(tmp_path):
@@ -76,3 +78,59 @@ def test_find_metric_of_a_search_that_runs_is_a_name_before_its_first_report(tmp
     Writer(folder).trial(0, [], end=None)
     [early] = list_experiments(tmp_path)
     assert find([replace(early, status="running")], where="val_loss < 0.5") == []
+
+
+@pytest.mark.parametrize("config", [{"lr": 0.1}, {"text": "x" * 100_000}])
+def test_listed_with_a_summary_reads_only_the_last_line(tmp_path, config):
+    folder = make_folder(tmp_path / "digits")
+    writer = Writer(folder)
+    trial_id = writer.trial(0, [0.5, 0.7], end=None, config=config)
+    writer.kill()
+    writer = Writer(folder, resumed=True, clock=Clock(START + 1000))
+    writer.add("trial_ended", trial_id=trial_id, status="completed")
+    writer.trial(1, [0.9], error=("oom", "m"))
+    summary = Results(folder).history.summary(4)
+    writer.add("experiment_ended", status="completed", reason="finish", **summary)
+    writer.kill()
+    entry = listed(folder, read=lambda folder: pytest.fail("it reads the journal"))
+    history = Results(folder).history
+    assert (entry.status, entry.ended_by, entry.total) == ("completed", "finish", 4)
+    assert (entry.counts["completed"], entry.counts["failed"], entry.best) == (1, 1, 0.7)
+    assert entry.started == history.started
+    assert entry.searched_s == pytest.approx(history.duration_s)
+    assert summary["best"] == {
+        **Results(folder).best_json(),
+        "metrics": {"val_accuracy": 0.7},
+    }
+
+
+def test_listed_total_counts_the_trials_that_users_tried(tmp_path):
+    folder = make_folder(tmp_path / "digits", num_samples=1)
+    with_others = Writer(folder)
+    with_others.trial(1, [0.5])
+    with_others.trial(2, [0.6])  # before the number of samples was made less
+    for number in range(2):
+        asked = {"verb": "try", "config": {"lr": number}}
+        with_others.add("control", id=f"{number}", control=asked)
+    with_others.end()
+    assert listed(folder).total == 4
+
+
+@pytest.mark.parametrize(
+    ("search", "strategy"),
+    [(None, ""), ([], ""), ({"strategy": "of.mine"}, "of.mine"), ({}, "random")],
+)
+def test_strategy_of_unreadable_spec_is_the_text_of_the_spec(tmp_path, search, strategy):
+    folder = make_folder(tmp_path / "digits", search=search, num_samples="many")
+    assert strategy_of(Described(folder)) == strategy
+    assert trials_of(Described(folder)) is None
+
+
+@pytest.mark.parametrize(("samples", "total"), [(None, 108), (100_000, 108), (50, 50)])
+def test_listed_grid_counts_no_more_trials_than_it_has(tmp_path, samples, total):
+    sizes = {"a": range(6), "b": range(6), "c": range(3)}
+    space = {name: f"choice({list(size)})" for name, size in sizes.items()}
+    search = {"strategy": "grid", "space": space}
+    folder = make_folder(tmp_path / "digits", search=search, num_samples=samples)
+    Writer(folder).kill()
+    assert listed(folder).total == total

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from math import inf
 from pathlib import Path
 from typing import Any
 
-from tuner.errors import TunerError
-from tuner.experiment.events import RUNNING, standing_of
+from tuner.errors import SpecError, TunerError
+from tuner.experiment.events import COUNTED, EXPERIMENT_ENDED, RUNNING, standing_of
 from tuner.experiment.folder import ExperimentFolder
-from tuner.experiment.results.known import look_at
-from tuner.experiment.results.outcome import strategy_of
-from tuner.experiment.results.results import COUNTED, Results
+from tuner.experiment.reading import last_event
+from tuner.experiment.results.described import Described
+from tuner.experiment.results.results import Results
 from tuner.experiment.results.rows import arranged
 from tuner.experiment.storage import experiment_folders
+from tuner.spec.experiment import build_spec
 from tuner.wording import moment
 
 
@@ -100,28 +103,80 @@ def oldest_first(listed: Iterable[Listed]) -> list[Listed]:
     return sorted(listed, key=lambda entry: (entry.started or inf, entry.name))
 
 
-def listed(folder: Path, read: Callable[[Path], Results] | None = None) -> Listed:
-    """One experiment; whatever its folder holds, it is listed.
+def listed(folder: Path, read: Callable[[Path], Results] = Results) -> Listed:
+    """One experiment; a folder that cannot be read is listed as damaged.
 
-    read: gives its results; None: a journal that was read before is not read again.
+    read: gives its results where the journal's last line does not sum them up.
     """
     try:
-        return _listed((read or look_at)(folder))
+        return _ended(Described(folder)) or _listed(read(folder))
     except Exception as error:  # the others are listed all the same
         problem = str(error) if isinstance(error, TunerError) else repr(error)
         counts = dict.fromkeys(COUNTED, 0)
         return Listed(folder.name, folder, "damaged", counts, problem=problem)
 
 
-def _listed(results: Results) -> Listed:
-    outcome = results.outcome
-    return Listed(
-        name=results.folder.name,
-        folder=results.folder,
-        **{field.name: getattr(outcome, field.name) for field in fields(outcome)},
-        metric=results.metric,
-        strategy=strategy_of(results),
-        seed=results.seed,
-        tags=results.labels.tags,
-        note=results.labels.note,
+def _ended(experiment: Described) -> Listed | None:
+    """An experiment whose journal ends with a summary, by that line alone; else None."""
+    end = last_event(experiment.folder) or {}
+    if end.get("event") != EXPERIMENT_ENDED or not (counts := end.get("counts")):
+        return None
+    best, started = end.get("best"), end.get("started")
+    return replace(
+        _described(experiment, end["status"]),
+        counts={status: counts.get(status, 0) for status in COUNTED},
+        best=best and best["metrics"].get(experiment.metric),
+        started=started,
+        searched_s=None if started is None else end["time"] - started - end.get("idle_s", 0),
+        ended_by=end.get("reason"),
+        total=end.get("total"),
     )
+
+
+def _listed(results: Results) -> Listed:
+    history = results.history
+    return replace(
+        _described(results, results.status),
+        counts=results.counts,
+        best=history.best and history.best.value,
+        started=results.started,
+        searched_s=results.searched_s,
+        ended_by=results.ended_by,
+        total=history.total(trials_of(results)),
+    )
+
+
+def _described(experiment: Described, status: str) -> Listed:
+    return Listed(
+        name=experiment.folder.name,
+        folder=experiment.folder,
+        status=status,
+        counts={},
+        metric=experiment.metric,
+        strategy=strategy_of(experiment),
+        seed=experiment.seed,
+        tags=experiment.labels.tags,
+        note=experiment.labels.note,
+    )
+
+
+def trials_of(described: Described) -> int | None:
+    """How many trials the spec gives; None if that is not known."""
+    spec = described.document["spec"]
+    fields = {name: spec[name] for name in ("search", "num_samples") if name in spec}
+    return _trials(json.dumps(fields))
+
+
+@lru_cache(maxsize=1024)  # to check a spec takes milliseconds
+def _trials(fields: str) -> int | None:
+    raw = json.loads(fields)
+    try:
+        return build_spec(raw).trials
+    except SpecError:  # of another version, or without a number
+        return raw["num_samples"] if type(raw.get("num_samples")) is int else None
+
+
+def strategy_of(described: Described) -> str:
+    """The strategy of an experiment whose spec this version may not be able to read."""
+    search = described.document["spec"].get("search")
+    return str(search.get("strategy", "random")) if isinstance(search, Mapping) else ""

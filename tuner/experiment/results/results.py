@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any
 from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
 from tuner.experiment.changes import CHANGES
 from tuner.experiment.checkpoints import Checkpoint, inside
-from tuner.experiment.events import FAILED, RUNNING, TRIAL_STATUSES, standing_of
+from tuner.experiment.events import COUNTED, FAILED, RUNNING, standing_of
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History, collector_paused, fold
 from tuner.experiment.results.baseline import VALIDATION, Accuracy, accuracy_of, trials_chosen_from
 from tuner.experiment.results.changes import changes_json
 from tuner.experiment.results.described import Described
-from tuner.experiment.results.outcome import Outcome, trials_of
 from tuner.experiment.results.selection import (
     MODES,
     best_epoch,
@@ -49,8 +48,6 @@ from tuner.wording import amount_of
 if TYPE_CHECKING:
     import pandas as pd
 
-COUNTED = ("completed", "stopped", "failed", "running", "interrupted")
-assert set(COUNTED) == {*TRIAL_STATUSES, RUNNING}
 _SHOWN_IN_NOTEBOOK = 10  # trials
 
 
@@ -169,20 +166,6 @@ class Results(Described):
     def failures(self) -> dict[Cause, list[TrialRecord]]:
         """The failed trials by the cause, the most frequent one first."""
         return failures_by_cause(self.trials.values())
-
-    @property
-    def outcome(self) -> Outcome:
-        """What it came to, in a few numbers."""
-        best = self.history.best
-        return Outcome(
-            status=self.status,
-            counts=self.counts,
-            best=best and best.value,
-            started=self.started,
-            searched_s=self.searched_s,
-            ended_by=self.ended_by,
-            total=self.history.total(trials_of(self)),
-        )
 
     @property
     def first_failures(self) -> list[Failures]:

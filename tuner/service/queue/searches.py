@@ -17,7 +17,7 @@ from tuner.experiment.events import INTERRUPTED as TRIAL_INTERRUPTED
 from tuner.experiment.history import History
 from tuner.experiment.reading import Tail, last_event
 from tuner.experiment.remote.lease import Lease
-from tuner.experiment.results.known import look_at
+from tuner.experiment.results.results import Results
 from tuner.service.queue.entries import COMPLETED, ERROR, FAILED, INTERRUPTED, Entry, Queue
 from tuner.service.queue.shares import Amounts, Demand, Room, Waiting, least, wanted
 from tuner.spec.experiment import ExperimentSpec, build_spec
@@ -176,7 +176,7 @@ def outcome_of(folder: Path) -> str | None:
         return None
     if event.get("status") == EXPERIMENT_COMPLETED:
         with suppress(TunerError):
-            return COMPLETED if look_at(folder).top(1) else FAILED
+            return COMPLETED if Results(folder).top(1) else FAILED
     return INTERRUPTED if event.get("status") == INTERRUPTED else FAILED
 
 
