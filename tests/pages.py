@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import shlex
 from pathlib import Path
@@ -61,17 +60,3 @@ class Page:
         assert not done.exception, f"{line}\n{done.output}"
         assert not done.return_value, f"{line}\n{done.output}"
         return done
-
-    def missing_tests(self) -> list[str]:
-        """The tests, among those that it names as `FILE::FUNCTION`, that are not there."""
-        return [f"{file}::{name}" for file, name in self.named_tests if name not in tests_in(file)]
-
-    @property
-    def named_tests(self) -> list[tuple[str, str]]:
-        return re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", self.text)
-
-
-def tests_in(file: str) -> set[str]:
-    """The functions at the top of a module, by its path below the repository's root."""
-    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}

@@ -51,7 +51,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_loop_searches(here: Path) -> None:
+def test_page_loop_completes_search(here: Path) -> None:
     runpy.run_path("in_a_loop.py")
     results = Results(here / "results" / "loop")
     assert results.status == "completed"
@@ -64,7 +64,7 @@ def post(url: str, path: str, body: object) -> None:
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
-def test_the_lines_of_curl_are_answered_as_shown(here: Path) -> None:
+def test_page_curl_lines_get_shown_answers(here: Path) -> None:
     with served(here / "results") as url:
         environment = {**os.environ, "SERVER": url, "TOKEN": "secret"}
         command = ["bash", "by_hand.sh"]
@@ -74,7 +74,7 @@ def test_the_lines_of_curl_are_answered_as_shown(here: Path) -> None:
     assert done.stdout == PAGE.block('{"name":"far"')
 
 
-def test_clients_share_a_search_that_is_closed_and_opened_again(here: Path) -> None:
+def test_page_clients_survive_closed_search(here: Path) -> None:
     space = {"space": {"lr": "loguniform(1e-4, 1)"}}
     rest = {"objective": {"metric": "loss"}, "scheduler": {"max_t": 9}, "num_samples": 6}
     with served(here / "results") as url:

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from commands import call
 from pages import Page
 from synthetic import Writer, make_folder
 
@@ -27,15 +26,10 @@ def first(tmp_path, monkeypatch):
     writer.journal.close()
 
 
-def test_each_command_that_it_shows_is_asked_and_it_shows_all(first):
+def test_control_page_commands_request_every_verb(first):
     for done in PAGE.run_commands():
         assert "asked; the driver of first has not answered yet" in done.stdout
     asked = [one.control.model_dump(mode="json") for one in requested(first)]
     assert {one["verb"] for one in asked} == set(CONTROLS)
     assert json.dumps(asked[-2]["config"]) == '{"lr": 0.02, "batch_size": 32}'
     assert asked[4]["time_budget_s"] == 7200
-
-
-def test_it_is_found_from_the_readme():
-    assert "docs/control.md" in Page("README.md").text
-    assert call("control", "--help").return_value in (0, None)

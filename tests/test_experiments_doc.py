@@ -28,7 +28,7 @@ def storage(tmp_path, monkeypatch):
     return tmp_path / "results"
 
 
-def test_every_command_works(storage):
+def test_page_commands_run(storage):
     (block,) = re.findall(r"^```console\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL)
     for line in block.splitlines():
         words = shlex.split(line.removeprefix("$ tuner "), comments=True)
@@ -40,12 +40,12 @@ def test_every_command_works(storage):
     assert len(list(storage.rglob("state.pt"))) == 2
 
 
-def test_a_trial_is_shown_as_it_says(storage):
+def test_page_trial_equals_output(storage):
     shown = next(t for t in re.findall(r"^```text\n(.*?)^```$", TEXT, re.M | re.S))
     assert call("trials", "first", "--trial", "2").stdout == shown
 
 
-def test_the_names_it_lists_are_those_there_are(storage):
+def test_page_lists_every_name_of_ls(storage):
     error = str(call("ls", "--sort", "nothing").exception)
     names = set(error.partition("available: ")[2].split(", "))
     section = TEXT.partition("## Finding one")[2].partition("## ")[0]

@@ -16,7 +16,7 @@ PAGE = Page("docs/notify.md")
 TEXT = " ".join(PAGE.text.split())
 
 
-def test_the_payload_is_what_is_sent() -> None:
+def test_page_payload_equals_message() -> None:
     shown = json.loads(PAGE.blocks("json")[0])
     spec = build_spec({"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 2})
     history = History(spec.objective)
@@ -37,7 +37,7 @@ def test_the_payload_is_what_is_sent() -> None:
     assert list(sent["best"]) == list(shown["best"])
 
 
-def test_its_figures_are_the_codes() -> None:
+def test_page_numbers_equal_code() -> None:
     assert f"at most every {outbox.BEST_EVERY_S / 60:g} minutes" in TEXT
     assert f"for at most {outbox.FLUSH_S:g} seconds" in TEXT
     assert f"within {deliveries._ANSWER_S:g} seconds" in TEXT
@@ -45,7 +45,7 @@ def test_its_figures_are_the_codes() -> None:
     assert "is tried twice more" in TEXT
 
 
-def test_its_spec_is_one(tmp_path: Path) -> None:
+def test_page_spec_is_valid(tmp_path: Path) -> None:
     spec = ExperimentSpec.from_text(PAGE.files["noted.yaml"])
     assert json.loads(spec.to_json())["notify"] == [
         "https://hooks.slack.com/services/${SLACK_HOOK}"
@@ -53,7 +53,7 @@ def test_its_spec_is_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.docs
-def test_its_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("USER", "me")
     monkeypatch.setenv("SLACK_HOOK", "x")

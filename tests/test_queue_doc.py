@@ -14,7 +14,7 @@ PAGE = Page("docs/queue.md")
 TEXT = " ".join(PAGE.text.split())
 
 
-def test_its_figures_are_the_codes() -> None:
+def test_page_numbers_equal_code() -> None:
     assert searches._TRIES == 3
     assert "up to three starts in all" in TEXT
     assert f"on another machine, after {lease.PATIENCE_S:g} s" in TEXT
@@ -23,7 +23,7 @@ def test_its_figures_are_the_codes() -> None:
 
 
 @pytest.mark.docs
-def test_its_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     codes = [done.return_value for done in PAGE.run_commands()]
     assert codes == [0] * len(codes)

@@ -14,7 +14,7 @@ TEXT = Page("docs/serve.md").text
 WORDS = " ".join(TEXT.split())
 
 
-def test_its_paths_are_endpoints_with_their_queries():
+def test_page_paths_are_endpoints():
     rows = re.findall(r"^\| (?:`(/NAME[^`?]*)[^`]*`|\(nothing\)).* \| `tuner", TEXT, re.MULTILINE)
     known = {one.path.removeprefix("/api/experiments") for one in ENDPOINTS}
     shown = {row.replace("NAME", "{name}").replace("ID", "{trial_id}") for row in rows}
@@ -27,7 +27,7 @@ def test_its_paths_are_endpoints_with_their_queries():
     assert queries == {name for name in queries if f"`{name}`" in TEXT or f"?{name}=" in TEXT}
 
 
-def test_its_options_and_times_are_the_codes():
+def test_page_options_and_times_equal_code():
     defaults = {option.name: option.default for option in serve.params}
     assert f"`--port {defaults['port']}`" in TEXT
     assert f"`--host {defaults['host']}`" in TEXT
@@ -43,6 +43,6 @@ def test_its_options_and_times_are_the_codes():
     assert "the last four that were opened" in WORDS
 
 
-def test_its_verbs_are_those_of_control():
+def test_page_verbs_are_controls():
     assert '{"verb": "max-concurrent", "max_concurrent": 4}' in TEXT
     assert "max-concurrent" in CONTROLS

@@ -16,7 +16,7 @@ from tuner.reporting.reference import part
 PAGE = Page("docs/troubleshooting.md")
 
 
-def test_every_command_shows_why_a_trial_failed(
+def test_page_commands_show_why_trial_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -29,12 +29,12 @@ def test_every_command_shows_why_a_trial_failed(
         assert "oom" in done.stdout, done.stdout
 
 
-def test_every_kind_of_failure_has_its_row() -> None:
+def test_page_has_row_for_every_failure_kind() -> None:
     kinds = re.findall(r"^\| `(\w+)` \|", PAGE.text, re.MULTILINE)
     assert sorted(kinds) == sorted(FAILURE_KINDS)
 
 
-def test_its_keys_and_options_are_there() -> None:
+def test_page_keys_and_options_exist() -> None:
     keys = set(re.findall(r"`((?:training|scheduler|timeouts|objective)\.\w+)", PAGE.text))
     assert len(keys) > 4
     for key in keys:

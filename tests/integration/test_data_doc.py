@@ -21,9 +21,7 @@ TEXT = PAGE.text
 
 
 @pytest.mark.docs
-def test_every_command_works(
-    ray_here: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_page_commands_run(ray_here: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TUNER_STORAGE", str(tmp_path / "results"))
     monkeypatch.setenv("TUNER_DATA", str(tmp_path / "data"))
@@ -34,7 +32,7 @@ def test_every_command_works(
     PAGE.run_commands()
 
 
-def test_it_names_what_there_is() -> None:
+def test_page_names_exist_in_code() -> None:
     table = TEXT.partition("| | |")[2].partition("\n\n")[0]
     for form in (*DATASETS, *(source.form for source in SOURCES.values())):
         assert f"`{form}`" in table
@@ -50,7 +48,7 @@ def test_it_names_what_there_is() -> None:
     }
 
 
-def test_its_numbers_are_those_of_the_code() -> None:
+def test_page_numbers_equal_code() -> None:
     assert f"gets {100 * SHARE:g} % of" in TEXT
     assert f"at most {LARGEST_SIZE};" in TEXT
     assert Image.MAX_IMAGE_PIXELS

@@ -31,7 +31,7 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.docs
-def test_every_command_works(ray_here: None, written: Path) -> None:
+def test_page_commands_run(ray_here: None, written: Path) -> None:
     PAGE.run_commands()
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{written}"}
     done = subprocess.run(
@@ -40,13 +40,13 @@ def test_every_command_works(ray_here: None, written: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_summary_is_what_is_shown(written: Path) -> None:
+def test_page_summary_equals_output(written: Path) -> None:
     done = call("validate", "my.yaml", "--summary")
     (shown,) = PAGE.blocks("text")
     assert shown in done.stdout
 
 
-def test_what_it_names_is_there() -> None:
+def test_page_names_exist_in_code() -> None:
     rows = {row.partition(" | ")[0] for row in TEXT.splitlines() if row.startswith("| `")}
     named = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
     elsewhere = {"my_module:MyNet", "torchvision:resnet50", "timm:NAME"}

@@ -20,9 +20,7 @@ HERE = re.findall(r"^\|[^|]*\| (.*) \|$", PAGE.text, re.MULTILINE)  # the right 
 
 
 @pytest.mark.docs
-def test_every_command_works(
-    ray_here: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_page_commands_run(ray_here: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TUNER_STORAGE", str(tmp_path / "results"))
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -33,13 +31,13 @@ def test_every_command_works(
     runpy.run_path("optuna_script.py", run_name="__main__")
 
 
-def test_the_functions_are_the_same_before_and_after() -> None:
+def test_page_functions_are_equal_before_and_after() -> None:
     loop = "    for epoch in range(1, 10):\n        loss = "
     assert sum(text.count(loop) for text in PAGE.files.values()) == 3
     assert "from ray_script import train" in PAGE.files["from_ray.py"]
 
 
-def test_it_names_what_there_is() -> None:
+def test_page_names_exist_in_code() -> None:
     text = "\n".join(HERE)
     keys = set(re.findall(r"`((?:search|scheduler|stop|resources|objective)\.\w+)", text))
     assert len(keys) > 8

@@ -27,7 +27,9 @@ def shown(cell: Any) -> list[str]:
 
 
 @pytest.mark.docs
-def test_it_runs_and_shows_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notebook_outputs_equal_shown_outputs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reason = "no test of it: pip install 'tuner[dev]'"
     nbclient = pytest.importorskip("nbclient", reason=reason)
     import nbformat

@@ -91,7 +91,7 @@ def activated(shell: Shell) -> Shell:
     return shell
 
 
-def test_tuner_is_a_command_after_the_second_line(shell: Shell) -> None:
+def test_tuner_is_on_path_after_second_command(shell: Shell) -> None:
     assert PAGE.commands[0].startswith("make sweep ")
     assert PAGE.commands[1].startswith("source ")
     done = activated(shell).run("tuner --version")
@@ -100,7 +100,7 @@ def test_tuner_is_a_command_after_the_second_line(shell: Shell) -> None:
 
 
 @pytest.mark.docs
-def test_every_command_works(shell: Shell) -> None:
+def test_page_commands_run(shell: Shell) -> None:
     folder = shell.folder
     for command in PAGE.commands:
         if command.startswith("make "):
@@ -152,7 +152,7 @@ def runs_of(url: str) -> str:
     raise AssertionError(f"{url} shows no runs")
 
 
-def test_make_sweep_is_what_it_says() -> None:
+def test_makefile_has_commands_of_readme() -> None:
     lines = [line for line in PAGE.commands if line.startswith("make ")]
     assert [line.split()[1] for line in lines] == ["sweep", "test"]
     makefile = (ROOT / "Makefile").read_text()
@@ -177,12 +177,12 @@ def words_of(text: str) -> list[str]:
     return [word for word in re.findall(r"[A-Za-z_][A-Za-z_/:]*", text) if word != "e"]
 
 
-def test_what_it_names_is_there() -> None:
+def test_page_names_exist_in_code() -> None:
     for path in re.findall(r"\]\(([^)#:]+)\)", README):
         assert (ROOT / path).exists(), path
 
 
-def test_the_strategies_are_those_there_are() -> None:
+def test_readme_lists_every_strategy() -> None:
     from tuner.planning.resolve import load_experiment
     from tuner.spec.experiment import build_spec
     from tuner.spec.strategies import SEARCHERS

@@ -20,9 +20,7 @@ TEXT = PAGE.text
 
 
 @pytest.mark.docs
-def test_every_command_works(
-    ray_here: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_page_commands_run(ray_here: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TUNER_STORAGE", str(tmp_path / "results"))
     PAGE.write_files(tmp_path)
@@ -35,7 +33,7 @@ def test_every_command_works(
         assert log.read_text().startswith("started from source_model; new: nothing\n")
 
 
-def test_its_settings_are_those_there_are() -> None:
+def test_page_settings_exist_in_code() -> None:
     named = {name for name in re.findall(r"`(?:training|resources)\.(\w+)", TEXT) if name != "*"}
     assert named <= {*ClassifierSettings.model_fields, *Resources.model_fields}
     assert named >= {*Resources.model_fields, *RecipeSettings.model_fields}
@@ -45,7 +43,7 @@ def test_its_settings_are_those_there_are() -> None:
     assert set(re.findall(r"`(\w+)`", split)) <= {n for n, m in MODELS.items() if m.layers > 1}
 
 
-def test_its_numbers_are_those_of_the_code() -> None:
+def test_page_numbers_equal_code() -> None:
     assert f"({PARTS_PER_STAGE} for each stage)" in TEXT
     assert f"for `step`: {STEP_FACTOR} unless set" in TEXT
     assert STEPS == (1 / 2, 3 / 4)

@@ -46,7 +46,7 @@ def run(command: str, folder: Path) -> None:
 
 
 @pytest.mark.docs
-def test_every_command_works(folder: Path) -> None:
+def test_page_commands_run(folder: Path) -> None:
     for command in PAGE.commands:
         run(command, folder)
     script = Results(folder / "results" / "script")
@@ -59,7 +59,7 @@ def test_every_command_works(folder: Path) -> None:
 
 @pytest.mark.docs
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_is_stopped_early_and_keeps_checkpoints(name: str, folder: Path) -> None:
+def test_example_stops_early_and_keeps_checkpoints(name: str, folder: Path) -> None:
     for package in EXAMPLES[name]:
         if find_spec(package) is None:
             pytest.skip(f"no test of it: pip install {package}")
@@ -72,7 +72,7 @@ def test_an_example_is_stopped_early_and_keeps_checkpoints(name: str, folder: Pa
 
 
 @pytest.mark.docs
-def test_a_trials_own_files_are_where_they_are_said_to_be(
+def test_trial_files_are_in_trial_folder(
     searched, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import torch
@@ -142,7 +142,7 @@ keras = types.SimpleNamespace(callbacks=types.SimpleNamespace(LambdaCallback=Lam
         ("Keras", KERAS_HERE, KERAS, "val_loss"),
     ],
 )
-def test_a_callback_reports_each_epoch(
+def test_framework_callback_reports_each_epoch(
     framework: str, begins: str, ends: str, metric: str, tmp_path: Path
 ) -> None:
     if package := {"Lightning": "lightning", "Hugging Face": "transformers"}.get(framework):
