@@ -70,7 +70,7 @@ def spec_of(storage: Path, **changes: Any) -> ExperimentSpec:
     )
 
 
-def told(folder: Path) -> list[tuple[Any, ...]]:
+def events_of(folder: Path) -> list[tuple[Any, ...]]:
     names = ("event", "trial_id", "epoch", "status", "client", "reason", "never_started")
     return [tuple(e[n] for n in names if n in e) for e in read(folder)]
 
@@ -102,7 +102,7 @@ def test_a_search_from_its_first_trial_to_its_last(spec: ExperimentSpec) -> None
             train(search, trial, [0.6, 0.6])
         assert search.ended
         assert search.is_over
-    assert told(spec.folder) == [
+    assert events_of(spec.folder) == [
         ("experiment_started",),
         ("trial_started", "00000"),
         ("result", "00000", 1),
@@ -186,7 +186,7 @@ def test_a_report_that_comes_twice_is_recorded_once(spec: ExperimentSpec) -> Non
             search.report("00000", 2, {"val_loss": 1.0, "lr": 0.2})
         with pytest.raises(UsageError, match=r"epoch 1 of trial 00000 must come after 2, which"):
             search.report("00000", 1, {"val_loss": 1.0})
-    assert told(spec.folder).count(("result", "00000", 2)) == 1
+    assert events_of(spec.folder).count(("result", "00000", 2)) == 1
 
 
 def test_what_is_no_report_is_refused_and_leaves_the_trial(spec: ExperimentSpec) -> None:
@@ -283,7 +283,7 @@ def test_a_search_ends_before_its_trials_do(
             search.report("00001", 1, {"val_loss": 0.06})
         assert search.is_over
         assert search.suggest() is None
-        assert told(spec.folder)[-1][:3] == ("experiment_ended", "completed", reason)
+        assert events_of(spec.folder)[-1][:3] == ("experiment_ended", "completed", reason)
         with AskTell(spec.folder):  # nobody holds it any more
             pass
     assert not Results(spec.folder).history.of_status("running")
@@ -299,7 +299,7 @@ def test_ask_and_tell_after_failures_of_one_cause_ends_and_hands_them_out_again(
             assert trial is not None
             search.complete(trial.trial_id, failure="no such file: a.csv")
         assert search.is_over
-    assert told(spec.folder)[-1] == ("experiment_ended", "failed", "same_failure", 5)
+    assert events_of(spec.folder)[-1] == ("experiment_ended", "failed", "same_failure", 5)
     with AskTell(spec.folder) as search:
         trials = [search.suggest(f"mended {number}") for number in range(5)]
         ids = [trial and trial.trial_id for trial in trials]
@@ -404,7 +404,7 @@ def test_a_journal_that_fails_is_raised_by_every_call(spec: ExperimentSpec, tmp_
             with pytest.raises(JournalError, match="was moved or removed while the search ran"):
                 search.report("00000", 1, {"val_loss": 1.0})
         assert search.is_over
-    assert ("result", "00000", 1) not in told(tmp_path / "moved")
+    assert ("result", "00000", 1) not in events_of(tmp_path / "moved")
 
 
 def test_a_disk_that_refuses_at_the_end_is_told(
@@ -514,9 +514,9 @@ def test_more_trials_other_configs_and_an_end_are_asked_for(
     assert search.ended
     steered.ask(TryConfig(config={"lr": 0.25}))
     assert not search.ended
-    own = search.suggest()
-    assert own is not None
-    assert own.config == {"lr": 0.25}
+    tried = search.suggest()
+    assert tried is not None
+    assert tried.config == {"lr": 0.25}
     assert search.ended
     steered.ask(NumSamples(num_samples=9))
     assert not search.ended
@@ -531,7 +531,7 @@ def test_more_trials_other_configs_and_an_end_are_asked_for(
         steered.report(number, 1)
         search.complete(f"{number:05}")
     assert search.is_over
-    assert told(steered.folder.path)[-1][:3] == ("experiment_ended", "completed", "finish")
+    assert events_of(steered.folder.path)[-1][:3] == ("experiment_ended", "completed", "finish")
 
 
 def test_fewer_at_a_time_take_no_trial_from_anybody(steered: Steered, tmp_path: Path) -> None:

@@ -52,4 +52,4 @@ def test_a_searcher_has_seen_all_that_was_before(strategy: str) -> None:
     searcher = searcher_of(spec, slots=1, earlier=earlier())
     assert read == [TRIAL_STARTED, RESULT]
     if strategy == "bohb":
-        assert list(searcher.search.observations.own) == ["00000"]
+        assert list(searcher.search.observations.trials) == ["00000"]

@@ -46,9 +46,9 @@ class Search(Driver):
         self.steering.attend()
 
     def ask(self, control):
-        asked = request(self.folder, control, by="ada")
+        request_id = request(self.folder, control, by="ada")
         self.hear()
-        return asked
+        return request_id
 
     def start(self, ray_id):
         """The next trial, journaled as started; its id and origin."""
@@ -84,22 +84,22 @@ def search(folder):
 
 def test_a_trial_that_is_to_stop_ends_at_its_next_report(search):
     one, two = search.start("a")[0], search.start("b")[0]
-    asked = search.ask(StopTrial(trial_id=one))
+    request_id = search.ask(StopTrial(trial_id=one))
     assert search.report(one, 1)
     assert not search.report(two, 1)
-    assert search.steering.leaving(one) == ("stopped", asked)
+    assert search.steering.leaving(one) == ("stopped", request_id)
     assert search.steering.leaving(two) is None
 
 
 def test_in_a_pause_trials_give_up_their_places_and_go_on_first_afterwards(search):
     one = search.start("a")[0]
-    asked = search.ask(Pause())
+    request_id = search.ask(Pause())
     assert (search.steering.limit(), search.steering.spare()) == (0, 0)
     assert search.source.suggest("b") is None
     assert search.report(one, 1)
-    assert search.steering.leaving(one) == ("interrupted", asked)
+    assert search.steering.leaving(one) == ("interrupted", request_id)
     search.source.on_trial_complete("a", {"val_accuracy": 0.5})
-    search.end(one, "interrupted", control=asked)
+    search.end(one, "interrupted", control=request_id)
     search.queue.retry(Assignment(one, {"lr": 0.1}, epoch=1))
     assert search.source.suggest("c") is None
     search.ask(GoOn())
@@ -115,9 +115,9 @@ def test_one_that_waits_to_go_on_is_stopped_where_it_waits(search):
     search.source.on_trial_complete("a", {})
     search.end(one, "interrupted")
     search.queue.retry(Assignment(one, {"lr": 0.1}, epoch=1))
-    asked = search.ask(StopTrial(trial_id=one))
+    request_id = search.ask(StopTrial(trial_id=one))
     trial = search.history.trials[one]
-    assert (trial.status, trial.ended_by) == ("stopped", asked)
+    assert (trial.status, trial.ended_by) == ("stopped", request_id)
     search.ask(GoOn())
     assert search.start("b")[0] == "00001"
 
@@ -219,9 +219,9 @@ def test_a_request_is_answered_once_whatever_is_killed_in_between(search, folder
 
 def test_what_is_asked_at_the_very_end_is_refused(search):
     with search.steering.listening():
-        asked = request(search.folder, Pause())
+        request_id = request(search.folder, Pause())
     told = {answer.id: answer.refused for answer in search.history.steered.answers}
-    assert told == {asked: "the search has ended"}
+    assert told == {request_id: "the search has ended"}
 
 
 def test_resumes_and_results_know_the_present_spec(search, folder):

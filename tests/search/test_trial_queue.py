@@ -23,23 +23,23 @@ MODEL = BOHB(random_share=0.05, candidates=64)
 
 
 class Strategy(Searcher):
-    """Notes what it is told; answers None while it is `busy`."""
+    """Notes what it is recorded; answers None while it is `busy`."""
 
     def __init__(self) -> None:
         super().__init__()
         self.busy = False
-        self.told: list[tuple[Any, ...]] = []
+        self.calls: list[tuple[Any, ...]] = []
 
     def suggest(self, trial_id: str) -> Any:
         return None if self.busy else {"number": int(trial_id)}
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        self.told.append(("result", trial_id, result))
+        self.calls.append(("result", trial_id, result))
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        self.told.append(("complete", trial_id, result, error))
+        self.calls.append(("complete", trial_id, result, error))
 
 
 class Source(TuneSearcher):
@@ -103,7 +103,7 @@ def test_the_strategy_hears_our_ids() -> None:
         source.suggest(ray_id)
     source.on_trial_result("b", {"loss": 1.0})
     source.on_trial_complete("a", {"loss": 2.0})
-    assert strategy.told == [
+    assert strategy.calls == [
         ("result", "00001", {"loss": 1.0}),
         ("complete", "00000", {"loss": 2.0}, False),
     ]
@@ -117,13 +117,13 @@ def test_a_failure_is_told_when_it_is_settled() -> None:
     source.on_trial_complete("a", {"tuner/failure/kind": "nan"})
     assert source.suggest("c") is None  # b is live: it may have to be tried again
     source.on_trial_complete("b", error=True)
-    assert strategy.told == []
+    assert strategy.calls == []
     source.queue.give_up("00000", "nan")
     source.queue.retry(Assignment("00001", {"number": 1}, epoch=3))
-    assert strategy.told == [("complete", "00000", None, True)]
+    assert strategy.calls == [("complete", "00000", None, True)]
     assert source.suggest("c")["epoch"] == 3
     source.on_trial_complete("c", {"loss": 1.0})
-    assert strategy.told[1:] == [("complete", "00001", {"loss": 1.0}, False)]
+    assert strategy.calls[1:] == [("complete", "00001", {"loss": 1.0}, False)]
     assert source.suggest("d") == Searcher.FINISHED
 
 
@@ -133,7 +133,7 @@ def test_a_lost_node_is_not_held_against_the_config() -> None:
     source.suggest("a")
     source.on_trial_complete("a", error=True)
     source.queue.give_up("00000", "node_lost")
-    assert strategy.told == [("complete", "00000", None, False)]
+    assert strategy.calls == [("complete", "00000", None, False)]
 
 
 def test_a_strategy_at_its_end_is_not_the_end_while_a_trial_is_live() -> None:
@@ -165,10 +165,10 @@ def test_a_trial_has_the_origin_and_the_seed_that_the_strategy_tells() -> None:
         def seed_of(self, trial_id: str) -> int:
             return 7
 
-    told = Source(Telling(), total=1, limit=lambda: 1).suggest("a")
-    assert (told["origin"], told["seed"]) == ("origin of 00000", 7)
-    told = Source(Strategy(), total=1, limit=lambda: 1).suggest("a")
-    assert (told["origin"], told["seed"]) == (None, None)
+    recorded = Source(Telling(), total=1, limit=lambda: 1).suggest("a")
+    assert (recorded["origin"], recorded["seed"]) == ("origin of 00000", 7)
+    recorded = Source(Strategy(), total=1, limit=lambda: 1).suggest("a")
+    assert (recorded["origin"], recorded["seed"]) == (None, None)
 
 
 def test_while_no_trial_is_live_a_suggestion_is_waited_for() -> None:
@@ -242,8 +242,8 @@ def run(
         events.append({"event": "trial_started", "trial_id": trial_id, "config": config})
         for epoch in (1, 2):
             metrics = {"loss": abs(config["lr"] - 0.1) + config["units"] / 64 / epoch}
-            told = {"event": "result", "trial_id": trial_id, "epoch": epoch, "metrics": metrics}
-            events.append(told)
+            recorded = {"event": "result", "trial_id": trial_id, "epoch": epoch, "metrics": metrics}
+            events.append(recorded)
             result = {**metrics, "training_iteration": epoch}
             search.on_trial_result(trial_id, result)
         ended = {"event": "trial_ended", "trial_id": trial_id, "status": "stopped"}
@@ -270,12 +270,12 @@ def test_it_goes_on_as_if_uninterrupted(strategy: str) -> None:
 @pytest.mark.parametrize("status", ["completed", "failed"])
 def test_from_a_trial_that_goes_on_after_its_end_is_learned(status: str) -> None:
     strategy = learning_strategies()[0]
-    told, begun = searcher(strategy), searcher(strategy)
+    recorded, begun = searcher(strategy), searcher(strategy)
     events: list[dict[str, Any]] = []
     run(searcher(strategy), range(12), events)
     error = {"error": {"kind": "nan", "message": "m"}} if status == "failed" else {}
     events[-1] = {**events[-1], "status": status, **error}
-    replay(told, events)
+    replay(recorded, events)
     replay(begun, events)
     unfinished = [Assignment("00011", events[-4]["config"], epoch=2)]
     source = Source(begun, total=12, limit=lambda: 4, taken=["00011"], unfinished=unfinished)
@@ -288,10 +288,10 @@ def test_from_a_trial_that_goes_on_after_its_end_is_learned(status: str) -> None
     ]
     again = searcher(strategy)
     replay(again, [*events, *later])
-    own = again.search.observations.own["00011"]
-    assert again.search.observations.own == begun.search.observations.own
+    own = again.search.observations.trials["00011"]
+    assert again.search.observations.trials == begun.search.observations.trials
     assert (own.status, list(own.reports)) == ("running", [1, 2, 3])
-    assert told.search.observations.own["00011"].status != "running"
+    assert recorded.search.observations.trials["00011"].status != "running"
 
 
 def test_an_end_after_a_trial_went_on_without_a_report_tells_of_its_config_as_before() -> None:
@@ -301,7 +301,7 @@ def test_an_end_after_a_trial_went_on_without_a_report_tells_of_its_config_as_be
     run(searcher(strategy), range(2), events)
     start, end = events[0], {**events[3], "status": "completed"}
     replay(search, [*events[:3], end, start, end])
-    assert search.search.observations.own["00000"].status == "ended"
+    assert search.search.observations.trials["00000"].status == "ended"
 
 
 def test_what_learns_nothing_is_told_nothing() -> None:
@@ -315,7 +315,7 @@ def test_what_learns_nothing_is_told_nothing() -> None:
 def test_a_strategy_hears_of_asked_configs_only_if_it_takes_them() -> None:
     class Taking(Strategy):
         def take_trial(self, trial_id: str, config: dict[str, Any]) -> None:
-            self.told.append(("take", trial_id, config))
+            self.calls.append(("take", trial_id, config))
 
     for strategy, heard in ((Strategy(), 0), (Taking(), 3)):
         steered = Steered(tries=[{"lr": 1}])
@@ -328,7 +328,7 @@ def test_a_strategy_hears_of_asked_configs_only_if_it_takes_them() -> None:
         )
         source.on_trial_result("a", {"loss": 1.0})
         source.on_trial_complete("a", {"loss": 1.0})
-        assert len(strategy.told) == heard
+        assert len(strategy.calls) == heard
         assert source.suggest("b")["trial_id"] == "00001"
 
 
@@ -348,10 +348,10 @@ def test_the_end_of_a_trial_that_goes_on_later_is_none_for_the_strategy() -> Non
     source.queue.held.add("00000")
     source.on_trial_complete("a", {"loss": 1.0})
     source.queue.retry(Assignment("00000", {"number": 0}, epoch=1))
-    assert strategy.told == []
+    assert strategy.calls == []
     source.suggest("b")
     source.on_trial_complete("b", {"loss": 0.5})
-    assert strategy.told == [("complete", "00000", {"loss": 0.5}, False)]
+    assert strategy.calls == [("complete", "00000", {"loss": 0.5}, False)]
 
 
 def test_where_nothing_runs_a_search_that_is_over_ends() -> None:
@@ -367,6 +367,6 @@ def test_a_strategy_that_learns_learns_from_an_asked_config() -> None:
     source.on_trial_complete("a", {"loss": 0.5, "training_iteration": 1})
     assert source.suggest("b")["config"] != {"x": 0.25}
     strategy.settle()
-    trials = search.observations.own
+    trials = search.observations.trials
     assert len(trials) == 2
     assert (trials["00000"].status, trials["00000"].reports) == ("ended", {1: 0.5})

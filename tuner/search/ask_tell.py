@@ -1,9 +1,9 @@
-"""A search whose trials run elsewhere: they ask for their configs, and tell what they measure.
+"""A search whose trials run elsewhere: they ask for their configs, and report their metrics.
 
 Nothing is trained here, and no Ray is started. The searcher, the scheduler, the rules that end a
 search and the journal are those of any other search, and so is the order of its events.
 
-A trial belongs to whoever was given it, until it ends: at its last epoch, by the scheduler, by
+A trial belongs to the client that has it, until it ends: at its last epoch, by the scheduler, by
 `complete`, with the search, or by falling silent for `timeouts.report_s`. A driver that is closed
 or killed takes no trial from anybody: the next one goes on with those that had not ended.
 """
@@ -153,8 +153,8 @@ class AskTell:
     def suggest(self, client: str | None = None) -> Suggestion | None:
         """The next trial to run. None: there is no more (`ended`), or enough run for now.
 
-        client: the caller's own name. Whoever asks again under it is given its trial again as long
-        as that runs: after an answer that was lost, or after a restart of either side. Raises
+        client: a name that the caller chooses. The same name gets the same trial again as long as
+        that runs: after an answer that was lost, or after a restart of either side. Raises
         ExperimentError where the searcher fails.
         """
         if client is not None and not (client.isprintable() and 0 < len(client) <= LONGEST_CLIENT):

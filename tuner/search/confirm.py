@@ -89,15 +89,14 @@ def confirming_spec(results: Results, *, top: int, seeds: int) -> ExperimentSpec
 
 def _fresh_seeds(results: Results, search: ExperimentSpec, count: int) -> list[int]:
     """The first `count` seeds after the search's own that none of its trials had."""
-    own = search.constants["seed"]
-    used = {own, *(trial.config.get("seed", trial.seed) for trial in results.trials.values())}
-    found: list[int] = []
-    seed = own
-    while len(found) < count:
+    seed = search.constants["seed"]
+    used = {seed, *(trial.config.get("seed", trial.seed) for trial in results.trials.values())}
+    fresh: list[int] = []
+    while len(fresh) < count:
         seed = (seed + 1) % 2**32
         if seed not in used:
-            found.append(seed)
-    return found
+            fresh.append(seed)
+    return fresh
 
 
 def _same(results: Results, spec: ExperimentSpec) -> Results | None:

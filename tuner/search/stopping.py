@@ -135,9 +135,9 @@ class FirstFailures:
     def __init__(self, history: History, space: Space) -> None:
         self._history = history
         self._choices = [
-            place.path
-            for place, domain in walk(space)
-            if isinstance(domain, Choice) and domain.size != 1 and not place.branches
+            node.path
+            for node, domain in walk(space)
+            if isinstance(domain, Choice) and domain.size != 1 and not node.branches
         ]
         self._causes: dict[str, Cause] = {}  # trial_id -> why it failed last
         self._failed: defaultdict[Cause, dict[str, TrialRecord]] = defaultdict(dict)

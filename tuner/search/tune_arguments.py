@@ -73,11 +73,11 @@ def learner_constants(spec: ValidatedSpec) -> dict[str, Any]:
     their environment; on a cluster each node has a data folder of its own.
     """
     constants = spec.trial_constants
-    own = constants.get("data_dir")
+    data_dir = constants.get("data_dir")
     if spec.ships and constants != spec.constants and not cluster.is_joined():
-        constants["data_dir"] = str(data_folder(own).absolute())
-    elif not spec.ships and isinstance(own, str):
-        constants["data_dir"] = str(Path(own).expanduser().absolute())
+        constants["data_dir"] = str(data_folder(data_dir).absolute())
+    elif not spec.ships and isinstance(data_dir, str):
+        constants["data_dir"] = str(Path(data_dir).expanduser().absolute())
     return constants
 
 

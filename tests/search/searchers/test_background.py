@@ -183,4 +183,4 @@ def test_what_is_replayed_is_passed_on_at_once() -> None:
         search.take_trial(str(number), config)
         search.on_trial_complete(str(number), {"loss": loss_of(config), "training_iteration": 1})
         assert search.search.origin(str(number)) == "resumed"
-    assert search.search.observations.own.keys() == {"0", "1", "2"}
+    assert search.search.observations.trials.keys() == {"0", "1", "2"}

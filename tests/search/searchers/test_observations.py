@@ -53,13 +53,13 @@ def test_one_that_comes_back_to_numbers_has_not_failed() -> None:
 def test_all_that_were_tried_must_not_come_again_but_for_lost_ones() -> None:
     observations = Observations()
     observations.warm = [trial(1)]
-    observations.own = {"a": trial(2), "b": trial(3), "c": trial(4)}
-    observations.own["b"].end(lost=True)
-    observations.own["c"].end(error=True)
-    assert observations.own["b"].status == LOST
+    observations.trials = {"a": trial(2), "b": trial(3), "c": trial(4)}
+    observations.trials["b"].end(lost=True)
+    observations.trials["c"].end(error=True)
+    assert observations.trials["b"].status == LOST
     assert len(observations.tried()) == 3
     assert [trial.config["x"] for trial in observations] == [1, 2, 3, 4]
-    assert observations.running("a") is observations.own["a"]
+    assert observations.running("a") is observations.trials["a"]
     assert observations.running("b") is observations.running("unknown") is None
 
 
@@ -70,7 +70,7 @@ def data(
     *reports: dict[int, float], mode: Literal["min", "max"] = "min", max_t: int | None = None
 ) -> ModelInput:
     observations = Observations()
-    observations.own = {
+    observations.trials = {
         str(i): Observation({"x": (i + 0.5) / len(reports)}, "random", reports=reported)
         for i, reported in enumerate(reports)
     }
@@ -102,7 +102,7 @@ def test_of_no_trials_there_is_nothing_to_know() -> None:
 def test_a_search_stops_early_once_a_trial_is_over_before_another() -> None:
     old, young = Observation({"x": 0.1}, "random"), Observation({"x": 0.2}, "random")
     observations = Observations()
-    observations.own = {"a": old, "b": young}
+    observations.trials = {"a": old, "b": young}
 
     def stops_early() -> bool:
         return model_input(observations, ENCODING, Objective(), None).stops_early

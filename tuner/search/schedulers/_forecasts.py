@@ -63,7 +63,9 @@ class Forecasts:
 
     def forecasts(self, trial_id: str) -> dict[str, dict[str, float]]:
         """What was expected of a trial, by the epochs as text, as plain numbers."""
-        return {str(epoch): asdict(one) for epoch, one in self.made.get(trial_id, {}).items()}
+        return {
+            str(epoch): asdict(forecast) for epoch, forecast in self.made.get(trial_id, {}).items()
+        }
 
     def _forecast(self, trial_id: str) -> Forecast:
         latest = list(self._losses)[-_MOST:]
@@ -71,14 +73,14 @@ class Forecasts:
         ids = list(dict.fromkeys([*latest, *furthest, trial_id]))
         model = CurveModel(self._table(ids))
         ends = model.ends()
-        own = ids.index(trial_id)
+        index = ids.index(trial_id)
         is_rival_N = [i != trial_id and i not in self._stopped for i in ids]
         rival = int(np.argmin(np.where(is_rival_N, ends.mean_N, np.inf)))
         best = float(ends.mean_N[rival]), float(ends.sd_N[rival])
         of_new = model.ends_of_new().chances(*best)[: len(latest)].mean()
-        scaled = ends.mean_N[own] + ends.sd_N[own] * np.array([-1, 0, 1])
+        scaled = ends.mean_N[index] + ends.sd_N[index] * np.array([-1, 0, 1])
         low, end, high = sorted((self._sign * model.scale.losses(scaled)).tolist())
-        return Forecast(end, low, high, float(ends.chances(*best)[own]), float(of_new))
+        return Forecast(end, low, high, float(ends.chances(*best)[index]), float(of_new))
 
     def _table(self, ids: Sequence[str]) -> Array:
         """The losses of these trials at the milestones; NaN from where one has not come to."""

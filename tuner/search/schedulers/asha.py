@@ -167,8 +167,8 @@ class Brackets:
 
     def bracket_of(self, trial: int) -> int:
         """The bracket of a trial: multiples of the golden ratio spread evenly over the shares."""
-        place = trial * (math.sqrt(5) - 1) / 2 % 1.0
-        return min(bisect_right(self._ends, place), len(self._ends) - 1)
+        position = trial * (math.sqrt(5) - 1) / 2 % 1.0
+        return min(bisect_right(self._ends, position), len(self._ends) - 1)
 
 
 class Rungs:
@@ -216,7 +216,7 @@ class _Rung:
         """Take in the score of a trial that is not in `trials` yet."""
         self.trials.add(trial_id)
         heappush(self.high, _negated(heappushpop(self.low, _negated(score))))
-        if len(self.low) <= self._place[0]:
+        if len(self.low) <= self._position[0]:
             heappush(self.low, _negated(heappop(self.high)))
 
     def cutoff(self) -> Score | None:
@@ -229,17 +229,17 @@ class _Rung:
             return None
         below = _negated(self.low[0])
         above = self.high[0] if self.high else below
-        share = self._place[1]
+        share = self._position[1]
         value = _between(below[0], above[0], share)
         if below[0] == above[0]:
             return value, _between(below[1], above[1], share)
         return value, below[1] if share == 0 else 0.0
 
     @property
-    def _place(self) -> tuple[int, float]:
+    def _position(self) -> tuple[int, float]:
         """Between which scores, of all in their order, the quantile lies, and how far along."""
-        place = (len(self.trials) - 1) * self.quantile
-        return int(place), place - int(place)
+        position = (len(self.trials) - 1) * self.quantile
+        return int(position), position - int(position)
 
 
 def _negated(score: Score) -> Score:

@@ -34,7 +34,7 @@ class BackgroundSearch(Searcher):
         self._ready: deque[tuple[str, dict[str, Any] | str]] = deque()
         self._names: dict[str, str] = {}  # trial id -> the name that `search` knows it by
         self._begun = False  # until the first question, earlier trials may still be added
-        self._asked = False  # a question is unanswered
+        self._requested = False  # a question is unanswered
         self._computed = 0
         self._finished = False
         self._error: BaseException | None = None
@@ -52,11 +52,11 @@ class BackgroundSearch(Searcher):
             if not self._ready:
                 if self._finished and not self._inbox:
                     return Searcher.FINISHED
-                self._asked = True
+                self._requested = True
                 self._start_thread()
                 return None
             name, config = self._ready.popleft()
-            self._asked = False
+            self._requested = False
             self._initial = max(self._initial - 1, 0)
             self._names[trial_id] = name
             self._start_thread()
@@ -94,8 +94,8 @@ class BackgroundSearch(Searcher):
         self.search.add_evaluated_point(*args, **kwargs)
 
     def go_on_from_earlier_trials(self) -> None:
-        """Before the first question `search` was told of earlier trials: none is suggested ahead of
-        what they have reported.
+        """Suggest nothing ahead of the reports of earlier trials, which `search` knows before its
+        first question.
         """
         self._initial = 0
 
@@ -136,7 +136,7 @@ class BackgroundSearch(Searcher):
         """How many more suggestions there should be."""
         if not self._begun:
             return 0
-        return max(self._spare, self._initial) + int(self._asked) - len(self._ready)
+        return max(self._spare, self._initial) + int(self._requested) - len(self._ready)
 
     def _work(self) -> None:
         try:

@@ -31,7 +31,7 @@ class LibraryGP:
 
     Configs are to the library what they are to our own process: see `Features`. It knows choices
     and integers itself, but calls that experimental, and with them a suggestion takes seconds. It
-    maximises, so it is told the losses' negatives, made normal as for our own process. Trials that
+    maximises, so it gets the losses' negatives, made normal as for our own process. Trials that
     failed count as the worst, and those that run and have reported nothing as the mean.
     """
 

@@ -71,8 +71,8 @@ class Features:
         """The point whose features are nearest: of a choice, the value of its largest feature."""
         u_D = np.empty(len(self._encoding))
         for d, column in enumerate(self._encoding.columns):
-            own = x_F[self.groups_F == d]
-            u_D[d] = own[0] if len(own) == 1 else (own.argmax() + 0.5) / column.categories
+            values = x_F[self.groups_F == d]
+            u_D[d] = values[0] if len(values) == 1 else (values.argmax() + 0.5) / column.categories
         return u_D
 
 
@@ -143,8 +143,10 @@ def predicted_ends(curves: Sequence[Mapping[int, float]]) -> tuple[Array, Array,
     model = CurveModel(loss_NK)
     ends = model.ends()
     low_N, end_N, high_N = (model.scale.losses(ends.mean_N + n * ends.sd_N) for n in (-1, 0, 1))
-    own_N = np.isfinite(loss_NK[:, -1])  # to the last bit
-    low_N, end_N, high_N = (np.where(own_N, loss_NK[:, -1], x_N) for x_N in (low_N, end_N, high_N))
+    ended_N = np.isfinite(loss_NK[:, -1])  # to the last bit
+    low_N, end_N, high_N = (
+        np.where(ended_N, loss_NK[:, -1], x_N) for x_N in (low_N, end_N, high_N)
+    )
     return end_N, low_N, high_N
 
 

@@ -42,8 +42,8 @@ class HyperOptTPE:
         for _ in range(_ROUNDS):
             seed = int(rng.integers(2**31))
             ids = [len(known.trials)]
-            (found,) = tpe.suggest(ids, domain, known, seed, n_startup_jobs=0, verbose=False)
-            yield point_of(found["misc"]["vals"], encoding)
+            (suggestion,) = tpe.suggest(ids, domain, known, seed, n_startup_jobs=0, verbose=False)
+            yield point_of(suggestion["misc"]["vals"], encoding)
 
 
 def _not_evaluated(config: Any) -> float:
@@ -69,7 +69,7 @@ def _branch(encoding: Encoding, *, parent: int, number: int) -> dict[str, Any]:
 
 
 def _documents(data: ModelInput, encoding: Encoding) -> list[dict[str, Any]]:
-    """What hyperopt is told of each trial; those without a loss last."""
+    """The trials as hyperopt keeps them; those without a loss last."""
     from hyperopt.base import STATUS_OK
 
     without_MD = np.concatenate([data.failed_ND, data.pending_PD])

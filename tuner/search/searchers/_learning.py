@@ -84,14 +84,14 @@ class LearningSearch(Searcher):
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str:  # type: ignore[override]
         """The config to try next, of plain Python values; FINISHED where none is left."""
-        own = self.observations.own
-        if trial_id not in own:
-            number = len(own)
+        trials = self.observations.trials
+        if trial_id not in trials:
+            number = len(trials)
             suggestion = self._next(number, np.random.default_rng((self.seed, number)))
             if suggestion is None:
                 return str(Searcher.FINISHED)
-            own[trial_id] = Observation(*suggestion)
-        return deepcopy(own[trial_id].config)  # which the trial may change
+            trials[trial_id] = Observation(*suggestion)
+        return deepcopy(trials[trial_id].config)  # which the trial may change
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Record the value of one epoch; a report of no trial that runs changes nothing."""
@@ -141,16 +141,16 @@ class LearningSearch(Searcher):
         Its config is kept as it is, not copied: nobody may change it.
         """
         origin = "initial" if config in self._initial else "resumed"
-        self.observations.own[trial_id] = self._observed(config, "config", origin)
+        self.observations.trials[trial_id] = self._observed(config, "config", origin)
 
     def go_on(self, trial_id: str) -> None:
         """Learn again from a trial that had ended: what it had reported still counts."""
-        if trial_id in self.observations.own:
-            self.observations.own[trial_id].status = RUNNING
+        if trial_id in self.observations.trials:
+            self.observations.trials[trial_id].status = RUNNING
 
     def origin(self, trial_id: str) -> str:
         """Why the trial's config was suggested; see `Observation`."""
-        return self.observations.own[trial_id].origin
+        return self.observations.trials[trial_id].origin
 
     def _next(self, number: int, rng: np.random.Generator) -> tuple[dict[str, Value], str] | None:
         """A config and its origin; None where none is left."""
@@ -174,8 +174,8 @@ class LearningSearch(Searcher):
     def _model_origin(self) -> str:
         """model; or warm, where without the trials of another run it were not asked yet."""
         observations = self.observations
-        own = sum(1 for t in observations.own.values() if t.reports and t.status != FAILED)
-        return "warm" if observations.warm and own < self._startup else "model"
+        reported = sum(1 for t in observations.trials.values() if t.reports and t.status != FAILED)
+        return "warm" if observations.warm and reported < self._startup else "model"
 
     def _encoding_of(self, space: Any) -> Encoding:
         try:

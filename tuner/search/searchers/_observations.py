@@ -82,16 +82,16 @@ class Observations:
     """A search's own trials by their ids, and those of other runs, which come before them."""
 
     def __init__(self) -> None:
-        self.own: dict[str, Observation] = {}
+        self.trials: dict[str, Observation] = {}
         self.warm: list[Observation] = []
 
     def __iter__(self) -> Iterator[Observation]:
         yield from self.warm
-        yield from self.own.values()
+        yield from self.trials.values()
 
     def running(self, trial_id: str) -> Observation | None:
         """The trial, if it is one of the search's own and has not ended."""
-        trial = self.own.get(trial_id)
+        trial = self.trials.get(trial_id)
         return trial if trial is not None and trial.status == RUNNING else None
 
     def tried(self) -> set[str]:

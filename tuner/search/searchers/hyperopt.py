@@ -48,9 +48,9 @@ class HyperOptSettings(ModelSettings):
         """Refuse what hyperopt's own engine would not heed."""
         if self.engine == "hyperopt":
             fields = type(self).model_fields
-            given = [n for n in ("gamma", "candidates") if getattr(self, n) != fields[n].default]
+            unused = [n for n in ("gamma", "candidates") if getattr(self, n) != fields[n].default]
             rule = "is not used by engine hyperopt, which has its own"
-            if faults := [Fault(name, rule, getattr(self, name)) for name in given]:
+            if faults := [Fault(name, rule, getattr(self, name)) for name in unused]:
                 raise FaultsError(*faults)
         return self
 
