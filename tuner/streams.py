@@ -81,7 +81,7 @@ def lasting() -> Iterator[None]:
         yield
         return
     own.flush()
-    raw = io.BufferedWriter(_Lossy(own.fileno(), "wb", closefd=False))
+    raw = io.BufferedWriter(Lossy(own.fileno(), "wb", closefd=False))
     stream = io.TextIOWrapper(raw, own.encoding, own.errors, line_buffering=True)
     with redirect_stderr(stream):
         try:
@@ -90,7 +90,7 @@ def lasting() -> Iterator[None]:
             stream.flush()
 
 
-class _Lossy(io.FileIO):
+class Lossy(io.FileIO):
     """A file that loses what cannot be written."""
 
     def write(self, data: ReadableBuffer, /) -> int:

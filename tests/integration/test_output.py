@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tuner.trial.log_writer import LIMIT
+from tuner.trial.trial_log import LIMIT
 
 pytestmark = pytest.mark.slow
 

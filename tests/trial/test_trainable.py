@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from test_worker import Counter, context
 
-from tuner.trial import shared_gpus, trainable, trial_log
+from tuner.trial import shared_gpus, trainable
 from tuner.trial.checkpoint_store import load_state
 from tuner.trial.failures import STORAGE, Failure, WorkerSpentError
 from tuner.trial.recycling import Leftovers, WorkerReplacedError, is_recycled
@@ -98,7 +98,6 @@ def assignment(config=None, trial_id="00000", **more):
 
 
 def log(folder, trial_id="00000"):
-    trial_log.catch_up()
     return (folder / "trials" / trial_id / "log.txt").read_text()
 
 

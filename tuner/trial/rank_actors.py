@@ -84,7 +84,11 @@ class _Rank:
 
     @sendable_errors()
     def step(self) -> object:
-        report = self._worker.step()
+        assert self._log is not None
+        try:
+            report = self._worker.step()
+        finally:
+            self._log.cap()
         return report if self._rank == 0 else None
 
     @sendable_errors()

@@ -89,6 +89,8 @@ class Trial(Trainable):
                     return self._report()
                 except BaseException as error:  # whichever it is, it is this trial's
                     self._fail(error)
+                finally:
+                    self._log.cap()
         return self._failed()
 
     @contextmanager
@@ -171,7 +173,7 @@ class Trial(Trainable):
     def _failed(self) -> dict[str, Any]:
         """The failure as the last result; raised where the process ends with the trial."""
         assert self._failure is not None
-        self._log.catch_up()  # so that the log is complete when the failure is read
+        self._log.upload()  # so that the log is complete when the failure is read
         if self._why_spent():
             raise WorkerSpentError(*astuple(self._failure))
         return {"done": True, REPORT: {"failure": asdict(self._failure)}}

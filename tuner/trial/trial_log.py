@@ -1,33 +1,32 @@
-"""A trial's own output in its log.txt: whatever its process and its children write."""
+"""A trial's log.txt: whatever its process and its children write, capped at each epoch."""
 
 from __future__ import annotations
 
 import ctypes
 import faulthandler
-import fcntl
+import io
 import os
-import socket
-import subprocess
+import re
 import sys
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Self, TextIO
 
 from tuner.errors import StorageError, translate_error
 from tuner.experiment.folder import ExperimentFolder
 from tuner.places import shown
-from tuner.trial import log_writer
+from tuner.streams import Lossy
 
-_PATIENCE_S = 60.0  # with the log writer, which answers in milliseconds
-_PIPE_BYTES = 1 << 20  # mostly the system's maximum; a worker waits when the pipe is full
+LIMIT = 1 << 20  # bytes of a log
+_LINE = 4096  # bytes within which a cut looks for the end of a line
+_MARK = re.compile(rb"\n\[\.\.\. (\d+) bytes left out \.\.\.\]\n")
 
 
 class TrialLog:
     """Within it, all that reaches file descriptors 1 and 2 goes to the experiment's file `name`.
 
     That is what Python, C code and child processes print, and the traceback of a crash. The file
-    is appended to and capped; see `tuner.trial.log_writer`. For an experiment in an object store
+    is appended to, without a buffer that a kill could lose. For an experiment in an object store
     it is uploaded when the trial fails or ends. Raises StorageError where it cannot be opened.
     """
 
@@ -37,35 +36,35 @@ class TrialLog:
         self._path = experiment / name
 
     def fileno(self) -> int:
-        """A descriptor that leads to the file, until the context ends."""
-        return self._pipe
+        """The file's descriptor, until the context ends."""
+        return self._file
 
-    def catch_up(self) -> None:
-        """Return when what was written so far is in the file."""
+    def cap(self, limit: int = LIMIT) -> None:
+        """Write out what is buffered, and cut the middle of a file of more than `limit` bytes."""
         _flush()
-        catch_up()
-        self._upload()
+        with suppress(OSError):  # a trial does not fail for want of its log
+            cut(self._path, limit)
+
+    def upload(self) -> None:
+        """Cap the log, and upload it to the experiment's object store, if it has one."""
+        self.cap()
+        try:
+            self._experiment.upload(self._path)
+        except OSError as error:
+            print(f"this log stays in {self._path}: {error.strerror}")
 
     def __enter__(self) -> Self:
         with translate_error(StorageError, f"cannot write {shown(self._path)}", of=OSError):
-            self._experiment.fetch(self._name)  # what was written before, on whichever machine
+            self._experiment.fetch(self._name)  # what was written before, on any machine
             self._experiment.make_folder(self._path.parent)
-            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        end, self._pipe = os.pipe()
-        if hasattr(fcntl, "F_SETPIPE_SZ"):
-            fcntl.fcntl(self._pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-        try:
-            _open_in_writer(end, file)
-        finally:
-            os.close(end)
-            os.close(file)
+            self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
         _flush()
         self._before = os.dup(1), os.dup(2)
         self._streams = sys.stdout, sys.stderr
         for fd in (1, 2):
-            os.dup2(self._pipe, fd)
+            os.dup2(self._file, fd)
         sys.stdout, sys.stderr = _stream(1), _stream(2)
-        faulthandler.enable(self._pipe)
+        faulthandler.enable(self._file)
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -75,76 +74,39 @@ class TrialLog:
             os.dup2(before, fd)
             os.close(before)
         faulthandler.enable(2)
-        os.close(self._pipe)
-        catch_up()
-        self._upload()
-
-    def _upload(self) -> None:
-        try:
-            self._experiment.upload(self._path)
-        except OSError as error:  # a trial does not fail for want of its log
-            print(f"this log stays in {self._path}: {error.strerror}")
+        self.upload()
+        os.close(self._file)
 
 
-@cache
-def _writer() -> socket.socket:
-    """The connection to this process's log writer, which is started for it."""
-    ours, other = socket.socketpair()
-    ours.settimeout(_PATIENCE_S)
-    command = [sys.executable, "-I", "-S", log_writer.__file__, str(other.fileno())]
-    with other:
-        starter = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            pass_fds=[other.fileno()],
-            start_new_session=True,
-        )
-    starter.wait()  # it leaves the writer behind, which is nobody's child
-    return ours
+def cut(path: Path, limit: int = LIMIT) -> None:
+    """Cut the middle out of a file of more than `limit` bytes.
 
-
-def _ask_writer(request: bytes, *fds: int) -> None:
-    """Return when the log writer has done what is requested.
-
-    Raises ConnectionError where it is gone, or does not answer: a trial must not hang with its
-    storage. The next request is then a new writer's.
+    The first half and the last quarter of `limit` stay, with a line between them that says how many
+    bytes are missing. The end is copied before the file is truncated, so a kill loses none of it.
     """
-    try:
-        socket.send_fds(_writer(), [request], fds)
-        answer = _writer().recv(1)
-    except (ConnectionError, TimeoutError):
-        answer = b""
-    if not answer:
-        leave_writer()
-        raise ConnectionError("the process that writes the trials' logs is gone")
-
-
-def _open_in_writer(pipe: int, file: int) -> None:
-    """Let it copy what comes out of `pipe` to `file`."""
-    try:
-        _ask_writer(log_writer.OPEN, pipe, file)
-    except ConnectionError:  # it was killed
-        _ask_writer(log_writer.OPEN, pipe, file)
-
-
-def catch_up() -> None:
-    """Return when what this process has written to its trials' logs is in their files."""
-    with suppress(ConnectionError):  # it was killed: what it had not written is lost
-        _ask_writer(log_writer.CATCH_UP)
-
-
-def leave_writer() -> None:
-    """Let the next log have another writer; this one ends once it has written everything."""
-    _writer.cache_clear()
+    if (size := path.stat().st_size) <= limit:
+        return
+    with path.open("r+b", buffering=0) as file:
+        first, last = limit // 2, limit // 4
+        head = os.pread(file.fileno(), first + 64, 0)
+        if cut_before := _MARK.search(head, max(0, first - _LINE - 1)):
+            start, resumes, missing = cut_before.start(), cut_before.end(), int(cut_before[1])
+        else:
+            line_end = head.rfind(b"\n", max(0, first - _LINE), first)
+            start = resumes = line_end if line_end > 0 else first
+            missing = 0
+        tail = os.pread(file.fileno(), last, size - last)
+        tail = tail[tail.find(b"\n", 0, _LINE) + 1 :]
+        missing += size - len(tail) - resumes
+        text = b"\n[... %d bytes left out ...]\n" % missing + tail
+        os.pwrite(file.fileno(), text, start)  # in place, which works on a full disk, too
+        os.ftruncate(file.fileno(), start + len(text))
 
 
 def _stream(fd: int) -> TextIO:
-    """A line-buffered stream of text to `fd`, which accepts half a surrogate, too."""
-    return os.fdopen(
-        fd, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
-    )
+    """A line-buffered stream of text to `fd`, which accepts half a surrogate and a full disk."""
+    raw = io.BufferedWriter(Lossy(fd, "wb", closefd=False))
+    return io.TextIOWrapper(raw, "utf-8", "backslashreplace", line_buffering=True)
 
 
 def _flush() -> None:
@@ -152,9 +114,4 @@ def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):  # the trial may have closed it
             stream.flush()
-    _libc().fflush(None)
-
-
-@cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None)
+    ctypes.CDLL(None).fflush(None)
