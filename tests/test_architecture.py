@@ -131,10 +131,6 @@ def test_a_learner_trains_with_no_ray() -> None:
 # No test file of their name
 UNTESTED_BY_NAME = {
     "tuner/__main__.py": "one call; tests/cli/test_main.py runs it",
-    **{
-        f"tuner/reporting/doctor/{name}.py": "test_examine plays the machine that they look at"
-        for name in ("finding", "machine", "storage")
-    },
     "tuner/search/tune_run.py": "tests/search/test_run.py and tests/integration drive it",
     "tuner/testing/spaces.py": "strategies for property tests, which are the tests' own",
 }

@@ -5,7 +5,7 @@ import json
 import pytest
 from commands import call
 
-from tuner.reporting.doctor.finding import Finding
+from tuner.reporting.doctor import Finding
 
 FINE = Finding("machine", "memory", "8 GiB")
 BROKEN = Finding("storage", "space", "none", "broken", "make room")
@@ -13,7 +13,7 @@ BROKEN = Finding("storage", "space", "none", "broken", "make room")
 
 @pytest.mark.parametrize(("findings", "code"), [([FINE], 0), ([FINE, BROKEN], 1)])
 def test_the_exit_code_says_whether_something_is_broken(monkeypatch, findings, code):
-    monkeypatch.setattr("tuner.reporting.doctor.examine.examine", lambda storage, address: findings)
+    monkeypatch.setattr("tuner.reporting.doctor.examine", lambda storage, address: findings)
     done = call("doctor")
     assert done.return_value == code
     assert all(finding.found in done.stdout for finding in findings)

@@ -24,10 +24,10 @@ from tuner.cli.printing import json_text
 def doctor(storage: str | None, address: str | None, as_json: bool) -> int:
     """Check this machine for what would break a search.
 
-    It looks at versions, memory, disk, GPUs and the storage, and for ports of Ray that others
-    could reach. Exit code 1 says that something has to be mended.
+    It looks at versions, memory, disk, GPUs and the storage. Exit code 1 says that something has to
+    be mended.
     """
-    from tuner.reporting.doctor.examine import examine, is_broken
+    from tuner.reporting.doctor import examine, is_broken
 
     findings = examine(storage, address)
     broken = is_broken(findings)

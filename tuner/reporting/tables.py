@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tuner.cluster.jobs import Job
     from tuner.experiment.results.listing import Listed
-    from tuner.reporting.doctor.finding import Finding
+    from tuner.reporting.doctor import Finding
 
 
 _EXPERIMENTS = ("name", "status", "trials", "failed", "best", "started")

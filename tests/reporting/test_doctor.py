@@ -1,0 +1,169 @@
+"""The doctor's checks, of a machine and of nodes that are played; integration/ has a real Ray."""
+
+import os
+from importlib.metadata import PackageNotFoundError
+from types import SimpleNamespace
+from uuid import uuid4
+
+import psutil
+import pytest
+
+from tuner.cluster import access
+from tuner.cluster.joined.nodes import Node
+from tuner.cluster.joined.run_on_nodes import Reply
+from tuner.experiment.remote.objects import Objects
+from tuner.experiment.sharing import MISSING, marker_in
+from tuner.reporting import doctor
+from tuner.reporting.doctor import Examined, Finding, check_nodes, examine, examine_node, is_broken
+from tuner.trial import machine_memory
+
+GIB = 1 << 30
+NODES = [Node(name, f"10.0.0.{name}", 4.0) for name in "12"]
+GPU = Finding("machine", "GPU 0", "A10, 24564 MiB, driver 550")
+MEMORY = Finding("machine", "memory", "0.1 GiB are free", "broken", "x")
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch):
+    """A machine with room enough and no GPU; its free disk and memory can be changed."""
+    room = SimpleNamespace(free=100 * GIB, memory=100 * GIB)
+    monkeypatch.setattr(psutil, "disk_usage", lambda folder: room)
+    monkeypatch.setattr(machine_memory, "free_and_all", lambda: (room.memory, 200 * GIB))
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv(access.AUTH_MODE, raising=False)
+    return room
+
+
+def finding(place, topic, name):
+    [match] = [f for f in examine(str(place)) if (f.topic, f.name) == (topic, name)]
+    return match
+
+
+def test_examine_good_machine_finds_nothing_wrong(tmp_path):
+    findings = examine(str(tmp_path))
+    assert {finding.level for finding in findings} == {"ok"}
+    assert not is_broken(findings)
+    named = {(finding.topic, finding.name) for finding in findings}
+    assert {("versions", n) for n in ("Python", "tuner", "torch", "ray")} <= named
+    assert {("machine", n) for n in ("CPUs", "GPUs", "memory", "/dev/shm")} <= named
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_examine_little_memory_or_disk_is_broken(tmp_path, machine):
+    machine.free, machine.memory = 1 << 20, GIB // 2
+    assert finding(tmp_path, "machine", "memory").level == "broken"
+    assert finding(tmp_path, "machine", "temporary files").level == "broken"
+    assert finding(tmp_path, "storage", "writable").level == "broken"
+    assert finding(tmp_path, "machine", "/dev/shm").level == "warning"
+
+
+def test_examine_disk_without_inodes_is_broken(tmp_path, monkeypatch):
+    left = SimpleNamespace(f_files=5000, f_favail=3)
+    monkeypatch.setattr(os, "statvfs", lambda folder: left)
+    assert finding(tmp_path, "storage", "writable").level == "broken"
+    left.f_files = left.f_favail = 0  # a filesystem that does not count them
+    assert finding(tmp_path, "storage", "writable").level == "ok"
+
+
+def test_examine_storage_that_cannot_be_written_is_broken(tmp_path):
+    assert finding(tmp_path / "not" / "there", "storage", "writable").level == "ok"
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").touch()
+    broken = finding(tmp_path / "file" / "results", "storage", "writable")
+    assert (broken.level, "Not a directory" in broken.found) == ("broken", True)
+    assert finding("zz://x", "storage", "writable").level == "broken"
+
+
+def test_examine_bucket_is_written_and_removed(monkeypatch):
+    url = f"memory://{uuid4().hex}/runs"
+    assert finding(url, "storage", "writable").found == url
+    assert Objects(url).names() == []
+
+    def refuse(self, name, data):
+        raise PermissionError(0, "Access Denied")
+
+    monkeypatch.setattr(Objects, "write", refuse)
+    broken = finding(url, "storage", "writable")
+    assert (broken.level, broken.found) == ("broken", f"{url}: Access Denied")
+
+
+def test_examine_disabled_token_is_a_warning(tmp_path, monkeypatch):
+    monkeypatch.setenv(access.AUTH_MODE, "disabled")
+    assert finding(tmp_path, "security", "local Ray").level == "warning"
+
+
+def test_examine_lists_gpus_of_the_driver(tmp_path, monkeypatch):
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text("#!/bin/sh\necho 'NVIDIA H100 80GB HBM3, 81559, 81000, 580.95.05'\n")
+    smi.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    wanted = "NVIDIA H100 80GB HBM3, 81559 MiB of which 81000 are free, driver 580.95.05"
+    assert finding(tmp_path / "results", "machine", "GPU 0").found == wanted
+    import torch
+
+    if not torch.cuda.is_available():
+        assert finding(tmp_path / "results", "machine", "GPUs").level == "warning"
+
+
+@pytest.mark.parametrize("installed", [None, "1.0.0", "2.61.0"])
+def test_check_versions_missing_old_or_untried_ray_is_broken(monkeypatch, installed):
+    def version(name):
+        if name == "ray" and installed is None:
+            raise PackageNotFoundError
+        return installed if name == "ray" else "99"
+
+    monkeypatch.setattr(doctor, "version", version)
+    [ray] = [f for f in doctor.check_versions() if f.name == "ray"]
+    assert (ray.level, ray.found.split(",")[0]) == ("broken", installed or "not installed")
+    assert ray.advice.startswith('pip install "ray[tune]')
+
+
+@pytest.fixture
+def checked(tmp_path):
+    """The findings where the first node's reply differs by `change` from a good reply."""
+    versions = {"tuner": "1", "torch": "2.13"}
+    good = {"versions": versions, "apart": "", "findings": (GPU,)}
+
+    def check(change):
+        first = (
+            Reply(NODES[0], None, change)
+            if isinstance(change, str)
+            else Reply(NODES[0], Examined(**good | change))
+        )
+        replies = [first, Reply(NODES[1], Examined(**good))]
+        return list(check_nodes(NODES, tmp_path, here=versions, run=lambda *arguments: replies))
+
+    return check
+
+
+def test_check_nodes_good_node_is_one_line(checked):
+    findings = checked({})
+    assert [(f.name, f.level) for f in findings] == [(node.address, "ok") for node in NODES]
+    assert findings[0].found == "shares the storage; GPU 0: A10, 24564 MiB, driver 550"
+
+
+@pytest.mark.parametrize(
+    ("change", "level", "said"),
+    [
+        ("it did not answer", "broken", "it did not answer"),
+        ({"apart": MISSING}, "broken", MISSING),
+        ({"versions": {"tuner": "2", "torch": "2.13"}}, "broken", "tuner 2"),
+        ({"versions": {"tuner": "1", "torch": ""}}, "broken", "torch is missing"),
+        ({"versions": {"tuner": "1", "torch": "2.12"}}, "warning", "torch 2.12"),
+        ({"findings": (MEMORY,)}, "broken", "0.1 GiB are free"),
+    ],
+)
+def test_check_nodes_fault_of_one_node_has_a_line(checked, change, level, said):
+    first = checked(change)[0]
+    assert first.name.startswith("10.0.0.1")
+    assert (first.topic, first.level) == ("nodes", level)
+    assert said in first.found
+    assert first.advice
+
+
+def test_examine_node_reports_machine_and_storage(tmp_path):
+    with marker_in(tmp_path) as marker:
+        node = examine_node(marker)
+    assert (node.apart, bool(node.versions["tuner"])) == ("", True)
+    assert {"CPUs", "memory", "/dev/shm"} <= {f.name for f in node.findings}
+    assert examine_node(str(tmp_path / "gone")).apart == MISSING

@@ -1,0 +1,314 @@
+"""What would break a search here: versions, memory, GPUs, storage, and each node of a cluster.
+
+Starts no Ray. It changes nothing but a small file, written to the storage and removed.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import PackageNotFoundError, metadata, requires, version
+from pathlib import Path
+from typing import Any, Literal
+
+import psutil
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+from tuner import ray_compat
+from tuner.cluster import access
+from tuner.cluster.connect import connect
+from tuner.cluster.joined.nodes import Node, list_nodes
+from tuner.cluster.joined.run_on_nodes import Reply, RunOnEach, run_on_each
+from tuner.cluster.local_ray import OBJECT_STORE_BYTES
+from tuner.errors import UsageError
+from tuner.experiment.sharing import marker_in, round_trips_ms, why_not_shared
+from tuner.experiment.storage import storage_folder
+from tuner.places import default_storage, is_url
+from tuner.spec import quotas
+from tuner.trial import machine_memory
+
+GIB = 1 << 30
+
+_LEAST_MEMORY = GIB  # Ray's daemons, its object store, the driver and one worker take as much
+_LEAST_DISK = GIB // 2
+_LEAST_FILES = 1000  # Ray's own are some hundred
+_PROBE_S = 60  # how long a cluster may take to answer a client that shows no token
+_COMPARED = ("tuner", "torch", "numpy")  # Ray's and Python's versions are compared by joining
+
+Level = Literal["ok", "warning", "broken"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one check. advice: what to do where it is not "ok".
+
+    level: "broken" where a search would not work, "warning" where it might not, or be open to
+    others.
+    """
+
+    topic: str
+    name: str
+    found: str
+    level: Level = "ok"
+    advice: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values: what `doctor --json` says of it."""
+        return asdict(self)
+
+
+def examine(storage: str | None = None, address: str | None = None) -> list[Finding]:
+    """All findings, of this machine and of the cluster at `address` if one is given.
+
+    storage: where experiments lie; defaults to $TUNER_STORAGE, else ./results.
+    """
+    place = storage or default_storage()
+    return [
+        *check_versions(),
+        *check_machine(),
+        check_storage(place if is_url(place) else storage_folder(storage)),
+        _check_token(),
+        *(check_cluster(address, place) if address else ()),
+    ]
+
+
+def is_broken(findings: list[Finding]) -> bool:
+    """Whether any of them would break a search."""
+    return any(finding.level == "broken" for finding in findings)
+
+
+def check_versions() -> Iterator[Finding]:
+    """Python, tuner, torch and Ray, and each other requirement of tuner that is not met."""
+    python = SpecifierSet(metadata("tuner")["Requires-Python"])
+    yield _version("Python", platform.python_version(), python, "install another Python")
+    yield Finding("versions", "tuner", version("tuner"))
+    for text in requires("tuner") or ():
+        requirement = Requirement(text)
+        if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
+            continue
+        name, install = requirement.name, f'pip install "{requirement}"'
+        finding = _version(name, _installed(name), requirement.specifier, install)
+        if finding.level != "ok" or name in ("torch", "ray"):
+            yield finding
+
+
+def _installed(package: str) -> str:
+    """The version of an installed package, or ""."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def _version(name: str, installed: str, required: SpecifierSet, advice: str) -> Finding:
+    if installed and required.contains(installed, prereleases=True):
+        return Finding("versions", name, installed)
+    found = f"{installed or 'not installed'}, must be {required}"
+    return Finding("versions", name, found, "broken", advice)
+
+
+def check_machine() -> Iterator[Finding]:
+    """CPUs, GPUs, memory, temporary files, loopback interface and shared memory."""
+    yield Finding("machine", "CPUs", quotas.cpus_in_words())
+    yield from _check_gpus()
+    yield _check_memory(*machine_memory.free_and_all())
+    temporary = Path(access.TEMPORARY)
+    if os.access(temporary, os.W_OK):
+        yield _check_space("machine", "temporary files", temporary, "remove files there")
+    else:
+        found = f"{temporary} is read-only"
+        yield Finding("machine", "temporary files", found, "broken", "make it writable")
+    if problem := access.loopback_problem():
+        reached, _, advice = problem.partition("; ")
+        yield Finding("machine", "loopback", reached, "broken", advice)
+    with suppress(OSError):  # not on macOS
+        free = psutil.disk_usage("/dev/shm").free
+        advice = f"make it larger (docker run --shm-size): Ray wants {_size(OBJECT_STORE_BYTES)}"
+        small = ("warning", advice) if free < OBJECT_STORE_BYTES else ()
+        yield Finding("machine", "/dev/shm", f"{_size(free)} are free", *small)
+
+
+def _check_gpus() -> Iterator[Finding]:
+    """Each NVIDIA GPU that the driver lists, and whether torch can use them."""
+    fields = "name,memory.total,memory.free,driver_version"
+    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        yield Finding("machine", "GPUs", "none")
+        return
+    for number, row in enumerate(csv.reader(done.stdout.splitlines(), skipinitialspace=True)):
+        name, total, free, driver = row
+        found = f"{name}, {total} MiB of which {free} are free, driver {driver}"
+        yield Finding("machine", f"GPU {number}", found)
+    import torch
+
+    if not torch.cuda.is_available():
+        found = f"torch {torch.__version__} cannot use them"
+        advice = "install a torch that is built for this driver's CUDA, or search with --gpus 0"
+        yield Finding("machine", "GPUs", found, "warning", advice)
+
+
+def _check_memory(free: int, total: int) -> Finding:
+    broken = ("broken", "end other programs, or raise its limit") if free < _LEAST_MEMORY else ()
+    return Finding("machine", "memory", f"{_size(free)} of {_size(total)} are free", *broken)
+
+
+def check_storage(place: str | Path) -> Finding:
+    """Whether experiments can be written to this URL or folder, or where the folder will be."""
+    if is_url(place):
+        return _check_store(str(place))
+    folder = Path(place)
+    existing = folder.resolve()
+    while not existing.exists():
+        existing = existing.parent
+    try:
+        with tempfile.NamedTemporaryFile(dir=existing, prefix=".tuner-doctor-") as file:
+            os.fsync(file.fileno())
+    except OSError as error:
+        advice = "give another folder with --storage or $TUNER_STORAGE, or make this one writable"
+        return Finding("storage", "writable", f"{folder}: {error.strerror}", "broken", advice)
+    advice = "remove old experiments, or give another --storage"
+    return _check_space("storage", "writable", existing, advice)
+
+
+def _check_store(url: str) -> Finding:
+    try:
+        round_trips_ms(url, 1)
+    except UsageError as error:
+        return Finding("storage", "writable", str(error), "broken", "install what it names")
+    except OSError as error:
+        advice = "give another storage, or what is needed to use it: a bucket, a key, an endpoint"
+        return Finding("storage", "writable", f"{url}: {error.strerror}", "broken", advice)
+    return Finding("storage", "writable", url)
+
+
+def _check_space(topic: str, name: str, folder: Path, advice: str) -> Finding:
+    free, inodes = psutil.disk_usage(str(folder)).free, os.statvfs(folder)
+    is_full = inodes.f_files and inodes.f_favail < _LEAST_FILES  # some filesystems do not count
+    found = f"{inodes.f_favail} more files can be made" if is_full else f"{_size(free)} are free"
+    broken = ("broken", advice) if is_full or free < _LEAST_DISK else ()
+    return Finding(topic, name, f"{found} in {folder}", *broken)
+
+
+def _size(count: float) -> str:
+    return f"{count / GIB:.1f} GiB"
+
+
+def _check_token() -> Finding:
+    """Whether the Ray that a search would start here asks for a token."""
+    if os.environ.get(access.AUTH_MODE, "token") == "token":
+        return Finding("security", "local Ray", "with a token")
+    advice = f"unset {access.AUTH_MODE}, so that each local Ray has a token of its own"
+    return Finding("security", "local Ray", "without a token", "warning", advice)
+
+
+def check_cluster(address: str, place: str) -> Iterator[Finding]:
+    """Whether the cluster at `address` lets this machine in, whom else, and each node's state.
+
+    place: where experiments lie, which each node must share.
+    """
+    try:
+        with connect(address):
+            import ray
+
+            head = ray.get_runtime_context().gcs_address
+            yield Finding("cluster", "joined", f"{head}, Ray {ray.__version__} as here")
+            nodes = [n for n in list_nodes(draining=True) if n.cpus and n.leaves is None]
+            yield from check_nodes(nodes, place)
+    except UsageError as error:
+        found, _, advice = str(error).partition(": ")
+        yield Finding("cluster", "joined", found, "broken", advice)
+        return
+    if _admits_without_token(head):
+        advice = (
+            f"everyone who reaches it can run code in it: start it with {access.AUTH_MODE}=token"
+        )
+        yield Finding("cluster", "authentication", "without a token", "warning", advice)
+    else:
+        yield Finding("cluster", "authentication", "with a token")
+
+
+def _admits_without_token(head: str) -> bool:
+    """Whether a client that shows no token gets an answer from the cluster's head."""
+    tokens = (access.TOKEN, access.TOKEN_PATH)
+    environment = {name: value for name, value in os.environ.items() if name not in tokens}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", ray_compat.PROBE, head],
+            env={**environment, access.AUTH_MODE: "disabled"},
+            capture_output=True,
+            timeout=_PROBE_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What a node reports. apart: why it does not share the storage, "" if it does."""
+
+    versions: dict[str, str]
+    apart: str
+    findings: tuple[Finding, ...]
+
+
+def examine_node(marker: str) -> Examined:
+    """On a node: its versions, its machine, and whether it sees the `marker` in the storage."""
+    return Examined(versions(), why_not_shared(marker), tuple(check_machine()))
+
+
+def versions() -> dict[str, str]:
+    """The versions that nodes and driver should have in common; "" for what is not installed."""
+    return {package: _installed(package) for package in _COMPARED}
+
+
+def check_nodes(
+    nodes: Sequence[Node],
+    place: str | Path,
+    *,
+    here: dict[str, str] | None = None,
+    run: RunOnEach = run_on_each,
+) -> Iterator[Finding]:
+    """Versions, storage, GPUs and memory of each of `nodes`: a line, and one for each fault.
+
+    here: the versions that the nodes should have, by default this machine's.
+    """
+    with marker_in(place) as marker:
+        replies = run(nodes, examine_node, marker)
+    for reply in replies:
+        yield from _check_reply(reply, here or versions(), place)
+
+
+def _check_reply(
+    reply: Reply[Examined], here: dict[str, str], place: str | Path
+) -> Iterator[Finding]:
+    name, node = reply.node.address, reply.value
+    if node is None:
+        advice = "make it run tuner (cluster/Dockerfile), or take it out of the cluster"
+        yield Finding("nodes", name, reply.problem, "broken", advice)
+        return
+    for package, wanted in here.items():
+        if (installed := node.versions.get(package, "")) != wanted:
+            found = f"{package} {installed or 'is missing'}, and here is {wanted}"
+            level: Level = "broken" if package == "tuner" or not installed else "warning"
+            yield Finding("nodes", name, found, level, f"install {package}=={wanted} there")
+    if node.apart:
+        advice = f"mount the folder of --storage there as here: {place}"
+        yield Finding("nodes", name, f"{node.apart}: {place}", "broken", advice)
+    for finding in node.findings:
+        if finding.level != "ok":
+            yield replace(finding, topic="nodes", name=f"{name} {finding.name}")
+    if not node.apart:
+        fine = (f"{f.name}: {f.found}" for f in node.findings if f.level == "ok")
+        yield Finding("nodes", name, "; ".join(["shares the storage", *fine]))
