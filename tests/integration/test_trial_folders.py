@@ -69,8 +69,7 @@ def test_what_lies_where_the_search_was_started(searched, tmp_path, monkeypatch)
     assert "No such file or directory: 'data.txt', at writing.py:" in failed.error.message
     assert failed.error.message.endswith(f"; {hint}")
     assert {trial.status for trial in by_how.values()} == {"completed"}
-    logs = {how: results.log_path(trial).read_text() for how, trial in by_how.items()}
-    assert logs == {"by start_dir": "", "or does without": f"warning: {hint}\n", "not at all": ""}
+    assert not any(results.log_path(trial).read_text() for trial in by_how.values())
     for trial in results.trials.values():  # an empty folder does not stay
         assert not (results.folder / "trials" / trial.trial_id / "files").exists()
     again = resume_experiment(results.folder)

@@ -1,4 +1,4 @@
-"""A trial works in a folder of its own, and is told of what lies where the search was started."""
+"""A trial works in its folder; an error names a file of the start directory that it misses."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from tuner.errors import StorageError
 from tuner.places import START_DIR, TRIAL_DIR, start_dir, trial_dir
-from tuner.trial.working_directory import MissedPaths, WorkingDirectory, hint_of
+from tuner.trial.working_directory import WorkingDirectory, hint_of
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def directory(start):
     made.leave()
 
 
-def test_it_is_entered_and_left(directory, start):
+def test_enter_then_leave_returns_to_the_start_directory(directory, start):
     folder = start / "x" / "trials" / "0" / "files"
     directory.enter(folder)
     assert Path.cwd() == folder == trial_dir()
@@ -41,13 +41,13 @@ def test_it_is_entered_and_left(directory, start):
     assert Path("out").exists()
 
 
-def test_an_empty_one_does_not_stay(directory, start):
+def test_leave_removes_an_empty_folder(directory, start):
     directory.enter(start / "x" / "files")
     directory.leave()
     assert list((start / "x").iterdir()) == []
 
 
-def test_who_stays_has_a_folder_when_it_asks_for_one(directory, start):
+def test_enter_stays_makes_a_folder_on_request(directory, start):
     folder = start / "x" / "files"
     directory.enter(folder, stays=True)
     assert Path.cwd() == start
@@ -56,43 +56,14 @@ def test_who_stays_has_a_folder_when_it_asks_for_one(directory, start):
     assert folder.is_dir()
 
 
-def test_one_that_cannot_be_made_is_no_fault_of_the_trial(directory, start):
+def test_enter_folder_that_cannot_be_made_raises_storage_error(directory, start):
     (start / "x" / "files").write_text("in the way")
     with pytest.raises(StorageError, match=r"^cannot write .*/x/files"):
         directory.enter(start / "x" / "files")
     assert Path.cwd() == start
 
 
-def test_what_is_read_and_lies_where_the_search_was_started_is_told_once(directory, start, capfd):
-    (start / "folder").mkdir()
-    directory.enter(start / "x" / "files")
-    for _ in range(2):
-        for read in (Path("data.txt").read_bytes, lambda: os.listdir("folder")):
-            with pytest.raises(FileNotFoundError):
-                read()
-    Path("data.txt").write_text("its own")  # no reader
-    Path("data.txt").read_text()
-    with pytest.raises(FileNotFoundError):
-        Path("nowhere.txt").read_bytes()
-    directory.leave()
-    lines = capfd.readouterr().err.splitlines()
-    assert [line.split(" lies in ")[0] for line in lines] == [
-        "warning: 'data.txt'",
-        "warning: 'folder'",
-    ]
-    assert lines[0].endswith("name it as tuner.start_dir() / 'data.txt'")
-
-
-def test_what_is_written_is_not_told(start, capfd):
-    look = MissedPaths(start)
-    os.chdir("x")
-    look("data.txt", os.O_CREAT | os.O_WRONLY)
-    assert not capfd.readouterr().err
-    look("data.txt", os.O_RDONLY)
-    assert capfd.readouterr().err
-
-
-def test_the_message_of_an_error_is_completed(start):
+def test_hint_of_names_a_file_missed_by_its_relative_path(start):
     def failing(path):
         try:
             Path(path).stat()
