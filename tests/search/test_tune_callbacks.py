@@ -333,13 +333,6 @@ def test_a_process_that_dies_after_long_silence_has_hung(tmp_path):
     assert trials.settled == [("00000", "timeout", False)]
 
 
-def test_a_worker_that_hung_between_two_trials_is_no_fault_of_the_second(tmp_path):
-    trials = Trials(make_folder(tmp_path / "digits"), call=asked("reset", 91, ended=True))
-    for _ in range(9):
-        trials.recorder.on_trial_error(0, [], trial(0))
-    assert trials.settled == [("00000", True)] * 9
-
-
 def test_what_still_runs_at_the_end_is_interrupted(trials):
     for number in (1, 0, 2):
         trials.start(number)

@@ -128,12 +128,6 @@ def test_a_trial_is_given_its_config_again_and_cannot_change_it() -> None:
     assert search.suggest("a")["sizes"] == [1, 2]
 
 
-def test_what_is_rarely_allowed_is_found() -> None:
-    search = middle(forbid=["x > 0.001"])
-    found = [search.suggest(str(number))["x"] for number in range(10)]
-    assert max(found) <= 0.001
-
-
 @pytest.mark.parametrize("huge", [10**400, -(10**400)])
 def test_an_integer_that_no_float_can_hold_is_no_value(huge: int) -> None:
     search = middle(startup=1)
