@@ -8,6 +8,7 @@ import sys
 import warnings
 from pathlib import Path
 
+import pytest
 from ray._private import ray_constants, services, worker
 from ray.exceptions import RayActorError
 from ray.runtime_env.runtime_env import _merge_runtime_env
@@ -16,6 +17,7 @@ from ray.widgets import util
 from ray_sources import RAY, is_in_binaries
 
 from tuner import ray_compat
+from tuner.cluster import jobs
 
 
 def test_process_titles():
@@ -129,3 +131,34 @@ def test_nobody_is_asked_for_widgets(monkeypatch):
         warnings.warn("another", stacklevel=1)
     assert [str(one.message) for one in told] == ["another"]
     assert not util.logger.isEnabledFor(logging.INFO)
+
+
+# As a raylet starts a worker, and that a job
+SUPERVISED = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1], shell=True))"
+RAYLET = "import subprocess, sys; sys.exit(subprocess.call([*sys.argv[1:4], sys.argv[4]]))"
+
+
+def as_a_job(entrypoint, *arguments):
+    command = [sys.executable, "-c", RAYLET, sys.executable, "-c", SUPERVISED, entrypoint]
+    return subprocess.run([*command, *arguments], capture_output=True, text=True)
+
+
+def test_heads_python():
+    argument = "--python_worker_command=/venv/bin/python /venv/setup_worker.py --more"
+    done = as_a_job(ray_compat.HEADS_PYTHON, "--other=1", argument)
+    assert (done.returncode, done.stdout) == (0, "/venv/bin/python\n")
+    assert "--python_worker_command={" in inspect.getsource(services)
+
+
+def test_where_that_cannot_be_told_it_is_that_of_the_path():
+    assert as_a_job(ray_compat.HEADS_PYTHON).stdout == "python\n"
+
+
+@pytest.mark.parametrize(("lacks", "code"), [("", 0), (" no_such_module", 2)])
+def test_what_it_lacks_is_one_sentence(monkeypatch, lacks, code):
+    argument = f"--python_worker_command={sys.executable} setup_worker.py"
+    find = jobs._FIND_PYTHON.replace(jobs._NEEDED, f"json{lacks}")
+    done = as_a_job(f"{find}; exec $python -c 'print(1)'", argument)
+    assert (done.returncode, done.stdout) == (code, "" if code else "1\n")
+    told = f"error: {sys.executable}, with which Ray runs on the head of the cluster, has no"
+    assert done.stderr == (f"{told} no_such_module: install tuner there\n" if code else "")

@@ -12,9 +12,9 @@ from test_worker import Counter, context
 
 from tuner.trial import shared_gpus, trainable
 from tuner.trial.checkpoint_store import load_state
+from tuner.trial.checkpoint_writer import SavePolicy, SaveRules
 from tuner.trial.failures import STORAGE, Failure, WorkerSpentError
 from tuner.trial.recycling import Leftovers, WorkerReplacedError, is_recycled
-from tuner.trial.save_policy import SavePolicy, SaveRules
 from tuner.trial.trainable import REPORT, LearnerTrial
 from tuner.trial.worker_death import death_of
 

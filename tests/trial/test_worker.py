@@ -9,8 +9,8 @@ from forked import said_by
 from torch import distributed as dist
 
 from tuner.errors import CheckpointError
+from tuner.trial.checkpoint_writer import Save
 from tuner.trial.context import Assignment, TrialContext
-from tuner.trial.save_policy import Save
 from tuner.trial.state import frozen_copy
 from tuner.trial.worker import Worker
 

@@ -35,8 +35,8 @@ def doctor(storage: str | None, address: str | None, as_json: bool) -> int:
         told = [finding.as_dict() for finding in findings]
         click.echo(json_text({"ok": not broken, "findings": told}))
     else:
-        from tuner import streams
+        from tuner import process
         from tuner.reporting.tables import findings_table
 
-        streams.console(sys.stdout).print(findings_table(findings))
+        process.console(sys.stdout).print(findings_table(findings))
     return int(broken)

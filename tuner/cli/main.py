@@ -15,7 +15,7 @@ from typing import NoReturn, get_args
 
 import click
 
-from tuner import signals, streams
+from tuner import process
 from tuner.cli.options import Command, Section
 from tuner.errors import TunerError
 from tuner.places import check_here
@@ -71,8 +71,8 @@ for command in _commands():
 
 def main() -> NoReturn:
     """Run the command line and exit with its code."""
-    with streams.lasting(), signals.handled(signals.interrupt):  # a search takes them over
-        streams.guard()
+    with process.lasting(), process.handled(process.interrupt):  # a search takes them over
+        process.guard()
         code = _exit_code()
     gc.freeze()  # else the exit would first collect garbage in all of Ray and torch, for 0.3 s
     sys.exit(code)
@@ -86,7 +86,7 @@ def _exit_code() -> int:
     except (click.exceptions.Abort, KeyboardInterrupt, EOFError) as error:
         click.echo("aborted", err=True)
         cause = error.__cause__ or error  # click turns every interrupt into an Abort
-        code = 128 + (cause.number if isinstance(cause, signals.Interrupted) else signal.SIGINT)
+        code = 128 + (cause.number if isinstance(cause, process.Interrupted) else signal.SIGINT)
     except click.ClickException as error:
         error.show()
         code = error.exit_code

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tuner import ray_compat, signals
+from tuner import process, ray_compat
 from tuner.cluster import access
 from tuner.cluster.joined import autoscaling, datasets, head, preflight
 from tuner.cluster.joined.driver_node import driver_node
@@ -195,7 +195,7 @@ def connect(address: str = LOCAL, *, spec: ExperimentSpec | None = None) -> Iter
         yield
         return
     with (
-        signals.interrupting() as no_more_interrupts,
+        process.interrupting() as no_more_interrupts,
         ray_compat.no_prints(),
         ray_compat.quiet(ray_compat.TUNE_LOGGER, logging.CRITICAL),
         _local(spec) if address == LOCAL else _joined(address, spec),
@@ -229,7 +229,7 @@ def _joined(address: str, spec: ExperimentSpec | None) -> Iterator[None]:
         with driver_node(address, own_address):
             with (
                 translate_error(UsageError, f"Ray cannot join the cluster at {address}"),
-                signals.held_back(),
+                process.held_back(),
                 ray_compat.no_signal_handlers(),
             ):
                 ray.init(

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import psutil
 
-from tuner import background, ray_compat
+from tuner import process, ray_compat
 from tuner.errors import ExperimentError, reason_of
 
 _POLL_S = 0.5
@@ -30,7 +30,7 @@ def watched() -> AbstractContextManager[None]:
     It ends as by a kill, with the exit code of an ExperimentError: nothing that asks Ray would
     return. To be left before Ray is shut down.
     """
-    return background.running(_watch)
+    return process.running(_watch)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from tuner import ray_compat, signals
+from tuner import process, ray_compat
 from tuner.cluster import access, daemons, guard
 from tuner.errors import ExperimentError, translate_error
 from tuner.planning.plan import fit
@@ -69,7 +69,7 @@ def _start(folder: str, runtime_env_port: int, spec: ExperimentSpec | None) -> N
     with (
         translate_error(ExperimentError, _NOT_STARTED),
         _imports_meanwhile(),
-        signals.held_back(),
+        process.held_back(),
         ray_compat.no_signal_handlers(),
         ray_compat.fewer_services(runtime_env_port, workers=workers),
     ):

@@ -15,7 +15,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from threading import Event
 
-from tuner import background
+from tuner import process
 from tuner.errors import StorageError, TunerError
 from tuner.experiment.files import sync, sync_tree
 from tuner.experiment.journal import Journal
@@ -40,7 +40,7 @@ class LocalSync:
         on_error: called once, if the disk refuses, or if the folder has gone. Raises StorageError
         or JournalError if the disk refuses at the end.
         """
-        with background.running(partial(self._follow, journal, on_error)):
+        with process.running(partial(self._follow, journal, on_error)):
             yield
         self.flush(journal)
 

@@ -5,12 +5,9 @@ what it is for, until when it is needed, and what would be lost without it.
 """
 
 # ruff: noqa: F403 - this is their face: callers need not know the module
-from tuner.ray_compat.actors import *
-from tuner.ray_compat.classes import *
-from tuner.ray_compat.functions import *
 from tuner.ray_compat.joined import *
 from tuner.ray_compat.names import *
 from tuner.ray_compat.own_ray import *
-from tuner.ray_compat.parameters import *
+from tuner.ray_compat.trainables import *
 from tuner.ray_compat.tune import *
-from tuner.ray_compat.watch import *
+from tuner.ray_compat.workers import *

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import IO
 
-from tuner import streams
+from tuner import process
 from tuner.experiment.events import CONTROL
 from tuner.experiment.history import History
 from tuner.experiment.reading import Tail
@@ -28,7 +28,7 @@ def standing(results: Results, *, now: float) -> str:
     each = _each(results)
     time_left = _time_left(results, results.history)
     view = Standing(results.history, time_left, results.metric, each)
-    console = streams.console(sys.stdout, width=_WIDTH, color_system=None, force_terminal=False)
+    console = process.console(sys.stdout, width=_WIDTH, color_system=None, force_terminal=False)
     with console.capture() as captured:
         console.print(f"{results.name}: {results.standing}")
         console.print(live_view(view, now=now, width=_WIDTH))

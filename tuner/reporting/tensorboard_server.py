@@ -23,7 +23,7 @@ from tensorboard.plugins import base_plugin
 from tensorboard.plugins.hparams.hparams_plugin import HParamsPlugin
 from tensorboard.plugins.projector.projector_plugin import ProjectorPlugin
 
-from tuner import background
+from tuner import process
 from tuner.errors import UsageError
 from tuner.experiment.files import check_folder, read_plain
 from tuner.experiment.folder import ExperimentFolder
@@ -78,7 +78,7 @@ def _runs_of(
         links = _Links(Path(folder), synced)
         for experiment in experiments:
             links.add(experiment)
-        with background.running(lambda over: links.follow(find, over)):
+        with process.running(lambda over: links.follow(find, over)):
             yield links.folder
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
-from tuner import streams
+from tuner import process
 from tuner.experiment.events import (
     COMPLETED,
     CONTROL,
@@ -142,7 +142,7 @@ class Standing:
 
 def _view(stream: IO[str], standing: Standing, clock: Callable[[], float]) -> _Lines | _Live:
     if stream.isatty():
-        console = streams.console(stream)
+        console = process.console(stream)
         if not console.is_dumb_terminal:
             return _Live(console, standing, clock)
     return _Lines(stream, standing)

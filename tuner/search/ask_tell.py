@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from tuner import background
+from tuner import process
 from tuner.errors import (
     FAILURE_KINDS,
     ExperimentError,
@@ -133,7 +133,7 @@ class AskTell:
             self._held = opening.pop_all()
         self._listening.enter_context(self._opened.steering.listening())
         self._settle()
-        self._watched.enter_context(background.running(self._watch))
+        self._watched.enter_context(process.running(self._watch))
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -13,7 +13,7 @@ from queue import SimpleQueue
 from threading import Event
 from typing import Any, Protocol
 
-from tuner import background
+from tuner import process
 from tuner.errors import TunerError
 from tuner.experiment.control import (
     Control,
@@ -73,7 +73,7 @@ class Steering:
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Within it requests are read; at its end what is left of them is refused."""
-        with background.running(self._listen):
+        with process.running(self._listen):
             yield
         with suppress(OSError):  # what cannot be read now, a resume answers
             self._read()

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from contextlib import ExitStack
 from typing import Any, Self
 
-from tuner import signals
+from tuner import process
 from tuner.errors import TunerError
 from tuner.experiment.events import (
     COMPLETED,
@@ -70,7 +70,7 @@ class StopRequest:
         self.error = error
 
     def __enter__(self) -> Self:
-        self._handled.enter_context(signals.handled(self._on_signal))
+        self._handled.enter_context(process.handled(self._on_signal))
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -22,11 +22,11 @@ from tuner.planning.validation import ValidatedSpec
 from tuner.spec.command import Command
 from tuner.spec.loading import is_learner, is_rays_class, load_trainable
 from tuner.spec.sections import Resources
+from tuner.trial.checkpoint_writer import SaveRules
 from tuner.trial.class_trial import ClassTrial
 from tuner.trial.command_trial import CommandTrial
 from tuner.trial.context import TrialContext
 from tuner.trial.function_trial import FunctionTrial
-from tuner.trial.save_policy import SaveRules
 from tuner.trial.trainable import LearnerTrial, Trial
 from tuner.vision.datasets._dataset import data_folder
 

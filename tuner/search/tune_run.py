@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
-from tuner import ray_compat, streams
+from tuner import process, ray_compat
 from tuner.cluster import connect as cluster
 from tuner.cluster import daemons
 from tuner.errors import (
@@ -83,7 +83,7 @@ class TuneRun:
         trackers = [Tracker(name, driver.spec, driver.history) for name in driver.spec.log]
         try:
             with (
-                streams.lasting(),
+                process.lasting(),
                 self._sync.running(self.driver.journal, stop.fail),
                 cluster.connect(spec=self.driver.spec),
                 stop,

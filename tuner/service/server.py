@@ -15,7 +15,7 @@ from pathlib import Path
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from tuner import signals
+from tuner import process
 from tuner.errors import UsageError
 from tuner.service.access import Access, is_loopback, names_of
 from tuner.service.app import Application, application
@@ -153,7 +153,7 @@ class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Within it a signal ends the server."""
-        with signals.handled(lambda number, frame: self.handle_exit(number, None)):
+        with process.handled(lambda number, frame: self.handle_exit(number, None)):
             yield
 
     def handle_exit(self, sig: int, frame: object) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.places import local_experiment
-from tuner.trial.save_policy import SaveRules
+from tuner.trial.checkpoint_writer import SaveRules
 
 
 @dataclass(frozen=True, slots=True)

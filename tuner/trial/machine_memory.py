@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from tuner import background, ray_compat
+from tuner import process, ray_compat
 from tuner.spec import quotas
 from tuner.trial.failures import Failure
 from tuner.trial.memory import held_bytes
@@ -38,7 +38,7 @@ def watched(
 
     `notes` is the folder of the notes; `memory` measures the machine, as `free_and_all` does.
     """
-    return background.running(partial(_watch, notes, pids, memory or free_and_all))
+    return process.running(partial(_watch, notes, pids, memory or free_and_all))
 
 
 def free_and_all() -> tuple[int, int]:

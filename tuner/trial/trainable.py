@@ -23,6 +23,7 @@ from tuner import ray_compat
 from tuner.errors import StorageError
 from tuner.experiment.trials import CheckpointRecord
 from tuner.places import start_dir
+from tuner.trial.checkpoint_writer import Save, SavePolicy
 from tuner.trial.context import Assignment, TrialContext
 from tuner.trial.failures import (
     Failure,
@@ -34,7 +35,6 @@ from tuner.trial.failures import (
 )
 from tuner.trial.rank_actors import RankGroup, RankTimeoutError
 from tuner.trial.recycling import WorkerReplacedError, must_move, why_not_again
-from tuner.trial.save_policy import Save, SavePolicy
 from tuner.trial.shared_gpus import should_move, take
 from tuner.trial.trial_log import TrialLog
 from tuner.trial.worker import Worker

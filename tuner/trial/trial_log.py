@@ -15,7 +15,7 @@ from typing import Self, TextIO
 from tuner.errors import StorageError, translate_error
 from tuner.experiment.folder import ExperimentFolder
 from tuner.places import shown
-from tuner.streams import Lossy
+from tuner.process import Lossy
 
 LIMIT = 1 << 20  # bytes of a log
 _LINE = 4096  # bytes within which a cut looks for the end of a line

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tuner import background, ray_compat
+from tuner import process, ray_compat
 from tuner.cluster import access, daemons
 from tuner.errors import UsageError, translate_error
 from tuner.wording import program
@@ -199,7 +199,7 @@ class Heartbeat:
 def watched(head: str) -> AbstractContextManager[None]:
     """Within it, the loss of the head at HOST:PORT is told on stderr and ends this process."""
     on_loss = partial(daemons.exit_process, f"the cluster's head at {head} is gone")
-    return background.running(partial(watch, head, Heartbeat(), on_loss))
+    return process.running(partial(watch, head, Heartbeat(), on_loss))
 
 
 def watch(

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from threading import Event
 from uuid import uuid4
 
-from tuner import background
+from tuner import process
 from tuner.errors import UsageError, translate_error
 from tuner.experiment.files import DOCUMENTS, EXPERIMENT, JOURNAL, LABELS, replace_file
 from tuner.experiment.remote import lease, segments
@@ -282,7 +282,7 @@ def event_files_synced(folder: Path) -> Iterator[None]:
             except UsageError as error:
                 _log.warning("%s", error)
 
-    with background.running(keep_fetching):
+    with process.running(keep_fetching):
         yield
 
 

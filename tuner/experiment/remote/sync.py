@@ -19,7 +19,7 @@ from queue import SimpleQueue
 from threading import Event, Lock
 from typing import TYPE_CHECKING
 
-from tuner import background
+from tuner import process
 from tuner.errors import JournalError, StorageError, TunerError
 from tuner.experiment.files import JOURNAL, LABELS
 from tuner.experiment.journal import Journal
@@ -75,7 +75,7 @@ class RemoteSync:
             follows = partial(self._repeat, self._follow, _JOURNAL_EVERY_S, notify)
             try:
                 # In two threads, since a beat must not wait for a long upload
-                with background.running(beats), background.running(follows):
+                with process.running(beats), process.running(follows):
                     yield
             except BaseException:
                 try:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Event, Lock
 
-from tuner.background import running
 from tuner.errors import StorageError, translate_error
 from tuner.experiment.remote.lease import BEAT_S, Lease, LeaseLostError, Watch
+from tuner.process import running
 from tuner.service.queue.searches import Search
 
 _log = logging.getLogger(__name__)

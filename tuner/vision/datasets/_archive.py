@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner import streams
+from tuner import process
 from tuner.errors import DataError
 from tuner.experiment.files import replace_file
 
@@ -145,7 +145,7 @@ class Archive:
 
         from rich.progress import Progress
 
-        console = streams.console(sys.stderr)
+        console = process.console(sys.stderr)
         bar = Progress(
             *Progress.get_default_columns(), console=console, disable=not console.is_terminal
         )

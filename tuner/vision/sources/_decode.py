@@ -19,7 +19,7 @@ from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from tuner import streams
+from tuner import process
 from tuner.errors import UnreadableImagesError, translate_error
 from tuner.settings import FaultsError
 from tuner.spec import quotas
@@ -182,7 +182,7 @@ class _Writing:
 
         from rich.progress import Progress
 
-        count, console = len(self.images.labels_N), streams.console(sys.stderr)
+        count, console = len(self.images.labels_N), process.console(sys.stderr)
         bar = Progress(
             *Progress.get_default_columns(), console=console, disable=not console.is_terminal
         )

@@ -1,4 +1,4 @@
-"""The watch over workers; `test_NAME` fails when Ray moves what NAME relies on."""
+"""Actors that are gone or silent; `test_NAME` fails when Ray changes NAME."""
 
 import inspect
 import math
@@ -6,12 +6,53 @@ from types import SimpleNamespace
 
 import pytest
 import ray
+from ray._private.state import GlobalState
 from ray.air.execution._internal import RayActorManager
-from ray.exceptions import RayActorError
+from ray.core.generated.common_pb2 import ActorDeathCause, ActorDiedErrorContext
+from ray.core.generated.gcs_pb2 import ActorTableData
+from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError
 from ray.tune.execution import tune_controller
+from ray_sources import is_in_binaries
 
 from tuner import ray_compat
-from tuner.ray_compat import Call, WorkerWatch, watch
+from tuner.ray_compat import Call, WorkerWatch, workers
+
+
+def test_deaths():
+    assert is_in_binaries(ray_compat.NODE_DIED)
+    assert is_in_binaries(ray_compat.PROCESS_DIED)
+    context = ActorDiedErrorContext(pid=4711, actor_id=b"f" * 16, class_name="X")
+    assert ray_compat.PID.search(str(ActorDiedError(context)))[1] == "4711"
+
+
+@pytest.mark.parametrize("reason", ["WORKER_DIED", "OUT_OF_SCOPE"])
+def test_actor_of(monkeypatch, reason):
+    context = ActorDiedErrorContext(reason=ActorDiedErrorContext.Reason.Value(reason))
+    actor = ActorTableData(death_cause=ActorDeathCause(actor_died_error_context=context))
+    actor.address.node_id = b"\xaa"
+    accessor = SimpleNamespace(get_actor_info=lambda actor_id: actor.SerializeToString())
+    monkeypatch.setattr(GlobalState, "_connect_and_get_accessor", lambda self: accessor)
+    error = RayActorError("ff" * 16, "gone")
+    assert ray_compat.actor_of(error) == ("aa", reason == "WORKER_DIED")
+    accessor.get_actor_info = lambda actor_id: None
+    assert ray_compat.actor_of(error) == ray_compat.actor_of(RayActorError()) == (None, False)
+
+
+def test_has_ended(monkeypatch):
+    @ray.remote
+    class Actor:
+        pass
+
+    assert hasattr(Actor.__ray_metadata__.modified_class, "__ray_ready__")
+    for answer, ended in ((GetTimeoutError(), False), (RayActorError(), True)):
+
+        def get(call, timeout, answer=answer):
+            assert (call, timeout) == ("called", 3)
+            raise answer
+
+        monkeypatch.setattr(ray, "get", get)
+        method = SimpleNamespace(remote=lambda: "called")
+        assert ray_compat.has_ended(SimpleNamespace(__ray_ready__=method), 3) is ended
 
 
 def test_watched_workers():
@@ -35,7 +76,7 @@ class Driver:
     def __init__(self, monkeypatch, limit_s=60):
         self.now = 1000.0
         self.killed, self.answered = [], []
-        monkeypatch.setattr(watch, "time", SimpleNamespace(monotonic=lambda: self.now))
+        monkeypatch.setattr(workers, "time", SimpleNamespace(monotonic=lambda: self.now))
         monkeypatch.setattr(ray, "kill", self.killed.append)
         monkeypatch.setattr(ray, "wait", self.wait)
         self.watch = WorkerWatch(limit_s)

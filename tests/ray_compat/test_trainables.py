@@ -1,10 +1,12 @@
-"""A plain function in Ray's session; `test_NAME` fails when Ray moves what NAME relies on."""
+"""Plain functions and classes of Ray Tune's in a trial; `test_NAME` fails when Ray changes NAME."""
 
 import sys
 import threading
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
+import ray
 from ray import tune
 from ray.train._internal import session
 from ray.tune import Trainable
@@ -213,3 +215,102 @@ def test_an_error_that_cannot_be_copied_is_found(trial):
     with pytest.raises(Exception, match=r"^$") as raised:
         ray_compat.next_report(trial)
     assert type(ray_compat.error_of_function(raised.value)) is Own
+
+
+class Trained(tune.Trainable):
+    def setup(self, config):
+        self.a = config["a"]
+
+    def step(self):
+        if self.a is None:
+            raise KeyError("mine")
+        return {"loss": self.a}
+
+    def save_checkpoint(self, checkpoint_dir):
+        return {"a": self.a}
+
+    def load_checkpoint(self, checkpoint):
+        self.a = checkpoint["a"]
+
+
+@pytest.fixture
+def tune_trial():
+    info = SimpleNamespace(trial_id="id", trial_name="name", trial_resources=None)
+    return SimpleNamespace(_trial_info=info)
+
+
+def test_make_class(tune_trial, tmp_path):
+    made = ray_compat.make_class(Trained, {"a": 1}, trial=tune_trial, folder=tmp_path)
+    assert isinstance(made, Trained)
+    assert (made.logdir, made.trial_id, made.config) == (str(tmp_path), "id", {"a": 1})
+
+
+def test_train_class(tune_trial, tmp_path):
+    made = ray_compat.make_class(Trained, {"a": 1}, trial=tune_trial, folder=tmp_path)
+    assert ray_compat.train_class(made)["loss"] == 1
+    assert made.iteration == 1
+    made.a = None
+    with pytest.raises(KeyError, match="mine"):
+        ray_compat.train_class(made)
+
+
+def test_filled_in(tune_trial, tmp_path):
+    made = ray_compat.make_class(Trained, {"a": 1}, trial=tune_trial, folder=tmp_path)
+    result = ray_compat.train_class(made)
+    assert result.keys() - ray_compat.filled_in(made) == {"loss"}
+
+
+def test_restore_class(tune_trial, tmp_path):
+    made = ray_compat.make_class(Trained, {"a": 1}, trial=tune_trial, folder=tmp_path)
+    made.save(str(tmp_path / "kept"))
+    other = ray_compat.make_class(Trained, {"a": 2}, trial=tune_trial, folder=tmp_path)
+    ray_compat.restore_class(other, tmp_path / "kept", iteration=3)
+    assert (other.a, other.iteration) == (1, 3)
+
+
+class Holding(tune.Trainable):
+    def setup(self, config, data=None):
+        self.data = data
+
+
+@pytest.fixture
+def in_ray(monkeypatch):
+    """A Ray that keeps what is put into it in a list."""
+    kept = []
+    monkeypatch.setattr(ray, "put", lambda value: kept.append(value) or len(kept) - 1)
+    monkeypatch.setattr(ray, "get", lambda number: kept[number])
+
+    def started(is_so):
+        monkeypatch.setattr(ray, "is_initialized", lambda: is_so)
+
+    started(False)
+    return started
+
+
+def read(holder):
+    if isinstance(holder, type):
+        return holder({}).data
+    return holder({})
+
+
+@pytest.mark.parametrize("wrapped", [lambda made: made, partial], ids=["itself", "partial"])
+@pytest.mark.parametrize("kind", [lambda config, data: data, Holding], ids=["function", "class"])
+def test_renew_parameters(in_ray, kind, wrapped, monkeypatch, tmp_path):
+    monkeypatch.setattr(Holding, "_setup_logdir", lambda self: None)
+    holder = tune.with_parameters(kind, data=[1, 2])
+    held = wrapped(holder) if not isinstance(holder, type) else holder
+    ray_compat.note_parameters(held)
+    (registry,) = ray_compat.trainables._registries(held)
+    for _ in range(2):
+        in_ray(True)
+        registry.flush()  # as ray.init does: what it was made of is dropped
+        registry.references.clear()  # and Ray has ended
+        ray_compat.note_parameters(held)
+        ray_compat.renew_parameters(held)
+        assert read(holder) == [1, 2]
+
+
+def test_note_parameters(in_ray):
+    ray_compat.note_parameters(lambda config: None)
+    ray_compat.renew_parameters(lambda config: None)
+    ray_compat.note_parameters(tune.with_parameters(Holding, data=1))

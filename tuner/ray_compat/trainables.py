@@ -1,17 +1,26 @@
-"""Runs a plain Tune function in a trial of ours, in the thread of Ray's session.
+"""Runs a plain Tune function or a `ray.tune.Trainable` inside of a trial of ours.
 
-Tune would wrap the function at the driver, and send it by pickling. Here a worker imports it by its
-dotted path, and does with a Trainable of ours what Ray's FunctionTrainable does with itself. Until:
-Tune takes a dotted path, hands over what a function saves, and goes on from it.
+Tune would wrap a function at the driver, and send it by pickling. Here a worker imports it by its
+dotted path, and does with a Trainable of ours what Ray's FunctionTrainable does with itself, in the
+thread of Ray's session. Until: Tune takes a dotted path, hands over what a function saves, and goes
+on from it.
+
+Tune would make a class an actor, with a folder below its own, and write its checkpoints there. Here
+it is a plain object in the process of a trial. Until: Tune takes a folder for each trial.
+
+What `tune.with_parameters` holds Ray keeps in its object store, and drops what it was made of: once
+that Ray has ended, nothing is left. Until: it lasts as long as the function.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from traceback import walk_tb
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 
 class Report(NamedTuple):
@@ -157,3 +166,102 @@ def error_of_function(error: BaseException) -> BaseException | None:
     while isinstance(error, StartTraceback) and error.__cause__ is not None:
         error = error.__cause__
     return error
+
+
+# Without it: no class of Ray Tune's can be searched, only a Learner or a function
+def make_class(kind: Any, config: dict[str, Any], *, trial: Any, folder: Path) -> Any:
+    """Return an object of the class `kind` that trains `config`, and has `folder` as its logdir.
+
+    trial: the Trainable that Tune has made, whose id and name it shares.
+    """
+    from ray.tune.result import TRIAL_INFO
+
+    def _setup_logdir(self: Any) -> None:
+        self._logdir = str(folder)
+
+    _ = kind._setup_logdir
+    named = {"_setup_logdir": _setup_logdir, "__module__": kind.__module__, "__doc__": kind.__doc__}
+    in_folder = type(kind.__name__, (kind,), named)
+    return in_folder(config={**config, TRIAL_INFO: trial._trial_info}, storage=None)
+
+
+# Without it: no class of Ray Tune's can be searched, only a Learner or a function
+def train_class(trained: Any) -> dict[str, Any]:
+    """Train one iteration; the result with what Tune fills in. Raises what `step` does.
+
+    `train` would raise a copy of it, which not every class of a user's can be made of.
+    """
+    raised: list[BaseException] = []
+
+    def step() -> Any:
+        try:
+            return type(trained).step(trained)
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    trained.step = step
+    try:
+        result: dict[str, Any] = trained.train()
+    except BaseException:
+        if raised:
+            raise raised[0] from None
+        raise
+    finally:
+        del trained.step
+    return result
+
+
+# Without it: metrics of Tune's own stand among those of a class
+def filled_in(trained: Any) -> set[str]:
+    """Return the names that Tune adds to each result of a class."""
+    from ray.air.constants import TRAINING_ITERATION
+    from ray.tune.result import DONE, SHOULD_CHECKPOINT
+
+    names = set(trained.get_auto_filled_metrics())
+    return names | {DONE, SHOULD_CHECKPOINT, TRAINING_ITERATION}
+
+
+# Without it: a class cannot be resumed: it would start anew
+def restore_class(trained: Any, checkpoint: Path, *, iteration: int) -> None:
+    """Let `trained` go on from the files of the folder `checkpoint`, as after `iteration` steps."""
+    trained.restore(str(checkpoint))
+    _ = trained._iteration
+    trained._iteration = iteration
+
+
+_known: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+
+
+# Without it: what tune.with_parameters holds is gone after a search
+def note_parameters(trainable: Any) -> None:
+    """Keep what `trainable` holds, unless Ray has it already."""
+    for registry in _registries(trainable):
+        if registry.to_flush:
+            _known[registry] = dict(registry.to_flush)
+
+
+# Without it: what tune.with_parameters holds is gone after a search
+def renew_parameters(trainable: Any) -> None:
+    """Hand what `trainable` holds to the Ray of the moment, if there is one."""
+    import ray
+
+    for registry in _registries(trainable):
+        if registry in _known:
+            registry.references.clear()
+            registry.to_flush.update(_known[registry])
+            if ray.is_initialized():
+                registry.flush()
+
+
+def _registries(trainable: Any) -> Iterator[Any]:
+    module: Any = sys.modules.get("ray.tune.registry")  # whoever has called it has imported it
+    if module is None:
+        return
+    while isinstance(trainable, partial):
+        trainable = trainable.func
+    classes = trainable.__mro__ if isinstance(trainable, type) else ()
+    for function in (trainable, *(vars(each).get("setup") for each in classes)):
+        for cell in getattr(function, "__closure__", None) or ():
+            if isinstance(cell.cell_contents, module._ParameterRegistry):
+                yield cell.cell_contents

@@ -1,0 +1,196 @@
+"""Signals, text streams and threads of a process."""
+
+import contextlib
+import io
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+from rich.live import Live
+from rich.text import Text
+
+from tuner import background, signals, streams
+from tuner.errors import InterruptedSearchError
+from tuner.streams import lasting
+
+
+def test_it_runs_within_and_is_over_afterwards():
+    seen = []
+
+    def watch(over):
+        seen.append("begun")
+        over.wait()
+        seen.append("over")
+
+    before = threading.active_count()
+    with pytest.raises(KeyError), background.running(watch):
+        raise KeyError
+    assert seen == ["begun", "over"]
+    assert threading.active_count() == before
+
+
+def test_one_that_ends_by_itself_is_no_matter():
+    with background.running(lambda over: None):
+        pass
+
+
+ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+
+
+def send(number):
+    os.kill(os.getpid(), number)
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_a_signal_is_handled_within_only(number):
+    seen, before = [], signal.getsignal(number)
+    with signals.handled(lambda number, frame: seen.append(number)):
+        send(number)
+        send(number)
+    assert seen == [number, number]
+    assert signal.getsignal(number) is before
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_one_that_is_ignored_stays_so(number, monkeypatch):
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        with signals.interrupting(), signals.held_back():
+            send(number)
+            assert signal.getsignal(number) is signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
+
+
+def test_in_another_thread_signals_are_left_alone():
+    before = signal.getsignal(signal.SIGTERM)
+    seen = []
+
+    def run():
+        with signals.interrupting():
+            seen.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert seen == [before]
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_the_first_is_an_error_and_the_next_is_nothing(number):
+    cleaned = []
+
+    def work():
+        with signals.interrupting():
+            try:
+                send(number)
+            finally:
+                send(number)
+                cleaned.append(True)
+
+    name = signal.Signals(number).name
+    with pytest.raises(InterruptedSearchError, match=f"ended by {name} while no search") as error:
+        work()
+    assert error.value.exit_code == 128 + number
+    assert cleaned
+
+
+def test_what_takes_any_error_does_not_take_it():
+    with (
+        pytest.raises(InterruptedSearchError),
+        signals.interrupting(),
+        contextlib.suppress(Exception),
+    ):
+        send(signal.SIGTERM)
+
+
+def test_on_the_way_out_none_has_an_effect():
+    with signals.interrupting() as no_more:
+        no_more()
+        send(signal.SIGTERM)
+
+
+def test_what_is_held_back_comes_at_the_end():
+    reached = []
+
+    def work():
+        with signals.interrupting(), signals.held_back():
+            send(signal.SIGTERM)
+            reached.append(True)
+            raise RuntimeError("of what could not be left")
+
+    with pytest.raises(InterruptedSearchError, match="SIGTERM"):
+        work()
+    assert reached
+
+
+CLIPBOARD = "\x1b]52;c;ZWNobyBoaQ==\x07"
+HOSTILE = f"a{CLIPBOARD}b\x9bc\x7fd\u202ee\ud800f\rg"
+
+
+def test_text_is_all_that_comes_through(monkeypatch):
+    written = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", written)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    streams.guard()
+    guarded = sys.stdout
+    streams.guard()
+    assert sys.stdout is guarded
+    print(f"{HOSTILE}\tä ✓", file=sys.stdout, flush=True)
+    sys.stdout.writelines(["one\n", "\x1btwo\n"])
+    assert written.getvalue() == "a ]52;c;ZWNobyBoaQ== b c d e f g\tä ✓\none\n two\n"
+
+
+def test_nothing_gets_past_it_as_bytes():
+    guarded = streams.TextOnly(io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
+    assert not hasattr(guarded, "buffer")
+    assert guarded.encoding == "ascii"
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_a_console_has_colours_of_its_own_alone(guarded):
+    written = io.StringIO()
+    stream = streams.TextOnly(written) if guarded else written
+    console = streams.console(stream, force_terminal=True, color_system="standard", width=80)
+    console.print(Text(f"{CLIPBOARD}[bold]", style="red"))
+    assert written.getvalue() == "\x1b[31m ]52;c;ZWNobyBoaQ==[bold]\x1b[0m\n"  # rich drops the bell
+    with Live(Text(HOSTILE), console=console):
+        pass
+    assert CLIPBOARD[:3] not in written.getvalue()
+    assert "\x1b[?25l" in written.getvalue()  # the cursor, hidden by the view itself
+
+
+WRITES = """
+import contextlib, os, sys
+from tuner.streams import lasting
+reader, writer = os.pipe()
+os.dup2(writer, 2)
+os.close(writer)
+with lasting() if sys.argv[1] == "lasting" else contextlib.nullcontext():
+    print("one", file=sys.stderr)
+    print(os.read(reader, 100), flush=True)
+    os.close(reader)
+    print("two", file=sys.stderr)
+    sys.stderr.write("three")
+    sys.stderr.flush()
+print("done")
+"""
+
+
+@pytest.mark.parametrize(("how", "code"), [("lasting", 0), ("as it is", 1)])
+def test_what_it_does_not_take_is_no_error(how, code):
+    command = [sys.executable, "-c", WRITES, how]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("b'one\\n'\n")
+    assert (done.stdout.endswith("done\n"), done.returncode != 0) == (code == 0, code != 0)
+
+
+def test_another_stream_in_its_place_is_left(capsys):
+    replaced = sys.stderr
+    with lasting():
+        assert sys.stderr is replaced
+        print("said", file=sys.stderr)
+    assert capsys.readouterr().err == "said\n"
