@@ -185,13 +185,6 @@ def test_hostile_names_stay_text_wherever_they_are_shown(page, name):
     page.browser.screenshot("serve-trial.png")
 
 
-def test_of_what_cannot_be_read_it_shows_why_and_nothing_else(page):
-    page.go("nope")
-    page.wait(lambda: "no experiment 'nope'" in page.texts(".problem")[0])
-    page.wait(lambda: page.ask("return document.querySelector('.tiles').offsetParent") is None)
-    assert "Report" not in page.texts(".head a")
-
-
 # A server that has not answered yet
 SILENT = (
     "window.fetch = () => new Promise(() => {});"

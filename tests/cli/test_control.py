@@ -61,25 +61,25 @@ def answering(driven, monkeypatch):
         (["finish"], {"verb": "finish"}),
     ],
 )
-def test_a_verb_and_its_value_are_asked_and_the_answer_is_shown(answering, words, control):
+def test_control_sends_the_verb_and_shows_the_answer(answering, words, control):
     told = json.loads(call("control", "digits", *words, "--json").stdout)
     assert (told["control"], told["answer"]) == (control, "done")
     assert "@" in told["by"]
 
 
-def test_what_came_of_it_is_told_in_words(answering):
+def test_control_prints_the_answer(answering):
     done = call("control", "digits", "time-budget", "90m")
     assert (done.return_value, done.stdout) == (0, "time-budget 1h 30m: done\n")
 
 
-def test_why_it_is_not_done_is_told(answering):
+def test_control_refused_prints_why(answering):
     answering["why"] = "the search is not paused"
     done = call("control", "digits", "go-on")
     told = "go-on: not done: the search is not paused\n"
     assert (done.return_value, done.stdout) == (2, told)
 
 
-def test_without_an_answer_it_says_so(driven):
+def test_control_without_an_answer_says_so(driven):
     done = call("control", "digits", "pause", "--wait", "0s")
     told = "pause: asked; the driver of digits has not answered yet\n"
     assert (done.return_value, done.stdout) == (0, told)
@@ -107,7 +107,7 @@ def test_where_its_driver_has_gone_it_is_not_said_to_be_answered_yet(driven, mon
         (["try", "lr"], "must be KEY=VALUE"),
     ],
 )
-def test_what_is_written_wrong_is_refused(driven, words, message):
+def test_control_with_wrong_values_is_refused(driven, words, message):
     error = call("control", "digits", *words).exception
     assert isinstance(error, UsageError | SpecError)
     assert message in str(error)
@@ -120,5 +120,5 @@ def test_an_unknown_verb_is_refused_with_the_choices(driven):
     )
 
 
-def test_where_nothing_runs_there_is_nobody_to_ask(digits):
+def test_control_of_an_ended_search_is_refused(digits):
     assert "tuner resume digits" in str(call("control", "digits", "pause").exception)

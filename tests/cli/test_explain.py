@@ -18,7 +18,7 @@ def digits(here):
     return search(here / "results" / "digits", 12, trainable=A_FUNCTION, training={})
 
 
-def test_a_report_is_written_into_the_experiments_folder(digits):
+def test_report_is_written_into_the_folder(digits):
     done = call("report", "digits")
     assert (done.return_value, done.stdout) == (0, "results/digits/report.html\n")
     page = (digits.folder / "report.html").read_text(encoding="utf-8")
@@ -26,14 +26,14 @@ def test_a_report_is_written_into_the_experiments_folder(digits):
     assert "plotly.js v" in page
 
 
-def test_or_where_it_is_asked_for(digits, tmp_path):
+def test_report_to_a_file_is_written_there(digits, tmp_path):
     assert call("report", "digits", "--to", "mine.html").stdout == "mine.html\n"
     assert (tmp_path / "mine.html").stat().st_size > 1_000_000
     wrong = call("report", "digits", "--to", "no/mine.html")
     assert str(wrong.exception) == "cannot write no/mine.html: No such file or directory"
 
 
-def test_its_numbers_are_json(digits, tmp_path):
+def test_report_as_json_has_the_numbers(digits, tmp_path):
     shown = json.loads(call("report", "digits", "--format", "json").stdout)
     assert shown["name"] == "digits"
     assert shown["scheduler"]["saved_epochs"] == 63
@@ -42,7 +42,7 @@ def test_its_numbers_are_json(digits, tmp_path):
     assert {**written, "provenance": None} == {**shown, "provenance": None}
 
 
-def test_an_optuna_storage_gets_a_study(digits, tmp_path):
+def test_report_as_optuna_writes_a_study(digits, tmp_path):
     url = "sqlite:///study.db"
     shown = call("report", "digits", "--format", "optuna", "--to", url)
     assert shown.stdout == "study 'digits' of 12 trials\n"
@@ -51,7 +51,7 @@ def test_an_optuna_storage_gets_a_study(digits, tmp_path):
     assert "needs --to URL, as in --to sqlite:///study.db" in str(wrong.exception)
 
 
-def test_experiments_are_compared(digits, tmp_path):
+def test_compare_shows_text_json_and_page(digits, tmp_path):
     more = tmp_path / "results" / "more"
     search(more, 12, seed=1, trainable=A_FUNCTION, training={})
     shown = call("compare", "digits", "more").stdout
@@ -82,7 +82,7 @@ def test_confirm_json_has_the_leaders(confirmed):
     assert shown["test"] is None  # a plain function measures no test split
 
 
-def test_the_grid_is_an_experiment_to_run(digits):
+def test_refine_writes_a_grid(digits):
     done = call("refine", "digits", "--points", "2")
     assert done.return_value == 0
     assert "digits-refined.yaml" in done.stdout
@@ -90,14 +90,14 @@ def test_the_grid_is_an_experiment_to_run(digits):
     assert (spec.search.strategy, spec.search.points) == ("grid", 2)
 
 
-def test_as_json_and_where_it_is_asked_for(digits, here):
+def test_refine_as_json_to_a_file(digits, here):
     shown = json.loads(call("refine", "digits", "--to", "mine.yaml", "--json").stdout)
     assert (here / "mine.yaml").is_file()
     assert "mine.yaml" in json.dumps(shown)
 
 
 @pytest.mark.parametrize("trainable", ["elsewhere", "__main__:train (by value)"])
-def test_what_only_python_can_run_is_told_as_a_call_that_does(here, monkeypatch, trainable):
+def test_refine_of_a_python_search_prints_a_call(here, monkeypatch, trainable):
     results = search(here / "results" / "far", 12, trainable=trainable, training={})
     done = call("refine", "far")
     command = done.stdout.splitlines()[-1].removeprefix("Run it with: ")

@@ -24,7 +24,7 @@ ONE_OF = "give one of EXPERIMENT, --command TEXT, --like NAME and --resume NAME"
         (["digits", "--storage", "/s", "--cpus", "0"], "resources.cpus"),
     ],
 )
-def test_what_cannot_be_sent_is_refused_here(monkeypatch, arguments, told):
+def test_submit_of_a_bad_command_is_refused(monkeypatch, arguments, told):
     monkeypatch.delenv("TUNER_STORAGE", raising=False)
     done = CliRunner().invoke(cli, ["submit", *arguments, "--address", URL])
     assert isinstance(done.exception, UsageError | ValueError)
@@ -48,7 +48,7 @@ def sent(monkeypatch, tmp_path):
     return submitted
 
 
-def test_what_was_asked_for_is_what_the_job_runs(sent):
+def test_submit_passes_options_on(sent):
     options = ["--storage", "/s", "--search", "grid", "--cpus", "2", "--wait-for-resources", "5m"]
     command, done = sent("digits", "seed=3", *options)
     assert (done.return_value, done.stderr) == (0, "a\nb\n")
@@ -56,7 +56,7 @@ def test_what_was_asked_for_is_what_the_job_runs(sent):
     assert command == f"run digits {asked}"
 
 
-def test_what_the_cluster_knows_is_named_to_it(sent):
+def test_submit_of_resume_or_like_names_the_experiment(sent):
     command, done = sent("--resume", "x", "--no-wait", "--storage", "/s")
     assert (command, done.stderr) == ("resume x --storage /s", "")
     command, _ = sent("--resume", "x", "scheduler.max_t=9", "log=[]", "--storage", "/s")
@@ -65,7 +65,7 @@ def test_what_the_cluster_knows_is_named_to_it(sent):
     assert command == "run --like x --search=bohb seed=2 lr=1 --storage /s"
 
 
-def test_a_command_is_sent_with_its_spec_or_without(sent, tmp_path):
+def test_submit_of_a_command_sends_it(sent, tmp_path):
     (tmp_path / "train.py").touch()
     (tmp_path / "small.yaml").write_text("num_samples: 2")
     command = ("--command", "python train.py {lr}", "--storage", "/s")
@@ -79,14 +79,14 @@ def test_a_command_is_sent_with_its_spec_or_without(sent, tmp_path):
     assert changed == "resume x trainable.command=python train.py {lr} --storage /s"
 
 
-def test_a_flag_beside_resume_is_sent_too_to_be_done_or_refused_there(sent):
+def test_submit_of_resume_passes_flags_on(sent):
     flags = ["--time-budget", "5m", "--notify", "exec:x", "--search", "grid", "--num-samples", "8"]
     command, _ = sent("--resume", "x", *flags, "--storage", "/s")
     changes = "num_samples=8 time_budget_s=300.0 search.strategy=grid --notify=exec:x"
     assert command == f"resume x {changes} --storage /s"
 
 
-def test_a_url_is_a_storage_that_only_the_cluster_need_reach(sent, monkeypatch):
+def test_submit_with_a_bucket_does_not_reach_it(sent, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     there = ["--storage", "s3://b/runs", "--no-wait"]
     assert sent("digits", *there)[0] == 'run digits storage="s3://b/runs"'
@@ -94,18 +94,18 @@ def test_a_url_is_a_storage_that_only_the_cluster_need_reach(sent, monkeypatch):
     assert sent("--like", "x", *there)[0] == "run --like x --storage s3://b/runs"
 
 
-def test_jobs_are_listed(cluster):
+def test_jobs_lists_each_job(cluster):
     assert '"job_id": "a"' in cluster("jobs", "--json").stdout
     assert cluster("jobs").stdout.splitlines()[1].startswith("a   failed")
 
 
-def test_logs_are_data_and_followed_ones_are_not(cluster):
+def test_logs_prints_to_stdout_or_follows_on_stderr(cluster):
     assert cluster("logs", "a").stdout == "a\nb\n"
     followed = cluster("logs", "a", "--follow")
     assert (followed.return_value, followed.stdout) == (1, "")
     assert followed.stderr == "a\nb\njob a failed: no room\n"
 
 
-def test_what_was_stopped_can_be_gone_on_with(cluster):
+def test_stop_says_how_to_resume(cluster):
     text = cluster("stop", "a").stdout
     assert "go on with: tuner submit --resume NAME --address http://head:8265" in text

@@ -12,7 +12,7 @@ from tuner.errors import UsageError
 from tuner.experiment.journal import Journal
 
 
-def test_tags_are_given_shown_and_taken_off(digits):
+def test_tag_adds_shows_and_removes(digits):
     assert call("tag", "digits").stdout == "no tags\n"
     assert call("tag", "digits", "good", "cnn").stdout == "good cnn\n"
     assert json.loads(call("tag", "digits", "good", "--remove", "--json").stdout) == ["cnn"]
@@ -23,7 +23,7 @@ def test_tags_are_given_shown_and_taken_off(digits):
     assert call("ls", "--tag", "good").stdout == "no experiment matches\n"
 
 
-def test_a_note_is_written_shown_and_removed(digits):
+def test_note_writes_shows_and_removes(digits):
     assert call("note", "digits").stdout == "no note\n"
     assert call("note", "digits", "a first look").stdout == "a first look\n"
     assert "note: a first look" in call("show", "digits").stdout
@@ -33,7 +33,7 @@ def test_a_note_is_written_shown_and_removed(digits):
     assert "NOTE" not in call("ls").stdout
 
 
-def test_an_experiment_has_its_new_name_everywhere(digits):
+def test_rename_is_seen_by_ls_and_show(digits):
     done = call("rename", "digits", "mine")
     assert done.stdout == f"{digits.with_name('mine')}\n"
     assert call("show", "mine").stdout.startswith("mine: completed")
@@ -50,7 +50,7 @@ def two(here):
     return writer.folder
 
 
-def test_it_says_what_it_would_free_and_frees_it(two):
+def test_prune_shows_and_frees_checkpoints(two):
     checkpoints = two / "trials" / "00001" / "checkpoints"
     told = "two: checkpoints of 1 trial, 2 KiB\n"
     assert call("prune", "two", "--keep", 1, "--dry-run").stdout == told
@@ -67,12 +67,7 @@ def test_it_says_what_it_would_free_and_frees_it(two):
     assert call("prune", "two", "--yes").stdout == "two: checkpoints of 0 trials, 0 B\n"
 
 
-def test_what_runs_is_refused(two):
-    with Journal.open(two):
-        assert "two is running" in str(call("prune", "two", "--keep", 1, "--yes").exception)
-
-
-def test_a_resume_that_begins_while_it_asks_keeps_what_it_goes_on_from(two, monkeypatch):
+def test_prune_during_a_resume_keeps_its_checkpoints(two, monkeypatch):
     with ExitStack() as driver:
 
         def begin(*args, **kwargs):
@@ -83,20 +78,20 @@ def test_a_resume_that_begins_while_it_asks_keeps_what_it_goes_on_from(two, monk
     assert (two / "trials" / "00001" / "checkpoints" / "1" / "state.pt").exists()
 
 
-def test_it_asks_and_without_a_terminal_it_refuses(digits):
+def test_rm_without_a_terminal_needs_yes(digits):
     done = call("rm", "digits")
     assert "there is no terminal: give --yes" in str(done.exception)
     assert digits.exists()
 
 
-def test_nothing_is_left(digits):
+def test_rm_removes_the_folder(digits):
     done = call("rm", "digits", "--yes")
     assert done.stdout == "removed results/digits\n"
     assert "results/digits: " in done.stderr
     assert list(digits.parent.iterdir()) == []
 
 
-def test_what_runs_is_refused_before_anything_is_removed(digits, here):
+def test_rm_of_a_running_experiment_is_refused(digits, here):
     call("rename", "digits", "other")
     folder = here / "results" / "other"
     with Journal.open(folder):

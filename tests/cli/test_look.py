@@ -4,20 +4,19 @@ import json
 from pathlib import Path
 
 from commands import call, tuner
-from fresh import ran
 from synthetic import Writer, make_folder
 
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.test_record import record_test
 
 
-def test_ls(digits):
+def test_ls_lists_an_experiment(digits):
     assert "digits" in call("ls").stdout
     [entry] = json.loads(call("ls", "--json").stdout)
     assert (entry["name"], entry["status"], entry["best"]) == ("digits", "completed", 0.9)
 
 
-def test_ls_of_nothing(here):
+def test_ls_of_no_experiment_says_how_to_start(here):
     assert json.loads(call("ls", "--json").stdout) == []
     assert "start with: tuner run digits" in call("ls").stdout
 
@@ -29,25 +28,14 @@ def test_storage_is_the_flag_else_the_environment(digits, here, monkeypatch):
     assert len(json.loads(call("ls", "--storage", here / "results", "--json").stdout)) == 1
 
 
-def test_ls_filters_sorts_and_has_other_columns(here):
-    for name, value in {"a": 0.5, "b": 0.9, "c": 0.7}.items():
-        writer = Writer(make_folder(here / "results" / name))
-        writer.trial(0, [value])
-        writer.end()
-    lines = call("ls", "--where", "val_accuracy > 0.6", "--sort", "best").stdout.splitlines()
-    assert [line.split()[0] for line in lines] == ["NAME", "c", "b"]
-    done = call("ls", "--columns", "name,strategy,time,seed", "--reverse", "--strategy", "random")
-    assert done.stdout.splitlines() == [
-        "NAME  STRATEGY  TIME  SEED",
-        *(f"{name}     random    4s    1" for name in "cba"),
-    ]
+def test_ls_filters_and_chooses_columns(digits):
+    assert call("ls", "--where", "val_accuracy > 0.95").stdout == "no experiment matches\n"
+    done = call("ls", "--columns", "name,strategy", "--strategy", "random")
+    assert done.stdout.splitlines() == ["NAME    STRATEGY", "digits  random"]
     assert "no name 'x' here" in str(call("ls", "--columns", "name,x").exception)
-    assert [
-        e["name"] for e in json.loads(call("ls", "--where", "best < 0.6", "--json").stdout)
-    ] == ["a"]
 
 
-def test_show(digits):
+def test_show_has_status_and_best(digits):
     shown = json.loads(call("show", "digits", "--json").stdout)
     assert set(shown) == {"name", "status", "counts", "best"}
     assert set(shown["counts"]) == {"completed", "stopped", "failed", "running", "interrupted"}
@@ -56,7 +44,7 @@ def test_show(digits):
     assert call("show", digits).stdout
 
 
-def test_what_was_measured_of_the_test_split_is_shown_and_nothing_measured(digits):
+def test_show_with_a_recorded_test_shows_it(digits):
     results = Results(digits)
     measured = {"trial_id": "00002", "epoch": 1, "test_accuracy": 0.875}
     measured["checkpoint_sha256"] = results.trials["00002"].checkpoints[0].sha256
@@ -67,14 +55,7 @@ def test_what_was_measured_of_the_test_split_is_shown_and_nothing_measured(digit
     assert "test_accuracy" not in call("show", "digits").stdout
 
 
-def test_it_imports_nothing_that_takes_long(digits):
-    main = "cli.main(['show', sys.argv[1]], standalone_mode=False)"
-    done = ran(f"import sys; from tuner.cli.main import cli; {main}", digits)
-    assert "Best trial 00002" in done.stdout
-    assert not done.modules & {"ray", "torch", "pandas", "numpy", "yaml"}
-
-
-def test_a_damaged_journal_is_exit_code_1(digits):
+def test_show_of_a_damaged_journal_is_exit_code_1(digits):
     (digits / "journal.jsonl").write_text("x\n{}\n")
     done = tuner("show", "digits")
     assert (done.returncode, done.stdout) == (1, "")
@@ -82,7 +63,7 @@ def test_a_damaged_journal_is_exit_code_1(digits):
     assert "damaged" in call("ls").stdout
 
 
-def test_best(digits):
+def test_best_shows_the_leaders(digits):
     best = json.loads(call("best", "digits", "--json").stdout)
     keys = {"trial_id", "config", "epoch", "metrics", "checkpoint", "shown"}
     assert set(best) >= keys
@@ -96,14 +77,7 @@ def test_best(digits):
     assert call("best", "digits", "--top", "2").stdout.count("trial 0000") == 2
 
 
-def test_an_unknown_metric_is_told_with_the_choices(digits):
-    done = tuner("best", "digits", "--metric", "acc")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "unknown metric 'acc'" in done.stderr
-    assert "available: val_accuracy" in done.stderr
-
-
-def test_no_usable_trial_is_exit_code_1(here):
+def test_best_without_a_usable_trial_is_exit_code_1(here):
     writer = Writer(make_folder(here / "results" / "bad"))
     writer.trial(0, [], error=("nan", "m"))
     writer.end()
@@ -113,7 +87,7 @@ def test_no_usable_trial_is_exit_code_1(here):
     assert json.loads(call("show", "bad", "--json").stdout)["best"] is None
 
 
-def test_all_trials_some_of_them_and_in_another_order(digits):
+def test_trials_filters_and_sorts(digits):
     assert [line.split()[0] for line in call("trials", "digits").stdout.splitlines()[1:]] == [
         f"0000{number}" for number in range(4)
     ]
@@ -124,7 +98,7 @@ def test_all_trials_some_of_them_and_in_another_order(digits):
     assert "no name 'x' here" in str(call("trials", "digits", "--sort", "x").exception)
 
 
-def test_one_trial_with_its_curve(digits):
+def test_trials_of_one_id_shows_its_curve(digits):
     assert "trial 00001: stopped" in call("trials", "digits", "--trial", "1").stdout
     shown = json.loads(call("trials", "digits", "--trial", "1", "--json").stdout)
     assert [report["val_accuracy"] for report in shown["reports"]] == [0.6, 0.7]

@@ -72,7 +72,7 @@ def test_a_command_that_is_added_needs_no_list(tmp_path, monkeypatch):
     """A new file beside the others is all that it takes."""
     (tmp_path / "hello.py").write_text(
         "import click\nfrom tuner.cli.options import Command\n"
-        "@click.command(cls=Command, section='Look', place=0)\n"
+        "@click.command(cls=Command, section='Look', order=0)\n"
         "def hello():\n    'Greet.'\n"
     )
     code = (

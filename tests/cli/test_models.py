@@ -1,12 +1,10 @@
 """The commands export and evaluate."""
 
 import json
-from pathlib import Path
 
 import photos
 import torch
 from commands import call, tuner
-from confirmed import FOUND, retrained, searched
 from handed import trained
 from synthetic import Writer
 
@@ -15,7 +13,7 @@ from tuner.experiment.checkpoints import sha256_of
 from tuner.experiment.results.results import Results
 
 
-def test_export(digits, here):
+def test_export_writes_the_model(digits, here):
     path = Results(digits).folder / "trials/00002/checkpoints/1/state.pt"
     torch.save({"model": {"w": torch.ones(2)}}, path)
     with Writer(digits, resumed=True).journal as journal:
@@ -29,7 +27,7 @@ def test_export(digits, here):
     assert "exists and is not an empty folder" in again.stderr
 
 
-def test_export_of_the_table_of_trials(digits, here):
+def test_export_of_trials_writes_a_table(digits, here):
     assert call("export", "digits", "--trials", "trials.csv").stdout == "trials.csv\n"
     assert len((here / "trials.csv").read_text().splitlines()) == 1 + 4
     assert call("export", "digits", "--trials", "trials.parquet").stdout == "trials.parquet\n"
@@ -38,22 +36,7 @@ def test_export_of_the_table_of_trials(digits, here):
         assert "export needs --to DIR" in str(wrong.exception)
 
 
-def test_the_confirmed_model_is_exported_as_python_does_it(here):
-    search = searched(here / "results" / "digits", FOUND)
-    results = retrained(search, [[0.88, 0.90], [0.91, 0.94]])
-    writer = Writer(results.folder, resumed=True)
-    path = writer.checkpoint("00003", 2)
-    torch.save({"model": {"w": torch.ones(2)}}, path)
-    writer.journal_checkpoint("00003", 2, path)
-    writer.end()
-    assert call("export", "digits", "--to", "out").stdout == "out\n"
-    assert search.export("same") == Path("same")
-    for name in ("config.json", "metrics.json"):
-        assert (here / "out" / name).read_text() == (here / "same" / name).read_text()
-    assert json.loads((here / "out" / "config.json").read_text())["experiment"] == "digits-confirm"
-
-
-def test_an_exported_folder_is_evaluated_by_its_path(here):
+def test_evaluate_of_an_export_equals_the_experiments(here):
     trained(here / "results" / "hand")
     assert call("export", "hand", "--to", "out").stdout == "out\n"
     ours = json.loads(call("evaluate", "hand", "--json").stdout)
@@ -71,7 +54,7 @@ def test_an_exported_folder_is_evaluated_by_its_path(here):
     assert "data_dir: is not used by dataset 'digits'" in str(moved)
 
 
-def test_evaluate_prints_how_many_images_and_the_interval(here, monkeypatch):
+def test_evaluate_prints_images_and_interval(here, monkeypatch):
     monkeypatch.setenv("TUNER_DATA", str(here / "data"))
     place = photos.write(here / "photos", each=20)
     trained(here / "results" / "hand", dataset=f"folder:{place}", image_size=12, epochs=1)
@@ -91,7 +74,7 @@ def test_evaluate_prints_how_many_images_and_the_interval(here, monkeypatch):
     assert json.loads(call("show", "hand", "--json").stdout)["test"]["beats_baseline"] is not None
 
 
-def test_code_beside_an_export_is_not_run(here, monkeypatch):
+def test_evaluate_runs_no_code_beside_an_export(here, monkeypatch):
     out = trained(here / "results" / "hand").export(here / "out")
     config = json.loads((out / "config.json").read_text())
     (out / "config.json").write_text(json.dumps(config | {"trainable": "evil:L"}))
@@ -101,8 +84,3 @@ def test_code_beside_an_export_is_not_run(here, monkeypatch):
     assert (done.returncode, done.stdout) == (2, "")
     assert "no code of an export is run" in done.stderr
     assert not (out / "ran").exists()
-
-
-def test_an_experiment_of_the_name_comes_before_an_export_in_the_working_directory(here):
-    trained(here / "results" / "hand").export(here / "hand")
-    assert json.loads(call("evaluate", "hand", "--json").stdout)["shown"] == "searched"

@@ -3,7 +3,6 @@
 import click
 import pytest
 from click.testing import CliRunner
-from commands import call
 
 from tuner.cli import options
 from tuner.cli.run import run
@@ -57,21 +56,3 @@ def test_every_flag_of_a_spec_has_its_place():
     texts = ("name", "storage", "data-dir", "from")
     flags = [part for name in (*numbers, *texts) for part in (f"--{name}", "1")]
     assert len(assignments(*flags)) == len(numbers) + len(texts)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "instead"),
-    [
-        (["validate", "digits", "--epochs", "5"], "--epochs': write scheduler.max_t=VALUE."),
-        (["resume", "digits", "--epochs=5"], "--epochs': write scheduler.max_t=VALUE."),
-        (["queue", "add", "digits", "--model", "x"], "--model': write training.model=VALUE."),
-        (["run", "--lr", "1"], "'--lr': write search.space.lr=VALUE or training.lr=VALUE."),
-        (["run", "--num_samples", "3"], "'--num_samples': write --num-samples."),
-        (["ls", "--wher", "x"], "'--wher': write --where."),
-        (["ls", "--epochs", "5"], "No such option '--epochs'."),
-    ],
-)
-def test_unknown_option_says_what_to_write(arguments, instead):
-    error = call(*arguments).exception
-    assert isinstance(error, click.NoSuchOption)
-    assert error.format_message().endswith(instead)

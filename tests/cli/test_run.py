@@ -18,7 +18,7 @@ from tuner.search.resuming import Extension
 GENEROUS_CPU_S = 3.0
 
 
-def test_a_name_that_another_run_takes_meanwhile_is_passed_over(here, ended, monkeypatch):
+def test_run_with_a_name_taken_meanwhile_takes_the_next(here, ended, monkeypatch):
     tried = []
 
     def run(spec):
@@ -35,20 +35,7 @@ def test_a_name_that_another_run_takes_meanwhile_is_passed_over(here, ended, mon
     assert tried == ["mine", "mine-2"]
 
 
-def test_what_is_hardly_meant_is_warned_of_before_the_search(here, ended, monkeypatch):
-    monkeypatch.setattr(CONNECT, lambda address, spec: contextlib.nullcontext())
-    monkeypatch.setattr("tuner.search.run.run_experiment", lambda spec: ended)
-    space = {**GOOD["search"]["space"], "momentum": [0.5, 0.9]}
-    text_of(
-        "mine.yaml", {**GOOD, "trainable": A_FUNCTION, "training": {}, "search": {"space": space}}
-    )
-    for command in ("run", "validate"):
-        done = call(command, "mine.yaml")
-        told = " ".join((done.stderr if command == "run" else done.stdout).split())
-        assert "search.space.momentum is [0.5, 0.9] in every trial. Did you mean a dom" in told
-
-
-def test_a_bad_spec_is_exit_code_2_with_every_fault_on_stderr(here):
+def test_run_of_a_bad_spec_shows_every_fault(here):
     done = tuner("run", "digits", "num_samples=0", "serch=1", "--search", "bo", "--cpus", "9999")
     assert (done.returncode, done.stdout) == (2, "")
     assert "the command line has 4 faults:" in done.stderr
@@ -58,7 +45,7 @@ def test_a_bad_spec_is_exit_code_2_with_every_fault_on_stderr(here):
     assert not list(here.iterdir())
 
 
-def test_a_bad_file_is_refused_in_little_time(here):
+def test_run_of_a_bad_file_ends_in_little_time(here):
     import resource
 
     text_of("bad.yaml", {**GOOD, "num_samples": 0})
@@ -68,12 +55,6 @@ def test_a_bad_file_is_refused_in_little_time(here):
     assert done.returncode == 2
     assert f"{here / 'bad.yaml'} has 1 fault:\n  num_samples: " in done.stderr
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < GENEROUS_CPU_S
-
-
-def test_an_unknown_experiment_is_told_with_the_nearest():
-    done = tuner("run", "digitz")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "no experiment 'digitz' (did you mean 'digits'?)" in done.stderr
 
 
 class TestALargeGrid:
@@ -129,7 +110,7 @@ def interrupted(here):
     return writer.folder
 
 
-def test_options_say_what_more_there_is_to_do(interrupted, ended, monkeypatch):
+def test_resume_options_extend_the_search(interrupted, ended, monkeypatch):
     resumed = []
     monkeypatch.setattr(CONNECT, lambda *_, **__: contextlib.nullcontext())
     monkeypatch.setattr(
@@ -146,7 +127,7 @@ def test_options_say_what_more_there_is_to_do(interrupted, ended, monkeypatch):
     ]
 
 
-def test_keys_and_values_are_changes(interrupted, ended, monkeypatch):
+def test_resume_with_assignments_changes_the_spec(interrupted, ended, monkeypatch):
     resumed = []
     monkeypatch.setattr(CONNECT, lambda *_, **__: contextlib.nullcontext())
     monkeypatch.setattr(
@@ -160,7 +141,7 @@ def test_keys_and_values_are_changes(interrupted, ended, monkeypatch):
     assert len(resumed) == 1
 
 
-def test_with_nothing_to_do_it_says_so_and_starts_nothing(digits, monkeypatch):
+def test_resume_of_a_completed_search_starts_nothing(digits, monkeypatch):
     monkeypatch.setattr(CONNECT, None)
     done = call("resume", "digits")
     assert done.return_value == 3  # a trial has failed

@@ -11,7 +11,7 @@ from tuner.reporting import tensorboard_server
 from tuner.service import server
 
 
-def test_it_is_served_with_what_was_asked_for(here, monkeypatch):
+def test_serve_passes_options_on(here, monkeypatch):
     asked = []
 
     def serve(storage, *, tell, **options):
@@ -27,7 +27,7 @@ def test_it_is_served_with_what_was_asked_for(here, monkeypatch):
     assert asked == [(str(here), {"host": "127.0.0.1", "port": 8642, **pair})]
 
 
-def test_a_host_for_others_is_refused_before_anything_is_served(here):
+def test_serve_of_a_public_host_needs_tls(here):
     done = call("serve", "--host", "0.0.0.0")
     assert isinstance(done.exception, UsageError)
     assert "--insecure" in str(done.exception)

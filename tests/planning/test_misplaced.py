@@ -3,7 +3,7 @@
 import pytest
 
 from tuner.errors import Fault, SpecError, unknown
-from tuner.planning.misplaced import keys_like, placed
+from tuner.planning.misplaced import placed
 from tuner.planning.validation import validate
 from tuner.spec.experiment import ExperimentSpec
 
@@ -74,12 +74,6 @@ def test_validate_mistyped_key_is_one_fault(spec, keys):
     with pytest.raises(SpecError) as refused:
         validate(spec)
     assert [fault.key for fault in refused.value.faults] == keys
-
-
-def test_keys_like_name_gives_dotted_paths():
-    assert keys_like("epochs") == ["scheduler.max_t"]
-    assert keys_like("batch_size") == ["search.space.batch_size", "training.batch_size"]
-    assert keys_like("zzz") == []
 
 
 def test_what_is_no_unknown_key_stays_as_it_is():

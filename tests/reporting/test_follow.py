@@ -1,10 +1,8 @@
 import io
-import json
 
 import pytest
 from synthetic import Writer, make_folder
 
-from tuner.experiment.changes import CHANGES, Change
 from tuner.experiment.results.results import Results
 from tuner.reporting.follow import follow, standing
 
@@ -38,14 +36,6 @@ def test_how_a_running_search_stands(story):
     assert all(len(line) <= 80 for line in lines)
 
 
-def test_what_a_resume_changed_of_a_search_that_runs_is_told(story):
-    path = story.folder / "experiment.json"
-    change = Change({"num_samples": 2}, {"num_samples": 4}, 10)
-    path.write_text(json.dumps(json.loads(path.read_text()) | {CHANGES: [change.as_dict()]}))
-    lines = standing(Results(story.folder), now=story.events[-1]["time"] + 1).splitlines()
-    assert lines[-2:] == ["Changed by a resume", "  num_samples 2 -> 4"]
-
-
 def test_trials_elsewhere_reserve_nothing_here(tmp_path):
     story = Writer(make_folder(tmp_path / "far", trainable="elsewhere", training={}))
     story.trial(0, [0.5], end=None)
@@ -76,17 +66,6 @@ def test_a_search_is_followed_to_its_end(story):
 def test_what_does_not_run_is_not_waited_for(story):
     story.kill()
     follow(Results(story.folder), stream=io.StringIO(), sleep=lambda seconds: pytest.fail("waits"))
-
-
-def test_what_a_running_search_was_asked_for_is_told(story):
-    story.add("control", id="1", control={"verb": "num-samples", "num_samples": 9}, by="ada")
-    story.add("control", id="2", control={"verb": "pause"})
-    lines = standing(Results(story.folder), now=story.events[-1]["time"] + 1).splitlines()
-    assert lines[0] == "digits: paused"
-    assert "1/9 trials" in lines[1]
-    assert lines[2] == "1 running, 1 completed, paused"
-    asked = lines[lines.index("Asked while it ran") + 1 :]
-    assert [line.split(maxsplit=1)[1] for line in asked] == ["num-samples 9, asked by ada", "pause"]
 
 
 def test_who_follows_sees_what_a_search_is_asked_for(story):

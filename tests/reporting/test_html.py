@@ -4,7 +4,6 @@ import re
 import plotly.graph_objects as go
 import pytest
 from confirmed import retrained, searched
-from jinja2 import UndefinedError
 from stories import ODD, TAGS, odd, search
 from synthetic import Writer, make_folder
 
@@ -140,11 +139,6 @@ def test_a_page_is_one_file_that_asks_the_network_for_nothing():
     assert len(ours) < 10_000  # without plotly.js
     assert "http-equiv" in ours
     assert not re.findall(r"""src=|href="(?!#)|https?:|@import|url\(""", ours)
-
-
-def test_what_a_template_is_not_given_is_an_error():
-    with pytest.raises(UndefinedError):
-        render("report.html", None)
 
 
 def test_a_page_replaces_the_one_before_or_leaves_it(tmp_path):

@@ -42,17 +42,6 @@ def test_it_has_every_key() -> None:
         assert not [name for name in names if form.format(name) not in text]
 
 
-def test_what_a_trainable_is_given_is_told() -> None:
-    text = " ".join(part("trainable").split())
-    for told in (
-        "`constants` holds the spec's `training` section, plus `epochs`",
-        "`seed`",
-        "`test() -> dict",
-        'constants["data_dir"]',
-    ):
-        assert told in text
-
-
 def test_it_fits_a_terminal_but_for_its_examples() -> None:
     code = False
     for line in reference().splitlines():

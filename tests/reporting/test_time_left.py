@@ -62,15 +62,6 @@ def test_time_passes_since_the_last_start_whatever_the_clock_says():
     assert elapsed_s(search.history, START + 20) == 30
 
 
-def test_nothing_is_estimated_from_nothing():
-    search = Search()
-    assert search.left_s() is None
-    search.begin()
-    search.start(1)
-    assert search.left_s(START + 60) is None
-    assert elapsed_s(search.history, START + 60) == 60
-
-
 @pytest.mark.parametrize("unknown", [{"total": None}, {"max_t": None}])
 def test_unknown_totals_give_no_estimate(unknown):
     search = Search(**unknown)

@@ -35,7 +35,7 @@ _VALUES = {  # of each verb, as they are written
 @click.command(
     cls=options.Command,
     section="Search",
-    place=4,
+    order=4,
     examples=[
         "tuner control digits stop-trial 3",
         "tuner control digits time-budget 2h",

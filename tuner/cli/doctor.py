@@ -13,7 +13,7 @@ from tuner.cli.printing import json_text
 @click.command(
     cls=options.Command,
     section="Search",
-    place=5,
+    order=5,
     examples=["tuner doctor", "tuner doctor --address HEAD:6379 --storage /shared/results"],
 )
 @options.storage
@@ -32,8 +32,8 @@ def doctor(storage: str | None, address: str | None, as_json: bool) -> int:
     findings = examine(storage, address)
     broken = is_broken(findings)
     if as_json:
-        told = [finding.as_dict() for finding in findings]
-        click.echo(json_text({"ok": not broken, "findings": told}))
+        plain = [finding.as_dict() for finding in findings]
+        click.echo(json_text({"ok": not broken, "findings": plain}))
     else:
         from tuner import process
         from tuner.reporting.tables import findings_table

@@ -16,7 +16,7 @@ from tuner.errors import UsageError
 @click.command(
     cls=options.Command,
     section="Explain",
-    place=1,
+    order=1,
     examples=[
         "tuner report digits",
         "tuner report digits --format json --to digits.json",
@@ -80,7 +80,7 @@ def report(name: str, kind: str, to: str | None, storage: str | None) -> int:
 @click.command(
     cls=options.Command,
     section="Explain",
-    place=2,
+    order=2,
     examples=[
         "tuner compare first wide",
         "tuner compare random-0 random-1 bohb-0 bohb-1 --html compared.html",
@@ -111,7 +111,7 @@ def compare(names: tuple[str, ...], html: str | None, storage: str | None, as_js
 @click.command(
     cls=options.Command,
     section="Explain",
-    place=3,
+    order=3,
     examples=["tuner confirm digits --top 2 --seeds 3"],
 )
 @click.argument("name")
@@ -157,7 +157,7 @@ def confirm(
     return print_confirmation(confirmation, evaluate=evaluate, as_json=as_json)
 
 
-@click.command(cls=options.Command, section="Explain", place=4)
+@click.command(cls=options.Command, section="Explain", order=4)
 @click.argument("name")
 @click.option(
     "--points",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.command(
     cls=options.Command,
     section="Cluster",
-    place=1,
+    order=1,
     examples=[
         "tuner submit digits --storage /shared/results --address http://HEAD:8265",
         "tuner submit my_search.yaml --gpus 1 --storage s3://BUCKET/results --no-wait",
@@ -124,7 +124,7 @@ def _check(
     )
 
 
-@click.command(cls=options.Command, section="Cluster", place=2)
+@click.command(cls=options.Command, section="Cluster", order=2)
 @options.dashboard
 @options.as_json
 def jobs(address: str, as_json: bool) -> int:
@@ -139,7 +139,7 @@ def jobs(address: str, as_json: bool) -> int:
     return 0
 
 
-@click.command(cls=options.Command, section="Cluster", place=3)
+@click.command(cls=options.Command, section="Cluster", order=3)
 @options.job
 @click.option(
     "--follow", is_flag=True, help="Keep showing it until the job ends; exit with its code."
@@ -176,7 +176,7 @@ def follow_job(cluster: Jobs, job_id: str, address: str) -> int:
     return job.exit_code
 
 
-@click.command(cls=options.Command, section="Cluster", place=4)
+@click.command(cls=options.Command, section="Cluster", order=4)
 @options.job
 @options.dashboard
 def stop(job_id: str, address: str) -> int:

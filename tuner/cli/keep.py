@@ -14,7 +14,7 @@ from tuner.errors import UsageError, translate_error
 @click.command(
     cls=options.Command,
     section="Keep",
-    place=1,
+    order=1,
     examples=["tuner tag digits baseline cnn", "tuner tag digits cnn --remove", "tuner tag digits"],
 )
 @click.argument("name")
@@ -42,7 +42,7 @@ def tag(name: str, tags: tuple[str, ...], remove: bool, storage: str | None, as_
 @click.command(
     cls=options.Command,
     section="Keep",
-    place=2,
+    order=2,
     examples=['tuner note digits "before the images were cleaned"', "tuner note digits"],
 )
 @click.argument("name")
@@ -67,7 +67,7 @@ def note(name: str, text: str | None, storage: str | None, as_json: bool) -> int
     return 0
 
 
-@click.command(cls=options.Command, section="Keep", place=3)
+@click.command(cls=options.Command, section="Keep", order=3)
 @click.argument("name")
 @click.argument("new", metavar="NEW_NAME")
 @options.storage
@@ -88,7 +88,7 @@ def rename(name: str, new: str, storage: str | None) -> int:
 @click.command(
     cls=options.Command,
     section="Keep",
-    place=4,
+    order=4,
     examples=["tuner prune digits --keep 2 --dry-run", "tuner prune digits --keep 2 --yes"],
 )
 @click.argument("name")
@@ -132,8 +132,8 @@ def prune(
             pruned = prunable(tuner.load_results(name, storage), keep=keep)  # as it stands by now
             for folder in pruned.folders:
                 results.files.remove_file(folder)
-    told = {"folders": pruned.folders, "freed": pruned.freed, "kept": list(pruned.kept)}
-    click.echo(json_text(told) if as_json else f"{done}{text(pruned)}")
+    plain = {"folders": pruned.folders, "freed": pruned.freed, "kept": list(pruned.kept)}
+    click.echo(json_text(plain) if as_json else f"{done}{text(pruned)}")
     return 0
 
 
@@ -141,7 +141,7 @@ def _warn(text: str) -> None:
     click.echo(text, err=True)
 
 
-@click.command(cls=options.Command, section="Keep", place=5)
+@click.command(cls=options.Command, section="Keep", order=5)
 @click.argument("names", nargs=-1, required=True, metavar="NAME ...")
 @click.option("--yes", is_flag=True, help="Remove them without asking.")
 @options.storage

@@ -14,7 +14,7 @@ from tuner.cli.printing import json_text
 @click.command(
     cls=options.Command,
     section="Look",
-    place=1,
+    order=1,
     examples=[
         "tuner ls --tag baseline",
         "tuner ls --where 'val_loss < 0.2 and strategy == \"random\"' --sort best",
@@ -60,7 +60,7 @@ def ls(
     return 0
 
 
-@click.command(cls=options.Command, section="Look", place=2)
+@click.command(cls=options.Command, section="Look", order=2)
 @click.argument("name")
 @click.option("--follow", is_flag=True, help="Keep showing it until it ends or you press Ctrl-C.")
 @options.storage
@@ -95,7 +95,7 @@ def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
 @click.command(
     cls=options.Command,
     section="Look",
-    place=3,
+    order=3,
     examples=[
         "tuner best digits",
         "tuner best digits --top 3 --json",
@@ -146,7 +146,7 @@ def best(
 @click.command(
     cls=options.Command,
     section="Look",
-    place=4,
+    order=4,
     examples=[
         "tuner trials digits --sort val_loss",
         "tuner trials digits --where 'status == \"failed\"'",

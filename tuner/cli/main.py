@@ -62,7 +62,7 @@ def _commands() -> list[Command]:
     declared = [value for module in modules for value in vars(module).values()]
     commands = {one.name: one for one in declared if isinstance(one, Command)}
     sections = get_args(Section)
-    return sorted(commands.values(), key=lambda one: (sections.index(one.section), one.place))
+    return sorted(commands.values(), key=lambda one: (sections.index(one.section), one.order))
 
 
 for command in _commands():
@@ -79,7 +79,7 @@ def main() -> NoReturn:
 
 
 def _exit_code() -> int:
-    """What the command ends with; the one place where errors become codes."""
+    """What the command ends with; only here errors become codes."""
     code: int | None
     try:
         code = cli.main(standalone_mode=False)

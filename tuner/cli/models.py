@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.command(
     cls=options.Command,
     section="Hand over",
-    place=1,
+    order=1,
     examples=[
         "tuner export digits --to best_model",
         "tuner export digits --to best_model --format onnx",
@@ -78,7 +78,7 @@ def export(
 @click.command(
     cls=options.Command,
     section="Hand over",
-    place=2,
+    order=2,
     examples=["tuner evaluate digits", "tuner evaluate best_model --data photos"],
 )
 @click.argument("name", metavar="NAME|DIR")

@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import click
 
-from tuner.errors import nearest
 from tuner.places import LOCAL
 
 Section = Literal["Search", "Look", "Explain", "Hand over", "Keep", "Cluster"]  # in this order
@@ -19,34 +18,10 @@ Section = Literal["Search", "Look", "Explain", "Hand over", "Keep", "Cluster"]  
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-class Subcommand(click.Command):
-    """A command whose error for an unknown option says what to write in its place."""
+class Command(click.Command):
+    """A command: @click.command(cls=Command, section=..., order=...).
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            instead = self._instead_of(error.option_name.lstrip("-").replace("-", "_"))
-            rule = f"No such option {error.option_name!r}"
-            rule += f": write {' or '.join(instead)}." if instead else "."
-            raise click.NoSuchOption(error.option_name, rule, ctx=error.ctx) from None
-
-    def _instead_of(self, name: str) -> list[str]:
-        """The nearest option to a `name` that is none, else the key of the spec with that name."""
-        options = {o[2:]: o for param in self.params for o in param.opts if o.startswith("--")}
-        if near := nearest(name, options):
-            return [options[near[0]]]
-        if all("KEY=VALUE" not in (param.metavar or "") for param in self.params):
-            return []
-        from tuner.planning.misplaced import keys_like
-
-        return [f"{key}=VALUE" for key in keys_like(name)]
-
-
-class Command(Subcommand):
-    """A command: @click.command(cls=Command, section=..., place=...).
-
-    section: of `tuner --help`; place: among the commands of that section, the lowest first;
+    section: of `tuner --help`; order: among the commands of that section, the lowest first;
     examples: whole command lines, which its own help ends with.
     """
 
@@ -54,13 +29,13 @@ class Command(Subcommand):
         self,
         *args: Any,
         section: Section,
-        place: int,
+        order: int,
         examples: Sequence[str] = (),
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
         self.section = section
-        self.place = place
+        self.order = order
         self.examples = examples
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -72,7 +47,7 @@ class Command(Subcommand):
 class Group(Command, click.Group):
     """A command that has commands of its own, in one module: `tuner queue add`."""
 
-    command_class = Subcommand
+    command_class = click.Command
 
 
 class Duration(click.ParamType[float]):
@@ -108,7 +83,7 @@ def where(example: str) -> Callable[[Any], Any]:
 
 
 def _searchers() -> str:
-    """The strategies that ship; not asked of `tuner.spec`, whose import would slow the help."""
+    """The strategies that ship; listed without `tuner.spec`, whose import would slow the help."""
     modules = pkgutil.iter_modules(import_module("tuner.search.searchers").__path__)
     return ", ".join(sorted(module.name for module in modules if module.name[0] != "_"))
 

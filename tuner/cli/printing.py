@@ -31,9 +31,9 @@ def print_tunnel(port: int, *, host: str = "127.0.0.1") -> None:
     if host not in ("127.0.0.1", "localhost"):
         return
     user, machine = this_user(), socket.gethostname()
-    place = shlex.quote(f"{user}@{machine}" if user else machine)
+    at = shlex.quote(f"{user}@{machine}" if user else machine)
     click.echo(
-        f"from another machine: ssh -L {port}:127.0.0.1:{port} {place}, then open the same address",
+        f"from another machine: ssh -L {port}:127.0.0.1:{port} {at}, then open the same address",
         err=True,
     )
 
@@ -50,8 +50,8 @@ def print_outcome(results: Results, *, evaluate: bool, as_json: bool) -> int:
         test = _test_metrics(results, results.get_best_trial().trial_id, evaluate=evaluate)
         code = _exit_code(results)
     except NoUsableTrialError as error:
-        told = "" if as_json else results.why_failed  # by the summary
-        click.echo(f"error: {str(error).removesuffix(told)}", err=True)
+        shown = "" if as_json else results.why_failed  # by the summary
+        click.echo(f"error: {str(error).removesuffix(shown)}", err=True)
         test, code = None, error.exit_code
     if as_json:
         click.echo(json_text({**results.show(), "test": with_interval(test)}))

@@ -20,7 +20,7 @@ from tuner.wording import aligned, moment, printable
 @click.group(
     cls=options.Group,
     section="Search",
-    place=4,
+    order=4,
     examples=[
         "tuner queue add digits --num-samples 50",
         "tuner queue add my_search.yaml --user bob",
@@ -108,7 +108,7 @@ def rm(names: tuple[str, ...], storage: str | None) -> int:
 
     waiting = Queue(storage or default_storage())
     for name in names:
-        waiting.remove(name, warn=_told)
+        waiting.remove(name, warn=_warn)
         click.echo(f"removed {printable(name)} from the queue")
     return 0
 
@@ -146,14 +146,14 @@ def run(at_once: int, share: tuple[str, ...], stay: bool, address: str, storage:
     terms = Terms(at_once, dict(map(_weight, share)), address)
     waiting = Queue(storage or default_storage())
     runner = Runner(
-        waiting, terms, capacity=lambda gpus: capacity_of(address, gpus=gpus), tell=_told
+        waiting, terms, capacity=lambda gpus: capacity_of(address, gpus=gpus), tell=_warn
     )
     with nullcontext() if address == LOCAL else cluster.connect(address):
         runner.run(stay=stay)
     return SOME_FAILED if runner.failed else 0
 
 
-def _told(text: str) -> None:
+def _warn(text: str) -> None:
     click.echo(printable(text), err=True)
 
 

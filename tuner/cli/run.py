@@ -25,7 +25,7 @@ _LARGE_GRID = 10_000  # cells
 @click.command(
     cls=options.Command,
     section="Search",
-    place=1,
+    order=1,
     examples=[
         "tuner run digits",
         "tuner run folder:photos --num-samples 8 --time-budget 2h",
@@ -118,7 +118,7 @@ def _confirm_large_grid(spec: ExperimentSpec, *, confirmed: bool) -> None:
 @click.command(
     cls=options.Command,
     section="Search",
-    place=3,
+    order=3,
     examples=[
         "tuner resume digits",
         "tuner resume digits --retry-failed --time-budget 1h",
@@ -170,10 +170,10 @@ def resume(
 
     before = Described(find_experiment(name, storage))
     refuse_elsewhere(before.spec.trainable)
-    asked = dict(assigned(changes))
+    settings = dict(assigned(changes))
     if max_concurrent is not None:
-        asked["max_concurrent"] = max_concurrent
-    more = Extension(add_samples or 0, time_budget, retry_failed, asked, notify)
+        settings["max_concurrent"] = max_concurrent
+    more = Extension(add_samples or 0, time_budget, retry_failed, settings, notify)
     if results := finished(before.folder, more):
         from tuner.reporting.experiment_text import nothing_left
 

@@ -16,7 +16,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.command(
     cls=options.Command,
     section="Look",
-    place=6,
+    order=6,
     examples=[
         "tuner serve",
         "tuner serve --storage s3://BUCKET/results --port 0",
@@ -79,7 +79,7 @@ def serve(
     return 0
 
 
-@click.command(cls=options.Command, section="Look", place=5)
+@click.command(cls=options.Command, section="Look", order=5)
 @click.argument("names", nargs=-1, metavar="[NAME ...]")
 @click.option(
     "--port",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.command(
     cls=options.Command,
     section="Search",
-    place=2,
+    order=2,
     examples=[
         "tuner validate folder:photos",
         "tuner validate my_search.yaml --search grid search.points=5",
@@ -169,7 +169,7 @@ def print_plan(
 @click.command(
     cls=options.Command,
     section="Search",
-    place=6,
+    order=6,
     examples=[
         "tuner spec search.space",
         "tuner spec max_t",

@@ -49,11 +49,6 @@ def placed(faults: Iterable[Fault], spec: Mapping[str, Any]) -> list[Fault]:
     return [_placed(fault) for fault in faults if not follows(fault)]
 
 
-def keys_like(name: str) -> list[str]:
-    """The dotted paths of the keys whose last name is `name`, or else the nearest name; or none."""
-    return [path for key in nearest(name, _places()) for path in _places()[key]]
-
-
 def _placed(fault: Fault) -> Fault:
     if not fault.stranger:
         return fault

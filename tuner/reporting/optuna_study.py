@@ -130,7 +130,7 @@ def _trials(results: Results) -> Iterator[FrozenTrial]:
     distributions = distributions_of(dict(domains_of(space)), list(configs.values()))
     for number, (trial_id, trial) in enumerate(results.trials.items()):
         config = configs[trial_id]
-        own = {name: d for name, d in distributions.items() if name in config}
+        present = {name: d for name, d in distributions.items() if name in config}
         reported = trial.values(results.metric)
         value = score_of(trial, results.objective)
         state = _STATES[trial.status]
@@ -150,8 +150,8 @@ def _trials(results: Results) -> Iterator[FrozenTrial]:
             trial_id=number,
             state=state,
             value=None if value is None or state in _WITHOUT_VALUE else float(value),
-            params={name: category(config[name], d) for name, d in own.items()},
-            distributions=own,
+            params={name: category(config[name], d) for name, d in present.items()},
+            distributions=present,
             user_attrs={name: value for name, value in attributes.items() if value is not None},
             system_attrs={},
             intermediate_values={epoch: float(value) for epoch, value in reported},

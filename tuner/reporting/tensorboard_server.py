@@ -50,7 +50,7 @@ def serve(
     So there is no projector, and UsageError is raised where a folder holds more than plain files
     and folders.
     """
-    with _runs_of(experiments, find) as runs, suppress(KeyboardInterrupt):  # how one leaves it
+    with _runs_of(experiments, find) as runs, suppress(KeyboardInterrupt):  # Ctrl-C ends it
         names = joined([one.name for one in experiments][:_MOST_NAMED]) if experiments else ""
         return _served(runs, port=port, title=names or "tuner")
     return 0
@@ -105,7 +105,7 @@ class _Links:
         (next(same) if link.is_symlink() else link).symlink_to(logdir(path))
 
     def follow(self, find: Callable[[], Iterable[ExperimentFolder]] | None, over: Event) -> None:
-        """Add what `find` gives until it is over; what cannot be shown is told, and left out."""
+        """Add what `find` gives until it is over; warn of what cannot be shown."""
         while find is not None and not over.wait(_NEW_EVERY_S):
             try:
                 for experiment in find():

@@ -37,7 +37,7 @@ _LINE_EVERY_S = 30.0
 _BEST_EVERY_S = 10.0  # in a fast search each of the first trials may be the best so far
 # Lines at most, so that the view fits a small terminal
 _RUNNING_LINES, _FAILURES = 8, 2
-_MOST_TOLD = 3  # failures with different messages, each told whole when it first comes
+_MOST_MESSAGES = 3  # of failures, each shown whole when it first comes
 _WIDTH = 80
 _SHOWN = (RUNNING, COMPLETED, STOPPED, FAILED, INTERRUPTED)
 
@@ -47,7 +47,7 @@ class Progress:
 
     history: the experiment's, up to the event that is being observed. each: what a trial reserves,
     in words. `stream` is stderr by default. clock: that of the events, by default the machine's.
-    Warnings of tuner's own logger, and the first failures, are told whole as they come.
+    Warnings of tuner's own logger, and the first failures, are shown whole as they come.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Progress:
 
     def _tell_failure(self, trial_id: str, error: Event) -> None:
         text = f"{error['kind']}: {error['message']}"
-        if text not in self._failures and len(self._failures) < _MOST_TOLD:
+        if text not in self._failures and len(self._failures) < _MOST_MESSAGES:
             self._failures.add(text)
             self._view.tell(f"trial {trial_id} failed: {text}", "red")
 
@@ -115,9 +115,9 @@ class Standing:
         """How many trials run and how the others ended, those with none left out."""
         counts = self.history.counts.copy()  # the view renders in a thread of its own
         steered = self.history.steered
-        asked = {"paused": steered.paused, "ending as asked": steered.finishing}
-        told = [f"{counts[s]} {s}" for s in _SHOWN if counts[s] or s == RUNNING]
-        return ", ".join([*told, *(word for word, is_so in asked.items() if is_so)])
+        states = {"paused": steered.paused, "ending as asked": steered.finishing}
+        texts = [f"{counts[s]} {s}" for s in _SHOWN if counts[s] or s == RUNNING]
+        return ", ".join([*texts, *(word for word, is_so in states.items() if is_so)])
 
     def times(self, now: float) -> str:
         """The time spent and, as far as it can be estimated, left."""
@@ -149,7 +149,7 @@ def _view(stream: IO[str], standing: Standing, clock: Callable[[], float]) -> _L
 
 
 class _Lines:
-    """Plain lines: a new best and how it stands now and then, what is told, the end."""
+    """Plain lines: a new best and how it stands now and then, warnings and failures, the end."""
 
     def __init__(self, stream: IO[str], standing: Standing) -> None:
         self._stream = stream
@@ -192,7 +192,7 @@ class _Lines:
 class _Live:
     """A view of a few lines that stays at the bottom of the terminal and renews itself.
 
-    What is told scrolls away above it.
+    Warnings and failures scroll away above it.
     """
 
     def __init__(self, console: Console, standing: Standing, clock: Callable[[], float]) -> None:

@@ -1,7 +1,7 @@
 """Experiment trackers, `--log wandb` and `--log mlflow`, through Ray Tune's own callbacks.
 
-They are told what the journal was told, trial by trial, so that a run is named by its trial's id
-and goes on after a resume. To add one: its name in `tuner.spec`, its extra in pyproject.toml, and
+They get the journal's events, trial by trial: a run is named by its trial's id and goes on after
+a resume. To add one: its name in `tuner.spec`, its extra in pyproject.toml, and
 one line in _BUILDERS.
 """
 
@@ -103,7 +103,7 @@ class Tracker:
 
 
 def _folder(spec: ExperimentSpec) -> Path:
-    """Where a tracker keeps its files: one place for all experiments of a storage."""
+    """Where a tracker keeps its files: the same for all experiments of a storage."""
     return spec.folder.parent.resolve()
 
 
