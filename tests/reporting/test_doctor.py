@@ -12,7 +12,7 @@ from tuner.cluster import access
 from tuner.cluster.joined.nodes import Node
 from tuner.cluster.joined.run_on_nodes import Reply
 from tuner.experiment.remote.objects import Objects
-from tuner.experiment.sharing import MISSING, marker_in
+from tuner.experiment.storage import MISSING, marker_in
 from tuner.reporting import doctor
 from tuner.reporting.doctor import Examined, Finding, check_nodes, examine, examine_node, is_broken
 from tuner.trial import machine_memory

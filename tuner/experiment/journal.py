@@ -13,14 +13,13 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from reprlib import repr as shown  # short, and safe on what is nested deep
 from typing import Any
 
 from tuner.errors import JournalError, JournalLostError, UsageError
-from tuner.experiment.clock import Clock, steady_clock
 from tuner.experiment.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, RESULT, Event, fault_of
 from tuner.experiment.files import JOURNAL, check_folder, open_plain, sync
 from tuner.experiment.owner import owner_in_words
@@ -28,6 +27,8 @@ from tuner.experiment.reading import LONGEST, Lines, decode, open_journal, read
 from tuner.wording import program
 
 _LOCK_WAIT_S = 0.5
+
+Clock = Callable[[], float]  # seconds since the epoch that never go back
 
 
 class Journal:
@@ -262,3 +263,20 @@ def _holder(folder: Path) -> str:
             if event["event"] == EXPERIMENT_STARTED:
                 owner = event["owner"]
     return owner_in_words(owner)
+
+
+def steady_clock(*, not_before: float = 0.0) -> Clock:
+    """A clock that starts with the machine's time and then runs evenly, however that is set.
+
+    It starts no earlier than `not_before`, so what is written after a resume never seems older than
+    what was written before it, and durations stay true.
+    """
+    offset = max(time.time(), not_before) - _elapsed()
+    return lambda: offset + _elapsed()
+
+
+def _elapsed() -> float:
+    """Seconds since some moment, including those a laptop sleeps if the system counts them."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()

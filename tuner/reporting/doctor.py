@@ -29,8 +29,7 @@ from tuner.cluster.joined.nodes import Node, list_nodes
 from tuner.cluster.joined.run_on_nodes import Reply, RunOnEach, run_on_each
 from tuner.cluster.local_ray import OBJECT_STORE_BYTES
 from tuner.errors import UsageError
-from tuner.experiment.sharing import marker_in, round_trips_ms, why_not_shared
-from tuner.experiment.storage import storage_folder
+from tuner.experiment.storage import marker_in, round_trips_ms, storage_folder, why_not_shared
 from tuner.places import default_storage, is_url
 from tuner.spec import quotas
 from tuner.trial import machine_memory

@@ -31,7 +31,6 @@ from tuner.errors import (
     translate_error,
     unknown,
 )
-from tuner.experiment.clock import Clock
 from tuner.experiment.control import present_document
 from tuner.experiment.events import (
     COMPLETED,
@@ -41,7 +40,7 @@ from tuner.experiment.events import (
 from tuner.experiment.files import EXPERIMENT
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
-from tuner.experiment.journal import Journal
+from tuner.experiment.journal import Clock, Journal
 from tuner.experiment.trials import TrialRecord
 from tuner.planning.validation import ValidatedSpec, validate
 from tuner.reporting.tensorboard import TensorBoardWriter

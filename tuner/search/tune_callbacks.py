@@ -18,7 +18,6 @@ from ray.tune.search import Searcher
 
 from tuner import ray_compat
 from tuner.errors import JournalError, StorageError
-from tuner.experiment.clock import Clock
 from tuner.experiment.events import (
     CHECKPOINT,
     COMPLETED,
@@ -28,6 +27,7 @@ from tuner.experiment.events import (
     RUNNING,
     STOPPED,
 )
+from tuner.experiment.journal import Clock
 from tuner.search.driver import Driver
 from tuner.search.failed_trials import Retries, error_of, failure_of
 from tuner.search.resuming import assignment_of

@@ -9,7 +9,7 @@ from tuner.cluster.joined import preflight
 from tuner.cluster.joined.nodes import Node
 from tuner.cluster.joined.run_on_nodes import Reply
 from tuner.errors import UsageError
-from tuner.experiment.sharing import MISSING, marker_in
+from tuner.experiment.storage import MISSING, marker_in
 
 NODES = [Node(name, f"10.0.0.{name}", 4.0) for name in "12"]
 

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from tuner.cluster.joined.nodes import Node
 from tuner.cluster.joined.run_on_nodes import RunOnEach, run_on_each
 from tuner.errors import UsageError
-from tuner.experiment.sharing import marker_in, why_not_shared
+from tuner.experiment.storage import marker_in, why_not_shared
 from tuner.places import is_url
 from tuner.spec.by_value import is_by_value
 from tuner.wording import amount_of, program, some_of
