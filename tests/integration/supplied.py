@@ -14,8 +14,7 @@ from functools import partial
 
 from tuner.cluster import connect as cluster
 from tuner.cluster.joined import autoscaling, datasets
-from tuner.cluster.joined.nodes import list_nodes
-from tuner.cluster.joined.run_on_nodes import run_on_each
+from tuner.cluster.joined.nodes import list_nodes, run_on_each
 from tuner.spec.sections import Resources
 from tuner.vision.datasets.cifar10 import ARCHIVE, OFFICIAL, load
 

@@ -9,8 +9,7 @@ import psutil
 import pytest
 
 from tuner.cluster import access
-from tuner.cluster.joined.nodes import Node
-from tuner.cluster.joined.run_on_nodes import Reply
+from tuner.cluster.joined.nodes import Node, Reply
 from tuner.experiment.remote.objects import Objects
 from tuner.experiment.storage import MISSING, marker_in
 from tuner.reporting import doctor

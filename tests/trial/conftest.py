@@ -5,7 +5,6 @@ import os
 import pytest
 
 from tuner.places import START_DIR, TRIAL_DIR
-from tuner.trial import working_directory
 
 
 @pytest.fixture(autouse=True)
@@ -13,6 +12,5 @@ def _back_where_it_was():
     before = os.getcwd()
     yield
     os.chdir(before)
-    working_directory._look = None
     for name in (START_DIR, TRIAL_DIR):
         os.environ.pop(name, None)

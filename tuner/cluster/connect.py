@@ -19,8 +19,15 @@ from tuner import process, ray_compat
 from tuner.cluster import access
 from tuner.cluster.joined import autoscaling, datasets, head, preflight
 from tuner.cluster.joined.driver_node import driver_node
-from tuner.cluster.joined.nodes import Node, capacity, list_nodes, plan_on, too_large
-from tuner.cluster.joined.run_on_nodes import remote_on, run_on_each
+from tuner.cluster.joined.nodes import (
+    Node,
+    capacity,
+    list_nodes,
+    plan_on,
+    remote_on,
+    run_on_each,
+    too_large,
+)
 from tuner.cluster.joined.runtime_env import runtime_env
 from tuner.cluster.local_ray import local_ray
 from tuner.cluster.shortage import explain_here

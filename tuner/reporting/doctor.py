@@ -25,8 +25,7 @@ from packaging.specifiers import SpecifierSet
 from tuner import ray_compat
 from tuner.cluster import access
 from tuner.cluster.connect import connect
-from tuner.cluster.joined.nodes import Node, list_nodes
-from tuner.cluster.joined.run_on_nodes import Reply, RunOnEach, run_on_each
+from tuner.cluster.joined.nodes import Node, Reply, RunOnEach, list_nodes, run_on_each
 from tuner.cluster.local_ray import OBJECT_STORE_BYTES
 from tuner.errors import UsageError
 from tuner.experiment.storage import marker_in, round_trips_ms, storage_folder, why_not_shared

@@ -31,8 +31,7 @@ from tuner.trial.context import Assignment, with_trial_seed
 from tuner.trial.failures import Failure, failure_of_exit, says_done
 from tuner.trial.script import Script
 from tuner.trial.trainable import Trial
-from tuner.trial.trial_process import TrialProcess
-from tuner.trial.working_directory import hint_of
+from tuner.trial.trial_process import TrialProcess, hint_of
 
 _MISSING = re.compile(r"No such file or directory: '([^']+)'")
 

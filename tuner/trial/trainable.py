@@ -37,9 +37,9 @@ from tuner.trial.rank_actors import RankGroup, RankTimeoutError
 from tuner.trial.recycling import WorkerReplacedError, must_move, why_not_again
 from tuner.trial.shared_gpus import should_move, take
 from tuner.trial.trial_log import TrialLog
+from tuner.trial.trial_process import hint_of
 from tuner.trial.worker import Worker
 from tuner.trial.worker_death import death_of
-from tuner.trial.working_directory import hint_of
 
 REPORT = "tuner"  # the key of a result under which the driver finds what to journal
 RUNS_ON = "runs_on"  # in it: the trial is whole, and no scheduler compares it any more

@@ -9,8 +9,7 @@ import photos
 import pytest
 
 from tuner.cluster.joined import datasets
-from tuner.cluster.joined.nodes import Node
-from tuner.cluster.joined.run_on_nodes import Reply
+from tuner.cluster.joined.nodes import Node, Reply
 from tuner.errors import DataError
 from tuner.planning.validation import validate
 from tuner.spec.experiment import build_spec

@@ -1,4 +1,4 @@
-"""How many trials fit on which nodes, and what of those that leave is still used."""
+"""Nodes as Ray lists them, what fits on them, and functions that run on each."""
 
 import math
 import time
@@ -16,6 +16,7 @@ from tuner.cluster.joined.nodes import (
     list_nodes,
     node_of,
     plan_on,
+    problem_of,
     too_large,
     usable,
 )
@@ -123,3 +124,16 @@ def test_a_node_of_which_nothing_is_free_is_all_in_use():
 def test_how_soon_is_from_now_on(in_s, said):
     assert how_soon(time.time() + in_s) == said
     assert how_soon(math.inf) == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ("ModuleNotFoundError: No module named 'tuner'", "tuner is not installed there"),
+        ("x\nModuleNotFoundError: No module named 'tuner.joined'\n", "another version of tuner"),
+        ("The node\n\n  has died  \n", "has died"),
+        ("", "RuntimeError('')"),
+    ],
+)
+def test_the_reason_is_one_line(said, problem):
+    assert problem_of(RuntimeError(said)).startswith(problem)

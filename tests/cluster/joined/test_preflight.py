@@ -6,8 +6,7 @@ from uuid import uuid4
 import pytest
 
 from tuner.cluster.joined import preflight
-from tuner.cluster.joined.nodes import Node
-from tuner.cluster.joined.run_on_nodes import Reply
+from tuner.cluster.joined.nodes import Node, Reply
 from tuner.errors import UsageError
 from tuner.experiment.storage import MISSING, marker_in
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.cluster.joined.nodes import Node
-from tuner.cluster.joined.run_on_nodes import RunOnEach, problem_of, remote_on, run_on_each
+from tuner.cluster.joined.nodes import Node, RunOnEach, problem_of, remote_on, run_on_each
 from tuner.errors import DataError
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.space.domains import Domain

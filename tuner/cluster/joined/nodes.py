@@ -1,17 +1,12 @@
-"""The nodes of a cluster, how many trials fit on them at once, and which are about to leave.
-
-Who takes a node away (a spot instance that is taken back, a machine that is shut down) gives notice
-to Ray, which calls it draining and starts no more processes there. Those that run go on until the
-node is gone, and of their trials no more than the epoch in flight is lost.
-"""
+"""The nodes of the connected cluster, what fits on them, and functions that run on each."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from tuner import ray_compat
 from tuner.planning.plan import fit
@@ -149,3 +144,68 @@ def inventory(nodes: Iterable[Node]) -> str:
 def amounts(cpus: float, gpus: float) -> str:
     """CPUs and, if there are any, GPUs in words."""
     return amount_of(cpus, "CPU") + (f" and {amount_of(gpus, 'GPU')}" if gpus else "")
+
+
+T = TypeVar("T")
+
+_ANSWER_S = 90.0  # for a node to start a worker, import and answer
+
+
+@dataclass(frozen=True, slots=True)
+class Reply(Generic[T]):
+    """What the function has returned on a node; or None, and `problem` says why."""
+
+    node: Node
+    value: T | None
+    problem: str = ""
+
+
+RunOnEach = Callable[..., list[Reply[Any]]]  # `run_on_each`, or what tests play in its place
+
+
+def run_on_each(
+    nodes: Sequence[Node], function: Callable[..., T], *arguments: Any, limit_s: float = _ANSWER_S
+) -> list[Reply[T]]:
+    """The replies of all `nodes`, in their order.
+
+    The function reserves nothing, so that it runs where every CPU is in use, too. A node that has
+    not replied in `limit_s` seconds, or cannot import the function, has that as its problem.
+    """
+    import ray
+
+    calls = [remote_on(node, function).remote(*arguments) for node in nodes]
+    ray.wait(calls, num_returns=len(calls), timeout=limit_s)
+    return [_reply_of(call, node, limit_s) for call, node in zip(calls, nodes, strict=True)]
+
+
+def remote_on(node: Node, function: Callable[..., Any], **options: Any) -> Any:
+    """`function` as a task of Ray on `node` alone, which reserves nothing and is tried once."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    only_there = NodeAffinitySchedulingStrategy(node.node_id, soft=False)
+    remote = ray.remote(num_cpus=0, max_retries=0)(function)
+    return remote.options(scheduling_strategy=only_there, **options)
+
+
+def _reply_of(call: Any, node: Node, limit_s: float) -> Reply[Any]:
+    import ray
+    from ray.exceptions import GetTimeoutError
+
+    try:
+        return Reply(node, ray.get(call, timeout=0))
+    except GetTimeoutError:
+        return Reply(node, None, f"it did not answer within {limit_s:g} s")
+    except Exception as error:  # whatever keeps it from running there
+        return Reply(node, None, problem_of(error))
+
+
+def problem_of(error: Exception) -> str:
+    """The last line of what Ray says, which names the cause; or what a missing package means."""
+    text = str(error)
+    if "No module named 'tuner'" in text:
+        return "tuner is not installed there for the Python with which Ray was started"
+    if "No module named 'tuner." in text:
+        return "another version of tuner is installed there"
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else repr(error)
