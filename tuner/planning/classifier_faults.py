@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ from tuner.spec.space.domains import Domain, Numeric
 from tuner.spec.space.parsing import EXAMPLES
 from tuner.spec.space.spaces import extreme_configs, walk
 from tuner.vision.catalog import describe, remembering, ships
+from tuner.vision.recipe import OPTIONAL_METRICS
 from tuner.vision.settings import (
     ClassifierSettings,
     check_settings,
@@ -21,6 +22,7 @@ from tuner.vision.settings import (
     own_data_searched,
 )
 
+OPTIONAL = {f"val_{name}": name for name in OPTIONAL_METRICS}  # by what they are reported as
 FaultsOf = Callable[[Mapping[str, Any]], list[Fault]]
 
 
@@ -111,3 +113,20 @@ def _rank_faults(settings: Mapping[str, Any], resources: Resources) -> Iterator[
     size = settings.get("batch_size", ClassifierSettings.model_fields["batch_size"].default)
     if isinstance(size, int) and size % resources.workers:
         yield Fault("batch_size", f"must be divisible by the {resources.workers} workers", size)
+
+
+def reporting(spec: ExperimentSpec) -> ExperimentSpec:
+    """`spec`, the classifier that ships being told to report the objective's metric."""
+    named = spec.training.get("metrics", [])
+    named = [named] if isinstance(named, str) else named
+    wanted = OPTIONAL.get(spec.objective.metric)
+    if not (spec.ships and wanted and isinstance(named, list)) or wanted in named:
+        return spec
+    return spec.model_copy(update={"training": {**spec.training, "metrics": [*named, wanted]}})
+
+
+def of_the_objective(faults: Iterable[Fault], spec: ExperimentSpec) -> Iterator[Fault]:
+    """The faults of `reporting(spec)`, under the keys that the user has written in `spec`."""
+    for fault in faults:
+        unasked = fault.key == "training.metrics" and "metrics" not in spec.training
+        yield replace(fault, key="objective.metric") if unasked else fault

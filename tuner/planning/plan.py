@@ -12,20 +12,17 @@ from typing import Any
 
 from tuner.planning.own_images import doubts, outline_of, own_images
 from tuner.planning.validation import Machine
-from tuner.settings import FaultsError
 from tuner.spec import quotas
 from tuner.spec.command import Command
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.loading import is_rays_class, load_trainable
 from tuner.spec.sections import Objective, Resources, usual_mode
-from tuner.spec.space.domains import Choice, Domain
-from tuner.spec.space.parsing import parse_domain
-from tuner.spec.space.slips import slips
-from tuner.spec.space.spaces import domains_of
+from tuner.spec.space.domains import Choice, Domain, Space, literal
+from tuner.spec.space.spaces import domains_of, walk
 from tuner.spec.strategies import GridSettings
 from tuner.vision.catalog import data_choice, listing_doubts, model_info
 from tuner.vision.settings import ClassifierSettings
-from tuner.wording import amount_of, duration
+from tuner.wording import amount_of, duration, shorten
 
 _BATCH_NORM = (
     "on CPUs each worker's BatchNorm sees its own share of a batch, so results change with the "
@@ -37,11 +34,10 @@ _NO_GRID = (
     "{samples} trials in all, where Ray Tune alone would run every value so often, {rays} trials. "
     "For every value once: --search grid."
 )
-_CONSTANT_TEXT = (
-    "training.{name} is the text {text!r} in every trial, which is not searched. Did you mean "
-    "search.space.{name}?"
+_LIST = (
+    "search.space.{name} is {text} in every trial: write choice(...) to search its values, "
+    "constant(...) to keep it"
 )
-
 _UNUSED = "the command has no {names}: the script finds the value in $TUNER_CONFIG alone"
 _OTHER_PYTHON = (
     "the command's {name!r} is {path}, and tuner is installed for {ours}: write that one if the "
@@ -102,12 +98,10 @@ def warnings_of(spec: ExperimentSpec, *, here: bool) -> list[str]:
 
     here: trials run on this machine.
     """
-    domains = [name for name, value in spec.training.items() if _is_domain(value)]
     return [
         *_of_the_objective(spec.objective),
         *_of_grids(spec),
-        *(f"search.space.{slip}" for slip in slips(spec.search.space)),
-        *(_CONSTANT_TEXT.format(name=name, text=spec.training[name]) for name in domains),
+        *_of_lists(spec.search.space),
         *_of_the_trainable(spec),
         *([*_of_idle_gpus(spec), *_of_another_python(spec)] if here else ()),
     ]
@@ -173,11 +167,11 @@ def _of_grids(spec: ExperimentSpec) -> Iterator[str]:
         )
 
 
-def _is_domain(value: object) -> bool:
-    try:
-        return isinstance(value, str) and bool(parse_domain(value))
-    except FaultsError:
-        return False
+def _of_lists(space: Space) -> Iterator[str]:
+    """Lists outside branches that are constants, where other libraries take them for choices."""
+    for at, value in walk(space):
+        if isinstance(value, list) and value and not at.branches:
+            yield _LIST.format(name=at.path, text=shorten(literal(value), 80))
 
 
 def fit(resources: Resources, machine: Machine) -> int:

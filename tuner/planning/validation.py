@@ -17,11 +17,16 @@ from typing import Any
 from pydantic import PrivateAttr
 
 from tuner.errors import Fault, SpecError, unknown
-from tuner.planning.classifier_faults import settings_faults, start_faults
+from tuner.planning.classifier_faults import (
+    OPTIONAL,
+    of_the_objective,
+    reporting,
+    settings_faults,
+    start_faults,
+)
 from tuner.planning.config_size import config_faults
 from tuner.planning.misplaced import placed
 from tuner.planning.own_images import doubts
-from tuner.planning.reported import OPTIONAL, of_the_objective, reporting
 from tuner.settings import FaultsError, parse
 from tuner.spec import quotas
 from tuner.spec.by_value import ByValue, pickling_fault

@@ -11,7 +11,7 @@ from ray import tune
 
 from tuner.settings import FaultsError
 from tuner.spec.space.domains import Choice, Domain, constant
-from tuner.spec.space.parsing import CALLS, from_ray, parse_domain, parse_space
+from tuner.spec.space.parsing import CALLS, EXAMPLES, from_ray, parse_domain, parse_space
 from tuner.spec.space.spaces import space_text
 from tuner.testing.spaces import leaves, spaces
 
@@ -160,3 +160,7 @@ def test_a_constant_is_one_value_of_whatever_kind(value: object) -> None:
 def test_a_constant_holds_no_domain(text: str) -> None:
     with pytest.raises(FaultsError, match="constant takes a value without domains, got"):
         parse_domain(text)
+
+
+def test_examples_are_domains() -> None:
+    assert len([parse_domain(text) for text in EXAMPLES]) == 4

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.search.searchers import numbered_searcher
 from tuner.spec.space.constraints import Constraints
-from tuner.spec.space.grid import cell, count_cells, spread
-from tuner.spec.space.spread import Spread
+from tuner.spec.space.grid import Spread, cell, count_cells, spread
 from tuner.spec.strategies import GridSettings
 
 if TYPE_CHECKING:
