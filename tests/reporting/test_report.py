@@ -1,6 +1,5 @@
 import json
 from hashlib import sha256
-from statistics import median
 
 import pytest
 from confirmed import retrained, searched
@@ -8,7 +7,7 @@ from stories import ODD, odd, search
 from synthetic import Writer, make_folder
 
 from tuner.experiment.results.results import Results
-from tuner.reporting.report import Report, throughput_of, utc
+from tuner.reporting.report import Report, RungCount, utc
 
 
 def test_the_numbers_are_those_of_the_search(tmp_path):
@@ -20,14 +19,7 @@ def test_the_numbers_are_those_of_the_search(tmp_path):
     assert len(told["top"]) == 10
     assert (told["metric"], told["mode"], told["strategy"]) == ("val_accuracy", "max", "random")
     assert told["trained_epochs"] == sum(t.last_epoch for t in results.trials.values())
-    assert told["scheduler"]["saved_epochs"] == 9 * results.counts["stopped"]
     assert {one["name"] for one in told["importances"]} == {"lr", "momentum", "width"}
-    assert told["slots"]["slots"] == 1
-    assert told["slots"]["busy_s"] + told["slots"]["idle_s"] == pytest.approx(told["wall_s"])
-    peaks = [trial.results[0].metrics["peak_memory_mib"] for trial in results.trials.values()]
-    spread = {"least": 416, "median": median(peaks), "greatest": 432}
-    assert told["peak_memory_mib"] == spread
-    assert told["throughput"]["unit"] == "images a second"
     assert told["confirmation"] is None
 
 
@@ -75,25 +67,38 @@ def test_why_there_is_no_best_is_told(tmp_path):
     assert Report(search(tmp_path / "y", 3)).why_no_best == ""
 
 
-def test_images_a_second_where_they_are_reported(tmp_path):
-    writer = Writer(make_folder(tmp_path / "x"))
-    writer.trial(0, [{"images_per_s": v, "peak_memory_mib": 10 * v} for v in (1.0, 5.0, 3.0)])
-    writer.trial(1, [{"images_per_s": 9.0}])
-    writer.trial(2, [0.5])
+def stopped_at(folder, *trials, **spec):
+    """The report of trials of (epochs, end)."""
+    writer = Writer(make_folder(folder, **spec))
+    for number, (epochs, end) in enumerate(trials):
+        error = ("nan", "m") if end == "failed" else None
+        writer.trial(number, [0.5] * epochs, end=end, error=error)
     writer.end()
-    trials = Results(writer.folder).trials.values()
-    found = throughput_of(trials)
-    assert (found.rates, found.unit) == ({"00000": 3, "00001": 9}, "images a second")
-    assert Report(Results(writer.folder)).peaks_mib == {"00000": 50}
+    return Report(Results(folder))
 
 
-def test_else_epochs_a_minute(tmp_path):
-    report = Report(odd(tmp_path / "x", "one_trial"))  # two epochs in three seconds
-    found = report.throughput
-    assert (found.rates, found.unit) == ({"00000": 40}, "epochs a minute")
-    assert report.peaks_mib == {}
+def test_rungs_count_the_trials_that_reached_them_and_stopped_there(tmp_path):
+    trials = [(1, "stopped"), (2, "stopped"), (10, "completed"), (1, "failed"), (1, "stopped")]
+    rungs = stopped_at(tmp_path / "x", *trials).rungs
+    assert rungs == [RungCount(1, 5, 2), RungCount(2, 2, 1), RungCount(4, 1, 0), RungCount(8, 1, 0)]
 
 
-def test_without_an_epoch_there_is_none(tmp_path):
-    assert throughput_of(odd(tmp_path / "x", "no_report").trials.values()) is None
-    assert throughput_of(search(tmp_path / "y", 0).trials.values()) is None
+def test_rungs_leave_out_trials_that_a_user_stopped(tmp_path):
+    writer = Writer(make_folder(tmp_path / "x"))
+    writer.trial(0, [0.5], end=None)
+    writer.add("trial_ended", trial_id="00000", status="stopped", control="1")
+    writer.end()
+    report = Report(Results(writer.folder))
+    assert (report.stopped, report.rungs[0].stopped) == ([], 0)
+
+
+def test_rungs_end_before_the_full_length(tmp_path):
+    report = stopped_at(tmp_path / "x", (1, "stopped"), training={"epochs": 5})
+    assert [rung.epoch for rung in report.rungs] == [1, 2, 4]
+
+
+def test_rungs_between_epochs_are_those_at_which_trials_are_compared(tmp_path):
+    asha = {"name": "asha", "max_t": 6, "grace_period": 1, "reduction_factor": 1.5}
+    report = stopped_at(tmp_path / "x", (3, "stopped"), scheduler=asha)
+    rungs = [(rung.epoch, rung.stopped) for rung in report.rungs]
+    assert rungs == [(1, 0), (2, 0), (3, 1), (4, 0), (6, 0)]

@@ -98,7 +98,7 @@ def write_page(path: Path, page: str) -> None:
 
 def tiles(report: Report) -> Iterator[tuple[str, str, str]]:
     """(label, value, note) of the few numbers that sum it up."""
-    results, savings, occupancy = report.results, report.savings, report.occupancy
+    results = report.results
     accuracies = report.accuracies
     if report.best:
         best, searched = report.best[0], _searched(report, report.best[0])
@@ -115,15 +115,9 @@ def tiles(report: Report) -> Iterator[tuple[str, str, str]]:
     yield "trials", str(len(results.trials)), ", ".join(ended) or "none has started"
     resumed = results.history.resumed
     again = f", resumed {'once' if resumed == 1 else f'{resumed} times'}" if resumed else ""
-    yield "time", duration(occupancy.wall_s), f"of searching{again}"
-    note = "nothing was stopped early"
-    if savings and savings.stops:
-        share = f"{savings.share:.0%} of all" if savings.share is not None else ""
-        note = f"{savings.epochs} more saved by early stopping, {share}"
-    yield "epochs trained", str(report.trained_epochs), note
-    if occupancy.busy_share is not None:
-        slots = f"{amount_of(occupancy.slots, 'slot')} side by side"
-        yield "slots busy", f"{occupancy.busy_share:.0%}", slots
+    yield "time", duration(results.searched_s), f"of searching{again}"
+    stopped = amount_of(len(report.stopped), "trial")
+    yield "epochs trained", str(report.trained_epochs), f"{stopped} stopped early"
 
 
 def best_table(report: Report) -> list[list[str]]:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
-from statistics import median
+from math import ceil
 from typing import Any
 
 from tuner.errors import NoUsableTrialError
 from tuner.experiment.checkpoints import sha256_of
+from tuner.experiment.events import STOPPED
 from tuner.experiment.files import JOURNAL
 from tuner.experiment.results.baseline import Accuracy, measured_accuracy, with_interval
 from tuner.experiment.results.best import best_json
 from tuner.experiment.results.confirmation import confirmation_of
-from tuner.experiment.results.early_stopping import savings_of
-from tuner.experiment.results.occupancy import occupancy_of
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.test_record import known_test
 from tuner.experiment.trials import TrialRecord
@@ -32,11 +31,12 @@ _TOP = 10  # trials in the table of the best
 
 
 @dataclass(frozen=True, slots=True)
-class Throughput:
-    """rates: trial_id -> the median over its epochs, in `unit`; at least one."""
+class RungCount:
+    """How many trials reached the rung at `epoch`, and how many of them were stopped there."""
 
-    rates: Mapping[str, float]
-    unit: str
+    epoch: int
+    reached: int
+    stopped: int
 
 
 class Report:
@@ -44,22 +44,15 @@ class Report:
 
     frozen: trial_id -> the trial as Optuna's. importances: the greatest first. best: in the shape
     of `best --json`, at most ten, the confirmed ones first; empty where there is none, and
-    why_no_best says why. peaks_mib: trial_id -> its peak memory over all epochs, only of the trials
-    that reported it.
+    why_no_best says why.
     """
 
     def __init__(self, results: Results) -> None:
-        trials = results.trials
         self.results = results
         self.spec: ExperimentSpec = results.spec
         self.frozen = {trial.user_attrs["trial_id"]: trial for trial in frozen_trials(results)}
         self.ranked = ranked_trials(results, self.frozen)
         self.importances = importances(self.ranked)
-        self.savings = savings_of(self.spec, trials.values())
-        self.occupancy = occupancy_of(results.history)
-        self.throughput = throughput_of(trials.values())
-        reported = {i: [v for _, v in t.values("peak_memory_mib")] for i, t in trials.items()}
-        self.peaks_mib = {i: max(values) for i, values in reported.items() if values}
         self.confirmation = confirmation_of(results)
         self.test = known_test(results)
         self.best: list[dict[str, Any]] = []
@@ -84,9 +77,29 @@ class Report:
     @property
     def why_no_stop(self) -> str:
         """Why there is nothing to say of early stopping, where no trial was stopped."""
-        if self.savings is None and self.spec.stop.patience_epochs:
-            return NO_RUNGS
-        return NO_SCHEDULER if self.savings is None else NO_STOP
+        if self.spec.scheduler is not None and self.spec.epochs is not None:
+            return NO_STOP
+        return NO_RUNGS if self.spec.stop.patience_epochs else NO_SCHEDULER
+
+    @property
+    def stopped(self) -> list[TrialRecord]:
+        """The trials that the scheduler stopped, not a user."""
+        trials = self.results.trials.values()
+        return [t for t in trials if t.status == STOPPED and t.ended_by is None]
+
+    @property
+    def rungs(self) -> list[RungCount]:
+        """The rungs of all brackets, ascending; none without a scheduler."""
+        scheduler, length = self.spec.scheduler, self.spec.epochs
+        if scheduler is None or length is None:
+            return []
+        reached = Counter(trial.last_epoch for trial in self.results.trials.values())
+        stopped = Counter(trial.last_epoch for trial in self.stopped)
+        epochs = dict.fromkeys(ceil(epoch) for epoch in scheduler.rungs() if epoch < length)
+        return [
+            RungCount(rung, sum(n for e, n in reached.items() if e >= rung), stopped[rung])
+            for rung in epochs
+        ]
 
     @property
     def failures(self) -> list[dict[str, Any]]:
@@ -129,7 +142,7 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """As plain values: the document of `report --format json`."""
-        results, occupancy, throughput = self.results, self.occupancy, self.throughput
+        results = self.results
         return {
             **results.show(),
             "test": with_interval(self.test),
@@ -138,44 +151,16 @@ class Report:
             "mode": results.mode,
             "strategy": self.spec.search.strategy,
             "trained_epochs": self.trained_epochs,
-            "wall_s": occupancy.wall_s,
+            "wall_s": results.searched_s,
             "top": self.best,
             "importances": [asdict(one) for one in self.importances],
-            "scheduler": self.savings.as_dict() if self.savings else None,
-            "slots": {
-                "slots": occupancy.slots,
-                "busy_s": occupancy.busy_s,
-                "idle_s": occupancy.idle_s,
-                "busy_share": occupancy.busy_share,
-            },
+            "rungs": [asdict(rung) for rung in self.rungs],
             "failures": self.failures,
-            "peak_memory_mib": _spread(self.peaks_mib),
-            "throughput": throughput and {"unit": throughput.unit, **_spread(throughput.rates)},
             "confirmation": self.confirmation and self.confirmation.as_dict(),
             "provenance": self.provenance,
         }
 
 
-def throughput_of(trials: Iterable[TrialRecord]) -> Throughput | None:
-    """Images a second where trials report that, else epochs a minute; None without any epoch."""
-    trials = list(trials)
-    reported = {t.trial_id: [v for _, v in t.values("images_per_s")] for t in trials}
-    rates = {trial_id: median(values) for trial_id, values in reported.items() if values}
-    if rates:
-        return Throughput(rates, "images a second")
-    ran = (t for t in trials if t.last_epoch and t.duration_s)
-    paces = {t.trial_id: t.last_epoch / t.duration_s * 60 for t in ran}
-    return Throughput(paces, "epochs a minute") if paces else None
-
-
 def utc(seconds: float | None) -> str | None:
     """Seconds since the epoch as a date and time in UTC, in ISO 8601."""
     return None if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-
-def _spread(values: Mapping[str, float]) -> dict[str, float]:
-    """Least, median and greatest; empty where there are none."""
-    if not values:
-        return {}
-    numbers = values.values()
-    return {"least": min(numbers), "median": median(numbers), "greatest": max(numbers)}

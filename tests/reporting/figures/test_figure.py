@@ -15,7 +15,6 @@ from tuner.reporting.figures._figure import (
     draw_section,
     figure,
     time_axis,
-    value_of_each_trial,
 )
 from tuner.reporting.report import Report
 
@@ -54,7 +53,7 @@ def test_a_figure_has_our_look_and_no_title_of_its_own():
     assert drawn.plot.layout.title.text == ""
     assert drawn.plot.layout.height == 500
     assert drawn.plot.layout.colorway == COLOURS
-    assert draw_section("machine", "this") == []
+    assert draw_section("stopping", "this") == []
 
 
 @pytest.mark.usefixtures("declared")
@@ -83,25 +82,3 @@ def test_times_are_read_in_the_unit_that_fits(span_s, unit):
     name, seconds = time_axis(span_s)
     assert name == unit
     assert 3 < span_s / seconds < 300
-
-
-def test_each_trial_with_a_value_is_a_point_at_its_number(tmp_path):
-    trials = search(tmp_path / "x", 3).trials
-    left_out, plot = value_of_each_trial({"00000": 1.0, "00002": 3.0}, trials, "unit")
-    (dots,) = plot.data
-    assert left_out == ""
-    assert (list(dots.x), list(dots.y)) == ([0, 2], [1.0, 3.0])
-    assert [list(data) for data in dots.customdata] == [
-        ["00000", "completed"],
-        ["00002", "stopped"],
-    ]
-
-
-def test_of_too_many_values_the_least_and_the_greatest_are_drawn(tmp_path, monkeypatch):
-    trials = search(tmp_path / "x", 9).trials
-    values = dict(zip(trials, [5.0, 5.0, 9.0, 5.0, 5.0, 5.0, 1.0, 5.0, 5.0], strict=True))
-    monkeypatch.setattr(_figure, "_MOST_POINTS", 3)
-    left_out, plot = value_of_each_trial(values, trials, "unit")
-    assert list(plot.data[0].x) == [0, 2, 4, 6, 8]
-    assert list(plot.data[0].y) == [5, 9, 5, 1, 5]
-    assert left_out.startswith(" Of 9 trials 5 are drawn")

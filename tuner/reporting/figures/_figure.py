@@ -7,19 +7,16 @@ A module of this package without a leading underscore is a figure: it decorates 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from operator import itemgetter
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import plotly.graph_objects as go
 
-from tuner.experiment.trials import TrialRecord
 from tuner.reporting.optuna_study import quiet_optuna
-from tuner.reporting.ranked_trials import evenly
 from tuner.wording import printable
 
 # Okabe and Ito, "Color Universal Design" (2008): colour-blind readers can distinguish them, too
@@ -36,9 +33,8 @@ STATUS_COLOURS = {
 }
 
 _HEIGHT = 380
-_MOST_POINTS = 3000
 
-Section = Literal["best", "hyperparameters", "stopping", "machine", "confirmed", "comparison"]
+Section = Literal["best", "hyperparameters", "stopping", "confirmed", "comparison"]
 Drawing = tuple[str, go.Figure | None]  # the caption, and the plot if there is something to show
 
 
@@ -147,33 +143,3 @@ def time_axis(span_s: float) -> tuple[str, float]:
     if span_s < 300:
         return "seconds", 1.0
     return ("minutes", 60.0) if span_s < 4 * 3600 else ("hours", 3600.0)
-
-
-def value_of_each_trial(
-    values: Mapping[str, float], trials: Mapping[str, TrialRecord], unit: str
-) -> tuple[str, go.Figure]:
-    """A point for each of the `trials` that has a value, in their order; what it leaves out."""
-    placed = [(number, i, values[i]) for number, i in enumerate(trials) if i in values]
-    shown = evenly(placed, _MOST_POINTS)
-    if len(shown) < len(placed):
-        ends = (min(placed, key=itemgetter(2)), max(placed, key=itemgetter(2)))
-        shown = sorted({*shown, *ends})
-    plot = go.Figure(
-        go.Scatter(
-            x=[number for number, _, _ in shown],
-            y=[value for _, _, value in shown],
-            customdata=[[trial_id, trials[trial_id].status] for _, trial_id, _ in shown],
-            mode="markers",
-            marker={"color": BLUE, "size": 7, "opacity": 0.7},
-            hovertemplate="trial %{customdata[0]}, %{customdata[1]}: %{y:.4g}<extra></extra>",
-        ),
-        {
-            "xaxis": {"title": "trial"},
-            "yaxis": {"title": unit, "rangemode": "tozero"},
-            "height": 300,
-        },
-    )
-    if len(shown) == len(placed):
-        return "", plot
-    of_all = f" Of {len(placed)} trials {len(shown)} are drawn, evenly over their ids,"
-    return f"{of_all} the least and the greatest value among them.", plot

@@ -48,7 +48,7 @@ def draw(report: Report) -> Drawing:
             hovertemplate=f"trial {own.trial_id}, epoch %{{x}}: %{{y:.4g}}<extra></extra>",
         )
         seen.add(group)
-    rungs = report.savings.rungs if report.savings else ()
+    rungs = report.rungs
     for rung in rungs:
         plot.add_vline(x=rung.epoch, line={"color": GREY, "dash": "dot", "width": 1})
     plot.update_layout(

@@ -11,12 +11,11 @@ from tuner.reporting.report import Report
 @figure("Who went on at each rung", section="stopping", order=20, half=True)
 def draw(report: Report) -> Drawing:
     """A bar for each rung: the trials that reached it, stopped there or not."""
-    savings = report.savings
-    if savings is None or not savings.stops:
+    rungs = report.rungs
+    if not report.stopped or report.spec.epochs is None:
         return report.why_no_stop, None
-    if not savings.rungs:
+    if not rungs:
         return "Nothing to show: the scheduler has no rungs.", None
-    rungs = savings.rungs
     names = [str(rung.epoch) for rung in rungs]
     went_on = [rung.reached - rung.stopped for rung in rungs]
     stopped = [rung.stopped for rung in rungs]
