@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
+import time
 from pathlib import Path
+from queue import Queue
+from typing import Any
 
 import pytest
 from webhook import Server
 
 from tuner.errors import UsageError
 from tuner.reporting import deliveries as module
-from tuner.reporting.deliveries import Message, RefusedError, deliveries
+from tuner.reporting.deliveries import END, Message, Outbox, RefusedError, deliveries
 
 MESSAGE: Message = {"experiment": "digits", "text": "digits: completed"}
 
@@ -71,3 +75,33 @@ def test_url_of_a_variable_that_needs_apprise_names_the_package_and_no_secret(
 
 def test_the_hidden_form_of_a_target_is_passed_over() -> None:
     assert deliveries(("https://hooks.slack.com/***",)) == {}
+
+
+PATIENCE_S = 20
+
+
+def test_one_slow_target_holds_up_no_other() -> None:
+    release, got = threading.Event(), Queue[Any]()
+    slow = Outbox("slow", lambda message: release.wait(PATIENCE_S))
+    fast = Outbox("fast", got.put)
+    for box in (slow, fast):
+        box.put(END, {"event": END})
+    assert got.get(timeout=PATIENCE_S) == {"event": END}
+    release.set()
+    for box in (slow, fast):
+        box.end()
+        box.join(time.monotonic() + PATIENCE_S)
+
+
+def test_what_is_refused_is_not_sent_again(caplog: pytest.LogCaptureFixture) -> None:
+    tries = []
+
+    def refuse(message: Any) -> None:
+        tries.append(message)
+        raise RefusedError("no")
+
+    box = Outbox("x", refuse)
+    box.put(END, {"event": END})
+    box.end()
+    box.join(time.monotonic() + PATIENCE_S)
+    assert (len(tries), caplog.messages) == (1, ["cannot notify x: no"])

@@ -18,9 +18,9 @@ from tuner.experiment.events import (
     TRIAL_STARTED,
 )
 from tuner.experiment.history import History
-from tuner.reporting import outbox
+from tuner.reporting import deliveries
+from tuner.reporting.deliveries import BEST, END, FAILURE
 from tuner.reporting.notifier import Notifier
-from tuner.reporting.outbox import BEST, END, FAILURE
 from tuner.spec.experiment import ExperimentSpec, build_spec
 
 
@@ -156,7 +156,7 @@ def test_what_runs_before_have_shown_is_no_news(server: Server, tmp_path: Path) 
 def test_a_target_that_fails_is_tried_again_and_never_waited_for(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox, "_PAUSES_S", (0.0, 0.0))
+    monkeypatch.setattr(deliveries, "_PAUSES_S", (0.0, 0.0))
     server.answers = [500, 429, 200]
     server.held.clear()
     search = Searched(tmp_path, server.url)
@@ -187,7 +187,7 @@ def test_what_cannot_be_delivered_is_one_warning_without_the_secret(
 def test_nobody_there_is_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox, "_PAUSES_S", ())
+    monkeypatch.setattr(deliveries, "_PAUSES_S", ())
     search = Searched(tmp_path, "http://127.0.0.1:9/s3cret")
     search.event(EXPERIMENT_ENDED, status="completed")
     search.notifier.close()
@@ -202,7 +202,7 @@ def test_the_end_waits_a_little_and_no_longer(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(outbox, "FLUSH_S", 0.05)
+    monkeypatch.setattr(deliveries, "FLUSH_S", 0.05)
     server.held.clear()
     search = Searched(tmp_path, server.url)
     search.event(EXPERIMENT_ENDED, status="interrupted")

@@ -1,6 +1,7 @@
 """Who may ask the server."""
 
 import asyncio
+import json
 
 import httpx
 import pytest
@@ -8,8 +9,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from tuner.service.access import Access, Guard, is_loopback, names_of
-from tuner.service.answers import LARGEST
+from tuner.service.access import LARGEST, Access, Guard, Json, is_loopback, names_of, refusal
 
 TOKEN = "the-token"
 ACCESS = Access(TOKEN, names_of("127.0.0.1"), 8642)
@@ -128,3 +128,15 @@ def test_every_answer_says_what_a_browser_may_do_with_it():
 def test_what_is_loopback():
     assert all(map(is_loopback, ("127.0.0.1", "127.9.9.9", "::1", "localhost")))
     assert not any(map(is_loopback, ("0.0.0.0", "::", "192.168.0.1", "example.org", "")))
+
+
+def test_an_answer_may_hold_what_utf_8_cannot():
+    answer = Json({"name": "a\udcff", "é": None})
+    assert answer.body == b'{"name":"a\\udcff","\\u00e9":null}'
+    assert answer.headers["content-type"] == "application/json"
+
+
+def test_a_refusal_says_why():
+    why = "no experiment '\ud800'"
+    answer = refusal(404, why)
+    assert (answer.status_code, json.loads(answer.body)) == (404, {"error": why})

@@ -23,7 +23,7 @@ from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
 from tuner.search.ask_tell import LONGEST_CLIENT, AskTell
 from tuner.search.searchers._background import BackgroundSearch
-from tuner.service.answers import LARGEST
+from tuner.service.access import LARGEST
 from tuner.service.ask_tell import PLACE, Searches, routes
 from tuner.service.openapi import description
 

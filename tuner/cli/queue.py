@@ -139,9 +139,9 @@ def run(at_once: int, share: tuple[str, ...], stay: bool, address: str, storage:
     """
     from tuner.cluster import connect as cluster
     from tuner.places import default_storage
-    from tuner.service.queue.capacity import capacity_of
     from tuner.service.queue.entries import Queue
     from tuner.service.queue.runner import Runner, Terms
+    from tuner.service.queue.shares import capacity_of
 
     terms = Terms(at_once, dict(map(_weight, share)), address)
     waiting = Queue(storage or default_storage())

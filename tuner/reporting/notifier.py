@@ -23,8 +23,16 @@ from tuner.experiment.events import (
 )
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
-from tuner.reporting.deliveries import Message, deliveries
-from tuner.reporting.outbox import BEST, BEST_EVERY_S, END, FAILURE, Outbox, flush
+from tuner.reporting.deliveries import (
+    BEST,
+    BEST_EVERY_S,
+    END,
+    FAILURE,
+    Message,
+    Outbox,
+    deliveries,
+    flush,
+)
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.notify import hidden, is_hidden
 from tuner.wording import duration, number, printable, shorten

@@ -9,17 +9,35 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import json
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tuner.service.answers import LARGEST, refusal
+LARGEST = 1 << 20  # bytes of what is posted
+
+
+class Json(Response):
+    """A JSON answer in ASCII: names, and what was asked, may hold what UTF-8 cannot."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        """The body."""
+        return json.dumps(content, separators=(",", ":")).encode("ascii")
+
+
+def refusal(status: int, reason: str, *, headers: Mapping[str, str] | None = None) -> Response:
+    """An answer that says why there is none."""
+    return Json({"error": reason}, status_code=status, headers=headers)
+
 
 _READING = ("GET", "HEAD")
 PAGE_POLICY = (

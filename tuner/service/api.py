@@ -23,8 +23,7 @@ from tuner.experiment.results.best import best_json, show_json
 from tuner.experiment.results.rows import arranged
 from tuner.experiment.results.test_record import known_test
 from tuner.experiment.results.trial_rows import trial_json
-from tuner.service.access import REPORT_POLICY
-from tuner.service.answers import Json, refusal
+from tuner.service.access import REPORT_POLICY, Json, refusal
 from tuner.service.curves import curves_json
 from tuner.service.followed import Followed
 from tuner.service.logs import log_of

@@ -29,7 +29,7 @@ from tuner.errors import (
     UsageError,
 )
 from tuner.experiment.storage import find_experiment, storage_folder
-from tuner.service.answers import LARGEST, Json, refusal
+from tuner.service.access import LARGEST, Json, refusal
 from tuner.service.watch import UnknownNameError
 from tuner.spec.plain_values import parse_json
 

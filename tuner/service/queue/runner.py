@@ -21,7 +21,6 @@ from socket import gethostname
 from tuner.errors import ExperimentError, SpecError, StorageError, UsageError
 from tuner.experiment.remote.lease import Lease, Watch
 from tuner.places import LOCAL, is_url
-from tuner.service.queue.capacity import gpus_here
 from tuner.service.queue.entries import COMPLETED, FAILED, Entry, Queue
 from tuner.service.queue.held import Held
 from tuner.service.queue.searches import (
@@ -35,7 +34,7 @@ from tuner.service.queue.searches import (
     waiting,
     why_of,
 )
-from tuner.service.queue.shares import Room, Waiting, limits, next_to_start
+from tuner.service.queue.shares import Room, Waiting, gpus_here, limits, next_to_start
 from tuner.spec.experiment import ExperimentSpec
 from tuner.trial.shared_gpus import room, sharing
 from tuner.wording import amount_of

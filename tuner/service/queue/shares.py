@@ -1,6 +1,6 @@
-"""How searches share a machine or cluster: pure, from what each wants to what each may run.
+"""How searches share the CPUs and GPUs of a machine or cluster.
 
-Places are handed out one trial at a time, each to the user who has the least for their weight, and
+The shares are computed from what each search wants. Trials are handed out singly, each to the user who has the least for their weight, and
 among that user's searches to the one that has the least. What one has is its dominant share: its
 CPUs of all CPUs, or its GPUs of all GPUs, whichever is more (Ghodsi et al., Dominant Resource
 Fairness, NSDI 2011). What one does not want goes to the others.
@@ -9,10 +9,16 @@ Fairness, NSDI 2011). What one does not want goes to the others.
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
+
+from tuner.places import LOCAL
+from tuner.planning.validation import Machine
+from tuner.trial.shared_gpus import VISIBLE
 
 _SLACK = 1e-9  # of sums of fractions
 
@@ -178,3 +184,25 @@ def next_to_start(
     if running and not left.fits(first.each):
         return None
     return first
+
+
+def capacity_of(address: str, *, gpus: bool) -> Room:
+    """The CPUs and GPUs of this machine, or of the cluster that this process is connected to.
+
+    gpus: whether those of this machine are asked for; to count them, torch is imported.
+    """
+    if address == LOCAL:
+        return Room(Machine.here().cpus, (1.0,) * len(gpus_here()) if gpus else ())
+    from tuner.cluster.joined.nodes import list_nodes
+
+    nodes = list_nodes()
+    gpus_there = int(sum(node.gpus for node in nodes))
+    return Room(sum(node.cpus for node in nodes), (1.0,) * gpus_there)
+
+
+@cache
+def gpus_here() -> tuple[str, ...]:
+    """The GPUs that this process may use, by the names that CUDA_VISIBLE_DEVICES takes."""
+    count = int(Machine.here().gpus)
+    visible = os.environ.get(VISIBLE)
+    return tuple(visible.split(",") if visible else map(str, range(count)))[:count]
