@@ -25,7 +25,7 @@ from tuner.experiment.results.results import Results
 from tuner.search.ask_tell import AskTell
 from tuner.search.driver import scheduler_of
 from tuner.search.resuming import restored
-from tuner.service.token import VARIABLE
+from tuner.service.access import VARIABLE
 
 pytestmark = pytest.mark.slow
 TOKEN = "0123456789abcdef" * 2

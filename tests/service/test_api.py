@@ -146,7 +146,7 @@ def test_names_that_utf8_cannot_write_are_answered(tmp_path):
 
 def test_the_log_is_plain_text_and_the_report_runs_apart(storage, monkeypatch):
     monkeypatch.setattr(
-        "tuner.service.reports.Reports.page", lambda self, folder: f"<p>{folder.name}"
+        "tuner.service.detail.Reports.page", lambda self, folder: f"<p>{folder.name}"
     )
     served = Served(storage)
     log = served.get("digits", "trials", "0", "log")

@@ -24,10 +24,8 @@ from tuner.experiment.results.rows import arranged
 from tuner.experiment.results.test_record import known_test
 from tuner.experiment.results.trial_rows import trial_json
 from tuner.service.access import REPORT_POLICY, Json, refusal
-from tuner.service.curves import curves_json
+from tuner.service.detail import Reports, curves_json, log_of
 from tuner.service.followed import Followed
-from tuner.service.logs import log_of
-from tuner.service.reports import Reports
 from tuner.service.watch import Experiments, UnknownNameError
 
 _BY = "browser"  # who asks for a control, as it is shown

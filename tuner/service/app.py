@@ -17,9 +17,9 @@ from starlette.routing import BaseRoute, Mount, Route
 from tuner.places import default_storage
 from tuner.service import api, ask_tell
 from tuner.service.access import Access, Guard, Json
+from tuner.service.detail import Reports
 from tuner.service.live import Live
 from tuner.service.openapi import description
-from tuner.service.reports import Reports
 from tuner.service.watch import Experiments
 
 _PAGE = {

@@ -17,9 +17,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tuner import process
 from tuner.errors import UsageError
-from tuner.service.access import Access, is_loopback, names_of
+from tuner.service.access import Access, is_loopback, names_of, token_of
 from tuner.service.app import Application, application
-from tuner.service.token import token_of
 
 _GRACE_S = 2  # for answers that are under way
 _HEAD_S = 10  # for a request's head, from the connection or from the answer before

@@ -1,9 +1,9 @@
 """How searches share the CPUs and GPUs of a machine or cluster.
 
-The shares are computed from what each search wants. Trials are handed out singly, each to the user who has the least for their weight, and
-among that user's searches to the one that has the least. What one has is its dominant share: its
-CPUs of all CPUs, or its GPUs of all GPUs, whichever is more (Ghodsi et al., Dominant Resource
-Fairness, NSDI 2011). What one does not want goes to the others.
+Trials are handed out singly, each to the user who has the least for their weight, and among that
+user's searches to the one that has the least. What one has is its dominant share: its CPUs of all
+CPUs, or its GPUs of all GPUs, whichever is more (Ghodsi et al., Dominant Resource Fairness, NSDI
+2011). What one does not want goes to the others.
 """
 
 from __future__ import annotations

@@ -1,14 +1,24 @@
-"""What the page draws of an experiment: how good its trials are, and the curves of some of them."""
+"""What the page shows of an experiment: its trials' values and curves, a log, the report."""
 
 from __future__ import annotations
 
+import os
+import re
+import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from tuner.errors import CheckpointError
+from tuner.experiment.checkpoints import inside
 from tuner.experiment.events import FAILED, RUNNING
+from tuner.experiment.files import open_plain
+from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import check
 from tuner.experiment.trials import TrialRecord
 from tuner.service.followed import Followed
+from tuner.wording import printable_lines
 
 _MOST_DOTS = 1500
 _OF_EACH = 16  # curves: of the best trials, of those that run, and of the latest
@@ -63,3 +73,55 @@ def _chosen(results: Followed) -> Sequence[TrialRecord]:
     best = results.top(_OF_EACH)
     found = {trial.trial_id: trial for trial in [*best, *running[-_OF_EACH:], *latest]}
     return list(found.values())
+
+
+MOST = 1 << 18  # bytes
+_COLOURS = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
+
+
+def log_of(results: Results, trial: TrialRecord) -> str:
+    """The last lines of what a trial wrote, "" where it wrote nothing.
+
+    Without colours, and of a line that was written over, as a progress bar is, what it came to.
+    Only a plain file in the experiment's folder is read.
+    """
+    path = results.log_path(trial)
+    try:
+        path = inside(results.folder, path.relative_to(results.folder).as_posix())
+        with os.fdopen(open_plain(path), "rb") as file:
+            start = max(0, os.fstat(file.fileno()).st_size - MOST)
+            file.seek(start)
+            data = file.read(MOST)
+    except (OSError, CheckpointError):
+        return ""
+    if start:
+        data = b"...\n" + data.partition(b"\n")[2]
+    text = _COLOURS.sub("", data.decode(errors="replace"))
+    lines = (line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+    return printable_lines("\n".join(lines))
+
+
+_MOST_KEPT = 4  # pages of five megabytes
+
+
+class Reports:
+    """One report is made at a time: it takes seconds, and memory."""
+
+    def __init__(self) -> None:
+        self._made: dict[Path, tuple[object, str]] = {}
+        self._making = threading.Lock()
+
+    def page(self, folder: Path) -> str:
+        """The report of the experiment in `folder`, as `tuner report` writes it."""
+        from tuner.reporting.html import report_page
+        from tuner.reporting.report import Report
+
+        with self._making:
+            mark = ExperimentFolder(folder).mark()
+            known, page = self._made.pop(folder, (None, ""))
+            if known != mark:
+                page = report_page(Report(Results(folder)))
+            self._made[folder] = mark, page
+            for oldest in list(self._made)[:-_MOST_KEPT]:
+                del self._made[oldest]
+        return page

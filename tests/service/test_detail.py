@@ -1,0 +1,118 @@
+"""What the page draws."""
+
+import pytest
+from stories import search
+from synthetic import Writer, make_folder
+
+from tuner.errors import UsageError
+from tuner.reporting import html
+from tuner.service import detail
+from tuner.service.detail import Reports, curves_json, log_of
+from tuner.service.followed import Followed
+
+
+def test_a_dot_for_each_trial_and_the_best_so_far(tmp_path):
+    writer = Writer(make_folder(tmp_path / "x"))
+    for number, value in enumerate([0.5, 0.4, 0.7, 0.99, 0.6]):
+        writer.trial(number, [value, 0.1], error=("nan", "m") if number == 3 else None)
+    writer.trial(5, [], end=None)
+    drawn = curves_json(Followed(writer.folder))
+    assert [dot[1] for dot in drawn["dots"]] == [0.5, 0.4, 0.7, 0.99, 0.6]
+    assert drawn["dots"][3] == (3, 0.99, "failed")
+    assert drawn["best_so_far"] == [(0, 0.5), (2, 0.7)]
+    writer.end()
+
+
+def test_the_best_the_running_and_the_latest_have_curves(tmp_path, monkeypatch):
+    monkeypatch.setattr(detail, "_OF_EACH", 1)
+    writer = Writer(make_folder(tmp_path / "x"))
+    writer.trial(0, [0.5])
+    writer.trial(1, [0.9, 0.8])
+    writer.trial(2, [0.5], end=None)
+    writer.trial(3, [0.5])
+    drawn = curves_json(Followed(writer.folder))["curves"]
+    assert [(one["trial_id"], one["status"]) for one in drawn] == [
+        ("00001", "completed"),
+        ("00002", "running"),
+        ("00003", "completed"),
+    ]
+    assert drawn[0]["points"] == [(1, 0.9), (2, 0.8)]
+    writer.end()
+
+
+def test_many_dots_are_thinned_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(detail, "_MOST_DOTS", 10)
+    drawn = curves_json(Followed(search(tmp_path / "x", 25).folder))
+    assert [dot[0] for dot in drawn["dots"]] == list(range(0, 25, 3))
+
+
+def test_another_metric(tmp_path):
+    followed = Followed(search(tmp_path / "x", 6).folder)
+    drawn = curves_json(followed, "images_per_s")
+    assert (drawn["metric"], drawn["of"]) == ("val_accuracy", "images_per_s")
+    assert drawn["curves"][0]["points"][0] == (1, 5000.0)
+    with pytest.raises(UsageError, match="unknown metric 'x'"):
+        curves_json(followed, "x")
+
+
+@pytest.fixture
+def results(tmp_path):
+    return search(tmp_path / "x", 1)
+
+
+def write(results, data):
+    path = results.folder / "trials" / "00000" / "log.txt"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return log_of(results, results.trials["00000"])
+
+
+def test_colours_bars_and_control_characters_are_gone(results):
+    assert write(results, b"\x1b[1;31mred\x1b[0m\n 1%\r50%\r99%\r\n\x1b]0;title\x07\xff <b>\n") == (
+        "red\n99%\n ]0;title \ufffd <b>\n"
+    )
+
+
+def test_nothing_was_written(results):
+    assert log_of(results, results.trials["00000"]) == ""
+
+
+def test_of_a_long_one_the_end_is_read(results, monkeypatch):
+    monkeypatch.setattr(detail, "MOST", 17)
+    assert write(results, b"first line\nsecond line\nthird\n") == "...\nthird\n"
+
+
+def test_no_link_leads_to_another_file(results, tmp_path):
+    secret = tmp_path / "secret" / "log.txt"
+    secret.parent.mkdir()
+    secret.write_text("secret")
+    trials = results.folder / "trials"
+    trials.mkdir(exist_ok=True)
+    (trials / "00000").symlink_to(secret.parent)
+    assert log_of(results, results.trials["00000"]) == ""
+    (trials / "00000").unlink()
+    (trials / "00000").mkdir()
+    (trials / "00000" / "log.txt").symlink_to(secret)
+    assert log_of(results, results.trials["00000"]) == ""
+
+
+def test_a_report_is_made_once_until_the_journal_changes(tmp_path, monkeypatch):
+    made = []
+    monkeypatch.setattr(html, "report_page", lambda report: made.append(report) or f"{len(made)}")
+    folder = search(tmp_path / "x", 3).folder
+    pages = Reports()
+    assert [pages.page(folder), pages.page(folder)] == ["1", "1"]
+    with (folder / "journal.jsonl").open("a") as journal:
+        journal.write('{"event": "unknown", "time": 1700000000.0}\n')
+    assert pages.page(folder) == "2"
+
+
+def test_the_last_ones_are_kept(tmp_path, monkeypatch):
+    made = []
+    monkeypatch.setattr(html, "report_page", lambda report: made.append(1) or report.results.name)
+    monkeypatch.setattr(detail, "_MOST_KEPT", 1)
+    pages = Reports()
+    folders = [search(tmp_path / name, 3).folder for name in "ab"]
+    first, last = folders
+    shown = [pages.page(folder) for folder in (first, last, last, first)]
+    assert (shown, len(made)) == (["a", "b", "b", "a"], 3)
