@@ -7,7 +7,6 @@ So the driver writes a marker, which every node must find and answer with a file
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Container, Iterator
 from contextlib import contextmanager, suppress
@@ -19,7 +18,7 @@ from tuner.errors import UsageError, did_you_mean, translate_error
 from tuner.experiment.files import EXPERIMENT
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.remote import mirror
-from tuner.experiment.remote.objects import Objects
+from tuner.experiment.remote.objects import Objects, objects_in
 from tuner.places import default_storage, is_url, local, shown, url_of
 
 _BY_DRIVER = "driver"  # the file that is written here
@@ -100,41 +99,26 @@ def marker_in(storage: str | Path) -> Iterator[str]:
         base = str(folder)
     marker = f"{base}/{name}"
     with translate_error(UsageError, f"cannot write to {base}", of=OSError):
-        if not is_url(marker):
-            Path(marker).mkdir()
-        _write(marker, _BY_DRIVER, name.encode())
+        objects_in(marker).write(_BY_DRIVER, name.encode())
     try:
         yield marker
     finally:
-        if is_url(marker):
-            with suppress(OSError):
-                Objects(base).remove(name)
-        else:
-            shutil.rmtree(marker, ignore_errors=True)
-
-
-def _read(marker: str, name: str) -> bytes:
-    return Objects(marker).read(name) if is_url(marker) else Path(marker, name).read_bytes()
-
-
-def _write(marker: str, name: str, data: bytes) -> None:
-    if is_url(marker):
-        Objects(marker).write(name, data)
-    else:
-        Path(marker, name).write_bytes(data)
+        with suppress(OSError):
+            objects_in(base).remove(name)
 
 
 def why_not_shared(marker: str) -> str:
     """Why this machine does not share the storage that the marker is in; "" if it does."""
     try:
-        if _read(marker, _BY_DRIVER).decode(errors="replace") != marker.rpartition("/")[2]:
+        written = objects_in(marker).read(_BY_DRIVER).decode(errors="replace")
+        if written != marker.rpartition("/")[2]:
             return MISSING
     except UsageError as error:  # a package that stores of this kind need is not installed
         return str(error)
     except OSError as error:
         return f"{MISSING}: {error.strerror}" if is_url(marker) else MISSING
     try:
-        _write(marker, uuid4().hex, b"")
+        objects_in(marker).write(uuid4().hex, b"")
     except OSError as error:
         return f"{NOT_WRITABLE}: {error.strerror}"
     return ""

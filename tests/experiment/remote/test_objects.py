@@ -1,6 +1,8 @@
 """What each kind of store must do: objects whole or not at all, one winner, errors that tell."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from uuid import uuid4
 
 import fsspec
@@ -9,7 +11,7 @@ from stores import needs_s3
 
 from tuner.errors import UsageError
 from tuner.experiment.remote import objects as module
-from tuner.experiment.remote.objects import Objects, patiently
+from tuner.experiment.remote.objects import FolderObjects, Objects, objects_in, patiently
 
 
 @pytest.fixture(params=["memory", pytest.param("s3", marks=needs_s3)])
@@ -202,3 +204,36 @@ def test_patience_ends(monkeypatch):
 def test_what_does_not_pass_is_not_waited_for(error):
     with pytest.raises(type(error)):
         patiently(Failing(error), sleep=lambda s: pytest.fail("slept"))
+
+
+def test_a_folder_is_named_by_its_path_and_a_store_by_its_url(tmp_path: Path) -> None:
+    assert isinstance(objects_in(tmp_path), FolderObjects)
+    assert not isinstance(objects_in("memory://x"), FolderObjects)
+    assert isinstance(objects_in("memory://x"), Objects)
+
+
+def test_what_is_written_is_read_listed_and_removed(tmp_path: Path) -> None:
+    objects = FolderObjects(tmp_path / "new")
+    assert objects.names() == []
+    with pytest.raises(FileNotFoundError):
+        objects.read("a/b.json")
+    objects.write("a/b.json", b"1")
+    objects.write("a/b.json", b"2")
+    objects.write("c", b"3")
+    assert (objects.read("a/b.json"), objects.names()) == (b"2", ["a/b.json", "c"])
+    assert objects.names("a") == ["a/b.json"]
+    assert objects.has("c")
+    assert not objects.has("a")
+    objects.remove("a")
+    objects.remove("a")  # it may be missing
+    assert objects.names() == ["c"]
+
+
+def test_of_many_that_create_one_succeeds(tmp_path: Path) -> None:
+    objects = FolderObjects(tmp_path)
+    objects.check_create()
+    with ThreadPoolExecutor(8) as threads:
+        created = [*threads.map(lambda n: objects.create("x/one", b"%d" % n), range(16))]
+    assert created.count(True) == 1
+    assert objects.read("x/one") == b"%d" % created.index(True)
+    assert objects.names() == ["x/one"]

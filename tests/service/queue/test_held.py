@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tuner.errors import StorageError
-from tuner.experiment.remote.folder_objects import FolderObjects
 from tuner.experiment.remote.lease import Lease, Watch, follow, newest
+from tuner.experiment.remote.objects import FolderObjects
 from tuner.service.queue.held import Held
 
 

@@ -1,4 +1,4 @@
-"""The objects below one URL, by fsspec: S3, Google Cloud Storage, Azure and whatever else it knows.
+"""The objects below one URL, by fsspec (S3, Google Cloud Storage, Azure, ...), or in a folder.
 
 An object appears whole or not at all, and `create` lets one of several writers win. Every failure
 is an OSError with the store's own message.
@@ -6,6 +6,7 @@ is an OSError with the store's own message.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -15,7 +16,8 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 from tuner.errors import UsageError, reason_of
-from tuner.experiment.files import replace_file
+from tuner.experiment.files import create_file, replace_file
+from tuner.places import is_url
 
 T = TypeVar("T")
 
@@ -206,3 +208,49 @@ def _os_errors() -> Iterator[None]:
         raise type(error)(error.errno or 0, reason_of(error)) from error
     except Exception as error:
         raise OSError(0, reason_of(error)) from error
+
+
+class FolderObjects(Objects):
+    """What lies below a folder, as `Objects` names it; files appear whole or not at all.
+
+    Of several processes that create the same one, on any machine that shares the folder, one wins.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.absolute()
+        self.url = self._base = str(self._folder)
+        import fsspec
+
+        self._system = fsspec.filesystem("file")
+
+    def write(self, name: str, data: bytes) -> None:
+        path = self._made(name)
+        replace_file(path, lambda partial: partial.write_bytes(data))
+
+    def create(self, name: str, data: bytes) -> bool:
+        try:
+            create_file(self._made(name), data)
+        except FileExistsError:
+            return False
+        return True
+
+    def sizes(self, prefix: str = "") -> dict[str, int]:
+        sizes = {}
+        for root, _, names in os.walk(self._folder / prefix):
+            for path in (Path(root, name) for name in names):
+                with suppress(FileNotFoundError):  # another process has removed it meanwhile
+                    sizes[path.relative_to(self._folder).as_posix()] = path.lstat().st_size
+        return sizes
+
+    def check_create(self) -> None:
+        """Does nothing: a file system has links, which do not overwrite."""
+
+    def _made(self, name: str) -> Path:
+        path = self._folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+
+def objects_in(storage: str | Path) -> Objects:
+    """The objects below a URL, or below a folder."""
+    return Objects(str(storage)) if is_url(storage) else FolderObjects(Path(storage).expanduser())

@@ -29,9 +29,8 @@ from urllib.parse import quote
 from tuner.errors import StorageError, UsageError, translate_error
 from tuner.experiment.files import encode, replace_file
 from tuner.experiment.folder import ExperimentFolder
-from tuner.experiment.remote.folder_objects import objects_in
 from tuner.experiment.remote.lease import Watch, acquire, is_held
-from tuner.experiment.remote.objects import Objects
+from tuner.experiment.remote.objects import Objects, objects_in
 from tuner.places import is_url, local
 from tuner.settings import Settings
 from tuner.spec.by_value import is_by_value
