@@ -191,32 +191,6 @@ def test_is_raised_by_ray(trial):
     assert told == [True, False]
 
 
-def test_error_of_function(trial):
-    def failing(config):
-        raise KeyError("mine")
-
-    run(trial, failing)
-    with pytest.raises(Exception, match=r"^$") as raised:
-        ray_compat.next_report(trial)
-    error = ray_compat.error_of_function(raised.value)
-    assert (type(error), error.args) == (KeyError, ("mine",))
-    assert isinstance(ray_compat.error_of_function(SystemExit()), SystemExit)
-
-
-def test_an_error_that_cannot_be_copied_is_found(trial):
-    class Own(Exception):
-        def __init__(self, one, two):
-            super().__init__(one)
-
-    def failing(config):
-        raise Own("mine", 2)
-
-    run(trial, failing)
-    with pytest.raises(Exception, match=r"^$") as raised:
-        ray_compat.next_report(trial)
-    assert type(ray_compat.error_of_function(raised.value)) is Own
-
-
 class Trained(tune.Trainable):
     def setup(self, config):
         self.a = config["a"]
@@ -314,3 +288,20 @@ def test_note_parameters(in_ray):
     ray_compat.note_parameters(lambda config: None)
     ray_compat.renew_parameters(lambda config: None)
     ray_compat.note_parameters(tune.with_parameters(Holding, data=1))
+
+
+class Uncopied(Exception):
+    def __init__(self, one, two):
+        super().__init__(one)
+
+
+@pytest.mark.parametrize("error", [KeyError("mine"), Uncopied("mine", 2)])
+def test_error_of_function(trial, error):
+    def failing(config):
+        raise error
+
+    run(trial, failing)
+    with pytest.raises(Exception, match=r"^$") as raised:
+        ray_compat.next_report(trial)
+    found = ray_compat.error_of_function(raised.value)
+    assert (type(found), found.args) == (type(error), ("mine",))

@@ -119,35 +119,6 @@ def test_a_worker_that_does_not_answer_in_time_is_ended_once(driver):
     assert (call.method, call.asked, call.ended) == ("train", 1000.0, True)
 
 
-def test_a_new_process_has_time_to_come_up(driver):
-    driver.ask(ray_compat.START)
-    driver.go_on(74)
-    assert driver.killed == []
-    driver.go_on(1)
-    assert driver.killed == [driver.worker]
-
-
-def test_a_start_that_waits_for_a_gpu_has_no_limit(driver):
-    driver.watch.start_s = math.inf
-    driver.ask(ray_compat.START)
-    driver.go_on(1000)
-    assert driver.killed == []
-
-
-def test_one_whose_answer_only_waits_to_be_read_lives(driver):
-    driver.ask("train")
-    driver.answered.append("answer")
-    driver.go_on(100)
-    assert driver.killed == []
-
-
-def test_one_that_is_asked_nothing_lives(driver):
-    driver.ask("train")
-    driver.manager._tracked_actors_to_task_futures.clear()
-    driver.go_on(100)
-    assert driver.killed == []
-
-
 def test_what_a_driver_did_not_hear_while_it_was_stopped_does_not_count(driver):
     driver.ask("train")
     driver.go_on(3600, every_s=3600)
@@ -168,11 +139,26 @@ def test_each_call_is_noted_as_it_is_made(driver, monkeypatch):
     assert driver.watch.calls == {"aa": Call("train", 1005.0)}
 
 
-@pytest.mark.parametrize("error", [None, ValueError(), RayActorError(), RayActorError("bb", "x")])
-def test_of_an_unknown_death_no_call_is_known(error):
-    assert WorkerWatch(60).call_of(error) is None
-
-
 def test_the_names_of_calls_are_tunes():
     source = inspect.getsource(tune_controller)
     assert f'method_name="{ray_compat.RESET}"' in source
+
+
+@pytest.mark.parametrize(
+    ("method", "start_s", "answered", "seconds", "is_killed"),
+    [
+        (ray_compat.START, 15, [], 74, False),  # a new process has time to come up
+        (ray_compat.START, 15, [], 75, True),
+        (ray_compat.START, math.inf, [], 1000, False),  # it waits for a GPU
+        ("train", 15, ["answer"], 100, False),  # Tune has yet to read it
+        ("train", 15, [], 100, True),
+    ],
+)
+def test_watched_workers_kill_after_the_limit(
+    driver, method, start_s, answered, seconds, is_killed
+):
+    driver.watch.start_s = start_s
+    driver.answered = answered
+    driver.ask(method)
+    driver.go_on(seconds)
+    assert bool(driver.killed) == is_killed
