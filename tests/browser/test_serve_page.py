@@ -185,6 +185,12 @@ def test_hostile_names_stay_text_wherever_they_are_shown(page, name):
     page.browser.screenshot("serve-trial.png")
 
 
+def test_page_of_an_unknown_experiment_shows_why_and_no_tiles(page):
+    page.go("nope")
+    page.wait(lambda: "no experiment 'nope'" in page.texts(".problem")[0])
+    page.wait(lambda: page.ask("return document.querySelector('.tiles').offsetParent") is None)
+
+
 # A server that has not answered yet
 SILENT = (
     "window.fetch = () => new Promise(() => {});"

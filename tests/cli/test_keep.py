@@ -67,6 +67,13 @@ def test_prune_shows_and_frees_checkpoints(two):
     assert call("prune", "two", "--yes").stdout == "two: checkpoints of 0 trials, 0 B\n"
 
 
+def test_prune_of_a_running_experiment_is_refused(two):
+    with Journal.open(two):
+        done = call("prune", "two", "--keep", 1, "--yes")
+    assert isinstance(done.exception, UsageError)
+    assert (two / "trials" / "00001" / "checkpoints" / "1" / "state.pt").exists()
+
+
 def test_prune_during_a_resume_keeps_its_checkpoints(two, monkeypatch):
     with ExitStack() as driver:
 

@@ -6,11 +6,13 @@ import sys
 
 import photos
 import pytest
-from commands import call, tuner
+from commands import GOOD, call, text_of, tuner
 from fresh import ran
+from hypothesis import given
+from hypothesis import strategies as st
 from synthetic import Writer, make_folder
 
-from tuner.errors import SpecError
+from tuner.errors import SpecError, TunerError
 from tuner.planning.schema import spec_schema
 from tuner.reporting.reference import part, reference
 
@@ -75,6 +77,22 @@ def test_an_assignment_without_a_value_is_told():
     assert "foo: must be KEY=VALUE, as in scheduler.max_t=30" in str(
         call("validate", "digits", "foo").exception
     )
+
+
+KEYS = ("name", "storage", "search", "scheduler", "resources", "objective", "training", "seed")
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+
+
+@given(st.sampled_from(KEYS), PLAIN)
+def test_validate_accepts_any_file_or_refuses_it_in_words(key, value):
+    text_of("any.json", {**GOOD, key: value})
+    for flags in ([], ["--search", "grid"], ["--num-samples", "2"]):
+        error = call("validate", "any.json", *flags).exception
+        assert error is None or isinstance(error, TunerError)
 
 
 @pytest.fixture
