@@ -2,7 +2,7 @@ import pytest
 import tiny_images
 import torch
 
-from tuner.vision import batches
+from tuner.vision import batches, precision
 from tuner.vision.catalog import DATASETS
 
 
@@ -20,3 +20,9 @@ def tiny_dataset(monkeypatch):
     """A data set of CIFAR-10's shape and a few random images, under the name "tiny"."""
     monkeypatch.setitem(DATASETS, "tiny", tiny_images.INFO)
     batches._image_set.cache_clear()
+
+
+@pytest.fixture
+def runs_on(monkeypatch):
+    """A function that makes every device seem to have this hardware."""
+    return lambda has: monkeypatch.setattr(precision, "hardware", lambda device: has)

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.vision.augment import Augmentation, Draws, crop_and_flip, cut_out, draw, draw_mixes, mix
+from tuner.vision.augment import Augmentation, crop_and_flip, cut_out, draw, draw_mixes, mix
 from tuner.vision.batches import Batcher, image_set
 from tuner.vision.epochs import micro_shards, plan_epoch, shards
 
@@ -44,7 +44,7 @@ def naive_cut_out(image_CHW, row, column, side):
 
 
 @given(AUGMENTATIONS, st.integers(1, 5), st.sampled_from([1, 3]), st.integers(8, 11), st.integers())
-def test_a_batch_equals_each_image_alone(augmentation, count, channels, size, seed):
+def test_augmenting_a_batch_equals_each_image_alone(augmentation, count, channels, size, seed):
     draws = draws_of(count, size, augmentation, seed % 2**32)
     images = np.random.default_rng(0).integers(0, 256, (count, size, size, channels), np.uint8)
     got = crop_and_flip(
@@ -64,18 +64,6 @@ def test_a_batch_equals_each_image_alone(augmentation, count, channels, size, se
         assert np.array_equal(cut[n].numpy(), expected)
 
 
-@given(AUGMENTATIONS, st.integers(8, 32))
-def test_draws_are_in_their_bounds(augmentation, size):
-    draws = draws_of(200, size, augmentation)
-    assert draws.flip_N.dtype == torch.bool
-    for offsets in (draws.top_N, draws.left_N):
-        assert offsets.min() >= 0
-        assert offsets.max() <= 2 * augmentation.crop_padding
-    for centres in (draws.row_N, draws.column_N):
-        assert centres.min() >= 0
-        assert centres.max() < size
-
-
 def test_draws_reach_every_value_and_flip_half():
     draws = draws_of(4000, 8, Augmentation(crop_padding=2, flip=True))
     assert draws.top_N.unique().tolist() == draws.left_N.unique().tolist() == list(range(5))
@@ -89,14 +77,7 @@ def test_switching_one_augmentation_on_leaves_the_others():
     assert all(map(torch.equal, vars(plain).values(), vars(flipped).values()))
 
 
-def test_draws_can_be_sliced_and_moved():
-    draws = draws_of(10, 8, Augmentation())
-    part = draws.at(slice(1, 8, 3)).to(torch.device("cpu"))
-    assert isinstance(part, Draws)
-    assert torch.equal(part.row_N, draws.row_N[[1, 4, 7]])
-
-
-def test_without_augmentation_nothing_is_copied():
+def test_crop_and_flip_without_augmentation_copies_nothing():
     rows = torch.zeros(2, 64, dtype=torch.uint8)
     draws = draws_of(2, 8, Augmentation())
     got = crop_and_flip(rows, draws, channels=1, image_size=8, augmentation=Augmentation())
@@ -126,7 +107,7 @@ def test_mixup_blends_whole_images_by_a_beta_distribution():
     assert mixes.share_N.var().item() == pytest.approx(1 / (4 * 1.8), abs=0.005)
 
 
-def test_a_cut_is_inside_and_the_share_is_what_is_left():
+def test_cutmix_share_is_the_area_outside_the_cut():
     mixes = mixes_of(Augmentation(cutmix=1.0), 2000)
     height_N, width_N = mixes.bottom_N - mixes.top_N, mixes.right_N - mixes.left_N
     for first_N, end_N in ((mixes.top_N, mixes.bottom_N), (mixes.left_N, mixes.right_N)):
@@ -137,7 +118,7 @@ def test_a_cut_is_inside_and_the_share_is_what_is_left():
     assert set((height_N * width_N).tolist()) > {0, 1, 4, SIZE**2}
 
 
-def test_of_both_each_image_meets_one():
+def test_mixup_and_cutmix_together_apply_one_to_each_image():
     mixes = mixes_of(BOTH, 4000)
     blended = mixes.blend_N < 1
     assert not (blended & (mixes.bottom_N > mixes.top_N)).any()
@@ -175,15 +156,6 @@ def test_mix_of_a_batch_equals_each_image_alone():
         assert pixels.mean().item() == pytest.approx(mixes.share_N[n].item(), abs=1e-6)
 
 
-def test_images_keep_their_layout_and_type():
-    x_NCHW = torch.rand(4, 3, SIZE, SIZE).contiguous(memory_format=torch.channels_last)
-    labels_N = torch.zeros(4, dtype=torch.int64)
-    batch = x_NCHW, labels_N
-    mixed_NCHW, shares_NK = mix(batch, batch, mixes_of(BOTH, 4), classes=2)
-    assert mixed_NCHW.is_contiguous(memory_format=torch.channels_last)
-    assert mixed_NCHW.dtype == shares_NK.dtype == torch.float32
-
-
 def epoch_of(augmentation, *, epoch=0, seed=0):
     data = image_set("tiny", data_dir=None, split_seed=0, device=CPU)
     rows_N = data.splits["train"]
@@ -211,7 +183,7 @@ def test_the_partner_is_the_next_of_the_epoch_with_its_own_augmentation():
 
 @pytest.mark.parametrize("world_size", [1, 3])
 @pytest.mark.parametrize("size", [2, 16])
-def test_neither_ranks_nor_micro_batches_change_an_image(world_size, size):
+def test_training_batch_is_the_same_on_any_ranks_and_micro_batches(world_size, size):
     planned, batcher = epoch_of(AUGMENTED)
     wanted_NCHW, wanted_NK = batcher.training_batch(planned, slice(0, None))
     seen = 0
@@ -224,16 +196,3 @@ def test_neither_ranks_nor_micro_batches_change_an_image(world_size, size):
                 assert torch.equal(shares_NK, wanted_NK[part.positions])
                 seen += part.count
     assert seen == tiny_images.INFO.train
-
-
-def test_draws_follow_from_the_seed_and_the_epoch():
-    first, again = epoch_of(BOTH)[0].mixes, epoch_of(BOTH)[0].mixes
-    assert all(map(torch.equal, vars(first).values(), vars(again).values()))
-    for other in (epoch_of(BOTH, epoch=1), epoch_of(BOTH, seed=1)):
-        assert not torch.equal(first.share_N, other[0].mixes.share_N)
-
-
-def test_without_mixing_a_batch_has_labels():
-    planned, batcher = epoch_of(Augmentation(2, True, 6))
-    assert planned.mixes is None
-    assert batcher.training_batch(planned, slice(0, 5))[1].shape == (5,)

@@ -1,3 +1,4 @@
+from contextlib import nullcontext
 from functools import partial
 
 import pytest
@@ -12,7 +13,7 @@ def tensors(model):
     return [*model.parameters(), *model.buffers()]
 
 
-def test_the_decay_grows_to_the_one_that_is_set():
+def test_weight_average_decay_grows_to_its_setting():
     weight = torch.zeros(2, dtype=torch.float64)
     average, wanted = WeightAverage(lambda: [weight], decay=0.3), 0.0
     for n in range(6):
@@ -26,36 +27,7 @@ def test_the_decay_grows_to_the_one_that_is_set():
     assert (1 + 3) / (10 + 3) > 0.3 > (1 + 2) / (10 + 2)
 
 
-def test_statistics_are_averaged_and_counts_are_copied():
-    norm = nn.BatchNorm1d(2)
-    average = WeightAverage(partial(tensors, norm), decay=0.5)
-    norm(torch.tensor([[1.0, 2.0], [3.0, 6.0]]))
-    average.update()
-    seen = norm.running_mean.clone()
-    with average.applied():
-        assert torch.allclose(norm.running_mean, 0.9 * seen)
-        assert norm.num_batches_tracked == 1
-
-
-def test_complex_weights_are_averaged():
-    weights = [torch.zeros(1), torch.zeros(1, dtype=torch.complex64)]
-    average = WeightAverage(lambda: weights, decay=0.5)
-    weights[1].fill_(10j)
-    average.update()
-    with average.applied():
-        assert weights[1].item() == pytest.approx(9j)
-
-
-def test_what_does_not_change_stays_bit_for_bit():
-    weight = torch.rand(1000, generator=torch.Generator().manual_seed(0))
-    average, before = WeightAverage(lambda: [weight], decay=0.999), weight.clone()
-    for _ in range(20):
-        average.update()
-    with average.applied():
-        assert torch.equal(weight, before)
-
-
-def test_the_weights_come_back_after_an_error():
+def test_weight_average_restores_the_weights_after_an_error():
     weight = torch.ones(1)
     average = WeightAverage(lambda: [weight], decay=0.5)
     weight.fill_(2)
@@ -70,7 +42,7 @@ def test_the_weights_come_back_after_an_error():
     assert weight.item() == 2
 
 
-def test_what_is_loaded_while_it_is_applied_replaces_it():
+def test_weight_average_load_while_applied_replaces_it():
     model = nn.Linear(1, 1)
     average, trained = WeightAverage(partial(tensors, model), decay=0.5), model.weight.item()
     with average.applied():
@@ -80,7 +52,7 @@ def test_what_is_loaded_while_it_is_applied_replaces_it():
         assert model.weight.item() == 7
 
 
-def test_it_can_begin_anew():
+def test_weight_average_can_begin_anew():
     weight = torch.zeros(1)
     average = WeightAverage(lambda: [weight], decay=0.9)
     average.update()
@@ -91,7 +63,7 @@ def test_it_can_begin_anew():
         assert weight.item() == 5
 
 
-def test_without_a_decay_nothing_is_kept():
+def test_weight_average_without_decay_keeps_nothing():
     weight = torch.zeros(1)
     average = WeightAverage(lambda: [weight], decay=0)
     weight.fill_(5)
@@ -101,7 +73,7 @@ def test_without_a_decay_nothing_is_kept():
     assert average.updates == 0
 
 
-def test_a_forward_pass_may_put_another_buffer_in_place():
+def test_weight_average_follows_a_replaced_buffer():
     model = nn.Module()
     model.register_buffer("seen", torch.zeros(1))
     average = WeightAverage(partial(tensors, model), decay=0.05)
@@ -119,7 +91,7 @@ def made(of, **settings):
 
 
 @pytest.mark.parametrize("power", [0, 1, 3])
-def test_slow_weights_follow_by_the_formula(power):
+def test_lookahead_slow_weights_follow_the_formula(power):
     weight = torch.zeros(2, dtype=torch.float64)
     lookahead, slow, present = made(lambda: [weight], power=power), 0.0, 0.0
     for epoch in range(2):
@@ -136,18 +108,7 @@ def test_slow_weights_follow_by_the_formula(power):
     assert weight.tolist() == pytest.approx([slow] * 2)
 
 
-def test_statistics_follow_too_and_counts_do_not():
-    norm = nn.BatchNorm1d(2)
-    lookahead = made(partial(tensors, norm), steps=1, decay=0.5)
-    lookahead.begin()
-    norm(torch.tensor([[1.0, 2.0], [3.0, 6.0]]))
-    seen = norm.running_mean.clone()
-    lookahead.update(1, last=False)
-    assert torch.allclose(norm.running_mean, seen / 2)
-    assert norm.num_batches_tracked == 1
-
-
-def test_weights_of_several_types_go_together():
+def test_lookahead_updates_weights_of_several_types():
     half, single = torch.zeros(3, dtype=torch.float16), torch.zeros(3)
     lookahead = made(lambda: [half, single], steps=1, decay=0.5)
     lookahead.begin()
@@ -157,25 +118,48 @@ def test_weights_of_several_types_go_together():
     assert half.tolist() == single.tolist() == [0.5] * 3
 
 
-def test_complex_weights_follow():
-    weights = [torch.zeros(1), torch.zeros(1, dtype=torch.complex64)]
-    lookahead = made(lambda: weights, steps=1)
-    lookahead.begin()
-    weights[1].fill_(10j)
-    lookahead.update(1, last=True)
-    assert weights[1].item() == pytest.approx(2j)
+KINDS = ["average", "lookahead"]
 
 
-def test_lookahead_keeps_unchanged_tensors_bit_for_bit():
+def evaluated(kind, of, change, *, updates=1):
+    """The tensors as they are evaluated, after `change` and an update of half the distance."""
+    if kind == "lookahead":
+        averaged = made(of, steps=1, decay=0.5)
+        averaged.begin()
+        update, context = partial(averaged.update, 1, last=False), nullcontext()
+    else:
+        averaged = WeightAverage(of, decay=0.1)
+        update, context = averaged.update, averaged.applied()
+    change()
+    for _ in range(updates):
+        update()
+    with context:
+        return [tensor.clone() for tensor in of()]
+
+
+@pytest.mark.parametrize(("kind", "share"), [("average", 0.9), ("lookahead", 0.5)])
+def test_average_mixes_statistics_and_complex_weights_and_copies_counts(kind, share):
+    norm = nn.BatchNorm1d(2)
+    norm.spectrum = nn.Parameter(torch.zeros(1, dtype=torch.complex64), requires_grad=False)
+
+    def train():
+        norm(torch.tensor([[1.0, 2.0], [3.0, 6.0]]))
+        norm.spectrum.fill_(10j)
+
+    _, _, spectrum, mean, _, count = evaluated(kind, partial(tensors, norm), train)
+    assert torch.allclose(mean, share * torch.tensor([0.2, 0.4]))
+    assert spectrum.item() == pytest.approx(10j * share)
+    assert count == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_average_of_unchanged_tensors_keeps_them_bit_for_bit(kind):
     weight = torch.rand(1000, generator=torch.Generator().manual_seed(0))
-    lookahead, before = made(lambda: [weight], steps=1, decay=0.9), weight.clone()
-    lookahead.begin()
-    for step in range(10):
-        lookahead.update(step, last=False)
-    assert torch.equal(weight, before)
+    before = weight.clone()
+    assert torch.equal(evaluated(kind, lambda: [weight], lambda: None, updates=20)[0], before)
 
 
-def test_without_steps_nothing_happens():
+def test_lookahead_without_steps_changes_nothing():
     weight = torch.zeros(1)
     lookahead = made(lambda: [weight], steps=0)
     lookahead.begin()

@@ -7,11 +7,10 @@ import tiny_images
 import torch
 from test_epochs import plan
 
-from tuner.vision import batches
 from tuner.vision.augment import Augmentation
 from tuner.vision.batches import Batcher, free_bytes, home_of, image_set
 from tuner.vision.catalog import DATASETS
-from tuner.vision.epochs import plan_epoch, shards
+from tuner.vision.epochs import plan_epoch
 
 CPU = torch.device("cpu")
 CUDA = torch.device("cuda")
@@ -56,12 +55,11 @@ def test_each_augmentation_changes_training_batches(images, augmentation):
 
 
 @pytest.mark.parametrize("mixed", [{}, {"mixup": 0.4, "cutmix": 1.0}], ids=["alone", "mixed"])
-def test_an_epoch_augmented_at_once_has_the_same_batches(images, mixed, monkeypatch):
-    monkeypatch.setattr(batches, "AT_ONCE", 7)
+def test_an_epoch_augmented_at_once_has_the_same_batches(images, mixed):
     augmentation = Augmentation(4, flip=True, cutout=8, crop_fill="reflect", **mixed)
     batcher = Batcher(images, dtype=torch.float32, augmentation=augmentation)
     epoch = plan(rows=range(20), augmentation=augmentation)
-    whole = batcher.at_once(epoch)
+    whole = batcher.at_once(epoch, part_size=7)
     for positions in (slice(0, 8), slice(8, 20), slice(1, 20, 2)):
         (x, labels), (wanted, wanted_labels) = (
             batcher.training_batch(each, positions) for each in (whole, epoch)
@@ -71,24 +69,6 @@ def test_an_epoch_augmented_at_once_has_the_same_batches(images, mixed, monkeypa
         assert x.is_contiguous(memory_format=torch.channels_last)
         x.zero_()  # as a first layer may that works in place
         assert torch.equal(batcher.training_batch(whole, positions)[0], wanted)
-
-
-def test_an_image_is_augmented_alike_on_any_number_of_ranks(images):
-    augmentation = Augmentation(4, flip=True, cutout=8)
-    batcher = Batcher(images, dtype=torch.float32, augmentation=augmentation)
-    epoch = plan(rows=range(20), augmentation=augmentation)
-    whole, _ = batcher.training_batch(epoch, slice(0, 10))
-    (shard, *_) = shards(20, batch_size=10, rank=1, world_size=3)
-    part, _ = batcher.training_batch(epoch, shard.positions)
-    assert torch.equal(part, whole[1::3])
-
-
-def test_batches_do_not_change_the_images(images):
-    before = images.rows_NP.clone()
-    augmentation = Augmentation(4, flip=True, cutout=8)
-    batcher = Batcher(images, dtype=torch.float32, augmentation=augmentation)
-    batcher.training_batch(plan(rows=range(20), augmentation=augmentation), slice(20))
-    assert torch.equal(images.rows_NP, before)
 
 
 def test_images_of_the_host_go_to_the_device_through_pinned_memory(images, monkeypatch):
@@ -137,12 +117,12 @@ def test_holds_the_images_as_rows_of_bytes():
     }
 
 
-def test_is_loaded_once_a_process():
+def test_image_set_is_loaded_once_a_process():
     assert tiny() is tiny()
     assert tiny(split_seed=1) is not tiny()
 
 
-def test_a_few_are_kept_at_most():
+def test_image_set_keeps_two_sets_at_most():
     for seed in range(10):
         tiny(split_seed=seed)
     gc.collect()
@@ -163,13 +143,12 @@ def test_a_read_only_array_gives_no_warning(monkeypatch, recwarn):
 
 
 @pytest.mark.parametrize(("size", "home"), [(499, "cuda"), (500, "cuda"), (501, "cpu")])
-def test_images_that_would_fill_a_gpu_stay_on_the_host(size, home, monkeypatch):
-    monkeypatch.setattr("tuner.vision.batches.free_bytes", lambda device: 1000)
-    assert home_of(size, CUDA).type == home
-    assert home_of(size, torch.device("cpu")).type == "cpu"
+def test_images_that_would_fill_a_gpu_stay_on_the_host(size, home):
+    assert home_of(size, CUDA, free=lambda device: 1000).type == home
+    assert home_of(size, CPU).type == "cpu"
 
 
-def test_what_a_process_may_take_of_a_shared_gpu(monkeypatch):
+def test_free_bytes_respects_the_share_of_the_process(monkeypatch):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (900, 1000))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 100)
     monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda device: 1.0)

@@ -189,7 +189,7 @@ def ranks(tmp_path_factory):
     return real_ranks.run({case.__name__: case for case in CASES}, tmp_path_factory.mktemp("ranks"))
 
 
-def assert_equals_one_process(result, name, settings=EXACT):
+def assert_equals_one_process(result, name, settings):
     alone = result_of(learner(name, **settings))
     for got, wanted in zip(result["metrics"], alone["metrics"], strict=True):
         assert got == pytest.approx(wanted, rel=1e-11)
@@ -197,30 +197,22 @@ def assert_equals_one_process(result, name, settings=EXACT):
         assert (result["model"][key].double() - value.double()).abs().max() <= 1e-12, key
 
 
-def test_two_ranks_equal_one_process(ranks):
+@pytest.mark.parametrize(
+    ("case", "network"),
+    [
+        *(("plain", "Plain"), ("unused", "Unused"), ("overlapping_checkpointed", "Checkpointed")),
+        *((case, "Experts") for case in ("experts", "overlapping_experts", "overlapping_in_parts")),
+        *(("overlapping", "Plain"), ("overlapping", "Unused")),
+    ],
+)
+def test_two_ranks_equal_one_process(ranks, case, network):
+    settings = EXPERTS if network == "Experts" else EXACT
     for result in ranks:
-        assert_equals_one_process(result["plain"], "Plain")
-        assert_equals_one_process(result["overlapping"]["Plain"], "Plain")
+        of_case = result[case][network] if case == "overlapping" else result[case]
+        assert_equals_one_process(of_case, network, settings)
 
 
-def test_two_ranks_equal_one_process_where_parameters_are_left_out(ranks):
-    for result in ranks:
-        assert_equals_one_process(result["unused"], "Unused")
-        assert_equals_one_process(result["overlapping"]["Unused"], "Unused")
-
-
-@pytest.mark.parametrize("case", ["experts", "overlapping_experts", "overlapping_in_parts"])
-def test_two_ranks_equal_one_process_where_a_later_step_leaves_out_parameters(ranks, case):
-    for result in ranks:
-        assert_equals_one_process(result[case], "Experts", EXPERTS)
-
-
-def test_two_ranks_equal_one_process_where_layers_are_checkpointed(ranks):
-    for result in ranks:
-        assert_equals_one_process(result["overlapping_checkpointed"], "Checkpointed")
-
-
-def test_ranks_that_draw_on_their_own_agree_on_the_weights(ranks):
+def test_ranks_of_a_network_that_draws_agree_on_the_weights(ranks):
     first, second = (result["drawing"] for result in ranks)
     assert first["metrics"] == second["metrics"]
     for key, value in first["model"].items():

@@ -1,12 +1,9 @@
-from functools import partial
-
 import pytest
 import torch
 from test_image_classifier import quick
 from torch import nn
 
 from tuner.testing.learner_contract import same
-from tuner.vision import precision as numbers
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.precision import Hardware, Precision, cast_weights, choose, hardware
 from tuner.vision.settings import ClassifierSettings, check_settings
@@ -40,7 +37,7 @@ HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
         ("fp16", NONE, None, False),
     ],
 )
-def test_what_a_setting_means_on_a_device(setting, has, autocast, tf32):
+def test_choose_by_setting_and_hardware(setting, has, autocast, tf32):
     chosen = choose(setting, has)
     assert (chosen.autocast, chosen.tf32) == (autocast, tf32)
     assert chosen.scaled == (autocast == torch.float16)
@@ -56,7 +53,7 @@ def flags():
 
 
 @pytest.mark.parametrize("tf32", [False, True])
-def test_tf32_is_the_trials_own(tf32):
+def test_applied_restores_tf32_after_an_error(tf32):
     before = flags()
     during = []
 
@@ -71,8 +68,8 @@ def test_tf32_is_the_trials_own(tf32):
     assert flags() == before
 
 
-def test_a_trial_trains_and_evaluates_with_its_tf32(monkeypatch):
-    monkeypatch.setattr(numbers, "hardware", lambda device: A100)
+def test_a_trial_trains_and_evaluates_with_its_tf32(runs_on):
+    runs_on(A100)
     before = flags()
     learner = ImageClassifier({"precision": "tf32"}, TINY)
     seen = []
@@ -84,8 +81,8 @@ def test_a_trial_trains_and_evaluates_with_its_tf32(monkeypatch):
     assert flags() == before
 
 
-def test_float64_stays_float64_on_any_device(monkeypatch):
-    monkeypatch.setattr(numbers, "hardware", lambda device: A100)
+def test_float64_stays_float64_on_any_device(runs_on):
+    runs_on(A100)
     learner = ImageClassifier({"dtype": "float64"}, TINY)
     seen = []
     learner.model.register_forward_hook(lambda m, i, out: seen.append((out.dtype, *flags())))
@@ -94,8 +91,8 @@ def test_float64_stays_float64_on_any_device(monkeypatch):
 
 
 @pytest.mark.parametrize("setting", ["bf16", "fp16"])
-def test_half_precision_computes_so_and_learns(setting, monkeypatch):
-    monkeypatch.setattr(numbers, "hardware", lambda device: ALL)
+def test_half_precision_computes_so_and_learns(setting, runs_on):
+    runs_on(ALL)
     learner = ImageClassifier({"precision": setting}, TINY)
     plain = ImageClassifier({}, TINY)
     computed = set()
@@ -109,8 +106,8 @@ def test_half_precision_computes_so_and_learns(setting, monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_weights_in_half_precision_have_norms_in_float32(dtype, monkeypatch):
-    monkeypatch.setattr(numbers, "hardware", lambda device: ALL)
+def test_weights_in_half_precision_have_norms_in_float32(dtype, runs_on):
+    runs_on(ALL)
     learner, plain = ImageClassifier({"dtype": dtype}, TINY), ImageClassifier({}, TINY)
     norms = {n for n, m in learner.model.named_modules() if isinstance(m, nn.BatchNorm2d)}
     for name, tensor in learner.model.state_dict().items():
@@ -141,8 +138,8 @@ def test_cast_weights_keeps_imaginary_parts(dtype, complex_dtype):
     assert model["gain"].dtype == getattr(torch, dtype)
 
 
-def test_weights_stay_in_float32_where_half_precision_is_only_emulated(monkeypatch):
-    monkeypatch.setattr(numbers, "hardware", lambda device: NONE)
+def test_weights_stay_in_float32_where_half_precision_is_only_emulated(runs_on):
+    runs_on(NONE)
     learner, plain = ImageClassifier({"dtype": "float16"}, TINY), ImageClassifier({}, TINY)
     assert quick(learner.step()) == quick(plain.step())
     assert same(learner.state_dict(), plain.state_dict())
@@ -157,21 +154,22 @@ def test_weights_stay_in_float32_where_half_precision_is_only_emulated(monkeypat
         ({"ema_decay": 0.9}, "dtype"),
     ],
 )
-def test_what_half_precision_has_too_few_digits_for_is_refused(values, key):
+def test_half_precision_weights_reject_settings_that_need_more_digits(values, key):
     assert check_settings({"dtype": "float16"}) == []
     assert [fault.key for fault in check_settings({"dtype": "float16", **values})] == [key]
 
 
-def test_gradients_in_half_precision_are_unscaled_and_clipped(monkeypatch):
-    monkeypatch.setattr(numbers, "hardware", lambda device: ALL)
-    learner = ImageClassifier({"dtype": "float16", "clip_grad_norm": 0.05}, TINY)
+@pytest.mark.parametrize("half", [{"dtype": "float16"}, {"precision": "fp16"}])
+def test_gradients_in_half_precision_are_unscaled_and_clipped(half, runs_on):
+    runs_on(ALL)
+    learner = ImageClassifier({**half, "clip_grad_norm": 0.05}, TINY)
     learner.step()
     gradients = [p.grad.float().flatten() for p in learner.model.parameters()]
     assert torch.cat(gradients).norm().item() == pytest.approx(0.05, rel=0.01)
 
 
-def test_the_scale_of_the_loss_is_saved(monkeypatch):
-    monkeypatch.setattr(numbers, "hardware", lambda device: ALL)
+def test_scale_of_the_loss_is_saved(runs_on):
+    runs_on(ALL)
     learner = ImageClassifier({"precision": "fp16"}, TINY)
     learner.step()
     state = learner.state_dict()
@@ -182,8 +180,8 @@ def test_the_scale_of_the_loss_is_saved(monkeypatch):
     assert restored.step()["train_loss"] == learner.step()["train_loss"]
 
 
-def test_gradients_that_overflow_skip_the_step(monkeypatch):
-    monkeypatch.setattr(numbers, "hardware", lambda device: ALL)
+def test_gradients_that_overflow_skip_the_step(runs_on):
+    runs_on(ALL)
     learner = ImageClassifier({"precision": "fp16"}, TINY)
     state = learner.state_dict()
     learner.load_state_dict({**state, "scaler": {**state["scaler"], "scale": 2.0**40}})
@@ -201,9 +199,9 @@ def dtypes_of_a_test(learner):
     return computed
 
 
-def test_a_state_is_evaluated_in_what_it_was_trained_in(monkeypatch):
+def test_a_state_is_evaluated_in_what_it_was_trained_in(runs_on):
     """As where a search trained on CPUs, and its best trial is evaluated on a GPU."""
-    monkeypatch.setattr(numbers, "hardware", lambda device: ALL)
+    runs_on(ALL)
     plain, half = (ImageClassifier({"precision": p}, TINY) for p in ("float32", "bf16"))
     plain_state, half_state = ({**made.state_dict()} for made in (plain, half))
     assert "precision" not in plain_state
@@ -216,7 +214,7 @@ def test_a_state_is_evaluated_in_what_it_was_trained_in(monkeypatch):
     assert plain.state_dict()["precision"] == "bf16"
     plain.step()  # from here on it is trained in its own
     assert dtypes_of_a_test(plain) == {torch.float32}
-    monkeypatch.setattr(numbers, "hardware", lambda device: NONE)
+    runs_on(NONE)
     plain.load_state_dict(half_state)
     assert dtypes_of_a_test(plain) == {torch.float32}
 
@@ -224,31 +222,6 @@ def test_a_state_is_evaluated_in_what_it_was_trained_in(monkeypatch):
 @pytest.mark.parametrize("setting", ["float32", "tf32", "bf16", "fp16"])
 def test_a_precision_is_named_as_its_setting(setting):
     assert choose(setting, A100).name == setting
-
-
-def test_compile_compiles_what_trains(monkeypatch):
-    compiled = []
-
-    def spy(model):
-        compiled.append(model)
-        return model
-
-    monkeypatch.setattr(torch, "compile", spy)
-    ImageClassifier({}, TINY)
-    assert compiled == []
-    learner = ImageClassifier({"compile": True}, TINY)
-    assert compiled == [learner.model]
-
-
-def test_a_compiled_model_trains_as_the_plain_one(monkeypatch):
-    # Traced and differentiated as ever, but not turned into C++, which takes 20 seconds.
-    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
-    one_batch = {**TINY, "batch_size": 49}
-    learner = ImageClassifier({"compile": True}, one_batch)
-    got, wanted = learner.step(), ImageClassifier({}, one_batch).step()
-    for name in ("train_loss", "val_loss"):
-        assert got[name] == pytest.approx(wanted[name], rel=1e-3)
-    assert learner.state_dict()["model"].keys() == learner.model.state_dict().keys()
 
 
 @pytest.mark.gpu

@@ -37,7 +37,7 @@ def test_images_of_the_users_own_are_checked_by_what_is_listed(place):
     assert keys(dataset=f"folder:{place}", image_size=3, batch_size=4) == ["image_size"]
 
 
-def test_what_cannot_be_a_data_set_lists_the_forms_and_the_nearest():
+def test_unknown_dataset_lists_forms_and_the_nearest():
     (fault,) = told(dataset="foldr")
     assert fault.startswith(
         "dataset: unknown dataset 'foldr' (did you mean 'folder'?); available: "
@@ -132,7 +132,7 @@ def test_unknown_names_list_the_choices_and_the_nearest():
     assert "did you mean 'momentum'?" in str(fault)
 
 
-def test_all_faults_are_found_at_once():
+def test_check_settings_reports_all_faults_at_once():
     faults = keys(model="net", dataset="digits", lr=-1, norm="batch", cutout=99, nope=1)
     assert sorted(faults) == ["cutout", "lr", "model", "nope", "norm"]
 
@@ -207,12 +207,12 @@ def test_any_values_either_build_or_have_a_fault_that_names_a_given_key(values):
         ({"norm": "group", "precision": "fp16"}, 2, ["precision"]),
     ],
 )
-def test_what_cannot_be_split_into_stages(values, split, told):
+def test_check_settings_of_a_split_rejects_what_stages_lack(values, split, told):
     assert [fault.key for fault in check_settings(values, split=split)] == told
     assert check_settings(values) == []
 
 
-def test_a_model_that_cannot_be_split_is_told_which_can():
+def test_model_that_cannot_be_split_lists_those_that_can():
     values = {"model": "speednet", "dataset": "cifar10"}
     (fault,) = check_settings(values, split=13)
     able = sorted(name for name, info in MODELS.items() if info.layers >= 13)

@@ -8,7 +8,6 @@ import tiny_images
 import torch
 from test_image_classifier import quick
 
-from tuner.errors import SpecError
 from tuner.testing.learner_contract import same
 from tuner.vision import precision as numbers
 from tuner.vision.image_classifier import ImageClassifier
@@ -113,7 +112,7 @@ def test_both_kinds_go_on_from_what_either_saved(results, optimizer):
         assert_close(got["taken over"]["state"]["model"], learner.state_dict()["model"])
 
 
-def test_the_micro_batch_is_told(results):
+def test_split_trial_reports_its_micro_batch(results):
     assert [rank["sgd"]["micro"] for rank in results] == [2, 2]  # 16 images in 8 parts
 
 
@@ -123,10 +122,3 @@ def test_half_precision_trains(results):
     for rank in results:
         assert quick(rank["bf16"][0]) == pytest.approx(quick(wanted), rel=0.05)
         assert quick(rank["bf16"][0]) != quick(wanted)
-
-
-def test_what_cannot_be_split_is_refused():
-    config = {"norm": "batch", "precision": "fp16", "dtype": "float32"}
-    with pytest.raises(SpecError) as caught:
-        ImageClassifier(config, EXACT, world_size=2, split=2)
-    assert [fault.key for fault in caught.value.faults] == ["norm", "precision"]

@@ -238,8 +238,3 @@ def test_unfreeze_epoch_matters():
 )
 def test_settings_that_cannot_work(values, key):
     assert [fault.key for fault in check_settings(values)] == [key]
-
-
-def test_a_pattern_that_matches_nothing_is_refused_when_the_model_is_built():
-    with pytest.raises(SpecError, match="freeze: matches no parameter, got 'backbone'"):
-        ImageClassifier({"freeze": "backbone"}, TINY)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -80,18 +80,20 @@ def image_set_of(info: DatasetInfo, arrays: ImageArrays, device: torch.device) -
     )
 
 
-def home_of(size: int, device: torch.device) -> torch.device:
-    """Where `size` bytes of images lie: on `device`, unless the model would not fit beside it."""
-    if device.type == "cuda" and size > LARGEST_SHARE * free_bytes(device):
-        return torch.device("cpu")
-    return device
-
-
 def free_bytes(device: torch.device) -> int:
-    """What this process may still take of the memory of a GPU, which it may share."""
+    """The memory that this process may still take of a GPU, which others may share."""
     free, total = torch.cuda.mem_get_info(device)
     allowed = int(total * torch.cuda.get_per_process_memory_fraction(device))
     return min(free, allowed - torch.cuda.memory_reserved(device))
+
+
+def home_of(
+    size: int, device: torch.device, *, free: Callable[[torch.device], int] = free_bytes
+) -> torch.device:
+    """Where `size` bytes of images lie: on `device`, unless the model would not fit beside it."""
+    if device.type == "cuda" and size > LARGEST_SHARE * free(device):
+        return torch.device("cpu")
+    return device
 
 
 def _as_tensor(array: npt.NDArray[np.uint8]) -> Tensor:
@@ -154,18 +156,18 @@ class Batcher:
         classes = self._images.info.num_classes
         return mix(own, partners, epoch.mixes.at(positions), classes=classes)
 
-    def at_once(self, epoch: Epoch) -> Epoch:
-        """The same epoch with its images augmented, so that a batch is a part of them."""
+    def at_once(self, epoch: Epoch, *, part_size: int = AT_ONCE) -> Epoch:
+        """The same epoch with its images augmented, `part_size` of them at a time."""
         size, count = self._images.info.image_size, len(epoch.order_N)
         shape = count, self._images.info.channels, size, size
         x_NCHW = torch.empty(shape, dtype=self._dtype, device=self._device).to(
             memory_format=torch.channels_last
         )
         labels_N = torch.empty(count, dtype=torch.int64, device=self._device)
-        for start in range(0, count, AT_ONCE):
-            part = slice(start, start + AT_ONCE)
+        for start in range(0, count, part_size):
+            part = slice(start, start + part_size)
             x_NCHW[part], labels_N[part] = self._augmented(epoch, part)
-        partners = epoch.partners and self.at_once(epoch.partners)
+        partners = epoch.partners and self.at_once(epoch.partners, part_size=part_size)
         return replace(epoch, augmented=(x_NCHW, labels_N), partners=partners)
 
     def _augmented(self, epoch: Epoch, positions: slice) -> tuple[Tensor, Tensor]:

@@ -7,13 +7,12 @@ from dataclasses import replace
 from threading import Thread
 
 import pytest
-from fresh import ran
 
 from tuner.errors import DataError
 from tuner.vision.datasets._archive import CHUNK_BYTES, Archive, folder_made_once
 
 
-def test_of_several_that_want_it_one_makes_it(tmp_path):
+def test_folder_made_once_by_several_threads_is_made_once(tmp_path):
     made = []
 
     def make(folder):
@@ -30,7 +29,7 @@ def test_of_several_that_want_it_one_makes_it(tmp_path):
     assert (tmp_path / "a" / "x").stat().st_mode & 0o777 == 0o755
 
 
-def test_one_that_fails_leaves_nothing(tmp_path):
+def test_folder_made_once_after_a_failure_leaves_nothing(tmp_path):
     def make(folder):
         (folder / "file").write_text("half")
         raise ValueError("no more")
@@ -55,14 +54,8 @@ def folder(tmp_path):
     return tmp_path / "data" / "folder"
 
 
-def test_needs_no_torch():
-    done = ran("from tuner.vision.datasets.cifar10 import OFFICIAL; print(OFFICIAL.title)")
-    assert done.stdout == "CIFAR-10"
-    assert "torch" not in done.modules
-
-
 @pytest.mark.parametrize("name", ["raw", "decoded"])
-def test_is_not_missing_beside_what_is_made_of_it(archive, folder, name):
+def test_archive_is_not_missing_beside_its_extracted_folder(archive, folder, name):
     assert archive.is_missing(folder)
     (folder / name).mkdir(parents=True)
     assert not archive.is_missing(folder)
@@ -91,7 +84,7 @@ def test_what_is_cut_short_or_breaks_off_is_not_kept(archive, folder):
     assert [path.name for path in folder.iterdir()] == [f".{archive.name}.lock"]
 
 
-def test_is_brought_once_to_those_who_want_it_at_once(archive, folder):
+def test_write_by_several_threads_writes_once(archive, folder):
     asked = []
 
     def chunks():
@@ -110,19 +103,6 @@ def test_another_file_of_that_name_is_named_and_left(archive, folder):
     with pytest.raises(DataError, match="delete it, and it is downloaded from"):
         archive.verified(folder)
     assert (folder / archive.name).read_bytes() == b"x"
-
-
-def test_what_cannot_be_downloaded_is_told_with_what_to_do(archive, folder, tmp_path):
-    (tmp_path / "remote").unlink()
-    with pytest.raises(DataError, match=r"Played is not in .* put played.tar or .* raw there"):
-        archive.fetch(folder)
-
-
-def test_arrives_whole(archive, folder, capsys):
-    archive.fetch(folder)
-    assert (folder / archive.name).read_bytes() == CONTENT
-    assert sorted(path.name for path in folder.iterdir()) == [".played.tar.lock", "played.tar"]
-    assert capsys.readouterr().out == ""
 
 
 def test_all_users_of_a_folder_that_is_shared_can_read_it(archive, folder):

@@ -45,7 +45,7 @@ def test_the_three_splits_are_a_partition_and_repeat(labels, data, seed):
     assert all(np.array_equal(splits[name], again[name]) for name in splits)
 
 
-def test_seeds_differ():
+def test_stratified_sample_differs_by_seed():
     labels = np.arange(100) % 4
     first = stratified_sample(labels, 40, rng=np.random.default_rng(0))
     second = stratified_sample(labels, 40, rng=np.random.default_rng(1))
@@ -81,7 +81,7 @@ def learner(place, **changed):
     return ImageClassifier({"lr": 0.1}, {**SETTINGS, "dataset": f"folder:{place}", **changed})
 
 
-def test_one_that_ships_says_nothing():
+def test_state_of_a_shipped_dataset_has_no_description():
     constants = {"model": "cnn", "dataset": "digits", "width": 2}
     assert DATA not in ImageClassifier({}, constants).state_dict()
 

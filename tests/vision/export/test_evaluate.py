@@ -102,7 +102,7 @@ def test_the_best_checkpoint_of_the_best_trial_is_measured(folder):
     assert state["accuracy"] == 0.9
 
 
-def test_it_is_measured_once(folder):
+def test_evaluate_measures_a_trial_once(folder):
     first = evaluate(Results(folder))
     assert evaluate(Results(folder)) == first
     assert len(measured) == 1
@@ -124,7 +124,7 @@ def test_where_searches_share_gpus_it_takes_one_as_a_trial_does(folder, tmp_path
     file.close()
 
 
-def test_another_trial_is_measured_by_itself(folder):
+def test_evaluate_of_another_trial_measures_that_trial(folder):
     assert evaluate(Results(folder), "1")["test_accuracy"] == 0.5
     assert not (folder / "trials" / "00002" / "test.json").exists()
 

@@ -1,5 +1,3 @@
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -42,23 +40,6 @@ def test_onnx_gives_the_same_for_batches_of_any_size(tmp_path, dtype):
         x = torch.randn(count, *SHAPE, dtype=dtype)
         (logits,) = session.run(["logits"], {"images": x.float().numpy()})
         assert torch.allclose(torch.tensor(logits), original(x).float(), atol=1e-5)
-
-
-def test_an_exported_program_runs_in_a_process_without_tuner(tmp_path):
-    original = model()
-    path = write(original, "torch-export", tmp_path, shape=SHAPE)
-    code = (
-        "import sys, torch\n"
-        f"program = torch.export.load({str(path)!r}).module()\n"
-        "print(program(torch.ones(5, 1, 8, 8))[4].tolist(), 'tuner' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith("] False\n")
-    logits = torch.tensor([*map(float, done.stdout[1 : done.stdout.index("]")].split(","))])
-    assert torch.allclose(logits, original(torch.ones(1, *SHAPE))[0], atol=1e-5)
 
 
 def test_neither_speaks_nor_moves_the_random_state(tmp_path, capfd, recwarn):

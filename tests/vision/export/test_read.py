@@ -17,7 +17,6 @@ from sklearn.datasets import load_digits
 import tuner
 from tuner.errors import CheckpointError, DataError, SpecError, UsageError
 from tuner.experiment.checkpoints import sha256_of
-from tuner.experiment.results.results import Results
 from tuner.vision.augment import Augmentation
 from tuner.vision.batches import Batcher, image_set
 from tuner.vision.datasets.digits import load
@@ -218,14 +217,6 @@ def test_a_damaged_config_is_told(folder, text, message):
         tuner.load_model(folder)
 
 
-def test_a_model_that_does_not_ship_is_refused_by_name(folder):
-    plan = json.loads((folder / "config.json").read_text())["model"]
-    for name, rule in (("os:system", "must not be of Python's"), ("cn", "unknown model 'cn'")):
-        change(folder, model=plan | {"name": name})
-        with pytest.raises(SpecError, match=rf"model\.name: {rule}"):
-            tuner.load_model(folder)
-
-
 def test_a_huge_model_is_refused_before_it_takes_memory(folder):
     plan = json.loads((folder / "config.json").read_text())["model"]
     change(folder, model=plan | {"settings": {"width": 4096, "norm": "batch"}})
@@ -233,7 +224,7 @@ def test_a_huge_model_is_refused_before_it_takes_memory(folder):
         tuner.load_model(folder)
 
 
-def test_what_is_no_export_is_told(digits, tmp_path):
+def test_load_model_of_no_export_says_what_it_is(digits, tmp_path):
     assert not is_export(tmp_path)
     with pytest.raises(UsageError, match=r"gone is no exported model: cannot read .*config\.json"):
         tuner.load_model(tmp_path / "gone")
@@ -260,10 +251,3 @@ def test_a_loaded_model_can_be_trained_on(exported):
     model = tuner.load_model(exported).train()
     model(torch.randn(4, 1, 8, 8)).sum().backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
-
-
-def test_the_experiment_needs_not_be_there(digits, tmp_path):
-    moved = shutil.copytree(digits.folder, tmp_path / "digits")
-    to = Results(moved).export(tmp_path / "out")
-    shutil.rmtree(moved)
-    assert tuner.load_model(to)(torch.ones(2, 1, 8, 8)).shape == (2, 10)

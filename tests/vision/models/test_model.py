@@ -8,7 +8,6 @@ from tuner.vision.blueprint import Blueprint
 from tuner.vision.catalog import MODELS
 from tuner.vision.models._model import ModelInfo
 from tuner.vision.pipeline import layers_of
-from tuner.vision.settings import check_settings
 
 LAYERED = tuple(name for name, info in MODELS.items() if info.layers > 1)
 
@@ -59,13 +58,6 @@ def test_a_models_layers_are_the_model(name):
     assert len(layers_of(model)) == MODELS[name].layers
     x = torch.randn(2, 3, 32, 32)
     assert torch.equal(nn.Sequential(*layers_of(model))(x), model(x))
-
-
-@pytest.mark.parametrize("name", [name for name in MODELS if name not in LAYERED])
-def test_the_others_say_that_they_cannot_be_split(name):
-    values = {"model": name, "dataset": "cifar10"}
-    [fault] = [f for f in check_settings(values, split=2) if f.key == "model"]
-    assert fault.rule == "cannot be split into stages"
 
 
 def test_models_agree_on_the_hyperparameters_that_they_share():

@@ -2,14 +2,12 @@
 
 import sys
 
-import own_networks
 import pytest
 from own_networks import own
 
 from tuner.errors import SpecError
 from tuner.settings import FaultsError
 from tuner.vision.catalog import model_info
-from tuner.vision.models._own import argument_faults
 from tuner.vision.settings import check_settings
 
 SHAPE = {"in_channels": 3, "num_classes": 5, "image_size": 8}
@@ -40,13 +38,13 @@ def test_nothing_is_imported_to_name_one(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("path", ["my net:Net", "a:", ":b", "a.b:c d", "a:b:c", "a/b:C"])
-def test_what_is_no_dotted_path_is_refused(path):
+def test_model_info_rejects_malformed_paths(path):
     with pytest.raises(FaultsError, match=r"must be a dotted path, as in 'my_module:MyNet'"):
         model_info(path)
 
 
 @pytest.mark.parametrize("path", ["os:system", "builtins:exec", "logging.config:dictConfig"])
-def test_what_python_brings_is_refused_unimported(path):
+def test_model_info_rejects_the_standard_library(path):
     with pytest.raises(FaultsError, match="must not be of Python's standard library"):
         model_info(path)
     assert [str(f) for f in check_settings({"model": path}, files=False)] == [
@@ -82,17 +80,11 @@ def test_what_python_brings_is_refused_unimported(path):
         ("F.one_hot", {}, ["model: must not be a function that is implemented in C"]),
     ],
 )
-def test_what_cannot_be_called_is_told(name, model_args, told):
+def test_faults_of_arguments_name_rule_and_choices(name, model_args, told):
     got = faults(name, **model_args)
     assert len(got) == len(told)
     for fault, beginning in zip(got, told, strict=True):
         assert fault.startswith(beginning)
-
-
-def test_what_cannot_be_called_at_all_is_told():
-    assert [f.rule for f in argument_faults(3, {})] == [
-        "must be a class or a function that builds a network"
-    ]
 
 
 def test_the_arguments_are_checked_again_where_it_is_built():
@@ -114,7 +106,3 @@ def test_the_settings_tell_all_of_it():
     assert fault.rule == f"is not used by model '{own('Small')}': set start_from"
     [fault] = check_settings({"model": own("Small")}, split=2)
     assert fault.rule == "cannot be split into stages"
-
-
-def test_its_module_is_the_one_of_the_tests():
-    assert own_networks.Small(1, 2).conv.in_channels == 1

@@ -88,12 +88,3 @@ def test_what_cannot_be_used_is_told(played, tmp_path, name, kind, rule):
     with pytest.raises(kind) as error:
         find(name, tmp_path)
     assert rule in str(error.value)
-
-
-def test_without_the_package_it_says_what_to_install(monkeypatch, tmp_path):
-    monkeypatch.setattr("tuner.vision.sources._images.find_spec", lambda name: None)
-    for ask in (lambda: outline("user/pets"), lambda: find("user/pets", tmp_path)):
-        with pytest.raises(
-            FaultsError, match=r"pip .* constraints.txt 'tuner\[hf\]', got 'user/pets'"
-        ):
-            ask()

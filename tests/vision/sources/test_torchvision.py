@@ -113,12 +113,3 @@ def test_find_with_a_torchvision_of_another_build_says_what_to_install(played, t
     (tmp_path / "packages" / "torchvision" / "__init__.py").write_text(broken)
     with pytest.raises(DataError, match="nms does not exist: torch and torchvision are of differ"):
         find("CIFAR100", tmp_path)
-
-
-def test_without_the_package_it_says_what_to_install(monkeypatch, tmp_path):
-    monkeypatch.setattr("tuner.vision.sources._images.find_spec", lambda name: None)
-    for ask in (lambda: outline("CIFAR100"), lambda: find("CIFAR100", tmp_path)):
-        with pytest.raises(
-            FaultsError, match=r"'tuner\[torchvision\]' \(beside a CPU build .*, got 'CIFAR1"
-        ):
-            ask()
