@@ -115,8 +115,3 @@ def test_only_the_errors_that_are_named_are_translated_and_ours_never():
 )
 def test_nearest_ignores_case_and_dashes_and_takes_a_beginning(name, known, near):
     assert nearest(name, known, 3) == near
-
-
-def test_unknown_lists_each_choice_once():
-    fault = unknown("k", "hyperparameter", "x", ["lr", "batch_size", "lr"])
-    assert fault.choices == ("batch_size", "lr")

@@ -1,6 +1,5 @@
 """`make gpu` without a GPU: the program itself, so that no minute of a card goes to its faults."""
 
-import json
 import os
 import re
 import subprocess
@@ -12,7 +11,7 @@ import torch
 
 from benchmarks.gpu_list import __main__ as gpu_list
 from benchmarks.gpu_list import airbench, sharing
-from benchmarks.gpu_list.steps import ROW, STEPS, of_row
+from benchmarks.gpu_list.steps import ROW, STEPS
 
 LEASE_S = 45 * 60  # that a GPU can be had for
 
@@ -85,10 +84,6 @@ def test_airbench_shifts_the_padded_images_and_mirrors_them_in_every_second_epoc
         for image, whole in zip(airbench.augmented(padded, epoch), padded, strict=True):
             crops = [whole[:, y : y + 8, x : x + 8] for y in range(5) for x in range(5)]
             assert any(torch.equal(image, crop.flip(-1) if epoch else crop) for crop in crops)
-
-
-def test_a_row_comes_back_as_it_was():
-    assert of_row(ROW + json.dumps(("what: 1 | 2", "3"))) == ("what: 1 | 2", "3")
 
 
 def test_figures_of_a_cpu_are_not_taken_for_a_gpus(capsys):

@@ -58,7 +58,7 @@ def of(events, trial_id):
     return [event for event in events if event.get("trial_id") == trial_id]
 
 
-def test_the_summary_says_what_came_of_it(done):
+def test_run_prints_a_summary(done):
     assert done.return_value == 0, done.stderr
     assert done.stdout.startswith("digits: completed in ")
     assert "\n6 trials: " in done.stdout
@@ -66,7 +66,7 @@ def test_the_summary_says_what_came_of_it(done):
     assert "Results      results/digits" in done.stdout
 
 
-def test_its_model_is_measured_exported_and_shown_by_name_and_by_path(results, tmp_path):
+def test_commands_read_the_experiment_by_name_and_by_path(results, tmp_path):
     measured = shown("evaluate", "digits")
     assert set(measured) >= {"trial_id", "test_accuracy", "test_loss"}
     assert measured["trial_id"] == results.get_best_trial().trial_id
@@ -78,7 +78,7 @@ def test_its_model_is_measured_exported_and_shown_by_name_and_by_path(results, t
     assert by_name["best"] == shown("best", "digits")
 
 
-def test_the_folder_holds_what_the_contract_names_and_no_more(results):
+def test_folder_holds_what_the_contract_names(results):
     assert sorted(path.name for path in results.folder.iterdir()) == [
         "experiment.json",
         "journal.jsonl",
@@ -93,7 +93,7 @@ def test_the_folder_holds_what_the_contract_names_and_no_more(results):
         assert names == {"events", "checkpoints", "log"} | measured
 
 
-def test_experiment_json_says_what_ran_where(results):
+def test_experiment_json_records_spec_and_versions(results):
     document = json.loads((results.folder / "experiment.json").read_text())
     assert set(document) == {"format", "spec", "seed", "versions", "git_revision", "validation"}
     assert (document["format"], document["seed"]) == (1, 3)
@@ -113,10 +113,6 @@ def test_the_experiment_frames_the_journal(events):
         assert set(event) - {"event", "time"} >= {"trial_id"}
 
 
-def test_trials_are_numbered_in_order_of_creation(results):
-    assert list(results.trials) == [f"{number:05}" for number in range(6)]
-
-
 def test_each_trial_starts_reports_and_ends_in_order(results, events):
     for trial_id in results.trials:
         told = of(events, trial_id)
@@ -133,17 +129,6 @@ def test_each_trial_starts_reports_and_ends_in_order(results, events):
         assert told[-2]["epoch"] == epochs[-1]
         assert set(told[0]["config"]) == {"lr", "momentum", "weight_decay", "batch_size"}
         assert told[-1]["status"] == ("completed" if len(epochs) == 4 else "stopped")
-
-
-def test_asha_stopped_some_and_not_all(results):
-    assert results.counts["stopped"]
-    assert results.counts["completed"]
-    assert {t.last_epoch for t in results.trials.values()} <= {1, 2, 4}
-
-
-def test_reports_hold_every_metric(events):
-    metrics = {name for event in events if event["event"] == RESULT for name in event["metrics"]}
-    assert metrics >= {"train_loss", "val_loss", "val_accuracy", "lr", "images_per_s", "epoch_s"}
 
 
 def test_the_newest_and_the_best_checkpoint_stay_and_are_what_was_written(results):
@@ -229,31 +214,6 @@ def test_the_same_seed_gives_the_same_configs_one_at_a_time_and_all_at_once(sear
     ]
 
 
-def test_another_seed_gives_other_configs(results):
-    other = build_spec({**DIGITS, "seed": 4}).search.build(4)
-    assert other.suggest("00000") != results.trials["00000"].config
-
-
-@pytest.mark.slow
-def test_a_grid_runs_every_cell_once(searched):
-    results = searched(
-        **{
-            **DIGITS,
-            "search": {
-                "strategy": "grid",
-                "space": {"lr": "grid_search([0.1, 0.2])", "batch_size": "choice([64, 128])"},
-            },
-            "num_samples": None,
-        }
-    )
-    assert sorted(tuple(trial.config.values()) for trial in results.trials.values()) == [
-        (0.1, 64),
-        (0.1, 128),
-        (0.2, 64),
-        (0.2, 128),
-    ]
-
-
 @pytest.mark.slow
 def test_a_time_budget_ends_the_search_and_interrupts_what_runs(searched):
     results = searched(
@@ -271,7 +231,7 @@ def test_a_time_budget_ends_the_search_and_interrupts_what_runs(searched):
 
 
 @pytest.mark.parametrize(("stop", "last"), [({"patience_epochs": 3}, 7), ({"target": 0.5}, 4)])
-def test_what_ends_a_trial_between_two_checkpoints_leaves_that_of_its_best(searched, stop, last):
+def test_stop_between_checkpoints_keeps_the_best_one(searched, stop, last):
     results = searched(
         trainable="saving:Passing",
         search={"space": {"x": "uniform(0, 1)"}},
@@ -297,7 +257,7 @@ def test_what_ends_a_trial_between_two_checkpoints_leaves_that_of_its_best(searc
         *(("hyperopt", 2), ("bayesopt", 1), ("bohb", 1)),
     ],
 )
-def test_as_many_processes_run_the_trials_as_run_at_a_time(searched, strategy, at_once):
+def test_trials_reuse_the_processes_of_earlier_ones(searched, strategy, at_once):
     results = searched(
         trainable="processes:tell",
         search={"strategy": strategy, "space": {"x": "uniform(0, 1)"}},

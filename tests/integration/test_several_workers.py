@@ -11,8 +11,6 @@ import ray
 import torch
 
 from tuner.experiment.results.results import Results
-from tuner.search.tune_arguments import placement
-from tuner.spec.experiment import build_spec
 from tuner.trial.checkpoint_store import load_state
 
 Search = Callable[..., Results]
@@ -146,10 +144,3 @@ def _is_training(pid: int) -> bool:
         return "_Rank" in Path(f"/proc/{pid}/cmdline").read_text()
     except OSError:
         return False
-
-
-def test_what_is_reserved_is_what_the_plan_says() -> None:
-    spec = build_spec(
-        {"search": {"space": {"a": 1}}, "num_samples": 1, "resources": {"cpus": 1, "workers": 2}}
-    )
-    assert placement(spec.resources).required_resources == {"CPU": 2.0}
