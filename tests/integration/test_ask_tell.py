@@ -25,7 +25,7 @@ from tuner.experiment.results.results import Results
 from tuner.search.ask_tell import AskTell
 from tuner.search.driver import scheduler_of
 from tuner.search.resuming import restored
-from tuner.service.access import VARIABLE
+from tuner.service.access import TOKEN_VARIABLE
 
 pytestmark = pytest.mark.slow
 TOKEN = "0123456789abcdef" * 2
@@ -70,7 +70,7 @@ class Server:
         command = [sys.executable, "-m", "tuner", "serve", "--storage", str(self.storage)]
         self.process = subprocess.Popen(
             [*command, "--port", str(self.port)],
-            env={**os.environ, VARIABLE: TOKEN},
+            env={**os.environ, TOKEN_VARIABLE: TOKEN},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

@@ -14,8 +14,8 @@ from starlette.routing import Route
 
 from tuner.errors import UsageError
 from tuner.service.access import (
-    LARGEST,
-    VARIABLE,
+    MAX_BODY_BYTES,
+    TOKEN_VARIABLE,
     Access,
     Guard,
     Json,
@@ -121,7 +121,7 @@ def test_a_page_of_another_origin_changes_nothing_and_reads_nothing():
 
 
 def test_what_is_posted_has_a_limit():
-    assert ask("POST", "/api/x", BEARER, b"x" * (LARGEST + 1)).status_code == 413
+    assert ask("POST", "/api/x", BEARER, b"x" * (MAX_BODY_BYTES + 1)).status_code == 413
     assert ask("POST", "/api/x", {**BEARER, "content-length": "9" * 5000}).status_code == 413
     for unsaid in ({"content-length": "-1"}, {"transfer-encoding": "chunked"}):
         assert ask("POST", "/api/x", {**BEARER, **unsaid}).status_code == 411
@@ -162,7 +162,7 @@ USER_TOKEN = "0123456789abcdef" * 4
 @pytest.fixture(autouse=True)
 def state(tmp_path, monkeypatch):
     """The user's state folder, of which there is nothing yet."""
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return tmp_path / "state" / "tuner"
 
@@ -175,9 +175,9 @@ def test_it_is_another_each_time_and_written_nowhere(state):
 
 
 def test_that_of_the_environment_is_taken_out_of_it(state, monkeypatch):
-    monkeypatch.setenv(VARIABLE, USER_TOKEN)
+    monkeypatch.setenv(TOKEN_VARIABLE, USER_TOKEN)
     assert token_of(is_kept=True) == USER_TOKEN
-    assert VARIABLE not in os.environ
+    assert TOKEN_VARIABLE not in os.environ
     assert not state.exists()
 
 
@@ -194,10 +194,10 @@ def test_that_of_the_environment_is_taken_out_of_it(state, monkeypatch):
 def test_one_that_is_no_secret_or_no_part_of_a_url_is_refused_and_not_shown(
     monkeypatch, given, told
 ):
-    monkeypatch.setenv(VARIABLE, given)
+    monkeypatch.setenv(TOKEN_VARIABLE, given)
     with pytest.raises(UsageError, match=told) as refused:
         token_of(is_kept=False)
-    assert str(refused.value).startswith(f"the token in ${VARIABLE} ")
+    assert str(refused.value).startswith(f"the token in ${TOKEN_VARIABLE} ")
     assert given not in str(refused.value)
 
 

@@ -23,7 +23,7 @@ from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
 from tuner.search.ask_tell import LONGEST_CLIENT, AskTell
 from tuner.search.searchers._background import BackgroundSearch
-from tuner.service.access import LARGEST
+from tuner.service.access import MAX_BODY_BYTES
 from tuner.service.ask_tell import PLACE, Searches, routes
 from tuner.service.openapi import description
 
@@ -169,7 +169,7 @@ def test_what_cannot_be_is_refused(
 
 def test_a_body_is_json_of_a_sane_size(far: Server) -> None:
     assert far.refused("/far/suggest", content=b"{") == (400, "the body: not JSON")
-    large = json.dumps({"client": "x" * LARGEST}).encode()
+    large = json.dumps({"client": "x" * MAX_BODY_BYTES}).encode()
     assert far.refused("/far/suggest", content=large) == (
         413,
         "a body may have at most 1,048,576 bytes",

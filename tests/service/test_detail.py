@@ -24,7 +24,7 @@ def test_a_dot_for_each_trial_and_the_best_so_far(tmp_path):
 
 
 def test_the_best_the_running_and_the_latest_have_curves(tmp_path, monkeypatch):
-    monkeypatch.setattr(detail, "_OF_EACH", 1)
+    monkeypatch.setattr(detail, "_CURVES_EACH", 1)
     writer = Writer(make_folder(tmp_path / "x"))
     writer.trial(0, [0.5])
     writer.trial(1, [0.9, 0.8])
@@ -41,7 +41,7 @@ def test_the_best_the_running_and_the_latest_have_curves(tmp_path, monkeypatch):
 
 
 def test_many_dots_are_thinned_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(detail, "_MOST_DOTS", 10)
+    monkeypatch.setattr(detail, "_MAX_DOTS", 10)
     drawn = curves_json(Followed(search(tmp_path / "x", 25).folder))
     assert [dot[0] for dot in drawn["dots"]] == list(range(0, 25, 3))
 
@@ -78,7 +78,7 @@ def test_nothing_was_written(results):
 
 
 def test_of_a_long_one_the_end_is_read(results, monkeypatch):
-    monkeypatch.setattr(detail, "MOST", 17)
+    monkeypatch.setattr(detail, "_MAX_LOG_BYTES", 17)
     assert write(results, b"first line\nsecond line\nthird\n") == "...\nthird\n"
 
 
@@ -110,7 +110,7 @@ def test_a_report_is_made_once_until_the_journal_changes(tmp_path, monkeypatch):
 def test_the_last_ones_are_kept(tmp_path, monkeypatch):
     made = []
     monkeypatch.setattr(html, "report_page", lambda report: made.append(1) or report.results.name)
-    monkeypatch.setattr(detail, "_MOST_KEPT", 1)
+    monkeypatch.setattr(detail, "_MAX_REPORTS", 1)
     pages = Reports()
     folders = [search(tmp_path / name, 3).folder for name in "ab"]
     first, last = folders

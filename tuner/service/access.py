@@ -31,23 +31,12 @@ from tuner.errors import UsageError, translate_error
 from tuner.experiment.files import create_file, open_plain
 from tuner.places import state_folder
 
-LARGEST = 1 << 20  # bytes of what is posted
-
-
-class Json(Response):
-    """A JSON answer in ASCII: names, and what was asked, may hold what UTF-8 cannot."""
-
-    media_type = "application/json"
-
-    def render(self, content: Any) -> bytes:
-        """The body."""
-        return json.dumps(content, separators=(",", ":")).encode("ascii")
-
-
-def refusal(status: int, reason: str, *, headers: Mapping[str, str] | None = None) -> Response:
-    """An answer that says why there is none."""
-    return Json({"error": reason}, status_code=status, headers=headers)
-
+MAX_BODY_BYTES = 1 << 20
+TOKEN_VARIABLE = "TUNER_SERVE_TOKEN"  # in the environment
+_TOKEN_LENGTHS = 32, 200  # least and most characters
+_TOKEN_CHARACTERS = re.compile(r"[A-Za-z0-9._~-]+")  # need no quoting in a URL, header or cookie
+_TOKEN_FILE = "serve-token"
+_NEW_TOKEN_BYTES = 32
 
 _READING = ("GET", "HEAD")
 PAGE_POLICY = (
@@ -68,6 +57,21 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+
+
+class Json(Response):
+    """A JSON answer in ASCII: names, and what was asked, may hold what UTF-8 cannot."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        """The body."""
+        return json.dumps(content, separators=(",", ":")).encode("ascii")
+
+
+def refusal(status: int, reason: str, *, headers: Mapping[str, str] | None = None) -> Response:
+    """An answer that says why there is none."""
+    return Json({"error": reason}, status_code=status, headers=headers)
 
 
 def is_loopback(host: str) -> bool:
@@ -195,8 +199,8 @@ def _refusal_of_size(method: str, headers: Mapping[str, str]) -> Response | None
     size = headers.get("content-length", "0")
     if not size.isdecimal() or "transfer-encoding" in headers:
         return refusal(411, "what is posted must say its length")
-    too_large = len(size) > len(str(LARGEST)) or int(size) > LARGEST
-    return refusal(413, f"at most {LARGEST} bytes are taken") if too_large else None
+    too_large = len(size) > len(str(MAX_BODY_BYTES)) or int(size) > MAX_BODY_BYTES
+    return refusal(413, f"at most {MAX_BODY_BYTES} bytes are taken") if too_large else None
 
 
 def _unknown() -> Response:
@@ -219,16 +223,6 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
-VARIABLE = "TUNER_SERVE_TOKEN"  # in the environment
-LEAST, MOST = 32, 200  # characters
-
-_PLAIN = re.compile(r"[A-Za-z0-9._~-]+")  # stands as it is in a URL, in a header and in a cookie
-_RULE = f"must have {LEAST} to {MOST} characters, each a letter, a digit or one of - . _ ~"
-_FILE = "serve-token"
-_OTHERS = stat.S_IRWXG | stat.S_IRWXO
-_BYTES = 32  # of a new one
-
-
 def token_of(*, is_kept: bool) -> str:
     """That of the environment, else the one that is kept in a file of the user's, else a new one.
 
@@ -236,13 +230,13 @@ def token_of(*, is_kept: bool) -> str:
     that this process starts has it. Raises UsageError, which does not show it, where it could be
     guessed or is not the user's alone.
     """
-    if given := os.environ.pop(VARIABLE, ""):
-        return _checked(given, f"${VARIABLE}")
-    return _kept(state_folder() / _FILE) if is_kept else _new()
+    if given := os.environ.pop(TOKEN_VARIABLE, ""):
+        return _checked(given, f"${TOKEN_VARIABLE}")
+    return _kept(state_folder() / _TOKEN_FILE) if is_kept else _new()
 
 
 def _new() -> str:
-    return secrets.token_urlsafe(_BYTES)
+    return secrets.token_urlsafe(_NEW_TOKEN_BYTES)
 
 
 def _kept(path: Path) -> str:
@@ -253,8 +247,8 @@ def _kept(path: Path) -> str:
             with suppress(FileExistsError):  # made by another server a moment ago
                 create_file(path, _new().encode(), mode=0o600)
         with os.fdopen(open_plain(path), "rb") as file:
-            found, data = os.fstat(file.fileno()), file.read(MOST + 2)
-    if found.st_uid != os.geteuid() or found.st_mode & _OTHERS:
+            found, data = os.fstat(file.fileno()), file.read(_TOKEN_LENGTHS[1] + 2)
+    if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise UsageError(
             f"{path} holds the token of `tuner serve`, and is not yours alone: remove it, and the "
             "next start makes a new one"
@@ -263,8 +257,12 @@ def _kept(path: Path) -> str:
 
 
 def _checked(token: str, source: str) -> str:
-    if LEAST <= len(token) <= MOST and _PLAIN.fullmatch(token):
+    least, most = _TOKEN_LENGTHS
+    is_plain = _TOKEN_CHARACTERS.fullmatch(token) is not None
+    if least <= len(token) <= most and is_plain:
         return token
-    has = str(len(token)) if _PLAIN.fullmatch(token) else "others"
-    make = "`openssl rand -hex 32` makes one"
-    raise UsageError(f"the token in {source} {_RULE}; it has {has}: {make}")
+    raise UsageError(
+        f"the token in {source} must have {least} to {most} characters, each a letter, a digit or "
+        f"one of - . _ ~; it has {len(token) if is_plain else 'others'}: `openssl rand -hex 32` "
+        "makes one"
+    )

@@ -29,7 +29,7 @@ from tuner.errors import (
     UsageError,
 )
 from tuner.experiment.storage import find_experiment, storage_folder
-from tuner.service.access import LARGEST, Json, refusal
+from tuner.service.access import MAX_BODY_BYTES, Json, refusal
 from tuner.service.watch import UnknownNameError
 from tuner.spec.plain_values import parse_json
 
@@ -45,7 +45,7 @@ _Answer = tuple[int, dict[str, Any]]  # the status, and what is sent as JSON
 
 
 class _TooLargeError(UsageError):
-    """A body of more than LARGEST bytes."""
+    """A body of more than MAX_BODY_BYTES bytes."""
 
 
 _STATUSES: tuple[tuple[type[TunerError], int], ...] = (
@@ -239,8 +239,8 @@ async def _body_of(request: Request) -> dict[str, Any]:
     data = b""
     async for part in request.stream():
         data += part
-        if len(data) > LARGEST:
-            raise _TooLargeError(f"a body may have at most {LARGEST:,} bytes")
+        if len(data) > MAX_BODY_BYTES:
+            raise _TooLargeError(f"a body may have at most {MAX_BODY_BYTES:,} bytes")
     try:
         body = parse_json(data, decode=json.loads) if data.strip() else {}
     except ValueError as error:

@@ -20,8 +20,11 @@ from tuner.experiment.trials import TrialRecord
 from tuner.service.followed import Followed
 from tuner.wording import printable_lines
 
-_MOST_DOTS = 1500
-_OF_EACH = 16  # curves: of the best trials, of those that run, and of the latest
+_MAX_DOTS = 1500
+_CURVES_EACH = 16  # of the best trials, of those that run, and of the latest
+_MAX_LOG_BYTES = 1 << 18
+_MAX_REPORTS = 4  # pages of five megabytes
+_COLOURS = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 
 
 def curves_json(results: Followed, metric: str | None = None) -> dict[str, Any]:
@@ -52,7 +55,7 @@ def curves_json(results: Followed, metric: str | None = None) -> dict[str, Any]:
 
 def _dots(results: Followed) -> list[tuple[int, float, str]]:
     dots = [(int(t.trial_id), t.best.value, t.status) for t in results.trials.values() if t.best]
-    step = max(1, -(-len(dots) // _MOST_DOTS))
+    step = max(1, -(-len(dots) // _MAX_DOTS))
     return dots[::step]
 
 
@@ -69,14 +72,10 @@ def _best_so_far(results: Followed) -> list[tuple[int, float]]:
 def _chosen(results: Followed) -> Sequence[TrialRecord]:
     """The best trials first, then those that run, then the latest; each once."""
     running = results.history.of_status(RUNNING)
-    latest = list(results.trials.values())[: -_OF_EACH - 1 : -1]
-    best = results.top(_OF_EACH)
-    found = {trial.trial_id: trial for trial in [*best, *running[-_OF_EACH:], *latest]}
-    return list(found.values())
-
-
-MOST = 1 << 18  # bytes
-_COLOURS = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
+    latest = list(results.trials.values())[: -_CURVES_EACH - 1 : -1]
+    best = results.top(_CURVES_EACH)
+    by_id = {trial.trial_id: trial for trial in [*best, *running[-_CURVES_EACH:], *latest]}
+    return list(by_id.values())
 
 
 def log_of(results: Results, trial: TrialRecord) -> str:
@@ -89,9 +88,9 @@ def log_of(results: Results, trial: TrialRecord) -> str:
     try:
         path = inside(results.folder, path.relative_to(results.folder).as_posix())
         with os.fdopen(open_plain(path), "rb") as file:
-            start = max(0, os.fstat(file.fileno()).st_size - MOST)
+            start = max(0, os.fstat(file.fileno()).st_size - _MAX_LOG_BYTES)
             file.seek(start)
-            data = file.read(MOST)
+            data = file.read(_MAX_LOG_BYTES)
     except (OSError, CheckpointError):
         return ""
     if start:
@@ -99,9 +98,6 @@ def log_of(results: Results, trial: TrialRecord) -> str:
     text = _COLOURS.sub("", data.decode(errors="replace"))
     lines = (line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
     return printable_lines("\n".join(lines))
-
-
-_MOST_KEPT = 4  # pages of five megabytes
 
 
 class Reports:
@@ -122,6 +118,6 @@ class Reports:
             if known != mark:
                 page = report_page(Report(Results(folder)))
             self._made[folder] = mark, page
-            for oldest in list(self._made)[:-_MOST_KEPT]:
+            for oldest in list(self._made)[:-_MAX_REPORTS]:
                 del self._made[oldest]
         return page
