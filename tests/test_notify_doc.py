@@ -9,7 +9,7 @@ import pytest
 from pages import Page
 
 from tuner.experiment.history import History
-from tuner.reporting import deliveries, notifier
+from tuner.reporting import notifier
 from tuner.spec.experiment import ExperimentSpec, build_spec
 
 PAGE = Page("docs/notify.md")
@@ -32,16 +32,16 @@ def test_page_payload_equals_message() -> None:
         },
     ):
         history.apply(event)
-    sent = notifier.message_of(deliveries.END, spec, history, 3.0)
+    sent = notifier.message_of(notifier.END, spec, history, 3.0)
     assert list(sent) == list(shown)
     assert list(sent["best"]) == list(shown["best"])
 
 
 def test_page_numbers_equal_code() -> None:
-    assert f"at most every {deliveries.BEST_EVERY_S / 60:g} minutes" in TEXT
-    assert f"for at most {deliveries.FLUSH_S:g} seconds" in TEXT
-    assert f"within {deliveries._ANSWER_S:g} seconds" in TEXT
-    assert len(deliveries._PAUSES_S) == 2
+    assert f"at most every {notifier.BEST_EVERY_S / 60:g} minutes" in TEXT
+    assert f"for at most {notifier.FLUSH_S:g} seconds" in TEXT
+    assert f"within {notifier.ANSWER_S:g} seconds" in TEXT
+    assert len(notifier.PAUSES_S) == 2
     assert "is tried twice more" in TEXT
 
 

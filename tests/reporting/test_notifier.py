@@ -1,15 +1,20 @@
-"""What a search sends to a real HTTP server; no Ray."""
+"""Notifications to a real HTTP server, a command, and apprise; no Ray."""
 
 from __future__ import annotations
 
+import json
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import pytest
 from webhook import Server
 
+from tuner.errors import UsageError
 from tuner.experiment.events import (
     EXPERIMENT_ENDED,
     EXPERIMENT_STARTED,
@@ -18,9 +23,17 @@ from tuner.experiment.events import (
     TRIAL_STARTED,
 )
 from tuner.experiment.history import History
-from tuner.reporting import deliveries
-from tuner.reporting.deliveries import BEST, END, FAILURE
-from tuner.reporting.notifier import Notifier
+from tuner.reporting.notifier import (
+    BEST,
+    END,
+    FAILURE,
+    Message,
+    Notifier,
+    RefusedError,
+    TargetQueue,
+    _run_command,
+    deliveries,
+)
 from tuner.spec.experiment import ExperimentSpec, build_spec
 
 
@@ -34,7 +47,9 @@ def server() -> Iterator[Server]:
 class Searched:
     """A search that is played to a Notifier, as a driver notifies its observers."""
 
-    def __init__(self, tmp_path: Path, *notify: str, best_every_s: float = 0.0) -> None:
+    def __init__(
+        self, tmp_path: Path, *notify: str, best_every_s: float = 0.0, **timing: Any
+    ) -> None:
         search = {"space": {"lr": "uniform(0, 1)"}}
         self.spec: ExperimentSpec = build_spec(
             {
@@ -47,7 +62,7 @@ class Searched:
         )
         self.history = History(self.spec.objective)
         self.now = 1000.0
-        self.notifier = Notifier(self.spec, self.history, best_every_s=best_every_s)
+        self.notifier = Notifier(self.spec, self.history, best_every_s=best_every_s, **timing)
         self.event(EXPERIMENT_STARTED, resumed=False)
 
     def event(self, event: str, **fields: Any) -> None:
@@ -69,9 +84,7 @@ class Searched:
 ERROR = {"kind": "exception", "message": "ValueError: no\nsuch"}
 
 
-def test_the_end_the_first_failure_and_a_new_best_are_posted(
-    server: Server, tmp_path: Path
-) -> None:
+def test_notifier_posts_new_best_first_failure_and_end(server: Server, tmp_path: Path) -> None:
     search = Searched(tmp_path, server.url)
     search.start("00000")
     search.report("00000", 1, 0.5)
@@ -121,9 +134,7 @@ def test_the_end_the_first_failure_and_a_new_best_are_posted(
     assert server.got.empty()
 
 
-def test_of_bests_that_come_soon_after_each_other_the_last_one_is_sent(
-    server: Server, tmp_path: Path
-) -> None:
+def test_notifier_with_rapid_bests_sends_the_last(server: Server, tmp_path: Path) -> None:
     search = Searched(tmp_path, server.url, best_every_s=0.3)
     search.start("00000")
     for epoch in range(1, 6):
@@ -132,11 +143,13 @@ def test_of_bests_that_come_soon_after_each_other_the_last_one_is_sent(
     search.report("00000", 6, 0.01)
     search.event(EXPERIMENT_ENDED, status="completed")
     search.notifier.close()
-    assert server.message()["event"] == END  # which tells the best as well
+    assert server.message()["event"] == END  # which names the best as well
     assert server.got.empty()
 
 
-def test_what_runs_before_have_shown_is_no_news(server: Server, tmp_path: Path) -> None:
+def test_notifier_after_resume_ignores_earlier_best_and_failure(
+    server: Server, tmp_path: Path
+) -> None:
     search = Searched(tmp_path, server.url)
     for event, fields in (
         (TRIAL_STARTED, {"config": {"lr": 0.5}}),
@@ -153,13 +166,10 @@ def test_what_runs_before_have_shown_is_no_news(server: Server, tmp_path: Path) 
     assert server.got.empty()
 
 
-def test_a_target_that_fails_is_tried_again_and_never_waited_for(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(deliveries, "_PAUSES_S", (0.0, 0.0))
+def test_notifier_retries_without_blocking_the_search(server: Server, tmp_path: Path) -> None:
     server.answers = [500, 429, 200]
     server.held.clear()
-    search = Searched(tmp_path, server.url)
+    search = Searched(tmp_path, server.url, pauses_s=(0.0, 0.0))
     search.start("00000")
     search.end("00000", "failed", error=ERROR)  # returns though the server does not answer
     server.held.set()
@@ -167,7 +177,7 @@ def test_a_target_that_fails_is_tried_again_and_never_waited_for(
     search.notifier.close()
 
 
-def test_what_cannot_be_delivered_is_one_warning_without_the_secret(
+def test_notifier_refused_twice_warns_once_without_the_secret(
     server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.answers = [403, 302]
@@ -184,11 +194,8 @@ def test_what_cannot_be_delivered_is_one_warning_without_the_secret(
     assert server.got.empty()
 
 
-def test_nobody_there_is_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(deliveries, "_PAUSES_S", ())
-    search = Searched(tmp_path, "http://127.0.0.1:9/s3cret")
+def test_notifier_without_server_warns(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    search = Searched(tmp_path, "http://127.0.0.1:9/s3cret", pauses_s=())
     search.event(EXPERIMENT_ENDED, status="completed")
     search.notifier.close()
     [warning] = caplog.messages
@@ -196,15 +203,11 @@ def test_nobody_there_is_a_warning(
     assert "refused" in warning
 
 
-def test_the_end_waits_a_little_and_no_longer(
-    server: Server,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+def test_close_with_silent_target_waits_for_flush_s(
+    server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(deliveries, "FLUSH_S", 0.05)
     server.held.clear()
-    search = Searched(tmp_path, server.url)
+    search = Searched(tmp_path, server.url, flush_s=0.05)
     search.event(EXPERIMENT_ENDED, status="interrupted")
     search.notifier.close()
     assert caplog.messages[0].endswith("/***: no answer in 0.05 s")
@@ -212,16 +215,14 @@ def test_the_end_waits_a_little_and_no_longer(
     assert len(caplog.messages) == 1
 
 
-def test_an_end_that_the_journal_could_not_take_is_told_as_a_failure(
-    server: Server, tmp_path: Path
-) -> None:
+def test_close_without_end_event_reports_failed(server: Server, tmp_path: Path) -> None:
     search = Searched(tmp_path, server.url)
     search.notifier.close()
     end = server.message()
     assert (end["event"], end["status"]) == (END, "failed")
 
 
-def test_the_hidden_form_of_a_target_is_passed_over_with_a_warning(
+def test_notifier_skips_hidden_target_with_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     Searched(tmp_path, "https://hooks.slack.com/***").notifier.close()
@@ -229,9 +230,76 @@ def test_the_hidden_form_of_a_target_is_passed_over_with_a_warning(
     assert warning.startswith("https://hooks.slack.com/*** is not notified")
 
 
-def test_nothing_is_made_for_nobody(tmp_path: Path) -> None:
+def test_notifier_without_targets_starts_no_thread(tmp_path: Path) -> None:
     before = threading.active_count()
     search = Searched(tmp_path)
     search.event(EXPERIMENT_ENDED, status="completed")
     assert threading.active_count() == before
     search.notifier.close()
+
+
+MESSAGE: Message = {"experiment": "digits", "text": "digits: completed"}
+PATIENCE_S = 20
+
+
+def deliver(target: str) -> None:
+    [delivery] = deliveries((target,)).values()
+    delivery(MESSAGE)
+
+
+def test_command_gets_the_message_on_stdin(tmp_path: Path) -> None:
+    path = tmp_path / "message.json"
+    deliver(f"exec:cat > {path}; echo not-for-stdout")
+    assert json.loads(path.read_text()) == MESSAGE
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("echo not this; echo why >&2; exit 7", "exit code 7: why"),
+        ("sleep 60 & wait", "no end in 0.1 s"),
+    ],
+)
+def test_command_that_fails_or_hangs_is_refused(command: str, reason: str) -> None:
+    with pytest.raises(RefusedError) as refused:
+        _run_command(command, MESSAGE, timeout_s=0.1 if "sleep" in command else PATIENCE_S)
+    assert str(refused.value) == reason
+
+
+def test_apprise_target_gets_title_and_text(server: Server) -> None:
+    pytest.importorskip("apprise", reason="no test of apprise: pip install 'tuner[notify]'")
+    deliver(server.url.replace("http://", "json://"))
+    message = server.message()
+    assert (message["title"], message["message"]) == ("tuner digits", "digits: completed")
+    with pytest.raises(UsageError, match=r"^notify: apprise does not know nonsense://\*\*\*; see"):
+        deliveries(("nonsense://x",))
+
+
+def test_target_in_variable_is_posted_to(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEBHOOK_URL", server.url)
+    deliver("${WEBHOOK_URL}")
+    assert server.message() == MESSAGE
+
+
+def test_target_without_apprise_names_the_package_and_no_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("WEBHOOK_URL", "slack://s3cret")
+    monkeypatch.setitem(sys.modules, "apprise", None)
+    with pytest.raises(
+        UsageError, match=r"^notify: \$\{WEBHOOK_URL\} needs a package: pip install"
+    ):
+        deliver("${WEBHOOK_URL}")
+
+
+def test_slow_target_delays_no_other() -> None:
+    release, delivered = threading.Event(), Queue[Any]()
+    slow = TargetQueue("slow", lambda message: release.wait(PATIENCE_S))
+    fast = TargetQueue("fast", delivered.put)
+    for queue in (slow, fast):
+        queue.put(END, {"event": END})
+    assert delivered.get(timeout=PATIENCE_S) == {"event": END}
+    release.set()
+    for queue in (slow, fast):
+        queue.end()
+        assert queue.join(time.monotonic() + PATIENCE_S)

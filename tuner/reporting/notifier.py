@@ -1,15 +1,26 @@
-"""Notifies users of a search that they do not watch: its end, its first failure, a new best.
+"""Notifies users of a search of its end, its first failure and new bests.
 
-Each target has a thread of its own, so that none holds up the search or another target.
+Each target has a thread of its own, so that none delays the search or another target.
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import os
+import signal
+import subprocess
+import threading
 import time
-from collections.abc import Mapping
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from http import HTTPStatus
 from typing import Any
 
+from tuner.errors import UsageError, reason_of
 from tuner.experiment.events import (
     CHECKPOINT,
     EXPERIMENT_ENDED,
@@ -23,24 +34,107 @@ from tuner.experiment.events import (
 )
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
-from tuner.reporting.deliveries import (
-    BEST,
-    BEST_EVERY_S,
-    END,
-    FAILURE,
-    Message,
-    Outbox,
-    deliveries,
-    flush,
-)
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.notify import hidden, is_hidden
-from tuner.wording import duration, number, printable, shorten
+from tuner.spec.notify import COMMAND, filled, hidden, is_hidden, is_web
+from tuner.wording import duration, install, number, printable, shorten
+
+Message = dict[str, Any]  # plain values; docs/notify.md has an example
+Deliver = Callable[[Message], object]
+
+END, FAILURE, BEST = "end", "failure", "best"  # kinds of messages
+ANSWER_S = 10.0  # for a target to take a message
+PAUSES_S = (1.0, 4.0)  # before each new attempt to deliver a message
+BEST_EVERY_S = 300.0  # the shortest time between two messages, and before the first
+FLUSH_S = 5.0  # to deliver what still waits when the search ends
+_MAX_TEXT = 500  # characters of a failure's message, or of a command's stderr
 
 _log = logging.getLogger(__name__)
 
-_STATUSES = (RUNNING, *TRIAL_STATUSES)
-_LONGEST = 500  # characters of a failure's message
+
+class RefusedError(Exception):
+    """A target has refused a message, and would refuse it again."""
+
+
+def deliveries(targets: tuple[str, ...]) -> dict[str, Deliver]:
+    """The function that delivers a message to each target; hidden targets have none.
+
+    Raises UsageError for a target that cannot work on this machine.
+    """
+    delivers: dict[str, Deliver] = {}
+    for target in targets:
+        if is_hidden(target):
+            continue
+        url = filled(target, os.environ)
+        if url.startswith(COMMAND):
+            delivers[target] = partial(_run_command, url.removeprefix(COMMAND))
+        elif is_web(url):
+            delivers[target] = partial(_post, url)
+        else:
+            delivers[target] = _apprise(url, hidden(target))
+    return delivers
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A POST that is redirected would arrive as a GET without its body."""
+
+    def redirect_request(self, *arguments: Any, **named: Any) -> None:
+        return None
+
+
+def _post(url: str, message: Message) -> None:
+    headers = {"Content-Type": "application/json", "User-Agent": "tuner"}
+    request = urllib.request.Request(url, json.dumps(message).encode(), headers)
+    try:
+        with urllib.request.build_opener(_NoRedirects).open(request, timeout=ANSWER_S):
+            return
+    except urllib.error.HTTPError as error:
+        error.close()
+        may_pass = error.code >= HTTPStatus.INTERNAL_SERVER_ERROR or error.code in (
+            HTTPStatus.REQUEST_TIMEOUT,
+            HTTPStatus.TOO_MANY_REQUESTS,
+        )
+        kind = OSError if may_pass else RefusedError
+        raise kind(f"it answers {error.code} {error.reason}") from None
+    except urllib.error.URLError as error:
+        raise OSError(f"{error.reason}") from None  # `error` may hold the URL
+
+
+def _run_command(command: str, message: Message, *, timeout_s: float = ANSWER_S) -> None:
+    """Run it in a shell with the message as JSON on stdin, in a session that no Ctrl-C reaches."""
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,  # stdout belongs to the search
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        _, stderr = process.communicate(json.dumps(message).encode(), timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        raise RefusedError(f"no end in {timeout_s:g} s") from None
+    if process.returncode:
+        last = shorten(stderr.decode(errors="replace").strip().rpartition("\n")[2], _MAX_TEXT)
+        raise RefusedError(f"exit code {process.returncode}{': ' if last else ''}{last}")
+
+
+def _apprise(url: str, name: str) -> Deliver:
+    try:
+        import apprise
+    except ImportError:
+        raise UsageError(f"notify: {name} needs a package: {install('notify')}") from None
+    logging.getLogger("apprise").setLevel(logging.CRITICAL)  # its messages name the URL
+    service = apprise.Apprise.instantiate(url)
+    if service is None:
+        raise UsageError(f"notify: apprise does not know {name}; see `apprise --details`")
+
+    def deliver(message: Message) -> None:
+        if not service.notify(body=message["text"], title=f"tuner {message['experiment']}"):
+            raise OSError("apprise could not deliver it")
+
+    return deliver
 
 
 class Notifier:
@@ -51,13 +145,19 @@ class Notifier:
     """
 
     def __init__(
-        self, spec: ExperimentSpec, history: History, *, best_every_s: float = BEST_EVERY_S
+        self,
+        spec: ExperimentSpec,
+        history: History,
+        *,
+        best_every_s: float = BEST_EVERY_S,
+        pauses_s: tuple[float, ...] = PAUSES_S,
+        flush_s: float = FLUSH_S,
     ) -> None:
-        self._spec, self._history = spec, history
+        self._spec, self._history, self._flush_s = spec, history, flush_s
         self._best = history.best
         self._has_ended = False
-        self._outboxes = [
-            Outbox(hidden(target), deliver, best_every_s=best_every_s)
+        self._queues = [
+            TargetQueue(hidden(target), deliver, best_every_s=best_every_s, pauses_s=pauses_s)
             for target, deliver in deliveries(spec.notify).items()
         ]
         for target in filter(is_hidden, spec.notify):
@@ -84,15 +184,96 @@ class Notifier:
         """Deliver what still waits, for a few seconds at most."""
         if not self._has_ended:  # the journal could not take its end, or Ray has died
             self._put(END, time.time())
-        flush(self._outboxes)
-        self._outboxes = []
+        deadline = time.monotonic() + self._flush_s
+        for queue in self._queues:
+            queue.end()
+        for queue in self._queues:
+            if not queue.join(deadline):
+                queue.warn(f"no answer in {self._flush_s:g} s")
+        self._queues = []
 
     def _put(self, kind: str, now: float, failure: Mapping[str, Any] | None = None) -> None:
         self._has_ended = self._has_ended or kind == END
-        if self._outboxes:
+        if self._queues:
             message = message_of(kind, self._spec, self._history, now, failure)
-            for outbox in self._outboxes:
-                outbox.put(kind, message)
+            for queue in self._queues:
+                queue.put(kind, message)
+
+
+class TargetQueue:
+    """Delivers the messages to one target in a thread, with retries.
+
+    name: the target as it may be shown. Of each kind one message waits, and a newer one replaces
+    it. Only the first message that cannot be delivered is warned of.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        deliver: Deliver,
+        *,
+        best_every_s: float = BEST_EVERY_S,
+        pauses_s: tuple[float, ...] = PAUSES_S,
+    ) -> None:
+        self._name, self._deliver = name, deliver
+        self._best_every_s, self._pauses_s = best_every_s, pauses_s
+        self._waiting: dict[str, Message] = {}  # by kind, oldest first
+        self._best_from = time.monotonic() + best_every_s
+        self._changed = threading.Condition()
+        self._is_ending, self._has_warned = False, False
+        self._thread = threading.Thread(target=self._run, daemon=True, name=f"notify {name}")
+        self._thread.start()
+
+    def put(self, kind: str, message: Message) -> None:
+        """Have a message delivered soon."""
+        with self._changed:
+            if kind == END:
+                self._waiting.pop(BEST, None)  # the end names the best as well
+            self._waiting[kind] = message
+            self._changed.notify()
+
+    def end(self) -> None:
+        """Have the thread end once it has delivered what waits."""
+        with self._changed:
+            self._is_ending = True
+            self._changed.notify()
+
+    def join(self, deadline: float) -> bool:
+        """Wait for the thread until `deadline`, by time.monotonic(); whether it has ended."""
+        self._thread.join(max(0.0, deadline - time.monotonic()))
+        return not self._thread.is_alive()
+
+    def warn(self, reason: str) -> None:
+        """Log that the target cannot be notified, once."""
+        if not self._has_warned:
+            self._has_warned = True
+            _log.warning("cannot notify %s: %s", self._name, reason)
+
+    def _run(self) -> None:
+        while (message := self._next()) is not None:
+            for pause in (*self._pauses_s, None):
+                try:
+                    self._deliver(message)
+                    break
+                except Exception as error:  # apprise raises many kinds
+                    if pause is None or isinstance(error, RefusedError):
+                        self.warn(reason_of(error))
+                        break
+                with self._changed:
+                    self._changed.wait_for(lambda: self._is_ending, pause)
+
+    def _next(self) -> Message | None:
+        with self._changed:
+            while True:
+                wait_s = self._best_from - time.monotonic()
+                for kind in self._waiting:
+                    if kind != BEST or wait_s <= 0:
+                        if kind == BEST:
+                            self._best_from = time.monotonic() + self._best_every_s
+                        return self._waiting.pop(kind)
+                if self._is_ending:
+                    return None
+                self._changed.wait(wait_s if self._waiting else None)
 
 
 def message_of(
@@ -102,11 +283,12 @@ def message_of(
     now: float,
     failure: Mapping[str, Any] | None = None,
 ) -> Message:
-    """What is sent, as plain values; docs/notify.md has an example."""
+    """The message as plain values; docs/notify.md has an example."""
     status = history.status
-    if kind == END and status == RUNNING:  # no event has told how it ended
+    if kind == END and status == RUNNING:  # no event says how it ended
         status = FAILED
     best = history.best
+    statuses = (RUNNING, *TRIAL_STATUSES)
     message = {
         "event": kind,
         "experiment": spec.name,
@@ -114,7 +296,7 @@ def message_of(
         "time": now,
         "status": standing_of(status, history.ended_by),
         "duration_s": round(history.duration_s, 3),
-        "counts": {s: history.counts[s] for s in _STATUSES if history.counts[s]},
+        "counts": {s: history.counts[s] for s in statuses if history.counts[s]},
         "best": best
         and {
             "trial_id": best.trial_id,
@@ -123,7 +305,7 @@ def message_of(
             "value": best.value,
             "config": history.trials[best.trial_id].config,
         },
-        "failure": failure and {**failure, "message": shorten(failure["message"], _LONGEST)},
+        "failure": failure and {**failure, "message": shorten(failure["message"], _MAX_TEXT)},
     }
     return {**message, "text": _text_of(message)}
 
@@ -131,17 +313,17 @@ def message_of(
 def _text_of(message: Message) -> str:
     """The message in one line."""
     best, failure = message["best"], message["failure"]
-    told = "no trial has reported a value"
+    best_text = "no trial has reported a value"
     if best:
         where = f"trial {best['trial_id']}, epoch {best['epoch']}"
-        told = f"best {best['metric']} {number(best['value'])} ({where})"
+        best_text = f"best {best['metric']} {number(best['value'])} ({where})"
     if message["event"] == BEST:
-        text = f"{message['experiment']}: {told}"
+        text = best_text
     elif failure:
-        what = f"trial {failure['trial_id']} failed, the first to do so"
-        text = f"{message['experiment']}: {what}: {failure['kind']}: {failure['message']}"
+        first = f"trial {failure['trial_id']} failed, the first to do so"
+        text = f"{first}: {failure['kind']}: {failure['message']}"
     else:
         counts = ", ".join(f"{count} {status}" for status, count in message["counts"].items())
         took = f"{message['status']} after {duration(message['duration_s'])}"
-        text = f"{message['experiment']}: {took}; {counts or 'no trials'}; {told}"
-    return printable(text)
+        text = f"{took}; {counts or 'no trials'}; {best_text}"
+    return printable(f"{message['experiment']}: {text}")

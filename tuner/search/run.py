@@ -18,7 +18,7 @@ from tuner.experiment.journal import Journal
 from tuner.experiment.results.results import Results
 from tuner.planning.plan import warnings_of
 from tuner.planning.validation import Machine, ValidatedSpec, validate
-from tuner.reporting.deliveries import deliveries
+from tuner.reporting.notifier import deliveries
 from tuner.search.changing import lengths_of
 from tuner.search.provenance import DATA, create
 from tuner.search.resuming import (
@@ -57,7 +57,7 @@ def run_experiment(spec: ExperimentSpec) -> Results:
     _pin_data(spec)
     if cluster.is_connected():
         cluster.admit(spec)  # refuses what the cluster cannot run before there is a folder
-    deliveries(spec.notify)  # refuses whom it cannot notify before there is a folder
+    deliveries(spec.notify)  # raises for a target that cannot work before a folder is created
     with _opened(spec, create(spec)) as run:
         return run.search()
 
