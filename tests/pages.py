@@ -50,13 +50,14 @@ class Page:
     def run_commands(self) -> list[Result]:
         """What each of them, all `tuner ...`, came to in this process, where none may fail."""
         assert self.commands
-        return [self._run(line) for line in self.commands]
+        return [self.run_command(line) for line in self.commands]
 
     @staticmethod
-    def _run(line: str) -> Result:
+    def run_command(line: str, *more: str) -> Result:
+        """What a command of the page, with these arguments added, came to."""
         program, *words = shlex.split(line, comments=True)
         assert program == "tuner", line
-        done = commands.call(*words)
+        done = commands.call(*words, *more)
         assert not done.exception, f"{line}\n{done.output}"
         assert not done.return_value, f"{line}\n{done.output}"
         return done

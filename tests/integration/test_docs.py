@@ -1,0 +1,78 @@
+"""Every command that a page of the documentation shows runs, one after the other."""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import photos
+import pytest
+from pages import ROOT, Page
+
+from tuner.experiment.results.results import Results
+
+pytestmark = pytest.mark.docs
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory whose storage, data and import path are the test's alone."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TUNER_STORAGE", str(tmp_path / "results"))
+    monkeypatch.setenv("TUNER_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return tmp_path
+
+
+def run_page(name: str, folder: Path) -> None:
+    """Run the commands of a page; none of them may fail."""
+    page = Page(f"docs/{name}.md")
+    page.write_files(folder)
+    page.run_commands()
+
+
+def test_data_page_commands_run(ray_here: None, here: Path) -> None:
+    photos.write(here / "photos", each=40)
+    photos.write(here / "new_photos", each=4, seed=1000)
+    run_page("data", here)
+
+
+def test_models_page_commands_run(ray_here: None, here: Path) -> None:
+    run_page("models", here)
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{here}"}
+    command = [sys.executable, "use_it.py"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    sys.modules.pop("my_net", None)
+
+
+def test_moving_page_commands_run(ray_here: None, here: Path) -> None:
+    run_page("moving", here)
+    for name in ("from_ray", "from_optuna"):
+        assert len(Results(here / "results" / name).trials) == 12
+    runpy.run_path("optuna_script.py", run_name="__main__")
+
+
+def test_training_page_commands_run(ray_here: None, here: Path) -> None:
+    run_page("training", here)
+    report = Results(here / "results" / "recipe").get_best_trial().results[-1].metrics
+    assert 0 < report["val_macro_f1"] <= 1
+    assert "val_balanced_accuracy" not in report
+    for log in sorted((here / "results" / "further" / "trials").glob("*/log.txt")):
+        assert log.read_text().startswith("started from source_model; new: nothing\n")
+
+
+def test_notify_page_commands_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("USER", "me")
+    monkeypatch.setenv("SLACK_HOOK", "x")
+    run_page("notify", here)
+    [message] = (here / "notes.jsonl").read_text().splitlines()
+    assert json.loads(message)["status"] == "completed"
+
+
+def test_queue_page_commands_run(here: Path) -> None:
+    run_page("queue", here)
