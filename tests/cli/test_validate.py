@@ -65,6 +65,14 @@ def test_faults_of_images_and_networks_show_before_anything_starts(command, plac
     assert not (place.parent / "results").exists()
 
 
+def test_validate_and_run_warn_of_objective_in_wrong_direction(place):
+    warning = "objective.mode=max takes the trial with the highest val_loss for the best"
+    arguments = ("folder:photos", "objective.mode=max")
+    assert warning in " ".join(call("validate", *arguments).stdout.split())
+    (place / "rose" / "0003.jpg").write_bytes(b"no image")  # ends the run before Ray starts
+    assert f"warning: {warning}\n" in call("run", *arguments).stderr
+
+
 @pytest.mark.parametrize("command", ["validate", "run"])
 def test_a_name_that_exists_is_exit_code_2_and_points_to_resume(digits, command):
     for named in (["--name", "digits"], ["name=digits"]):

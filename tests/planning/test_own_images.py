@@ -19,6 +19,7 @@ from tuner.planning.validation import ValidatedSpec, validate
 from tuner.reporting.plan_text import plan_text
 from tuner.vision.datasets._dataset import described
 from tuner.vision.datasets.digits import DATASET
+from tuner.vision.sources._decoded_set import CONSTANT
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +76,7 @@ def test_what_cannot_work_is_told_before_anything_else(tmp_path: Path) -> None:
         resolve("folder:emty")
 
 
-def test_plan_of_images_shows_their_splits_and_classes(place: Path) -> None:
+def test_a_plan_shows_the_images_and_their_doubts(place: Path) -> None:
     for number in range(4, 12):
         (place / "rose" / f"{number:04}.jpg").unlink()
     (place / "tulip" / "x.jpg").unlink(missing_ok=True)
@@ -92,6 +93,9 @@ def test_plan_of_images_shows_their_splits_and_classes(place: Path) -> None:
     assert "               20 / 4 / 4 of 3x32x32 to train, validate and test\n" in text
     assert "  Classes      3: daisy 12, rose 4, tulip 12\n" in text
     assert plan["notes"] == []
+    (place / "rose" / "0003.jpg").unlink()
+    [note] = plan_of(spec_of(place), here=False)["notes"]
+    assert note == "the classes are uneven: 'daisy' has 12 images, 'rose' has 3"
 
 
 def test_others_than_own_images_are_no_part_of_a_plan(place: Path) -> None:
@@ -133,6 +137,8 @@ def test_doubts_and_an_outline_of_what_is_not_counted() -> None:
     assert doubts(replace(DATASET, unmeasured=("a", "b")))[0].endswith(
         "no measure on it tells of them: a, b"
     )
+    for std in (0.004, CONSTANT):
+        assert "set training.image_bits" in doubts(replace(DATASET, std=(std,)))[0]
     assert outline_of(DATASET)["classes"] == 10
 
 

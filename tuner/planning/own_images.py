@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tuner.errors import SpecError
@@ -17,8 +18,12 @@ from tuner.vision.catalog import (
     short_name,
 )
 from tuner.vision.datasets._dataset import DatasetInfo
+from tuner.vision.sources._decoded_set import CONSTANT
 from tuner.wording import amount_of, some_of
 
+_UNEVEN = 3.0  # times as many images in the largest class as in the smallest
+
+_FLAT = 0.02  # of 1: the standard deviation of pixels in which hardly anything is to be seen
 _SHOWN = 5  # classes or images that a message lists
 
 _SIZE = 32  # px that are trained on unless set: a first search on a CPU takes minutes
@@ -55,23 +60,38 @@ def outline_of(info: DatasetInfo) -> dict[str, Any]:
 
 def doubts(info: DatasetInfo) -> list[str]:
     """What makes measures on these images doubtful, in words."""
-    found: list[str] = []
+    messages = [*_of_pixels(info)]
     if info.skipped:
         count = amount_of(len(info.skipped), "image")
-        found.append(f"{count} skipped that cannot be read: {some_of(info.skipped, _SHOWN)}")
+        messages.append(f"{count} skipped that cannot be read: {some_of(info.skipped, _SHOWN)}")
     if info.unmeasured:
         more = ", ..." if len(info.unmeasured) > _SHOWN else ""
-        found.append(
+        messages.append(
             "the validation or test split has no image of these classes, so no measure on it tells "
             f"of them: {', '.join(info.unmeasured[:_SHOWN])}{more}"
         )
     if info.copies:
         count = amount_of(info.copies, "image")
-        found.append(
+        messages.append(
             f"{count} of the validation or test split are exact copies of images of another "
             "split: measures on these flatter"
         )
-    return found
+    if info.class_counts and max(info.class_counts) > _UNEVEN * min(info.class_counts):
+        most, least = (
+            f"{info.classes[info.class_counts.index(count)]!r} has {count:,}"
+            for count in (max(info.class_counts), min(info.class_counts))
+        )
+        messages.append(f"the classes are uneven: {most} images, {least}")
+    return messages
+
+
+def _of_pixels(info: DatasetInfo) -> Iterator[str]:
+    stds = [0.0 if std == CONSTANT else std for std in info.std]
+    if stds and max(stds) < _FLAT:
+        yield (
+            f"the images are almost of one colour, their pixels differ by {max(stds):.1g} of 1: "
+            "if a few pixels of files of 16 bits are far brighter, set training.image_bits"
+        )
 
 
 def default_experiment(dataset: str) -> dict[str, Any]:
