@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.asynchronous import WORKERS
 from benchmarks.learning_curves import SPACES, load_table
-from tuner.search.schedulers._forecasts import Forecasts
+from tuner.search.schedulers._stopping import Forecasts
 from tuner.search.schedulers.asha import AshaSettings, Brackets
 from tuner.search.schedulers.forecast import ForecastSettings
 from tuner.spec.sections import Objective

@@ -32,7 +32,7 @@ from benchmarks.asynchronous import WORKERS, simulate
 from benchmarks.learning_curves import EPOCHS, SPACES, load_table
 from benchmarks.search import interval
 from benchmarks.search_methods import method
-from tuner.search.schedulers._forecasts import Forecasts
+from tuner.search.schedulers._stopping import Forecasts
 from tuner.search.schedulers.asha import AshaSettings, Brackets
 from tuner.spec.sections import Objective
 from tuner.spec.space.encoding import Encoding

@@ -41,7 +41,7 @@ import numpy as np
 from benchmarks import freeze_thaw
 from benchmarks.asynchronous import WORKERS, simulate
 from benchmarks.search_methods import method
-from tuner.search.schedulers._forecasts import Forecasts
+from tuner.search.schedulers._stopping import Forecasts
 from tuner.search.schedulers.asha import AshaSettings, Brackets
 from tuner.spec.sections import Objective
 from tuner.spec.strategies import SEARCHERS

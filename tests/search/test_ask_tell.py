@@ -41,9 +41,8 @@ from tuner.places import ROOT, local
 from tuner.planning.validation import validate
 from tuner.search import warm_start
 from tuner.search.ask_tell import LONGEST_CLIENT, AskTell, Suggestion, _recorded, _validated
-from tuner.search.provenance import create
 from tuner.search.resuming import Extension
-from tuner.search.run import resume_experiment, run_experiment
+from tuner.search.run import create, resume_experiment, run_experiment
 from tuner.spec.code import code_named
 from tuner.spec.experiment import ExperimentSpec, build_spec
 

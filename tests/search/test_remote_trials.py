@@ -73,7 +73,7 @@ def disk_that_takes_no_time() -> Iterator[None]:
     """No power is cut here, and nobody asks which commit this is."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", lambda fd: None)
-        patch.setattr("tuner.search.provenance._git_revision", lambda: None)
+        patch.setattr("tuner.search.run._git_revision", lambda: None)
         yield
 
 

@@ -46,9 +46,9 @@ from tuner.planning.validation import ValidatedSpec, validate
 from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.trackers import Tracker
 from tuner.search.driver import Driver
-from tuner.search.provenance import create
 from tuner.search.remote_trials import Client, RemoteTrials, noting
 from tuner.search.resuming import Extension, as_begun, finished
+from tuner.search.run import create
 from tuner.search.searchers._background import BackgroundSearch
 from tuner.search.warm_start import leave_out_tried, load_warm_start
 from tuner.spec.code import ELSEWHERE

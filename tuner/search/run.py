@@ -1,26 +1,29 @@
-"""Starts an experiment, or goes on with one."""
+"""Creates an experiment, starts it, or goes on with it."""
 
 from __future__ import annotations
 
 import logging
+import platform
+import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.cluster import connect as cluster
 from tuner.errors import UsageError
 from tuner.experiment.control import present_document
-from tuner.experiment.files import EXPERIMENT
-from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.files import EXPERIMENT, JOURNAL
+from tuner.experiment.folder import FORMAT, ExperimentFolder
 from tuner.experiment.journal import Journal
+from tuner.experiment.results.baseline import VALIDATION
 from tuner.experiment.results.results import Results
 from tuner.planning.plan import warnings_of
 from tuner.planning.validation import Machine, ValidatedSpec, validate
 from tuner.reporting.notifier import deliveries
 from tuner.search.changing import lengths_of
-from tuner.search.provenance import DATA, create
 from tuner.search.resuming import (
     Extension,
     admit_longer,
@@ -29,12 +32,13 @@ from tuner.search.resuming import (
     recorded_trainable,
     trainable_of,
 )
-from tuner.search.warm_start import leave_out_tried, load_warm_start
+from tuner.search.warm_start import leave_out_tried, load_warm_start, warm_start_of
 from tuner.spec.code import refuse_elsewhere
 from tuner.spec.experiment import ExperimentSpec
 
 if TYPE_CHECKING:
     from tuner.search.tune_run import TuneRun
+
 
 _log = logging.getLogger(__name__)
 
@@ -133,3 +137,55 @@ def _opened(spec: ValidatedSpec, folder: ExperimentFolder, **how: Any) -> Iterat
         warm_start = load_warm_start(spec)
         leave_out_tried(spec, warm_start)
         yield TuneRun(spec, folder, journal, sync, warm_start=warm_start, **how)
+
+
+DATA = "data_content"  # in experiment.json: a digest of images of the user's own
+
+_PACKAGES = (
+    *("tuner", "torch", "ray", "hyperopt", "bayesian-optimization", "pandas", "numpy"),
+    *("scikit-learn", "torchvision", "timm"),
+)
+
+
+def create(spec: ValidatedSpec) -> ExperimentFolder:
+    """Make the folder of a new experiment, with its warm start.
+
+    Raises as `ExperimentFolder.create` and `warm_start_of` do.
+    """
+    warm_start = warm_start_of(spec)  # refuses what does not match before there is a folder
+    leave_out_tried(spec, warm_start)
+    folder = ExperimentFolder(spec.folder)
+    known = {DATA: spec.data_content, VALIDATION: spec.validation_baseline}
+    of_data = {name: value for name, value in known.items() if value}
+    folder.create({**describe(spec), **of_data}, empty=[JOURNAL])
+    if warm_start:
+        warm_start.save(spec.folder)
+    return folder
+
+
+def describe(spec: ExperimentSpec) -> dict[str, Any]:
+    """{format, spec, seed, versions, git_revision}: the resolved spec, and what is installed."""
+    return {
+        "format": FORMAT,
+        "spec": spec.model_dump(mode="json"),
+        "seed": spec.seed,
+        "versions": {"python": platform.python_version(), **dict(_versions())},
+        "git_revision": _git_revision(),
+    }
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    for package in _PACKAGES:
+        with suppress(PackageNotFoundError):
+            yield package, version(package)
+
+
+def _git_revision() -> str | None:
+    """The commit of the working directory; None where it is in no repository, or git is not."""
+    try:
+        git = subprocess.run(
+            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return git.stdout.strip()

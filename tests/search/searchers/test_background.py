@@ -1,4 +1,4 @@
-"""Suggestions ahead of time: never a wait, and one at a time the same as without."""
+"""Suggestions computed ahead of time: no call waits, and one slot gives the same sequence."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class Patient(BackgroundSearch):
         raise AssertionError
 
 
-def test_one_at_a_time_is_the_sequence_of_the_search_itself() -> None:
+def test_background_with_one_slot_suggests_the_sequence_of_its_search() -> None:
     patient = Patient(LearningSearch(MODEL, SPACE, "loss", "min", seed=1))
     plain = LearningSearch(MODEL, SPACE, "loss", "min", seed=1)
     assert play(patient, 0, 20) == play(plain, 0, 20)
     assert patient.origin("00000") == "random"
 
 
-def test_asking_never_waits() -> None:
+def test_suggest_while_computing_returns_none() -> None:
     release = threading.Event()
 
     class Slow(LearningSearch):
@@ -62,39 +62,40 @@ def test_asking_never_waits() -> None:
             return super().suggest(trial_id)
 
     search = ahead(search=Slow)
-    assert search.suggest("a") is None  # whoever had waited would have one
+    assert search.suggest("a") is None  # computing one needs `release`
     search.on_trial_result("unknown", {"loss": 1.0})
     assert search.suggest("a") is None
     release.set()
     assert wait(search, "a")["fixed"] == 3
 
 
-def ready(search: BackgroundSearch, first: int) -> int:
-    """How many are given out one after another without a pause."""
+class Counted(LearningSearch):
+    """Keeps the names of the trials that it has suggested a config for."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.suggested: list[str] = []
+
+    def suggest(self, trial_id: str) -> Any:
+        self.suggested.append(trial_id)
+        return super().suggest(trial_id)
+
+
+def suggested(search: BackgroundSearch) -> int:
+    """How many suggestions have been computed, once all that are to be kept ready are."""
     search.settle()
-    given = 0
-    while search.suggest(str(first + given)) is not None:
-        given += 1
-    return given
+    return len(search.search.suggested)  # type: ignore[attr-defined]
 
 
-def test_with_many_slots_all_are_ready_at_first_and_later_some() -> None:
-    made: list[str] = []
-
-    class Counted(LearningSearch):
-        def suggest(self, trial_id: str) -> Any:
-            made.append(trial_id)
-            return super().suggest(trial_id)
-
+def test_suggest_with_many_slots_keeps_spare_suggestions() -> None:
     search = ahead(slots=64, search=Counted)
     wait(search, "0")
     search.settle()
     assert all(search.suggest(str(number)) for number in range(1, 64))
-    search.settle()
-    assert len(made) == 64 + 8
+    assert suggested(search) == 64 + 8
 
 
-def test_what_is_missing_is_computed_before_more_is_taken_in() -> None:
+def test_reports_during_the_first_suggestions_wait_for_all_of_them() -> None:
     """So that a model need not be fitted anew for each."""
     order: list[str] = []
 
@@ -113,13 +114,13 @@ def test_what_is_missing_is_computed_before_more_is_taken_in() -> None:
     assert order == ["suggest"] * 65 + ["report"] * 65
 
 
-def test_with_few_slots_none_is_ready_before_it_is_asked_for() -> None:
-    search = ahead(slots=4)
+def test_suggest_with_few_slots_keeps_no_spare_suggestions() -> None:
+    search = ahead(slots=4, search=Counted)
     wait(search, "0")
-    assert ready(search, 1) == 0
+    assert suggested(search) == 1
 
 
-def test_what_is_being_computed_is_finished_before_the_process_exits() -> None:
+def test_exit_while_computing_finishes_the_suggestion() -> None:
     """A thread that is killed inside of numpy aborts the process."""
     code = (
         "import time\n"
@@ -136,14 +137,14 @@ def test_what_is_being_computed_is_finished_before_the_process_exits() -> None:
     assert (done.returncode, done.stdout) == (0, "computed\n")
 
 
-def test_a_finite_space_ends() -> None:
+def test_suggest_in_a_finite_space_finishes() -> None:
     search = ahead(space=FINITE)
     configs = [wait(search, str(number)) for number in range(9)]
     assert len({json.dumps(config) for config in configs}) == 9
     assert wait(search, "9") == Searcher.FINISHED
 
 
-def test_what_goes_wrong_in_the_thread_is_raised_where_it_is_asked_for() -> None:
+def test_suggest_after_an_error_in_the_thread_raises_it() -> None:
     class Broken(LearningSearch):
         def suggest(self, trial_id: str) -> Any:
             raise ZeroDivisionError
@@ -153,17 +154,17 @@ def test_what_goes_wrong_in_the_thread_is_raised_where_it_is_asked_for() -> None
         wait(search, "a")
 
 
-def test_what_is_given_before_the_first_suggestion_is_known_to_it_with_many_slots_too() -> None:
+def test_first_suggestion_knows_earlier_points() -> None:
     search = ahead(slots=64, space={"a": "choice([1, 2])"})
     search.add_evaluated_point({"a": 1}, 0.5)
     assert wait(search, "00000") == {"a": 2}
 
 
-def test_nothing_is_suggested_while_what_was_before_is_told() -> None:
-    """It would be a config that is told next."""
+def test_replay_of_earlier_trials_suggests_nothing() -> None:
+    """A suggestion then could repeat a config of the next earlier trial."""
     plain = LearningSearch(MODEL, SPACE, "loss", "min", seed=1)
     before = play(plain, 0, 12)
-    search = ahead(slots=16)
+    search = ahead(slots=16, search=Counted)
     for number, config in enumerate(before):
         search.take_trial(f"{number:05d}", config)
         search.on_trial_complete(
@@ -171,10 +172,10 @@ def test_nothing_is_suggested_while_what_was_before_is_told() -> None:
         )
         search.settle()
     assert wait(search, "00012") == plain.suggest("00012")
-    assert ready(search, 13) == 2
+    assert suggested(search) == 1 + 2  # none as for a search that has no reports yet
 
 
-def test_what_is_replayed_is_passed_on_at_once() -> None:
+def test_replay_of_earlier_trials_reports_at_once() -> None:
     """Else all of a journal would wait in the inbox, and need its memory."""
     search = ahead(slots=16)
     for number, config in enumerate(

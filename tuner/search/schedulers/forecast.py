@@ -49,7 +49,7 @@ SETTINGS = ForecastSettings
 
 def build(settings: ForecastSettings, objective: Objective, brackets: int) -> StoppingScheduler:
     """Stops trials by their predicted ends; there are no brackets."""
-    from tuner.search.schedulers._forecasts import Forecasts
+    from tuner.search.schedulers._stopping import Forecasts
 
     rule = Forecasts(
         objective, max_t=settings.max_t, grace=settings.grace_period or 1, peers=settings.peers

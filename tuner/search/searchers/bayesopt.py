@@ -1,4 +1,4 @@
-"""Bayesian optimisation; the models are in `_bayesopt` and `_bayesian_optimization` beside."""
+"""Bayesian optimisation; the models are in `_bayesopt` and `_libraries` beside."""
 
 from __future__ import annotations
 
@@ -42,6 +42,6 @@ def _model(engine: str) -> Model:
         from tuner.search.searchers._bayesopt import BayesOpt
 
         return BayesOpt()
-    from tuner.search.searchers._bayesian_optimization import LibraryGP
+    from tuner.search.searchers._libraries import LibraryGP
 
     return LibraryGP()

@@ -66,7 +66,7 @@ def build(settings: HyperOptSettings, seed: int, **context: Any) -> Searcher:
 def _model(settings: HyperOptSettings) -> Model:
     if settings.engine == "tuner":
         return TPE(settings.gamma, settings.candidates)
-    from tuner.search.searchers._hyperopt_tpe import HyperOptTPE
+    from tuner.search.searchers._libraries import HyperOptTPE
 
     return HyperOptTPE()
 
