@@ -16,7 +16,7 @@ import torch.multiprocessing as mp
 from benchmarks.gpu import NAME, register
 from tuner.trial.context import Assignment, TrialContext
 from tuner.trial.failures import failure_of
-from tuner.trial.reserved_gpu import claim
+from tuner.trial.gpus import claim
 from tuner.trial.worker import Worker
 from tuner.vision import replica
 from tuner.vision.image_classifier import ImageClassifier
@@ -116,7 +116,7 @@ def faults(device, dry):
         shares = pool.starmap(take, [(device, number == 0) for number in range(PROCESSES)])
     yield "four processes at a quarter, the first greedy", "; ".join(shares)
     hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    code = "from tuner.trial.reserved_gpu import claim; claim(1, through_torch=True)"
+    code = "from tuner.trial.gpus import claim; claim(1, through_torch=True)"
     said = subprocess.run(
         [sys.executable, "-c", code], env=hidden, capture_output=True, text=True, check=False
     )

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from test_worker import Counter, context
 
-from tuner.trial import shared_gpus, trainable
+from tuner.trial import gpus, trainable
 from tuner.trial.checkpoint_store import load_state
 from tuner.trial.checkpoint_writer import SavePolicy, SaveRules
 from tuner.trial.failures import STORAGE, Failure, WorkerSpentError
@@ -281,21 +281,21 @@ def test_a_process_whose_share_keeps_a_whole_gpu_does_not_begin_another_trial(ma
 
 
 def test_a_trial_that_waits_for_a_gpu_has_no_time_limit(make, tmp_path, monkeypatch):
-    for name, value in shared_gpus.sharing(tmp_path / "gpus", ["0"]).items():
+    for name, value in gpus.sharing(tmp_path / "gpus", ["0"]).items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv(shared_gpus.VISIBLE, "")
-    monkeypatch.setattr(shared_gpus, "_held", {})
+    monkeypatch.setenv(gpus.VISIBLE, "")
+    monkeypatch.setattr(gpus, "_held", {})
     events = []
     limit = SimpleNamespace(
         dump_traceback_later=lambda *_, **__: events.append("limit"),
         cancel_dump_traceback_later=lambda: events.append("no limit"),
     )
     monkeypatch.setattr(trainable, "faulthandler", limit)
-    look = shared_gpus._taken
-    monkeypatch.setattr(shared_gpus, "_taken", lambda *to: events.append("waits") or look(*to))
+    look = gpus._taken
+    monkeypatch.setattr(gpus, "_taken", lambda *to: events.append("waits") or look(*to))
     make(gpus=0.5)
     assert events == ["waits", "limit", "no limit"]
-    for file in shared_gpus._held.values():
+    for file in gpus._held.values():
         file.close()
 
 

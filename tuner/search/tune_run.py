@@ -40,7 +40,7 @@ from tuner.search.steering import UNBOUNDED
 from tuner.search.tune_callbacks import Recorder, TuneSearcher, Waiting
 from tuner.search.warm_start import WarmStart
 from tuner.trial.context import Assignment
-from tuner.trial.shared_gpus import is_shared
+from tuner.trial.gpus import is_shared
 
 _log = logging.getLogger(__name__)
 

@@ -33,9 +33,9 @@ from tuner.trial.failures import (
     message_of,
     says_done,
 )
+from tuner.trial.gpus import should_move, take
 from tuner.trial.rank_actors import RankGroup, RankTimeoutError
 from tuner.trial.recycling import WorkerReplacedError, must_move, why_not_again
-from tuner.trial.shared_gpus import should_move, take
 from tuner.trial.trial_log import TrialLog
 from tuner.trial.trial_process import hint_of
 from tuner.trial.worker import Worker

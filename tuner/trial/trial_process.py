@@ -16,9 +16,8 @@ from tuner.experiment.folder import ExperimentFolder
 from tuner.places import START_DIR, TRIAL_DIR, shown
 from tuner.spec.loading import is_learner, load_trainable
 from tuner.trial.context import Assignment, TrialContext
+from tuner.trial.gpus import claim, take
 from tuner.trial.recycling import Leftovers
-from tuner.trial.reserved_gpu import claim
-from tuner.trial.shared_gpus import take
 
 STAYS = "stays_in_start_dir"  # the attribute of a trainable that is not to work in the folder
 

@@ -14,9 +14,9 @@ from tuner.experiment.trials import CheckpointRecord
 from tuner.trial.checkpoint_store import CheckpointStore, load_state
 from tuner.trial.checkpoint_writer import CheckpointWriter, Save
 from tuner.trial.context import Assignment, TrialContext, with_trial_seed
+from tuner.trial.gpus import claim
 from tuner.trial.learner import Learner
 from tuner.trial.memory import MemoryWatch, keep_freed
-from tuner.trial.reserved_gpu import claim
 from tuner.trial.state import frozen_copy
 from tuner.trial.trial_process import TrialProcess
 

@@ -23,7 +23,7 @@ from tuner.service.queue.shares import (
     next_to_start,
 )
 from tuner.spec import quotas
-from tuner.trial.shared_gpus import VISIBLE
+from tuner.trial.gpus import VISIBLE
 
 ONE = Amounts(1)
 MANY = 10**6

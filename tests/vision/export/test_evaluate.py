@@ -10,7 +10,7 @@ from synthetic import Writer, make_folder
 
 from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
 from tuner.experiment.results.results import Results
-from tuner.trial import shared_gpus
+from tuner.trial import gpus
 from tuner.vision.export.evaluate import can_evaluate, evaluate, evaluate_export
 from tuner.vision.export.read import read_export
 
@@ -110,17 +110,17 @@ def test_evaluate_measures_a_trial_once(folder):
 
 
 def test_where_searches_share_gpus_it_takes_one_as_a_trial_does(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(shared_gpus, "_held", {})
-    monkeypatch.setenv(shared_gpus.VISIBLE, "0,GPU-5")
-    for name, value in shared_gpus.sharing(tmp_path / "gpus", ["GPU-5"]).items():
+    monkeypatch.setattr(gpus, "_held", {})
+    monkeypatch.setenv(gpus.VISIBLE, "0,GPU-5")
+    for name, value in gpus.sharing(tmp_path / "gpus", ["GPU-5"]).items():
         monkeypatch.setenv(name, value)
     path = folder / "experiment.json"
     document = json.loads(path.read_text())
     document["spec"]["resources"] = {"gpus": 1}
     path.write_text(json.dumps(document))
     evaluate(Results(folder))
-    assert os.environ[shared_gpus.VISIBLE] == "GPU-5"
-    [file] = shared_gpus._held.values()
+    assert os.environ[gpus.VISIBLE] == "GPU-5"
+    [file] = gpus._held.values()
     file.close()
 
 

@@ -36,7 +36,7 @@ from tuner.service.queue.searches import (
 )
 from tuner.service.queue.shares import Room, Waiting, gpus_here, limits, next_to_start
 from tuner.spec.experiment import ExperimentSpec
-from tuner.trial.shared_gpus import room, sharing
+from tuner.trial.gpus import room, sharing
 from tuner.wording import amount_of
 
 _log = logging.getLogger(__name__)

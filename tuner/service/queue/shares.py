@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from tuner.places import LOCAL
 from tuner.planning.validation import Machine
-from tuner.trial.shared_gpus import VISIBLE
+from tuner.trial.gpus import VISIBLE
 
 _SLACK = 1e-9  # of sums of fractions
 

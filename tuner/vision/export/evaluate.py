@@ -19,8 +19,8 @@ from tuner.spec.experiment import ExperimentSpec, trainable_text
 from tuner.spec.loading import is_learner, load_trainable
 from tuner.trial.checkpoint_store import load_state
 from tuner.trial.context import with_trial_seed
+from tuner.trial.gpus import take
 from tuner.trial.learner import Learner
-from tuner.trial.shared_gpus import take
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.catalog import labelled_folder, moved
 from tuner.vision.datasets._dataset import check_same, data_folder

@@ -1,11 +1,10 @@
-"""The GPUs of a trial's process where several searches, each with a Ray of its own, share them.
+"""The GPUs of a trial's process: which of them it uses, and how much memory it may take there.
 
-Each of these Rays counts every GPU of the machine as its own, so the one that it gives to a process
-may be in use by another search. The process therefore chooses among all of them, by locks that the
-system gives back when the process ends, however it ends:
+Several searches may share the GPUs of a machine. The Ray of each counts all of them as free, so a
+process chooses among them by file locks, which the system releases when the process ends:
 
-    GPU     a file for each, by its name; a process that uses a part of it has locked as many bytes
-    claim   one more byte of that file: of the process that waits for it, which no other overtakes
+    GPU     a file for each, by its name; a process that uses a share of it locks as many bytes
+    claim   one more byte of that file, locked by the process that waits for it: none overtakes it
     door    locked while a process looks at the others and chooses, never while it waits
 """
 
@@ -16,6 +15,8 @@ import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from math import ceil
 from pathlib import Path
 from typing import IO
 from urllib.parse import quote
@@ -23,7 +24,7 @@ from urllib.parse import quote
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 _SHARED = "TUNER_SHARED_GPUS"  # in the environment: FOLDER:GPU,GPU
-_PARTS = 1000  # of a GPU
+_PARTS = 120  # of a GPU: halves to sixths, eighths and tenths are whole numbers of them
 _CLAIM = _PARTS  # the byte after them
 _EVERY_S = 0.2
 _EPSILON = 1e-9  # of a share
@@ -119,8 +120,8 @@ def _taken(folder: Path, files: Files, amount: float) -> list[str]:
 
 
 def _parts(amount: float) -> int:
-    """How many parts of each GPU."""
-    return max(1, int(min(amount, 1) * _PARTS + _EPSILON))
+    """How many parts of each GPU, rounded up, so that no GPU is used twice."""
+    return max(1, ceil(min(amount, 1) * _PARTS - _EPSILON))
 
 
 def _lock_free(files: Files) -> dict[str, list[int]]:
@@ -150,3 +151,61 @@ def _lock(file: IO[bytes], part: int) -> bool:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, part)
         return True
     return False
+
+
+# What CUDA itself takes of a GPU for each process: its context and the kernels that it loads.
+# torch's own limit does not count it.
+CONTEXT_BYTES = 512 << 20
+
+
+class NoGpuError(RuntimeError):
+    """A GPU was reserved, and there is none, or too little of it."""
+
+
+def claim(gpus: float, *, through_torch: bool) -> None:
+    """Limit this process to its share of the GPU that it reserved, before anything is on it.
+
+    gpus: a share below 1, or whole GPUs, which need no limit. through_torch: whether torch alone
+    may be what uses them. Otherwise a torch that is built for CPUs says nothing about them. Raises
+    NoGpuError where they cannot be used. A share that is smaller than what CUDA itself takes is
+    found out when torch begins to use the GPU.
+    """
+    if not gpus:
+        return
+    import torch
+
+    if not torch.cuda.is_available():
+        built_for = torch.version.cuda or torch.version.hip
+        if through_torch or built_for:
+            visible = os.environ.get("CUDA_VISIBLE_DEVICES", "not set")
+            raise NoGpuError(
+                f"this trial reserved a GPU (resources.gpus: {gpus:g}), but its process finds "
+                f"none: torch {torch.__version__} is built for {built_for or 'CPUs'}, and "
+                f"CUDA_VISIBLE_DEVICES is {visible!r}"
+            )
+    elif gpus < 1:
+        from tuner.trial.torch_compat import when_cuda_begins
+
+        when_cuda_begins(partial(_limit, gpus))
+
+
+def memory_share(share: float, total: int) -> float:
+    """The part of a GPU of `total` bytes that torch may take in a process that has `share` of it.
+
+    All processes together then have room for CUDA's own memory, too. Raises NoGpuError where
+    nothing is left.
+    """
+    left = share * total - CONTEXT_BYTES
+    if left <= 0:
+        raise NoGpuError(
+            f"resources.gpus: {share:g} of this GPU is {share * total / 2**20:.0f} MiB, and CUDA "
+            f"itself takes about {CONTEXT_BYTES >> 20} MiB of it for each process"
+        )
+    return left / total
+
+
+def _limit(share: float) -> None:
+    import torch
+
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction(memory_share(share, total), 0)
