@@ -24,6 +24,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent.parent
 MEASURED = ("_s", "_mib", "per_s", "seconds")  # endings of metrics that are never the same twice
+# Of an event; with the summary of the last one, which follows from the others
+TIMED = ("time", "owner", "counts", "best", "total", "started", "idle_s")
 KILL_AFTER = 12  # lines of the journal
 SEARCHES = {
     **{
@@ -88,7 +90,7 @@ def decided(events: list[dict]) -> list[dict]:
 
 
 def plain(event: dict) -> dict:
-    kept = {key: value for key, value in event.items() if key not in ("time", "owner")}
+    kept = {key: value for key, value in event.items() if key not in TIMED}
     if "metrics" in kept:
         values = kept["metrics"].items()
         kept["metrics"] = {name: v for name, v in values if not name.endswith(MEASURED)}

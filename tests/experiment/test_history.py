@@ -376,3 +376,17 @@ def test_why_it_ended_before_its_trials_counts_until_it_goes_on():
     assert (history.ended_by, history.never_started) == ("time_budget", 3)
     history.apply(resume)
     assert (history.ended_by, history.never_started) == (None, None)
+
+
+def test_summary_counts_a_reopened_trial_by_its_journaled_status():
+    stories = (start(1), report(1, 1, acc=0.5), end(1, "completed"), start(2), end(2, "completed"))
+    history = applied(*stories)
+    history.reopen("00001")
+    history.reopen("00002")
+    history.apply(events(start(2))[0])
+    assert +history.counts == {"interrupted": 1, "running": 1}
+    counts = history.summary(None)["counts"]
+    assert {status: count for status, count in counts.items() if count} == {
+        "completed": 1,
+        "running": 1,
+    }

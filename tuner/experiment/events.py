@@ -212,7 +212,6 @@ def _is_best(value: object) -> bool:
         and _is_config(value.get("config"))
         and _is_epoch(value.get("epoch"))
         and _is_metrics(value.get("metrics"))
-        and _is_text_if_any(value.get("checkpoint"))
     )
 
 
@@ -293,7 +292,11 @@ _RULES: dict[str, tuple[_FieldRule, ...]] = {
         ("reason", _is_text_if_any, "text"),
         ("never_started", lambda value: value is None or _is_epoch(value), "a whole number"),
         ("counts", lambda value: value is None or _is_counts(value), "a number for each status"),
-        ("best", lambda value: value is None or _is_best(value), "a trial as `best --json` has it"),
+        (
+            "best",
+            lambda value: value is None or _is_best(value),
+            "a trial, its epoch and metrics",
+        ),
         ("total", lambda value: value is None or _is_epoch(value), "a whole number"),
         ("started", lambda value: value is None or is_time(value), "in seconds since the epoch"),
         ("idle_s", lambda value: value is None or is_time(value), "in seconds"),

@@ -81,6 +81,7 @@ class History:
         self._objective = objective
         self._sign = objective.sign if objective else 0
         self._metrics = None if metrics is None else frozenset(metrics)
+        self._reopened: dict[str, str] = {}  # their journaled statuses, until they start again
 
     @property
     def duration_s(self) -> float:
@@ -99,8 +100,10 @@ class History:
     def summary(self, own: int | None) -> dict[str, Any]:
         """What `experiment_ended` says beside its status; own: as in `total`."""
         gaps = (max(0.0, after.started - before.ended) for before, after in pairwise(self.runs))
+        counts = self.counts + Counter(self._reopened.values())
+        counts[INTERRUPTED] -= len(self._reopened)
         return {
-            "counts": {status: self.counts[status] for status in COUNTED},
+            "counts": {status: counts[status] for status in COUNTED},
             "best": self._best_json(),
             "total": self.total(own),
             "started": self.started,
@@ -108,18 +111,14 @@ class History:
         }
 
     def _best_json(self) -> dict[str, Any] | None:
-        """The best trial as `best --json` gives it, with the objective as its only metric."""
+        """The best trial, with the objective as its only metric."""
         if self.best is None or self._objective is None:
             return None
-        trial, epoch = self.trials[self.best.trial_id], self.best.epoch
-        paths = [record.path for record in trial.checkpoints if record.epoch == epoch]
         return {
-            "trial_id": trial.trial_id,
-            "config": trial.config,
-            "epoch": epoch,
+            "trial_id": self.best.trial_id,
+            "config": self.trials[self.best.trial_id].config,
+            "epoch": self.best.epoch,
             "metrics": {self._objective.metric: self.best.value},
-            "checkpoint": paths[-1] if paths else None,
-            "shown": "searched",
         }
 
     def of_status(self, *statuses: str) -> list[TrialRecord]:
@@ -180,7 +179,11 @@ class History:
         trial.checkpoints = [record for record in trial.checkpoints if record.epoch != epoch]
 
     def reopen(self, trial_id: str) -> None:
-        """A trial that has completed is to go on: until it starts it counts as interrupted."""
+        """A trial that has completed is to go on: until it starts its status is interrupted.
+
+        The journal does not know of it, so that `summary` counts it by its journaled status.
+        """
+        self._reopened[trial_id] = self.trials[trial_id].status
         self._set_status(self.trials[trial_id], INTERRUPTED)
 
     def settle(self, trial_id: str) -> None:
@@ -203,6 +206,7 @@ class History:
         time = event["time"]
         trial.runs.append(Run(time, time))
         trial.error, trial.ended = None, None
+        self._reopened.pop(trial.trial_id, None)
         self._set_status(trial, RUNNING)
         if is_new:
             origin = event.get("origin")
