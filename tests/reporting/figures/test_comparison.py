@@ -7,7 +7,7 @@ from tuner.reporting.figures._figure import COLOURS, draw_section
 from tuner.reporting.figures.comparison import _steps
 
 
-def test_each_strategy_has_a_line_and_a_band_by_each_way_of_counting(tmp_path):
+def test_comparison_draws_a_line_and_a_band_for_each_strategy(tmp_path):
     space = {"strategy": "hyperopt", "space": {"lr": "loguniform(0.001, 1)"}}
     results = [search(tmp_path / f"r{seed}", 12, seed=seed) for seed in range(3)]
     results.append(search(tmp_path / "h", 20, search=space))
@@ -26,12 +26,12 @@ def test_each_strategy_has_a_line_and_a_band_by_each_way_of_counting(tmp_path):
         assert single.line.dash != mean.line.dash
 
 
-def test_steps_begin_where_all_have_a_value_and_end_with_the_last():
+def test_steps_span_from_the_common_start_to_the_last_end():
     curves = [Curve((1, 4), (0.5, 0.6), 10), Curve((2,), (0.5,), 5)]
     assert _steps(curves) == [2, 4, 10]
 
 
-def test_what_lies_far_out_does_not_squeeze_the_others_and_who_has_no_value_is_left_out(tmp_path):
+def test_comparison_bounds_outliers_and_leaves_out_failed_searches(tmp_path):
     experiments = [odd(tmp_path / "x", "diverged"), odd(tmp_path / "y", "diverged")]
     for figure in draw_section("comparison", Comparison(experiments)):
         assert figure.plot.layout.yaxis.range[1] < 1e29

@@ -8,10 +8,10 @@ from tuner.reporting.report import Report
 def draw(search, values):
     retrained(search, values)
     report = Report(Results(search.folder))
-    return report.confirmation, *confirmation.draw(report)
+    return report.confirmation, *confirmation.confirmation(report)
 
 
-def test_each_leader_has_its_seeds_its_mean_and_what_the_search_showed(tmp_path):
+def test_confirmation_shows_seeds_mean_and_searched_value(tmp_path):
     search = searched(tmp_path / "x", {0.1: 0.9, 0.2: 0.8})
     found, caption, plot = draw(search, [[0.7, 0.72, None], [0.6, 0.61, 0.62]])
     seeds, means, shown = plot.data
@@ -22,7 +22,7 @@ def test_each_leader_has_its_seeds_its_mean_and_what_the_search_showed(tmp_path)
     assert "The search's best, trial 00000, showed val_accuracy 0.9" in caption
 
 
-def test_the_chosen_ones_interval_reaches_further_to_the_worse_side(tmp_path):
+def test_confirmation_interval_of_the_chosen_reaches_further_down(tmp_path):
     search = searched(tmp_path / "x", {0.1: 0.9, 0.2: 0.8, 0.3: 0.7})
     _, _, plot = draw(search, [[0.7, 0.72, 0.71], [0.6, 0.61, 0.62], [0.5, 0.52, 0.53]])
     bars = plot.data[1].error_y
@@ -32,12 +32,12 @@ def test_the_chosen_ones_interval_reaches_further_to_the_worse_side(tmp_path):
     assert longer == [True, False, False]
 
 
-def test_a_single_seed_has_no_interval(tmp_path):
+def test_confirmation_of_one_seed_has_no_interval(tmp_path):
     _, _, plot = draw(searched(tmp_path / "x", {0.1: 0.9}), [[0.7]])
     assert list(plot.data[1].error_y.array) == [0]
 
 
-def test_without_one_it_says_how_to_get_it(tmp_path):
-    caption, plot = confirmation.draw(Report(searched(tmp_path / "x", {0.1: 0.9})))
+def test_confirmation_missing_says_how_to_get_one(tmp_path):
+    caption, plot = confirmation.confirmation(Report(searched(tmp_path / "x", {0.1: 0.9})))
     assert (plot, caption) == (None, confirmation.NOT_CONFIRMED)
     assert "tuner confirm" in caption

@@ -1,5 +1,4 @@
 import logging
-from pathlib import Path
 from typing import get_args
 
 import plotly.graph_objects as go
@@ -26,30 +25,31 @@ def declared(monkeypatch, tmp_path):
     monkeypatch.setattr(_figure, "_DECLARED", [])
 
 
-def test_every_module_without_an_underscore_is_a_figure_in_one_place(tmp_path):
+def test_every_figure_is_in_one_section_of_the_page(tmp_path):
     results = [search(tmp_path / name, 30) for name in "ab"]
     next(iter(results[0].trials.values())).forecasts = {1: {}}  # as a scheduler that predicts
     subjects = dict.fromkeys(get_args(Section), Report(results[0]))
     subjects["comparison"] = Comparison(results)
     shown = {s: [one.name for one in draw_section(s, of)] for s, of in subjects.items()}
-    modules = {path.stem for path in Path(_figure.__file__).parent.glob("[!_]*.py")}
-    several = {"slice": "slice-0", "contour": "contour-0", "comparison": "trials"}
-    compared = shown.pop("comparison")  # a page of its own
-    reported = [name for in_section in shown.values() for name in in_section]
-    assert {several.get(module, module) for module in modules} <= {*reported, *compared}
-    for page in (reported, compared):
-        assert len(page) == len(set(page))
-    assert shown["hyperparameters"][:2] == ["importance", "parallel"]  # the whole ones first
+    slices = [f"slice-{i}" for i in range(3)]
+    contours = [f"contour-{i}" for i in range(3)]
+    assert shown == {
+        "best": ["history"],
+        "hyperparameters": ["importance", "parallel", *slices, *contours],
+        "stopping": ["curves", "rungs", "forecasts"],
+        "confirmed": ["confirmation"],
+        "comparison": ["trials", "epochs", "seconds"],
+    }
 
 
 @pytest.mark.usefixtures("declared")
-def test_a_figure_has_our_look_and_no_title_of_its_own():
+def test_figure_is_styled_and_loses_its_title():
     @figure("Ours", section="best", order=1)
     def draw(subject):
         return f"Read {subject}.", go.Figure(layout={"title": "Optuna's", "height": 500})
 
     (drawn,) = draw_section("best", "this")
-    assert (drawn.name, drawn.title, drawn.caption) == ("test_figure", "Ours", "Read this.")
+    assert (drawn.name, drawn.title, drawn.caption) == ("draw", "Ours", "Read this.")
     assert drawn.plot.layout.title.text == ""
     assert drawn.plot.layout.height == 500
     assert drawn.plot.layout.colorway == COLOURS
@@ -57,7 +57,7 @@ def test_a_figure_has_our_look_and_no_title_of_its_own():
 
 
 @pytest.mark.usefixtures("declared")
-def test_one_that_cannot_be_drawn_says_so_and_costs_only_itself(caplog):
+def test_figure_that_fails_leaves_the_others(caplog):
     def each(subject):
         return (Variant(f"x-{i}", f"Ours {i}", i) for i in range(2))
 
@@ -78,7 +78,7 @@ def test_one_that_cannot_be_drawn_says_so_and_costs_only_itself(caplog):
 @pytest.mark.parametrize(
     ("span_s", "unit"), [(10, "seconds"), (3600, "minutes"), (100_000, "hours")]
 )
-def test_times_are_read_in_the_unit_that_fits(span_s, unit):
+def test_time_axis_takes_the_unit_that_fits(span_s, unit):
     name, seconds = time_axis(span_s)
     assert name == unit
     assert 3 < span_s / seconds < 300

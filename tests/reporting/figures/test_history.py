@@ -4,8 +4,8 @@ from tuner.reporting.figures import history
 from tuner.reporting.report import Report
 
 
-def test_the_best_so_far_only_rises(tmp_path):
-    caption, plot = history.draw(Report(search(tmp_path / "x", 12)))
+def test_history_best_so_far_only_rises(tmp_path):
+    caption, plot = history.history(Report(search(tmp_path / "x", 12)))
     dots, line = plot.data[:2]
     assert list(line.y) == sorted(line.y)
     assert line.y[-1] == max(dots.y)
@@ -13,18 +13,18 @@ def test_the_best_so_far_only_rises(tmp_path):
     assert f"{after} after the best one brought nothing better" in caption
 
 
-def test_nothing_to_show_says_why(tmp_path):
+def test_history_without_values_says_why(tmp_path):
     for kind in ("no_report", "all_failed"):
-        caption, plot = history.draw(Report(odd(tmp_path / kind, kind)))
+        caption, plot = history.history(Report(odd(tmp_path / kind, kind)))
         assert plot is None
         assert "no trial that did not fail has a value" in caption
 
 
-def test_of_too_many_trials_every_new_best_is_drawn_at_its_place(tmp_path, monkeypatch):
+def test_history_of_many_trials_draws_every_new_best(tmp_path, monkeypatch):
     report = Report(search(tmp_path / "x", 40))
-    _, whole = history.draw(report)
+    _, whole = history.history(report)
     monkeypatch.setattr(history, "_MOST_POINTS", 5)
-    caption, thinned = history.draw(report)
+    caption, thinned = history.history(report)
     assert 5 <= len(thinned.data[0].x) < 39
     assert f"Of 39 trials {len(thinned.data[0].x)} are drawn" in caption
     for before, after in zip(whole.data, thinned.data, strict=True):

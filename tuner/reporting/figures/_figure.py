@@ -1,7 +1,7 @@
 """What a figure is, how the pages find and draw their figures, and how all of them look.
 
-A module of this package without a leading underscore is a figure: it decorates one function with
-`figure`, and the page shows it. No other file needs to change.
+A module of this package without a leading underscore holds figures: functions that are decorated
+with `figure`. The page shows them; no other file needs to change.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Drawing = tuple[str, go.Figure | None]  # the caption, and the plot if there is 
 
 
 class Variant(NamedTuple):
-    """One of the figures of a module that draws several: `draw` is called with its `argument`."""
+    """One of several figures that a function draws: it is called with this `argument`."""
 
     name: str
     title: str
@@ -73,7 +73,7 @@ def figure(
     half: bool = False,
     variants: Callable[[Any], Iterable[Variant]] | None = None,
 ) -> Callable[[_Draw], _Draw]:
-    """Declare the decorated function as a figure of the report, named after its module.
+    """Declare the decorated function as a figure of the report, named after the function.
 
     It is called with the Report (in the section "comparison" with the Comparison). section: where
     in the page it stands; order: its place among the figures of its width there; half: half as wide
@@ -81,7 +81,7 @@ def figure(
     """
 
     def declare(draw: _Draw) -> _Draw:
-        name = draw.__module__.rpartition(".")[2]
+        name = draw.__name__
 
         def figures(subject: Any) -> Iterator[Figure]:
             if variants is None:

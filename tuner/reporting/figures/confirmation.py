@@ -16,12 +16,12 @@ NOT_CONFIRMED = (
 
 
 @figure("Confirmation", section="confirmed", order=10)
-def draw(report: Report) -> Drawing:
+def confirmation(report: Report) -> Drawing:
     """Each leader's seeds, mean and interval, and the value that the search showed for it."""
-    confirmation = report.confirmation
-    if confirmation is None:
+    confirmed = report.confirmation
+    if confirmed is None:
         return NOT_CONFIRMED, None
-    leaders = [(f"trial {one.trial_id}", one) for one in confirmation.leaders if one.mean]
+    leaders = [(f"trial {one.trial_id}", one) for one in confirmed.leaders if one.mean]
     names = [name for name, _ in leaders]
     dots = [(name, value) for name, one in leaders for value in one.values.values()]
     means = [one.mean for _, one in leaders if one.mean]
@@ -61,7 +61,7 @@ def draw(report: Report) -> Drawing:
         ],
         {
             "xaxis": {"type": "category"},
-            "yaxis": {"title": escaped(confirmation.results.metric)},
+            "yaxis": {"title": escaped(confirmed.results.metric)},
         },
     )
-    return " ".join(leaders_verdict(confirmation)), plot
+    return " ".join(leaders_verdict(confirmed)), plot

@@ -15,7 +15,7 @@ _MOST_POINTS = 3000
 
 
 @figure("Best so far", section="best", order=10)
-def draw(report: Report) -> Drawing:
+def history(report: Report) -> Drawing:
     """The best value after each trial, and each trial's own best value."""
     ranked = report.ranked
     if not ranked.trials:

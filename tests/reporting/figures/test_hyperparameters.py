@@ -1,0 +1,140 @@
+import re
+from dataclasses import replace
+
+import pytest
+from stories import odd, search
+
+from tuner.reporting import ranked_trials
+from tuner.reporting.figures import hyperparameters
+from tuner.reporting.figures._figure import GREY, draw_section
+from tuner.reporting.ranked_trials import NO_NAMES, NO_TRIALS
+from tuner.reporting.report import Report
+from tuner.spec.sections import Objective
+
+
+def test_importance_shows_the_spread(tmp_path):
+    caption, plot = hyperparameters.importance(Report(search(tmp_path / "x", 60)))
+    (bars,) = plot.data
+    assert bars.y[-1].startswith("lr ")  # the highest bar
+    assert bars.x[-1] == max(bars.x)
+    assert all(above >= 0 for above in (*bars.error_x.array, *bars.error_x.arrayminus))
+    assert caption.startswith("lr separates the best trials from the others most; its spread")
+    assert "cannot be told" not in caption + "".join(bars.y)
+
+
+def test_importance_of_few_trials_cannot_be_told(tmp_path):
+    report = Report(search(tmp_path / "x", 12))  # too few for what lr does
+    caption, plot = hyperparameters.importance(report)
+    (bars,) = plot.data
+    told = [one["told_apart"] for one in report.as_dict()["importances"]]
+    assert not any(told)
+    assert all(label.endswith("  cannot be told") for label in bars.y)
+    assert set(bars.marker.color) == {GREY}
+    assert "matters most cannot be told" in caption
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        *(("no_trial", NO_TRIALS), ("all_failed", NO_TRIALS), ("one_config", NO_NAMES)),
+        ("running", "Nothing to show: it takes 10 trials with a value, and there are 2."),
+    ],
+)
+def test_importance_without_enough_trials_says_why(tmp_path, kind, why):
+    assert hyperparameters.importance(Report(odd(tmp_path / "x", kind))) == (why, None)
+
+
+def test_importance_of_many_trials_weighs_some(tmp_path, monkeypatch):
+    for module in (hyperparameters, ranked_trials):
+        monkeypatch.setattr(module, "MOST_WEIGHED", 30)
+    caption, plot = hyperparameters.importance(Report(search(tmp_path / "x", 60)))
+    assert plot.data[0].y[-1].startswith("lr ")
+    assert caption.endswith("Of 59 trials 30 are weighed, evenly over their ranks.")
+
+
+def lines(plot):
+    return [trace for trace in plot.data if trace.mode == "lines"]
+
+
+def test_parallel_draws_a_line_for_each_trial(tmp_path):
+    caption, plot = hyperparameters.parallel(Report(search(tmp_path / "x", 60)))
+    assert len(lines(plot)) == 59  # one failed
+    assert "Of " not in caption
+
+
+def test_parallel_of_many_trials_draws_some(tmp_path):
+    caption, plot = hyperparameters.parallel(Report(search(tmp_path / "x", 300)))
+    assert len(lines(plot)) == 150
+    assert "Of 299 trials 150 are drawn" in caption
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"), [("no_trial", NO_TRIALS), ("all_failed", NO_TRIALS), ("one_config", NO_NAMES)]
+)
+def test_parallel_without_trials_says_why(tmp_path, kind, why):
+    assert hyperparameters.parallel(Report(odd(tmp_path / "x", kind))) == (why, None)
+
+
+def slices(results):
+    figures = draw_section("hyperparameters", Report(results))
+    return {one.title: one for one in figures if one.name.startswith("slice")}
+
+
+def test_slices_say_where_the_best_trials_lie(tmp_path):
+    figures = slices(search(tmp_path / "x", 60))
+    assert len(figures) == 3
+    lr, width = figures["Slice: lr"], figures["Slice: width"]
+    assert lr.name == "slice-0"
+    assert lr.caption.startswith("The best 5 trials have lr between 0.0")
+    (dots,) = lr.plot.data
+    assert len(dots.x) == 59
+    assert lr.plot.layout.xaxis.type == "log"
+    assert re.match(r"The best 5 trials have width at (16|32|16 and 32)\.$", width.caption)
+
+
+def test_slices_list_few_values(tmp_path):
+    figures = slices(odd(tmp_path / "x", "categorical"))
+    assert figures["Slice: a"].caption == "The best 3 trials have a at y."
+
+
+def test_slices_draw_outliers_at_the_fence(tmp_path):
+    (one,) = slices(odd(tmp_path / "x", "diverged")).values()
+    assert "3 trials above " in one.caption
+    assert max(one.plot.data[0].y) < 10
+
+
+def test_slices_without_a_varying_hyperparameter_are_none(tmp_path):
+    assert slices(odd(tmp_path / "x", "one_config")) == {}
+
+
+def contours(results):
+    figures = draw_section("hyperparameters", Report(results))
+    return [one for one in figures if one.name.startswith("contour")]
+
+
+def test_contours_show_each_pair_of_leading_hyperparameters(tmp_path):
+    figures = contours(search(tmp_path / "x", 60))
+    assert [one.name for one in figures] == ["contour-0", "contour-1", "contour-2"]
+    assert all(one.plot is not None for one in figures)
+    assert contours(odd(tmp_path / "y", "diverged")) == []  # one hyperparameter
+
+
+def test_contours_are_darker_where_the_value_is_better(tmp_path):
+    report = Report(search(tmp_path / "x", 60))
+    for mode, is_reversed in (("max", True), ("min", False)):  # the least is dark in Cividis
+        report.ranked = replace(report.ranked, objective=Objective(mode=mode))
+        caption, plot = hyperparameters.contours(report, ("lr", "momentum"))
+        assert plot.data[0].reversescale == is_reversed
+        assert caption.startswith("The darker, the better lr and momentum work together.")
+
+
+def test_contours_of_many_trials_draw_some(tmp_path):
+    first, *_ = contours(search(tmp_path / "x", 300))
+    assert "Of 299 trials 100 are drawn" in first.caption
+
+
+def test_contours_without_common_trials_say_why(tmp_path):
+    report = Report(odd(tmp_path / "x", "conditional"))
+    caption, plot = hyperparameters.contours(report, ("opt.lr", "opt"))
+    assert plot is None
+    assert "no trials have both" in caption

@@ -1,0 +1,170 @@
+"""The figures of how the value depends on the hyperparameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+import plotly.graph_objects as go
+from optuna import visualization
+
+from tuner.reporting.figures._figure import BLACK, BLUE, GREY, Drawing, Variant, figure
+from tuner.reporting.ranked_trials import FEWEST, MOST_WEIGHED, Importance, RankedTrials
+from tuner.reporting.report import Report
+from tuner.spec.plain_values import is_number
+from tuner.wording import joined, number
+
+CANNOT_BE_TOLD = "cannot be told"
+_MOST_LINES = 150
+_MOST_AXES = 10
+_MOST_SLICES = 8
+_MOST_DOTS = 1000
+_BEST_SHARE = 10  # one trial in so many
+_MOST_LISTED = 3  # values; of more, only the least and the greatest
+_PAIRED = 3  # hyperparameters, and so many pairs of them
+_MOST_COLUMNS = 100  # Optuna's grid has a column for each of them
+_SCALE = "Cividis"  # Nunez et al., PLOS ONE 2018: the same order for every kind of sight
+
+
+@figure("Importance", section="hyperparameters", order=10)
+def importance(report: Report) -> Drawing:
+    """A bar for each hyperparameter's share, with the spread of resampling the trials.
+
+    Grey, and without a figure, where that spread says that the share cannot be told.
+    """
+    importances = report.importances
+    if not importances:
+        return report.ranked.why_nothing(FEWEST), None
+    bars = list(reversed(importances))  # the first one drawn is the lowest
+    plot = go.Figure(
+        go.Bar(
+            orientation="h",
+            x=[one.share for one in bars],
+            y=[f"{one.name}  {_share(one)}" for one in bars],
+            hovertemplate=[
+                f"{one.name}: {one.share:.2f} ({one.low:.2f} to {one.high:.2f})<extra></extra>"
+                for one in bars
+            ],
+            marker_color=[BLUE if one.told_apart else GREY for one in bars],
+            error_x={
+                "type": "data",
+                "symmetric": False,
+                "array": [max(0.0, one.high - one.share) for one in bars],
+                "arrayminus": [max(0.0, one.share - one.low) for one in bars],
+                "color": BLACK,
+            },
+        ),
+        {
+            "height": 120 + 40 * len(bars),
+            "xaxis": {"title": "share of all importance", "range": [0, 1]},
+        },
+    )
+    caption = f"{_verdict(importances)} The lines span nine in ten resamples of the trials."
+    count = len(report.ranked.trials)
+    if count > MOST_WEIGHED:
+        caption += f" Of {count} trials {MOST_WEIGHED} are weighed, evenly over their ranks."
+    return caption, plot
+
+
+def _share(one: Importance) -> str:
+    return f"{one.share:.2f}" if one.told_apart else CANNOT_BE_TOLD
+
+
+def _verdict(importances: Sequence[Importance]) -> str:
+    """Which one matters most, or between which ones that is open."""
+    unclear = [one.name for one in importances if not one.told_apart]
+    if unclear:
+        return (
+            f"Which of {joined(unclear)} matters most {CANNOT_BE_TOLD}: their spreads overlap, and "
+            "by chance alone one has much of all importance. It takes more trials."
+        )
+    return (
+        f"{importances[0].name} separates the best trials from the others most; its spread "
+        "overlaps with no other's."
+    )
+
+
+@figure("Parallel coordinates", section="hyperparameters", order=20)
+def parallel(report: Report) -> Drawing:
+    """A line for each trial, the better the darker."""
+    ranked, order = report.ranked, report.names_by_importance
+    if not ranked.varying:
+        return ranked.why_nothing(), None
+    names = order[:_MOST_AXES]
+    study = ranked.study(_MOST_LINES)
+    plot = visualization.plot_parallel_coordinate(study, names, target_name=ranked.label)
+    caption = [
+        "Each line is a trial, the darker the better: where the dark lines run together on an "
+        "axis, that hyperparameter matters.",
+        *ranked.left_out(len(study.trials)),
+    ]
+    if len(order) > len(names):
+        caption.append(f"The {len(names)} leading of {len(order)} hyperparameters are shown.")
+    return " ".join(caption), plot
+
+
+def _slices(report: Report) -> Iterator[Variant]:
+    for i, name in enumerate(report.names_by_importance[:_MOST_SLICES]):
+        yield Variant(f"slice-{i}", f"Slice: {name}", name)
+
+
+@figure("Slice", section="hyperparameters", order=30, half=True, variants=_slices)
+def slices(report: Report, name: str) -> Drawing:
+    """A point for each trial; the caption says where the best ones lie."""
+    ranked = report.ranked
+    study = ranked.study(_MOST_DOTS)
+    plot = visualization.plot_slice(study, [name], target_name=ranked.label)
+    plot.update_traces(
+        marker={"color": BLUE, "showscale": False, "size": 7, "opacity": 0.7, "line": {"width": 0}}
+    )
+    plot.update_layout(height=300)
+    return " ".join([_where_best(ranked, name), *ranked.left_out(len(study.trials))]), plot
+
+
+def _where_best(ranked: RankedTrials, name: str) -> str:
+    """Where the best tenth of the trials lie, at least 3 of them."""
+    values = ranked.values_of(name)
+    best = values[: max(3, len(values) // _BEST_SHARE)]
+    numeric = all(map(is_number, best))
+    different = sorted(set(best)) if numeric else list(dict.fromkeys(best))
+    if numeric and (len(different) == len(best) or len(different) > _MOST_LISTED):
+        where = f"between {number(different[0])} and {number(different[-1])}"
+    else:
+        where = f"at {joined([*map(number, different)])}"
+    among = f" ({len(values)} of {len(ranked.trials)} trials have it)"
+    partly = among if len(values) < len(ranked.trials) else ""
+    return f"The best {len(best)} trials have {name} {where}{partly}."
+
+
+def _pairs(report: Report) -> Iterator[Variant]:
+    pairs = combinations(report.names_by_importance[:_PAIRED], 2)
+    for i, pair in enumerate(pairs):
+        yield Variant(f"contour-{i}", f"Contour: {' and '.join(pair)}", pair)
+
+
+@figure("Contour", section="hyperparameters", order=40, half=True, variants=_pairs)
+def contours(report: Report, pair: tuple[str, str]) -> Drawing:
+    """A surface between the trials, the better the darker."""
+    x, y = sorted(pair)
+    together = tuple(t for t in report.ranked.trials if x in t.params and y in t.params)
+    if any(len({repr(t.params[name]) for t in together}) < 2 for name in pair):
+        return "Nothing to show: no trials have both, each with at least two values.", None
+    ranked = replace(report.ranked, trials=together, fence=None, outside=0)
+    study = ranked.study(_MOST_COLUMNS)
+    plot = visualization.plot_contour(study, [x, y], target_name=ranked.label)
+    plot.update_traces(
+        colorscale=_SCALE,
+        reversescale=ranked.objective.sign < 0,  # its least value is the darkest
+        selector={"type": "contour"},
+    )
+    plot.update_traces(
+        marker={"color": "white", "size": 6, "line": {"width": 1, "color": BLACK}},
+        selector={"type": "scatter"},
+    )
+    caption = [
+        f"The darker, the better {x} and {y} work together. The dots are trials; the surface "
+        "between them is interpolated, not measured.",
+        *ranked.left_out(len(study.trials)),
+    ]
+    return " ".join(caption), plot

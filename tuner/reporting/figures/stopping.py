@@ -1,0 +1,196 @@
+"""The figures of learning curves and early stopping."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import copy
+
+import optuna
+import plotly.graph_objects as go
+from optuna import visualization
+from optuna.trial import FrozenTrial, TrialState
+
+from tuner.experiment.events import COMPLETED
+from tuner.reporting.figures._figure import (
+    BLACK,
+    BLUE,
+    GREY,
+    SKY,
+    STATUS_COLOURS,
+    Drawing,
+    Variant,
+    figure,
+)
+from tuner.reporting.ranked_trials import escaped, evenly, fence_of, leading
+from tuner.reporting.report import Report
+from tuner.wording import number
+
+_MOST_CURVES = 100
+_FORECASTS = "Predicted and true ends"
+_MOST_POINTS = 1000
+
+
+@figure("Learning curves", section="stopping", order=10)
+def curves(report: Report) -> Drawing:
+    """The objective by epoch, a line for each trial in the colour of its status."""
+    metric = report.results.metric
+    reported = {i: t for i, t in report.results.trials.items() if t.values(metric)}
+    if not reported:
+        return f"Nothing to show: no trial reported {metric}.", None
+    best_first = [t.user_attrs["trial_id"] for t in report.ranked.trials]
+    ids = leading([*dict.fromkeys([*best_first, *reported])], _MOST_CURVES)
+    plot = visualization.plot_intermediate_values(study := _study(report.frozen, {*ids}))
+    shown = [t for t in study.get_trials(deepcopy=False) if t.intermediate_values]
+    seen: set[str] = set()
+    for trace, trial in zip(plot.data, shown, strict=True):
+        own = reported[trial.user_attrs["trial_id"]]
+        is_best = best_first[:1] == [own.trial_id]
+        group = "the best trial" if is_best else own.status
+        trace.update(
+            name=group,
+            legendgroup=group,
+            showlegend=group not in seen,
+            mode="lines+markers" if is_best or len(own.results) < 3 else "lines",
+            marker={"size": 4},
+            line={
+                "color": BLACK if is_best else STATUS_COLOURS[own.status],
+                "width": 3 if is_best else 1,
+            },
+            opacity=1 if is_best else 0.5,
+            hovertemplate=f"trial {own.trial_id}, epoch %{{x}}: %{{y:.4g}}<extra></extra>",
+        )
+        seen.add(group)
+    rungs = report.rungs
+    for rung in rungs:
+        plot.add_vline(x=rung.epoch, line={"color": GREY, "dash": "dot", "width": 1})
+    plot.update_layout(
+        xaxis={"title": "epoch"},
+        yaxis={"title": escaped(metric)},
+        showlegend=True,
+        height=440,
+    )
+    caption = [
+        "Trials that learn well pull ahead early. Early stopping would have lost one that crosses "
+        "over late."
+    ]
+    if rungs:
+        epochs = ", ".join(str(rung.epoch) for rung in rungs)
+        caption.append(f"Dotted lines are the rungs, at epoch {epochs}.")
+    if len(ids) < len(reported):
+        caption.append(
+            f"Of {len(reported)} curves {len(ids)} are drawn: the best ones, and an even selection "
+            "of the others."
+        )
+    values = [value for trial in reported.values() for _, value in trial.values(metric)]
+    fence = fence_of(values, report.results.objective)
+    if fence is not None:
+        _zoom(plot, values, fence, report.results.objective.sign)
+        caption.append(
+            f"Values beyond {number(fence)} lie outside the picture; zoom out to see them."
+        )
+    return " ".join(caption), plot
+
+
+def _study(frozen: Mapping[str, FrozenTrial], trial_ids: set[str]) -> optuna.Study:
+    """Those trials as running ones, since Optuna draws no curve of a failed trial."""
+    running = optuna.create_study()
+    for trial_id, trial in frozen.items():
+        if trial_id in trial_ids:
+            shown = copy(trial)
+            shown.state, shown.values, shown.datetime_complete = TrialState.RUNNING, None, None
+            running.add_trial(shown)
+    return running
+
+
+def _zoom(plot: go.Figure, values: list[float], fence: float, sign: int) -> None:
+    """Show the values up to the fence."""
+    inside = [value for value in values if sign * value <= sign * fence]
+    margin = 0.05 * (max(inside) - min(inside)) or 1.0
+    plot.update_yaxes(range=[min(inside) - margin, max(inside) + margin])
+
+
+@figure("Who went on at each rung", section="stopping", order=20, half=True)
+def rungs(report: Report) -> Drawing:
+    """A bar for each rung: the trials that reached it, stopped there or not."""
+    counts = report.rungs
+    if not report.stopped or report.spec.epochs is None:
+        return report.why_no_stop, None
+    if not counts:
+        return "Nothing to show: the scheduler has no rungs.", None
+    names = [str(rung.epoch) for rung in counts]
+    went_on = [rung.reached - rung.stopped for rung in counts]
+    stopped = [rung.stopped for rung in counts]
+    plot = go.Figure(
+        [
+            go.Bar(x=names, y=went_on, name="not stopped there", marker_color=BLUE),
+            go.Bar(x=names, y=stopped, name="stopped there", marker_color=SKY),
+        ],
+        {
+            "barmode": "stack",
+            "xaxis": {"title": "rung (epoch)", "type": "category"},
+            "yaxis": {"title": "trials that reached it"},
+        },
+    )
+    most = max(counts, key=lambda rung: rung.stopped)
+    caption = (
+        f"Most trials were stopped at epoch {most.epoch}: {most.stopped} of the {most.reached} "
+        "that reached it."
+    )
+    return caption, plot
+
+
+def _forecasts(report: Report) -> Iterator[Variant]:
+    """The one figure, of a search whose scheduler predicts."""
+    if any(trial.forecasts for trial in report.results.trials.values()):
+        yield Variant("forecasts", _FORECASTS, None)
+
+
+@figure(_FORECASTS, section="stopping", order=40, half=True, variants=_forecasts)
+def forecasts(report: Report, argument: None = None) -> Drawing:
+    """A point for each forecast of a trial that ran to its end."""
+    metric = report.spec.objective.metric
+    points = [
+        (trial.trial_id, epoch, told["end"], told["low"], told["high"], trial.values(metric)[-1][1])
+        for trial in report.results.trials.values()
+        if trial.status == COMPLETED and trial.values(metric)
+        for epoch, told in (trial.forecasts or {}).items()
+        if {"end", "low", "high"} <= told.keys()
+    ]
+    if not points:
+        return "Nothing to show: no end was predicted of a trial that came to it.", None
+    inside = sum(low <= true <= high for _, _, _, low, high, true in points)
+    ids, epochs, ends, lows, highs, trues = zip(*evenly(points, _MOST_POINTS), strict=True)
+    plot = go.Figure(
+        [
+            go.Scatter(
+                x=ends,
+                y=trues,
+                error_x={
+                    "array": [high - end for high, end in zip(highs, ends, strict=True)],
+                    "arrayminus": [end - low for low, end in zip(lows, ends, strict=True)],
+                    "thickness": 0.5,
+                },
+                customdata=list(zip(ids, epochs, strict=True)),
+                mode="markers",
+                marker={"color": BLUE, "size": 6, "opacity": 0.6},
+                hovertemplate="trial %{customdata[0]}, epoch %{customdata[1]}: %{x:.4g} predicted, "
+                "%{y:.4g} reached<extra></extra>",
+                name="forecast",
+            ),
+            go.Scatter(
+                x=[min(trues), max(trues)],
+                y=[min(trues), max(trues)],
+                mode="lines",
+                line={"color": BLACK, "dash": "dot"},
+                name="as predicted",
+                hoverinfo="skip",
+            ),
+        ],
+        {"xaxis": {"title": f"predicted {metric}"}, "yaxis": {"title": "true one"}},
+    )
+    caption = (
+        f"{inside} of {len(points)} forecasts ({inside / len(points):.0%}) were right within one "
+        "standard deviation, which the bars show; of normal ones 68% are. Only trials that ran to "
+        "their end are among them."
+    )
+    return caption, plot
