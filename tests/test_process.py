@@ -12,9 +12,9 @@ import pytest
 from rich.live import Live
 from rich.text import Text
 
-from tuner import background, signals, streams
+from tuner import process
 from tuner.errors import InterruptedSearchError
-from tuner.streams import lasting
+from tuner.process import lasting
 
 
 def test_it_runs_within_and_is_over_afterwards():
@@ -26,14 +26,14 @@ def test_it_runs_within_and_is_over_afterwards():
         seen.append("over")
 
     before = threading.active_count()
-    with pytest.raises(KeyError), background.running(watch):
+    with pytest.raises(KeyError), process.running(watch):
         raise KeyError
     assert seen == ["begun", "over"]
     assert threading.active_count() == before
 
 
 def test_one_that_ends_by_itself_is_no_matter():
-    with background.running(lambda over: None):
+    with process.running(lambda over: None):
         pass
 
 
@@ -47,7 +47,7 @@ def send(number):
 @pytest.mark.parametrize("number", ENDING)
 def test_a_signal_is_handled_within_only(number):
     seen, before = [], signal.getsignal(number)
-    with signals.handled(lambda number, frame: seen.append(number)):
+    with process.handled(lambda number, frame: seen.append(number)):
         send(number)
         send(number)
     assert seen == [number, number]
@@ -58,7 +58,7 @@ def test_a_signal_is_handled_within_only(number):
 def test_one_that_is_ignored_stays_so(number, monkeypatch):
     before = signal.signal(number, signal.SIG_IGN)
     try:
-        with signals.interrupting(), signals.held_back():
+        with process.interrupting(), process.held_back():
             send(number)
             assert signal.getsignal(number) is signal.SIG_IGN
     finally:
@@ -70,7 +70,7 @@ def test_in_another_thread_signals_are_left_alone():
     seen = []
 
     def run():
-        with signals.interrupting():
+        with process.interrupting():
             seen.append(signal.getsignal(signal.SIGTERM))
 
     thread = threading.Thread(target=run)
@@ -84,7 +84,7 @@ def test_the_first_is_an_error_and_the_next_is_nothing(number):
     cleaned = []
 
     def work():
-        with signals.interrupting():
+        with process.interrupting():
             try:
                 send(number)
             finally:
@@ -101,14 +101,14 @@ def test_the_first_is_an_error_and_the_next_is_nothing(number):
 def test_what_takes_any_error_does_not_take_it():
     with (
         pytest.raises(InterruptedSearchError),
-        signals.interrupting(),
+        process.interrupting(),
         contextlib.suppress(Exception),
     ):
         send(signal.SIGTERM)
 
 
 def test_on_the_way_out_none_has_an_effect():
-    with signals.interrupting() as no_more:
+    with process.interrupting() as no_more:
         no_more()
         send(signal.SIGTERM)
 
@@ -117,7 +117,7 @@ def test_what_is_held_back_comes_at_the_end():
     reached = []
 
     def work():
-        with signals.interrupting(), signals.held_back():
+        with process.interrupting(), process.held_back():
             send(signal.SIGTERM)
             reached.append(True)
             raise RuntimeError("of what could not be left")
@@ -135,9 +135,9 @@ def test_text_is_all_that_comes_through(monkeypatch):
     written = io.StringIO()
     monkeypatch.setattr(sys, "stdout", written)
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    streams.guard()
+    process.guard()
     guarded = sys.stdout
-    streams.guard()
+    process.guard()
     assert sys.stdout is guarded
     print(f"{HOSTILE}\tä ✓", file=sys.stdout, flush=True)
     sys.stdout.writelines(["one\n", "\x1btwo\n"])
@@ -145,7 +145,7 @@ def test_text_is_all_that_comes_through(monkeypatch):
 
 
 def test_nothing_gets_past_it_as_bytes():
-    guarded = streams.TextOnly(io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
+    guarded = process.TextOnly(io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
     assert not hasattr(guarded, "buffer")
     assert guarded.encoding == "ascii"
 
@@ -153,8 +153,8 @@ def test_nothing_gets_past_it_as_bytes():
 @pytest.mark.parametrize("guarded", [False, True])
 def test_a_console_has_colours_of_its_own_alone(guarded):
     written = io.StringIO()
-    stream = streams.TextOnly(written) if guarded else written
-    console = streams.console(stream, force_terminal=True, color_system="standard", width=80)
+    stream = process.TextOnly(written) if guarded else written
+    console = process.console(stream, force_terminal=True, color_system="standard", width=80)
     console.print(Text(f"{CLIPBOARD}[bold]", style="red"))
     assert written.getvalue() == "\x1b[31m ]52;c;ZWNobyBoaQ==[bold]\x1b[0m\n"  # rich drops the bell
     with Live(Text(HOSTILE), console=console):
@@ -165,7 +165,7 @@ def test_a_console_has_colours_of_its_own_alone(guarded):
 
 WRITES = """
 import contextlib, os, sys
-from tuner.streams import lasting
+from tuner.process import lasting
 reader, writer = os.pipe()
 os.dup2(writer, 2)
 os.close(writer)
