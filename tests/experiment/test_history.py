@@ -380,13 +380,16 @@ def test_why_it_ended_before_its_trials_counts_until_it_goes_on():
 
 def test_summary_counts_a_reopened_trial_by_its_journaled_status():
     stories = (start(1), report(1, 1, acc=0.5), end(1, "completed"), start(2), end(2, "completed"))
-    history = applied(*stories)
+    history = applied(*stories, start(3), end(3, "completed"))
     history.reopen("00001")
     history.reopen("00002")
     history.apply(events(start(2))[0])
-    assert +history.counts == {"interrupted": 1, "running": 1}
+    history.reopen("00003")
+    history.apply(events(end(3, "stopped"))[0])
+    assert +history.counts == {"interrupted": 1, "running": 1, "stopped": 1}
     counts = history.summary(None)["counts"]
     assert {status: count for status, count in counts.items() if count} == {
         "completed": 1,
         "running": 1,
+        "stopped": 1,
     }

@@ -183,8 +183,10 @@ class History:
 
         The journal does not know of it, so that `summary` counts it by its journaled status.
         """
-        self._reopened[trial_id] = self.trials[trial_id].status
-        self._set_status(self.trials[trial_id], INTERRUPTED)
+        trial = self.trials[trial_id]
+        journaled = trial.status
+        self._set_status(trial, INTERRUPTED)
+        self._reopened[trial_id] = journaled
 
     def settle(self, trial_id: str) -> None:
         """Remember of a trial that goes on no more only its best and its last report."""
@@ -206,7 +208,6 @@ class History:
         time = event["time"]
         trial.runs.append(Run(time, time))
         trial.error, trial.ended = None, None
-        self._reopened.pop(trial.trial_id, None)
         self._set_status(trial, RUNNING)
         if is_new:
             origin = event.get("origin")
@@ -278,6 +279,7 @@ class History:
     def _set_status(self, trial: TrialRecord, status: str) -> None:
         if status == trial.status:
             return
+        self._reopened.pop(trial.trial_id, None)
         self.counts[trial.status] -= 1
         self.counts[status] += 1
         had_failed, trial.status = trial.status == FAILED, status
