@@ -454,7 +454,7 @@ IN_LOG = "; its log shows where it hung"
 BY_DRIVER = ", and its process did not end itself: the driver did"
 
 
-def asked_failed_trials(method: str, ago_s: float, ended: bool = False) -> Call:
+def call_of(method: str, ago_s: float, ended: bool = False) -> Call:
     return Call(method, time.monotonic() - ago_s, ended=ended)
 
 
@@ -472,28 +472,28 @@ def failure(error: BaseException | None = None, call: Call | None = None) -> Fai
         (("start", 91, True), f"did not start in 60 s{BY_DRIVER}"),
     ],
 )
-def test_a_process_that_dies_after_long_silence_has_hung_failed_trials(
+def test_a_process_that_dies_after_long_silence_has_hung_by_its_failure(
     call: Any, message: str
 ) -> None:
-    assert failure(call=asked_failed_trials(*call)) == Failure("timeout", message)
+    assert failure(call=call_of(*call)) == Failure("timeout", message)
 
 
 def test_a_process_that_dies_sooner_has_crashed() -> None:
-    for call in (None, asked_failed_trials("train", 5)):
+    for call in (None, call_of("train", 5)):
         found = failure(call=call)
         assert found is not None
         assert found.kind == "crash"
 
 
 def test_a_known_cause_of_a_death_counts_more_than_the_silence() -> None:
-    assert failure(OutOfMemoryError("1 GB used"), asked_failed_trials("train", 61)) == Failure(
+    assert failure(OutOfMemoryError("1 GB used"), call_of("train", 61)) == Failure(
         "oom", "1 GB used"
     )
 
 
 def test_a_worker_that_ends_between_two_trials_is_no_fault_of_the_second() -> None:
     assert failure(WorkerReplacedError("it has kept 600 MiB")) is None
-    assert failure(call=asked_failed_trials("reset", 91, True)) is None
+    assert failure(call=call_of("reset", 91, True)) is None
 
 
 @pytest.mark.parametrize(

@@ -115,22 +115,8 @@ def compare(names: tuple[str, ...], html: str | None, storage: str | None, as_js
     examples=["tuner confirm digits --top 2 --seeds 3"],
 )
 @click.argument("name")
-@click.option(
-    "--top",
-    type=click.IntRange(min=1),
-    default=3,
-    show_default=True,
-    metavar="K",
-    help="Retrain the K best trials.",
-)
-@click.option(
-    "--seeds",
-    type=click.IntRange(min=1),
-    default=5,
-    show_default=True,
-    metavar="N",
-    help="Retrain each of them with N fresh seeds.",
-)
+@options.count("--top", "K", default=3, help="Retrain the K best trials.")
+@options.count("--seeds", "N", default=5, help="Retrain each of them with N fresh seeds.")
 @options.address
 @options.evaluate
 @options.yes
@@ -159,14 +145,7 @@ def confirm(
 
 @click.command(cls=options.Command, section="Explain", order=4)
 @click.argument("name")
-@click.option(
-    "--points",
-    type=click.IntRange(min=1),
-    default=3,
-    show_default=True,
-    metavar="P",
-    help="Try P values of each continuous hyperparameter.",
-)
+@options.count("--points", "P", default=3, help="Try P values of each continuous hyperparameter.")
 @click.option("--to", metavar="FILE", help="The new .yaml file.  [default: NAME-refined.yaml]")
 @options.storage
 @options.as_json

@@ -92,14 +92,7 @@ def rename(name: str, new: str, storage: str | None) -> int:
     examples=["tuner prune digits --keep 2 --dry-run", "tuner prune digits --keep 2 --yes"],
 )
 @click.argument("name")
-@click.option(
-    "--keep",
-    type=click.IntRange(min=1),
-    default=5,
-    show_default=True,
-    metavar="K",
-    help="Keep the checkpoints of the K best trials.",
-)
+@options.count("--keep", "K", default=5, help="Keep the checkpoints of the K best trials.")
 @click.option("--dry-run", is_flag=True, help="Only say what it would remove.")
 @click.option("--yes", is_flag=True, help="Remove them without asking.")
 @options.storage

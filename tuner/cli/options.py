@@ -75,6 +75,14 @@ def _all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return apply
 
 
+def count(flag: str, metavar: str, *, default: int, help: str) -> Callable[[Any], Any]:
+    """The option `flag` for a number of at least 1."""
+    number = click.IntRange(min=1)
+    return click.option(
+        flag, type=number, default=default, show_default=True, metavar=metavar, help=help
+    )
+
+
 def where(example: str) -> Callable[[Any], Any]:
     """An option for an expression that chooses rows, as `results.rows` reads it."""
     return click.option(

@@ -41,6 +41,12 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger(__name__)
+DATA = "data_content"  # in experiment.json: a digest of images of the user's own
+
+_PACKAGES = (
+    *("tuner", "torch", "ray", "hyperopt", "bayesian-optimization", "pandas", "numpy"),
+    *("scikit-learn", "torchvision", "timm"),
+)
 
 
 def run_experiment(spec: ExperimentSpec) -> Results:
@@ -137,14 +143,6 @@ def _opened(spec: ValidatedSpec, folder: ExperimentFolder, **how: Any) -> Iterat
         warm_start = load_warm_start(spec)
         leave_out_tried(spec, warm_start)
         yield TuneRun(spec, folder, journal, sync, warm_start=warm_start, **how)
-
-
-DATA = "data_content"  # in experiment.json: a digest of images of the user's own
-
-_PACKAGES = (
-    *("tuner", "torch", "ray", "hyperopt", "bayesian-optimization", "pandas", "numpy"),
-    *("scikit-learn", "torchvision", "timm"),
-)
 
 
 def create(spec: ValidatedSpec) -> ExperimentFolder:

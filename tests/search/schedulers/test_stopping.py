@@ -170,13 +170,11 @@ def test_patience_stands_beside_a_rule_that_takes_in_every_report():
     assert rule.seen == [1, 2, 3, 4]
 
 
-SETTINGS_forecasts = ForecastSettings(max_t=10)
+FORECAST = ForecastSettings(max_t=10)
 Reports = list[tuple[int, int, float]]  # trial, epoch, value
 
 
-def scheduler(
-    settings: ForecastSettings = SETTINGS_forecasts, **objective: Any
-) -> StoppingScheduler:
+def scheduler(settings: ForecastSettings = FORECAST, **objective: Any) -> StoppingScheduler:
     built: StoppingScheduler = settings.build(Objective(metric="val_loss", **objective))
     return built
 
@@ -255,7 +253,7 @@ def test_a_report_that_comes_again_changes_nothing() -> None:
     assert once.made == twice.made
 
 
-def test_a_journal_cut_anywhere_leads_to_the_same_decisions_forecasts(tmp_path: Any) -> None:
+def test_forecasts_of_a_journal_cut_anywhere_lead_to_the_same_decisions(tmp_path: Any) -> None:
     whole = scheduler()
     reports = play(whole, falling(40))
     assert whole.stopped

@@ -5,7 +5,6 @@ suggestion, of the trials so far and of a seed, so that a search goes on the sam
 """
 
 # N trials, D columns, F features
-# N observations, D columns
 
 from __future__ import annotations
 
