@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.experiment.events import fault_by_rules, fault_of, is_plainly_valid
+from tuner.experiment.events import fault_of
 
 WHEN = {"time": 1.0}
 OF_TRIAL = WHEN | {"trial_id": "00001"}
@@ -24,6 +24,14 @@ GOOD = [
     WHEN | {"event": "experiment_ended", "status": "interrupted"},
     WHEN | {"event": "of a later version", "anything": [1]},
 ]
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-1, 10**16),
+    st.floats(),
+    st.sampled_from(["", "00001", "x", "stopped", "failed", "a" * 64, "A" * 64, 10**400]),
+    st.dictionaries(st.sampled_from(["loss", "lr", 3]), st.floats() | st.integers() | st.text()),
+)
 FIELDS = {field for event in GOOD for field in event} | {"seed"}
 
 
@@ -91,22 +99,10 @@ def test_values_nested_without_end_are_a_fault_and_no_crash():
     assert fault_of(deep) is not None
 
 
-VALUES = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(-1, 10**16),
-    st.floats(),
-    st.sampled_from(["", "00001", "x", "stopped", "failed", "a" * 64, "A" * 64, 10**400]),
-    st.dictionaries(st.sampled_from(["loss", "lr", 3]), st.floats() | st.integers() | st.text()),
-)
-
-
-@given(st.sampled_from(GOOD), st.dictionaries(st.sampled_from(sorted(FIELDS)), VALUES), st.data())
-def test_what_is_valid_at_a_glance_is_valid_by_the_rules(good, changes, data):
-    event = good | changes
-    for field in data.draw(st.sets(st.sampled_from(sorted(event)), max_size=1)):
-        del event[field]
-    assert fault_of(event) == fault_by_rules(event)
+@given(st.sampled_from(GOOD), st.dictionaries(st.sampled_from(sorted(FIELDS)), VALUES))
+def test_fault_of_never_raises(good, changes):
+    fault = fault_of(good | changes)
+    assert fault is None or any(f"`{field}`" in fault for field in changes)
 
 
 def test_forecasts_may_be_told_at_the_end_of_a_trial():
@@ -121,14 +117,6 @@ def test_a_report_and_an_end_may_say_that_the_trial_is_done(number):
         assert "`done`" in fault_of(GOOD[number] | {"done": other})
 
 
-def test_nearly_every_event_of_a_trial_is_valid_at_a_glance():
-    of_trials = [event for event in GOOD if "trial_id" in event and event.get("status") != "failed"]
-    assert len(of_trials) == 4
-    assert all(is_plainly_valid(event) for event in of_trials)
-
-
-@pytest.mark.parametrize("digits", [100, 101, 5000])
-def test_a_number_too_long_for_a_trial_is_no_event_at_a_glance_either(digits):
-    event = {"event": "trial_ended", "time": 1.0, "trial_id": "1" * digits, "status": "completed"}
-    assert is_plainly_valid(event) is (digits == 100)
-    assert (fault_of(event) is None) is (digits == 100)
+@pytest.mark.parametrize(("digits", "is_valid"), [(100, True), (101, False), (5000, False)])
+def test_fault_of_a_trial_number_too_long_for_a_folder(digits, is_valid):
+    assert (fault_of(GOOD[4] | {"trial_id": "1" * digits}) is None) is is_valid

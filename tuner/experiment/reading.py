@@ -126,7 +126,11 @@ class Lines:
                 raise JournalError(f"{self._path}, line {number}: {error}") from error
             fault = fault_of(event)
             if fault is None and event["event"] == RESULT:
-                fault = self._fault_of_epoch(event["trial_id"], event["epoch"])
+                trial_id, epoch = event["trial_id"], event["epoch"]
+                last = self.epochs.get(trial_id, -1)
+                self.epochs[trial_id] = epoch
+                if epoch <= last:
+                    fault = f"epoch {epoch} of trial {trial_id} does not come after {last}"
             if fault is not None:
                 raise JournalError(f"{self._path}, line {number}: {fault}")
             self.end = end
@@ -136,13 +140,6 @@ class Lines:
         """Whether what comes after `end` is a line without its newline, or nothing."""
         rest = self._file.readline(max(0, min(LONGEST, self._size - end)))
         return len(rest) < LONGEST and not rest.endswith(b"\n")
-
-    def _fault_of_epoch(self, trial_id: str, epoch: int) -> str | None:
-        last = self.epochs.get(trial_id, -1)
-        self.epochs[trial_id] = epoch
-        if epoch > last:
-            return None
-        return f"epoch {epoch} of trial {trial_id} does not come after {last}"
 
 
 def _refuse_constant(name: str) -> NoReturn:
