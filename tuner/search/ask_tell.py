@@ -50,7 +50,6 @@ from tuner.search.remote_trials import Client, RemoteTrials, noting
 from tuner.search.resuming import Extension, as_begun, finished
 from tuner.search.run import create
 from tuner.search.searchers._background import BackgroundSearch
-from tuner.search.warm_start import leave_out_tried, load_warm_start
 from tuner.spec.code import ELSEWHERE
 from tuner.spec.experiment import ExperimentSpec
 from tuner.trial.failures import Failure, check_report, cut
@@ -301,14 +300,9 @@ class AskTell:
         is_done = not self._is_new and finished(self._folder.path, self._more) is not None
         journal = held.enter_context(Journal.open(self._folder.path, clock=self._clock))
         spec = self._spec
-        warm_start = load_warm_start(spec)
-        leave_out_tried(spec, warm_start)
         driver, clients = Driver(spec, self._folder, journal), dict[str, Client]()
-        driver.restore(
-            slots=spec.max_concurrent or 1,
-            warm_start=warm_start,
-            events=noting(journal.earlier(), clients),
-        )
+        events = noting(journal.earlier(), clients)
+        driver.restore(slots=spec.max_concurrent or 1, events=events)
         history = driver.history
         driver.spent_s = history.duration_s
         if history.status == COMPLETED or driver.retry_failed:  # the clients were to stop

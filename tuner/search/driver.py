@@ -1,6 +1,6 @@
 """The core of a search: hands out trials, takes reports, and records each before it acts on it.
 
-Ray Tune is one client of it (`tune_run`), processes that ask for trials are others (`ask_tell`).
+Its clients are Ray Tune (`tune_run`) and processes that ask for trials (`ask_tell`).
 """
 
 from __future__ import annotations
@@ -35,22 +35,18 @@ from tuner.search.schedulers._stopping import InOrder, Patience, StoppingSchedul
 from tuner.search.steering import Steering
 from tuner.search.stopping import EarlyEnd, StopRequest, ending
 from tuner.search.trial_queue import TrialQueue, replay
-from tuner.search.warm_start import WarmStart
+from tuner.search.warm_start import WarmStart, leave_out_tried, load_warm_start
 from tuner.spec.experiment import ExperimentSpec
 from tuner.trial.context import Assignment
 from tuner.trial.failures import Failure
-
-Observer = Callable[[Event], object]
 
 
 class Driver:
     """Drives one experiment, from its start or its resume to its end.
 
-    Events go one way: into the journal, into `history`, and then to the `observers`, which all read
-    that one history. `error` is set if the journal, or a trial's files, could not be written: the
-    client then ends the search, since no decision may act on what is not recorded.
-
-    on_change: called when a control has changed `spec`. lengths: how long a trial is and was.
+    Each event goes into the journal, then into `history`, then to the `observers`, which read that
+    history. `error`: why the journal or a trial's files could not be written; the client then ends
+    the search. `on_change` is called when a control has changed `spec`.
     """
 
     scheduler: InOrder
@@ -64,40 +60,32 @@ class Driver:
         folder: ExperimentFolder,
         journal: Journal,
         *,
-        on_change: Callable[[], object] = lambda: None,
         retry_failed: bool = False,
         lengths: Lengths | None = None,
     ) -> None:
         self.spec, self.folder, self.journal = spec, folder, journal
+        self.retry_failed, self.lengths = retry_failed, lengths or Lengths(spec.epochs)
         self.history = History(spec.objective, metrics=[spec.objective.metric])
         self.stop = StopRequest(spec.time_budget_s)
         self.error: ExperimentError | None = None
-        self.observers: list[Observer] = []
-        self.retry_failed = retry_failed
+        self.observers: list[Callable[[Event], object]] = []
+        self.on_change: Callable[[], object] = lambda: None
         self.spent_s = 0.0  # of the time budget, by earlier drivers
         self._early_end = EarlyEnd(spec.stop, spec.objective, self.history, spec.search.space)
-        self._on_change = on_change
-        self._lengths = lengths or Lengths(spec.epochs)
+        self._warm_start = load_warm_start(spec)
+        leave_out_tried(spec, self._warm_start)
 
-    # From the start or the resume on
+    def restore(self, *, slots: int, events: Iterable[Event] | None = None) -> None:
+        """Let history, scheduler and searcher take in the events of earlier runs.
 
-    def restore(
-        self,
-        *,
-        slots: int,
-        warm_start: WarmStart | None = None,
-        events: Iterable[Event] | None = None,
-    ) -> None:
-        """Let history, scheduler and searcher take in the earlier runs' events.
-
-        slots: trials that may run at a time. events: the journal's, unless given.
+        slots: trials that may run at a time. events: by default those of the journal.
         """
         spec = self.spec
         self.scheduler = scheduler_of(spec)
         events = self.journal.earlier() if events is None else events
         metric = spec.objective.metric
-        earlier = restored(events, self.history, self.scheduler, metric, self._lengths)
-        self.searcher = searcher_of(spec, slots=slots, earlier=earlier, warm_start=warm_start)
+        earlier = restored(events, self.history, self.scheduler, metric, self.lengths)
+        self.searcher = searcher_of(spec, slots=slots, earlier=earlier, warm_start=self._warm_start)
         self.retry_failed |= has_failed(self.history)
 
     def journal_start(self, *, resumed: bool) -> None:
@@ -105,13 +93,13 @@ class Driver:
         self.emit(EXPERIMENT_STARTED, resumed=resumed, owner=this_owner())
 
     def unfinished(self, *, runs_on: bool = False) -> Iterator[TrialRecord]:
-        """The trials that go on, in their order; ends those that had come to their end.
+        """The trials that go on, in their order; journals the end of those that have ended.
 
         runs_on: whether a trial has code to run after its last epoch.
         """
-        if self.retry_failed:  # also if this driver is killed before they go on
+        if self.retry_failed:  # journaled, in case this driver is killed before they go on
             self._interrupt(FAILED)
-        for trial in in_turn(unfinished(self.history), self._lengths, self.spec.objective):
+        for trial in in_turn(unfinished(self.history), self.lengths, self.spec.objective):
             if not self._end_if_over(trial, runs_on=runs_on):
                 yield trial
 
@@ -134,11 +122,11 @@ class Driver:
         self.go_on_by(self.spec)
 
     def go_on_by(self, spec: ValidatedSpec) -> None:
-        """Go on by a spec with another number of trials, at a time or in all, or another budget."""
+        """Go on with another time budget, or number of trials, at a time or in total."""
         self.spec, self.queue.total, self.queue.at_end = spec, spec.trials, False
         budget_s = spec.time_budget_s
         self.stop.time_budget_s = None if budget_s is None else max(budget_s - self.spent_s, 0.0)
-        self._on_change()
+        self.on_change()
 
     def is_over(self) -> bool:
         """Whether the search ends now, whatever its trials do."""
@@ -151,8 +139,6 @@ class Driver:
         is_completed = status == COMPLETED
         end = ending(self.spec, self.history, self.stop) if is_completed else {"status": status}
         self.emit(EXPERIMENT_ENDED, **end, **self.history.summary(self.spec.trials))
-
-    # Recording
 
     def emit(self, event: str, **fields: Any) -> None:
         """Journal one event, then notify the observers."""
@@ -206,7 +192,7 @@ class Driver:
             self.end(trial.trial_id, INTERRUPTED)
 
     def _end_if_over(self, trial: TrialRecord, *, runs_on: bool) -> bool:
-        """Journal the end of a trial that had come to it when its driver was killed."""
+        """Journal the end of a trial whose driver was killed before it could."""
         epochs = self.spec.epochs
         is_whole = epochs is not None and trial.last_epoch >= epochs
         if trial.done or (is_whole and not runs_on):
@@ -221,7 +207,7 @@ class Driver:
 
 
 def scheduler_of(spec: ExperimentSpec) -> InOrder:
-    """The scheduler of `spec`; one that stops no trial if nothing says so."""
+    """The scheduler of `spec`; by default one that stops no trial."""
     epochs = spec.stop.patience_epochs
     if spec.scheduler is None:
         return StoppingScheduler(spec.objective, Patience(epochs)) if epochs else InOrder()
@@ -238,7 +224,7 @@ def searcher_of(
     earlier: Iterator[Event],
     warm_start: WarmStart | None = None,
 ) -> Any:
-    """The searcher of `spec`, which has seen the warm start and the `earlier` events.
+    """The searcher of `spec`, after the warm start and the `earlier` events.
 
     slots: trials that may run at a time. All of `earlier` is read, even if it does not learn.
     """

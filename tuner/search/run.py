@@ -6,11 +6,11 @@ import logging
 import platform
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tuner.cluster import connect as cluster
 from tuner.errors import UsageError
@@ -32,13 +32,9 @@ from tuner.search.resuming import (
     recorded_trainable,
     trainable_of,
 )
-from tuner.search.warm_start import leave_out_tried, load_warm_start, warm_start_of
+from tuner.search.warm_start import warm_start_of
 from tuner.spec.code import refuse_elsewhere
 from tuner.spec.experiment import ExperimentSpec
-
-if TYPE_CHECKING:
-    from tuner.search.tune_run import TuneRun
-
 
 _log = logging.getLogger(__name__)
 DATA = "data_content"  # in experiment.json: a digest of images of the user's own
@@ -68,8 +64,7 @@ def run_experiment(spec: ExperimentSpec) -> Results:
     if cluster.is_connected():
         cluster.admit(spec)  # refuses what the cluster cannot run before there is a folder
     deliveries(spec.notify)  # raises for a target that cannot work before a folder is created
-    with _opened(spec, create(spec)) as run:
-        return run.search()
+    return _search(spec, create(spec))
 
 
 def resume_experiment(
@@ -117,11 +112,10 @@ def resume_experiment(
         )
     if cluster.is_connected():
         cluster.admit(spec)
-    how = {"resumed": True, "retry_failed": more.retry_failed, "lengths": lengths}
-    with _opened(spec, files, **how) as run:
-        if extended != document or (trainable is not None and spec.trainable != recorded):
-            files.write(EXPERIMENT, {**extended, "spec": spec.model_dump(mode="json")})
-        return run.search()
+    is_changed = extended != document or (trainable is not None and spec.trainable != recorded)
+    written = {**extended, "spec": spec.model_dump(mode="json")} if is_changed else None
+    how = {"retry_failed": more.retry_failed, "lengths": lengths}
+    return _search(spec, files, resumed=True, written=written, **how)
 
 
 def _pin_data(spec: ValidatedSpec) -> None:
@@ -134,15 +128,23 @@ def _machine() -> Machine | None:
     return None if cluster.is_joined() else Machine.here()
 
 
-@contextmanager
-def _opened(spec: ValidatedSpec, folder: ExperimentFolder, **how: Any) -> Iterator[TuneRun]:
-    """A run of an experiment that no other driver has."""
+def _search(
+    spec: ValidatedSpec,
+    folder: ExperimentFolder,
+    *,
+    resumed: bool = False,
+    written: dict[str, Any] | None = None,
+    **how: Any,
+) -> Results:
+    """Search as the only driver of the experiment. written: its new experiment.json, if any."""
+    from tuner.search.driver import Driver
     from tuner.search.tune_run import TuneRun
 
     with folder.held(_log.warning) as sync, Journal.open(folder.path) as journal:
-        warm_start = load_warm_start(spec)
-        leave_out_tried(spec, warm_start)
-        yield TuneRun(spec, folder, journal, sync, warm_start=warm_start, **how)
+        driver = Driver(spec, folder, journal, **how)
+        if written:
+            folder.write(EXPERIMENT, written)
+        return TuneRun(driver, sync, resumed=resumed).search()
 
 
 def create(spec: ValidatedSpec) -> ExperimentFolder:
@@ -150,8 +152,7 @@ def create(spec: ValidatedSpec) -> ExperimentFolder:
 
     Raises as `ExperimentFolder.create` and `warm_start_of` do.
     """
-    warm_start = warm_start_of(spec)  # refuses what does not match before there is a folder
-    leave_out_tried(spec, warm_start)
+    warm_start = warm_start_of(spec)  # raises before a folder is created
     folder = ExperimentFolder(spec.folder)
     known = {DATA: spec.data_content, VALIDATION: spec.validation_baseline}
     of_data = {name: value for name, value in known.items() if value}

@@ -20,10 +20,8 @@ from tuner.errors import (
     TunerError,
 )
 from tuner.experiment.events import COMPLETED, FAILED, INTERRUPTED
-from tuner.experiment.folder import ExperimentFolder, Sync
-from tuner.experiment.journal import Journal
+from tuner.experiment.folder import Sync
 from tuner.experiment.results.results import Results
-from tuner.planning.validation import ValidatedSpec
 from tuner.reporting.experiment_text import resume_with
 from tuner.reporting.notifier import Notifier
 from tuner.reporting.plan_text import reserves
@@ -32,13 +30,11 @@ from tuner.reporting.terminal import Progress
 from tuner.reporting.time_left import TimeLeft
 from tuner.reporting.trackers import Tracker
 from tuner.search import tune_arguments
-from tuner.search.changing import Lengths
 from tuner.search.driver import Driver
 from tuner.search.resuming import assignment_of
 from tuner.search.retention import Retention, sweep
 from tuner.search.steering import UNBOUNDED
 from tuner.search.tune_callbacks import Recorder, TuneSearcher, Waiting
-from tuner.search.warm_start import WarmStart
 from tuner.trial.context import Assignment
 from tuner.trial.gpus import is_shared
 
@@ -51,41 +47,20 @@ _PATIENCE = 1.5  # times `timeouts.report_s`, by which a worker should have ende
 class TuneRun:
     """One driver's run of an experiment with Ray Tune, from its start or its resume to its end."""
 
-    def __init__(
-        self,
-        spec: ValidatedSpec,
-        folder: ExperimentFolder,
-        journal: Journal,
-        sync: Sync,
-        *,
-        resumed: bool = False,
-        retry_failed: bool = False,
-        lengths: Lengths | None = None,
-        warm_start: WarmStart | None = None,
-    ) -> None:
-        self.driver = Driver(
-            spec,
-            folder,
-            journal,
-            on_change=self._adapt,
-            retry_failed=retry_failed,
-            lengths=lengths,
-        )
-        self._sync = sync
-        self._resumed = resumed
-        self._lengths = lengths or Lengths(spec.epochs)
-        self._warm_start = warm_start
+    def __init__(self, driver: Driver, sync: Sync, *, resumed: bool = False) -> None:
+        self.driver, self._sync, self._resumed = driver, sync, resumed
 
     def search(self) -> Results:
         """Run the search to its end. Raises as `run.run_experiment` does."""
         ray_compat.without_widgets()
         driver, stop = self.driver, self.driver.stop
+        driver.on_change = self._adapt
         trackers = [Tracker(name, driver.spec, driver.history) for name in driver.spec.log]
         try:
             with (
                 process.lasting(),
-                self._sync.running(self.driver.journal, stop.fail),
-                cluster.connect(spec=self.driver.spec),
+                self._sync.running(driver.journal, stop.fail),
+                cluster.connect(spec=driver.spec),
                 stop,
                 self._observers(trackers),
             ):
@@ -99,7 +74,7 @@ class TuneRun:
             name = signal.Signals(stop.signal).name
             message = f"{name} ended the search; {self._how_to_resume()}"
             raise InterruptedSearchError(message, stop.signal)
-        return Results(self.driver.spec.folder)
+        return Results(driver.spec.folder)
 
     def _with_advice(self, error: TunerError) -> TunerError:
         """`error`, and how to go on once its cause is mended."""
@@ -151,7 +126,7 @@ class TuneRun:
         driver, spec, is_joined = self.driver, self.driver.spec, cluster.is_joined()
         slots = cluster.slots(spec.resources)
         concurrent = min(slots, spec.max_concurrent or slots)
-        driver.restore(slots=concurrent, warm_start=self._warm_start)
+        driver.restore(slots=concurrent)
         if self._resumed:
             sweep(driver.folder, driver.history.trials.values())
         watch = ray_compat.WorkerWatch(_PATIENCE * spec.timeouts.report_s)
@@ -203,7 +178,7 @@ class TuneRun:
         runs_on = tune_arguments.trial_class(driver.spec).runs_on if self._resumed else False
         for trial in driver.unfinished(runs_on=runs_on):
             assignment = assignment_of(driver.folder, trial)
-            if assignment.checkpoint is None and trial.last_epoch in self._lengths.before:
+            if assignment.checkpoint is None and trial.last_epoch in driver.lengths.before:
                 message = "trial %s stays as it was: it has no checkpoint to go on from"
                 _log.warning(message, trial.trial_id)
                 driver.end(trial.trial_id, COMPLETED, done=True)
