@@ -1,4 +1,4 @@
-"""A signal or a spent budget ends a search, and signals are given back."""
+"""What ends a search early: signals, a spent budget, a target, patience, and failures alike."""
 
 import os
 import signal
@@ -9,49 +9,53 @@ from tuner.errors import InterruptedSearchError
 from tuner.experiment.events import FINISH, PATIENCE, SAME_FAILURE, TARGET, TIME_BUDGET
 from tuner.experiment.history import History
 from tuner.search import stopping
-from tuner.search.stopping import EarlyEnd, StopRequest, ending, why_early
+from tuner.search.stopping import EarlyEnd, StopRequest, ending
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Objective, Stop
 from tuner.spec.space.parsing import parse_space
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_is_the_end(number):
-    with StopRequest(None) as ends:
-        assert not ends.requested
+def test_stop_request_after_a_signal_is_requested(number):
+    with StopRequest(None) as stop:
+        assert not stop.requested
         os.kill(os.getpid(), number)
-        assert (ends.requested, ends.signal) == (True, number)
-    assert InterruptedSearchError("m", ends.signal).exit_code == 128 + number
+        assert (stop.requested, stop.signal) == (True, number)
+    assert InterruptedSearchError("m", stop.signal).exit_code == 128 + number
 
 
-def test_of_several_signals_the_first_counts_and_a_second_ctrl_c_is_not_held_back():
-    with StopRequest(None) as ends:
+def test_stop_request_keeps_the_first_signal_and_raises_a_second_ctrl_c():
+    with StopRequest(None) as stop:
         for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGHUP):
             os.kill(os.getpid(), number)
-        assert ends.signal == signal.SIGTERM
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
-        assert ends.signal == signal.SIGTERM
+        assert stop.signal == signal.SIGTERM
 
 
-def test_time_runs_out(monkeypatch):
+def test_stop_request_says_why_the_search_ends_early(monkeypatch):
     now = 100.0
     monkeypatch.setattr(stopping.time, "monotonic", lambda: now)
-    ends = StopRequest(60)
-    assert not ends.requested
+    stop = StopRequest(60)
+    assert (stop.requested, stop.why_early) == (False, None)
     now = 160.0
-    assert (ends.requested, ends.signal) == (True, None)
+    assert (stop.requested, stop.signal, stop.why_early) == (True, None, TIME_BUDGET)
+    stop.reason = TARGET
+    assert stop.why_early == TARGET
 
 
-class Told:
-    """What a search with such rules says after each event; a second passes before each."""
+class Search:
+    """A search with stop rules, and what they say after each event; a second passes before each."""
 
     def __init__(self, mode="min", space=None, **rules):
-        objective = Objective(metric="m", mode=mode)
-        self.objective, self.history, self.now = objective, History(objective), 0.0
-        space = parse_space(space or {"x": "uniform(0, 1)"})
-        self.early_end = EarlyEnd(Stop(**rules), objective, self.history, space)
-        self.after("experiment_started", resumed=False, owner={})
+        self.objective = Objective(metric="m", mode=mode)
+        self.history, self.now = History(self.objective), 0.0
+        self.space = parse_space(space or {"x": "uniform(0, 1)"})
+        self.drive(Stop(**rules), resumed=False)
+
+    def drive(self, stop, *, resumed):
+        self.early_end = EarlyEnd(stop, self.objective, self.history, self.space)
+        self.after("experiment_started", resumed=resumed, owner={})
 
     def after(self, event, **fields):
         self.now += 1
@@ -61,168 +65,152 @@ class Told:
         return self.early_end.reason(self.now)
 
     def resume(self, *, retry_failed):
-        self.early_end = EarlyEnd(Stop(), self.objective, self.history, {})
-        self.after("experiment_started", resumed=True, owner={})
+        self.drive(Stop(), resumed=True)
         for trial in self.history.of_status("failed") if retry_failed else ():
             self.after("trial_ended", trial_id=trial.trial_id, status="interrupted")
         return self.early_end.reason(self.now)
 
-    def trial(self, number, *values, status="completed"):
+    def trial(self, number, *values, status="completed", config=None, **end):
         trial_id = f"{number:05}"
-        self.after("trial_started", trial_id=trial_id, config={})
-        for epoch, value in enumerate(values, 1):
-            self.after("result", trial_id=trial_id, epoch=epoch, metrics={"m": value})
-        return self.after("trial_ended", trial_id=trial_id, status=status)
-
-    def failed(self, number, message, *values, kind="exception", config=None):
-        trial_id, error = f"{number:05}", {"kind": kind, "message": message}
         self.after("trial_started", trial_id=trial_id, config=config or {"x": number / 99})
         for epoch, value in enumerate(values, 1):
             self.after("result", trial_id=trial_id, epoch=epoch, metrics={"m": value})
-        return self.after("trial_ended", trial_id=trial_id, status="failed", error=error)
+        return self.after("trial_ended", trial_id=trial_id, status=status, **end)
+
+    def failed(self, number, message, *values, kind="exception", config=None):
+        error = {"kind": kind, "message": message}
+        return self.trial(number, *values, status="failed", config=config, error=error)
+
+    def ending(self, stop, *, num_samples):
+        spec = ExperimentSpec(
+            name="s",
+            search={"space": {"x": "uniform(0, 9)"}},
+            objective=self.objective,
+            num_samples=num_samples,
+        )
+        return ending(spec, self.history, stop)
 
 
 @pytest.mark.parametrize(("mode", "values"), [("min", (0.5, 0.2)), ("max", (0.1, 0.2))])
-def test_a_target_that_is_reached_is_the_end(mode, values):
-    told = Told(mode, target=0.2)
-    assert told.trial(0, values[0]) is None
-    assert told.trial(1, values[1]) == TARGET
+def test_early_end_at_the_target_ends_the_search(mode, values):
+    search = Search(mode, target=0.2)
+    assert search.trial(0, values[0]) is None
+    assert search.trial(1, values[1]) == TARGET
 
 
-def test_so_many_trials_in_a_row_without_a_better_one_are_the_end():
-    told = Told(patience_trials=2)
-    assert told.trial(0, 0.5) is None
-    assert told.trial(1, 0.6, status="stopped") is None
-    assert told.trial(2, 0.4) is None  # a better one: counted anew
-    assert told.trial(3, 0.5) is None
-    assert told.trial(4, 0.5, status="stopped") == PATIENCE
+def test_early_end_counts_trials_in_a_row_without_a_better_value():
+    search = Search(patience_trials=2)
+    assert search.trial(0, 0.5) is None
+    assert search.trial(1, 0.6, status="stopped") is None
+    assert search.trial(2, 0.4) is None  # a better value: the count begins anew
+    assert search.trial(3, 0.5) is None
+    assert search.trial(4, 0.5, status="stopped") == PATIENCE
 
 
-def test_so_long_without_a_better_one_is_the_end():
-    told = Told(patience_s=10)
-    told.trial(0, 0.5, 0.4)
-    assert told.early_end.reason(told.now + 8) is None
-    assert told.early_end.reason(told.now + 10) == PATIENCE
+def test_early_end_counts_seconds_without_a_better_value_except_in_a_pause():
+    search = Search(patience_s=10)
+    search.trial(0, 0.5, 0.4)
+    assert search.early_end.reason(search.now + 8) is None
+    assert search.early_end.reason(search.now + 10) == PATIENCE
+    search.after("control", id="1", control={"verb": "pause"})
+    search.now += 99
+    assert search.early_end.reason(search.now) is None
+    assert search.after("control", id="2", control={"verb": "go-on"}) is None
+    assert search.early_end.reason(search.now + 9) is None
+    assert search.early_end.reason(search.now + 10) == PATIENCE
 
 
-def test_in_a_pause_patience_does_not_run_out_and_is_counted_anew_from_its_end():
-    told = Told(patience_s=10)
-    told.trial(0, 0.5)
-    told.after("control", id="1", control={"verb": "pause"})
-    assert told.early_end.reason(told.now + 99) is None
-    told.now += 99
-    assert told.after("control", id="2", control={"verb": "go-on"}) is None
-    assert told.early_end.reason(told.now + 9) is None
-    assert told.early_end.reason(told.now + 10) == PATIENCE
-
-
-def test_without_rules_nothing_is_the_end():
-    told = Told()
-    assert [told.trial(number, 0.5) for number in range(3)] == [None] * 3
-    assert told.early_end.reason(1e9) is None
-
-
-def test_why_a_search_ends_early():
-    stop = StopRequest(None)
-    assert (stop.requested, stop.why_early) == (False, None)
-    stop.reason = TARGET
-    assert (stop.requested, stop.why_early) == (True, TARGET)
-    assert StopRequest(1e-9).why_early == TIME_BUDGET
-
-
-@pytest.mark.parametrize(("begun_after", "never_started"), [(0, 2), (1, 1), (2, None)])
-def test_configs_that_were_asked_for_are_still_to_come_however_few_samples_there_are_to_be(
-    begun_after, never_started
-):
-    told = Told()
-    told.trial(0, 0.5)
-    told.trial(1, 0.4)
-    told.after("control", id="1", control={"verb": "num-samples", "num_samples": 1})
-    for number in (2, 3):
-        told.after("control", id=f"{number}", control={"verb": "try", "config": {"x": number}})
-    told.after("control", id="4", control={"verb": "finish"})
-    for number in range(2, 2 + begun_after):
-        told.after("trial_started", trial_id=f"{number:05}", config={}, origin="asked")
-        told.after("trial_ended", trial_id=f"{number:05}", status="completed")
-    spec = ExperimentSpec(
-        name="s", search={"space": {"x": "uniform(0, 9)"}}, objective=told.objective, num_samples=1
-    )
-    ending = {"reason": FINISH, "never_started": never_started} if never_started else {}
-    assert why_early(spec, told.history, StopRequest(None)) == ending
+def test_early_end_without_rules_goes_on():
+    search = Search()
+    assert [search.trial(number, 0.5) for number in range(3)] == [None] * 3
+    assert search.early_end.reason(1e9) is None
 
 
 @pytest.mark.parametrize("kind", ["exception", "bad_report", "crash", "timeout"])
 def test_early_end_after_three_first_failures_of_one_cause_ends_the_search(kind):
-    told = Told()
+    search = Search()
     messages = ("no lss; at net.py:12, <Net 0x7f01>", "no lss; at net.py:12, <Net 0x7f9b>")
-    assert told.failed(0, messages[0], kind=kind) is None
-    assert told.failed(1, messages[1], kind=kind) is None
-    assert told.failed(2, messages[0], kind=kind) == SAME_FAILURE
+    assert search.failed(0, messages[0], kind=kind) is None
+    assert search.failed(1, messages[1], kind=kind) is None
+    assert search.failed(2, messages[0], kind=kind) == SAME_FAILURE
 
 
 def test_early_end_after_failures_of_different_causes_goes_on():
-    told = Told()
-    assert {told.failed(n, text) for n, text in enumerate(("a", "b", "a", "b"))} == {None}
-    assert told.failed(4, "a", kind="crash") is None
-    assert told.failed(5, "a") == SAME_FAILURE
+    search = Search()
+    assert {search.failed(n, text) for n, text in enumerate(("a", "b", "a", "b"))} == {None}
+    assert search.failed(4, "a", kind="crash") is None
+    assert search.failed(5, "a") == SAME_FAILURE
 
 
 @pytest.mark.parametrize("kind", ["nan", "oom"])
 def test_early_end_after_failures_that_configs_may_cause_waits_for_ten(kind):
-    told = Told()
-    assert {told.failed(n, "allocate 2 GiB of 9", kind=kind) for n in range(9)} == {None}
-    assert told.failed(9, "allocate 2 GiB of 7", kind=kind) == SAME_FAILURE
+    search = Search()
+    assert {search.failed(n, "allocate 2 GiB of 9", kind=kind) for n in range(9)} == {None}
+    assert search.failed(9, "allocate 2 GiB of 7", kind=kind) == SAME_FAILURE
 
 
-def test_early_end_after_too_little_memory_for_different_sizes_goes_on():
-    told = Told()
-    messages = [f"OutOfMemoryError: Tried to allocate {n}.00 GiB" for n in range(20)]
-    assert {told.failed(n, text, kind="oom") for n, text in enumerate(messages)} == {None}
+@pytest.mark.parametrize(
+    ("kind", "message"), [("oom", "Tried to allocate {}.00 GiB"), ("node_lost", "gone")]
+)
+def test_early_end_after_memory_of_different_sizes_or_lost_nodes_goes_on(kind, message):
+    search = Search()
+    assert {search.failed(n, message.format(n), kind=kind) for n in range(20)} == {None}
 
 
 def test_early_end_after_errors_of_configs_with_one_choice_waits_for_another_choice():
-    told = Told(space={"x": "uniform(0, 1)", "net": "choice(['a', 'b'])", "seed": 1})
+    search = Search(space={"x": "uniform(0, 1)", "net": "choice(['a', 'b'])", "seed": 1})
     for number in range(4):
         config = {"x": number / 9, "net": "a", "seed": 1}
-        assert told.failed(number, "no net a", config=config) is None
-    assert told.failed(4, "no net a", config={"x": 1, "net": "b", "seed": 1}) == SAME_FAILURE
-
-
-def test_early_end_after_lost_nodes_goes_on():
-    told = Told()
-    assert {told.failed(number, "gone", kind="node_lost") for number in range(20)} == {None}
+        assert search.failed(number, "no net a", config=config) is None
+    assert search.failed(4, "no net a", config={"x": 1, "net": "b", "seed": 1}) == SAME_FAILURE
 
 
 def test_early_end_with_a_usable_report_goes_on():
-    told = Told()
-    told.failed(0, "a")
-    told.after("trial_started", trial_id="00009", config={})
-    told.after("result", trial_id="00009", epoch=1, metrics={"m": 0.5})
-    assert {told.failed(number, "a") for number in range(1, 9)} == {None}
+    search = Search()
+    search.failed(0, "a")
+    search.after("trial_started", trial_id="00009", config={})
+    search.after("result", trial_id="00009", epoch=1, metrics={"m": 0.5})
+    assert {search.failed(number, "a") for number in range(1, 9)} == {None}
 
 
 def test_early_end_after_trials_that_reported_before_they_failed_ends_the_search():
-    told = Told()
-    assert [told.failed(number, "a", 0.5) for number in range(3)] == [None, None, SAME_FAILURE]
+    search = Search()
+    assert [search.failed(number, "a", 0.5) for number in range(3)] == [None, None, SAME_FAILURE]
 
 
 def test_early_end_on_a_resume_counts_a_trial_once_for_each_cause():
-    told = Told()
+    search = Search()
     for number in range(3):
-        told.failed(number, "a")
-    told.resume(retry_failed=True)
-    assert [told.failed(number, "a") for number in range(5)] == [None] * 5
-    assert told.failed(5, "a") == SAME_FAILURE
-    told.resume(retry_failed=True)
-    assert [told.failed(number, "b") for number in range(3)] == [None, None, SAME_FAILURE]
+        search.failed(number, "a")
+    search.resume(retry_failed=True)
+    assert [search.failed(number, "a") for number in range(5)] == [None] * 5
+    assert search.failed(5, "a") == SAME_FAILURE
+    search.resume(retry_failed=True)
+    assert [search.failed(number, "b") for number in range(3)] == [None, None, SAME_FAILURE]
 
 
 def test_early_end_after_a_kill_counts_the_failures_before_it():
-    told = Told()
-    assert [told.failed(number, "a") for number in range(2)] == [None, None]
-    assert told.resume(retry_failed=False) is None
-    assert told.failed(2, "a") == SAME_FAILURE
-    assert told.resume(retry_failed=False) == SAME_FAILURE
+    search = Search()
+    assert [search.failed(number, "a") for number in range(2)] == [None, None]
+    assert search.resume(retry_failed=False) is None
+    assert search.failed(2, "a") == SAME_FAILURE
+    assert search.resume(retry_failed=False) == SAME_FAILURE
+
+
+@pytest.mark.parametrize(("begun_after", "never_started"), [(0, 2), (1, 1), (2, None)])
+def test_ending_counts_requested_configs_beyond_the_number_of_samples(begun_after, never_started):
+    search = Search()
+    search.trial(0, 0.5)
+    search.trial(1, 0.4)
+    search.after("control", id="1", control={"verb": "num-samples", "num_samples": 1})
+    for number in (2, 3):
+        search.after("control", id=f"{number}", control={"verb": "try", "config": {"x": number}})
+    search.after("control", id="4", control={"verb": "finish"})
+    for number in range(2, 2 + begun_after):
+        search.after("trial_started", trial_id=f"{number:05}", config={}, origin="asked")
+        search.after("trial_ended", trial_id=f"{number:05}", status="completed")
+    early = {"reason": FINISH, "never_started": never_started} if never_started else {}
+    assert search.ending(StopRequest(None), num_samples=1) == {"status": "completed", **early}
 
 
 @pytest.mark.parametrize(
@@ -237,16 +225,12 @@ def test_early_end_after_a_kill_counts_the_failures_before_it():
     ],
 )
 def test_ending_without_a_usable_trial_is_failed(trials, reason, status):
-    told, stop = Told(), StopRequest(None)
+    search, stop = Search(), StopRequest(None)
     stop.reason = reason
     for number, end in enumerate(trials):
         if end == "failed":
-            told.failed(number, f"{number}")
+            search.failed(number, f"{number}")
         else:
-            told.trial(number, *([0.5] if end == "completed" else []), status=end)
-    space = {"x": "uniform(0, 9)"}
-    spec = ExperimentSpec(
-        name="s", search={"space": space}, objective=told.objective, num_samples=4
-    )
+            search.trial(number, *([0.5] if end == "completed" else []), status=end)
     early = {"reason": reason, "never_started": 2} if reason else {}
-    assert ending(spec, told.history, stop) == {"status": status, **early}
+    assert search.ending(stop, num_samples=4) == {"status": status, **early}

@@ -1,4 +1,4 @@
-"""The recorder by itself: Ray's callbacks in, journal lines out."""
+"""Ray's callbacks in, journal lines out; why a trial failed, and whether it is tried again."""
 
 from __future__ import annotations
 
@@ -37,17 +37,15 @@ from tuner.trial.trainable import REPORT
 
 
 class Trials:
-    """A recorder over a journal, and what Ray would tell it."""
+    """A recorder over a journal, and the calls that Ray makes to it."""
 
     def __init__(self, folder, *, call=None):
         self.folder = folder
-        self.seen = []
-        self.settled = []
-        self.is_over = False
-        self.leaving = {}
+        self.seen, self.settled, self.leaving, self.is_over = [], [], {}, False
         self.journal = Journal.open(folder, clock=Clock())
-        spec = ValidatedSpec.model_validate(dict(Results(folder).spec))
-        spec = spec.replace(scheduler={"max_t": 3}, objective={"metric": "val_loss"})
+        spec = ValidatedSpec.model_validate(dict(Results(folder).spec)).replace(
+            scheduler={"max_t": 3}, objective={"metric": "val_loss"}, timeouts={"report_s": 60}
+        )
         self.driver = driver = Driver(spec, ExperimentFolder(folder), self.journal)
         driver.observers = [self.seen.append]
         driver.restore(slots=1)
@@ -57,10 +55,11 @@ class Trials:
         driver.steering.leaving = self.leaving.get
         driver.queue.retry = lambda trial: self.settled.append((trial.trial_id, True))
         driver.queue.give_up = lambda *failed: self.settled.append((*failed, False))
-        self.recorder = Recorder(driver, call_of=lambda error: call, report_timeout_s=60)
+        self.recorder = Recorder(driver, call_of=lambda error: call)
 
-    def start(self, number):
-        self.recorder.on_trial_start(0, [], trial(number))
+    def start(self, *numbers):
+        for number in numbers:
+            self.recorder.on_trial_start(0, [], trial(number))
 
     def result(self, number, epoch, *saved, val_loss=None, done=False, worker=None, own_end=False):
         metrics = {"val_loss": val_loss or 1 / epoch}
@@ -76,23 +75,30 @@ class Trials:
     def complete(self, number):
         self.recorder.on_trial_complete(0, [], trial(number))
 
+    def die(self, number, error_file=None, **config):
+        self.recorder.on_trial_error(0, [], trial(number, error_file, **config))
+
     def events(self):
         self.journal.sync()
         names = ("event", "trial_id", "epoch", "status", "error")
         return [tuple(e[n] for n in names if n in e) for e in read(self.folder)]
+
+    def kinds(self):
+        return [event[0] for event in self.events()]
 
 
 def saved(epoch):
     return {"epoch": epoch, "path": f"trials/00000/checkpoints/{epoch}/s", "sha256": "0" * 64}
 
 
-def trial(number, error_file=None, worker=None):
-    config = {"trial_id": f"{number:05}", "config": {"lr": 0.1}}
+def trial(number, error_file=None, worker=None, **config):
     kept = _TrainingRunMetadata()
     kept.update_metric("loss", 0.5)
-    state = SimpleNamespace(ray_actor=worker)
     return SimpleNamespace(
-        config=config, pickled_error_file=error_file, run_metadata=kept, temporary_state=state
+        config={"trial_id": f"{number:05}", "config": {"lr": 0.1}, **config},
+        pickled_error_file=error_file,
+        run_metadata=kept,
+        temporary_state=SimpleNamespace(ray_actor=worker),
     )
 
 
@@ -117,18 +123,18 @@ def trials(tmp_path):
     return Trials(make_folder(tmp_path / "digits"))
 
 
-def test_what_tune_keeps_of_a_trials_metrics_is_dropped_at_its_end(trials):
-    one = trial(0)
-    trials.recorder.on_trial_start(1, [], one)
-    assert one.run_metadata.metric_analysis
-    trials.recorder.on_trial_complete(1, [], one)
-    assert not one.run_metadata.metric_analysis
-    assert not one.run_metadata.metric_n_steps
+def test_recorder_drops_what_tune_keeps_of_an_ended_trials_metrics(trials):
+    ended = trial(0)
+    trials.recorder.on_trial_start(1, [], ended)
+    assert ended.run_metadata.metric_analysis
+    trials.recorder.on_trial_complete(1, [], ended)
+    assert not ended.run_metadata.metric_analysis
+    assert not ended.run_metadata.metric_n_steps
 
 
-def test_a_trial_is_told_in_order(trials):
+def test_recorder_journals_a_trial_in_order(trials):
     trials.start(0)
-    trials.result(0, 1, {"epoch": 1, "path": "trials/00000/checkpoints/1/s", "sha256": "0" * 64})
+    trials.result(0, 1, saved(1))
     trials.complete(0)
     assert trials.events() == [
         ("trial_started", "00000"),
@@ -139,24 +145,15 @@ def test_a_trial_is_told_in_order(trials):
     assert trials.seen == list(read(trials.folder))
 
 
-def test_a_start_tells_the_origin_and_the_seed_where_they_are_known(trials):
-    own = trial(0)
-    own.config |= {"origin": "grid", "seed": 0}
-    trials.recorder.on_trial_start(0, [], own)
+def test_recorder_journals_origin_and_seed_if_they_are_known(trials):
+    trials.recorder.on_trial_start(0, [], trial(0, origin="grid", seed=0))
     trials.start(1)
     known, unknown = trials.seen
     assert (known["origin"], known["seed"]) == ("grid", 0)
     assert set(unknown) == {"event", "time", "trial_id", "config"}
 
 
-def test_what_the_scheduler_ended_is_stopped(trials):
-    trials.start(0)
-    trials.stopped.add("00000")
-    trials.complete(0)
-    assert trials.events()[-1] == ("trial_ended", "00000", "stopped")
-
-
-def test_a_trial_that_came_to_its_own_end_is_journaled_as_done(trials):
+def test_recorder_journals_a_trial_at_its_own_end_as_done(trials):
     for number, epochs in enumerate((3, 3, 2, 2)):
         trials.start(number)
         for epoch in range(1, epochs + 1):
@@ -164,53 +161,49 @@ def test_a_trial_that_came_to_its_own_end_is_journaled_as_done(trials):
     trials.stopped.add("00003")
     for number in range(4):
         trials.complete(number)
-    said = [(e["event"], e["trial_id"]) for e in trials.seen if e.get("done")]
-    assert said == [
+    assert [(e["event"], e["trial_id"]) for e in trials.seen if e.get("done")] == [
         ("result", "00001"),  # in its last epoch
         ("trial_ended", "00001"),
         ("trial_ended", "00002"),  # before its length: a function that has returned
     ]
+    assert trials.history.trials["00003"].status == "stopped"
 
 
-def test_what_the_scheduler_expected_is_journaled_with_the_end(trials):
-    for number in (0, 1):
-        trials.start(number)
-    forecasts = {"00000": {"3": {"end": 0.5, "chance": 0.01}}}
-    trials.driver.scheduler.forecasts = lambda trial_id: forecasts.get(trial_id, {})
-    trials.stopped.add("00000")
+def test_recorder_journals_the_schedulers_forecasts_with_the_end(trials):
+    trials.start(0, 1)
+    forecast = {"3": {"end": 0.5, "chance": 0.01}}
+    trials.driver.scheduler.forecasts = {"00000": forecast, "00001": {}}.get
     trials.complete(0)
     trials.complete(1)
-    told, other = trials.seen[-2:]
-    assert (
-        told["forecasts"]
-        == trials.history.trials["00000"].forecasts
-        == {"3": {"end": 0.5, "chance": 0.01}}
-    )
-    assert "forecasts" not in other
+    assert trials.seen[-2]["forecasts"] == trials.history.trials["00000"].forecasts == forecast
+    assert "forecasts" not in trials.seen[-1]
 
 
-def test_a_reported_failure_is_no_result(trials):
+def test_recorder_journals_a_reported_failure_after_what_was_saved(trials):
     trials.start(0)
-    trials.fail(0)
+    trials.result(0, 1)
+    trials.fail(0, checkpoints=[saved(1)])
     trials.stopped.add("00000")
     trials.complete(0)
     error = {"kind": "nan", "message": "m"}
-    assert trials.events()[1:] == [("trial_ended", "00000", "failed", error)]
+    assert trials.events()[2:] == [
+        ("checkpoint", "00000", 1),
+        ("trial_ended", "00000", "failed", error),
+    ]
 
 
-def test_a_disk_that_is_full_is_no_fault_of_the_trial(trials):
-    trials.start(0)
-    trials.start(1)
+def test_recorder_with_a_full_disk_fails_the_search_not_the_trial(trials):
+    trials.start(0, 1)
     trials.fail(0, kind=STORAGE)
     trials.complete(0)
     assert (type(trials.driver.error), str(trials.driver.error)) == (StorageError, "m")
     trials.result(1, 1)
     trials.driver.interrupt_running()
-    assert [e[0] for e in trials.events()] == ["trial_started", "trial_started"]
+    assert trials.kinds() == ["trial_started", "trial_started"]
     assert trials.settled == []
 
 
-def test_an_epoch_that_is_run_again_is_not_journaled_again_but_its_checkpoint_is(tmp_path):
+def test_recorder_journals_only_the_checkpoint_of_an_epoch_that_is_run_again(tmp_path):
     folder = make_folder(tmp_path / "digits")
     before = Trials(folder)
     before.start(0)
@@ -220,18 +213,15 @@ def test_an_epoch_that_is_run_again_is_not_journaled_again_but_its_checkpoint_is
     before.journal.close()
     trials = Trials(folder)
     trials.start(0)
-    saved = {"epoch": 3, "path": "trials/00000/checkpoints/3/s", "sha256": "0" * 64}
-    trials.result(0, 3, saved, val_loss=0.25)
-    trials.result(0, 4, {**saved, "epoch": 4})
-    kinds = ["trial_started", "checkpoint", "result", "checkpoint"]
-    assert [e[0] for e in trials.events()[5:]] == kinds
-    assert trials.events()[-2] == ("result", "00000", 4)
+    trials.result(0, 3, saved(3), val_loss=0.25)
+    trials.result(0, 4, saved(4))
+    assert trials.kinds()[5:] == ["trial_started", "checkpoint", "result", "checkpoint"]
     again, first = [e for e in read(folder) if e["event"] == "checkpoint"]
     assert again["metrics"] == {"val_loss": 0.25}
     assert "metrics" not in first
 
 
-def test_a_checkpoint_may_come_with_a_later_report(trials):
+def test_recorder_journals_checkpoints_that_come_with_a_later_report(trials):
     trials.start(0)
     trials.result(0, 1)
     trials.result(0, 2, saved(1))
@@ -247,7 +237,7 @@ def test_a_checkpoint_may_come_with_a_later_report(trials):
 
 
 @pytest.mark.parametrize("ends", ["stopped", "over"])
-def test_a_trial_that_ends_with_its_report_saves_what_it_has_not(trials, monkeypatch, ends):
+def test_recorder_lets_a_trial_that_ends_save_its_checkpoint(trials, monkeypatch, ends):
     worker = Worker({"checkpoints": [saved(1), saved(2)]}, monkeypatch)
     trials.start(0)
     trials.result(0, 1, worker=worker)
@@ -257,10 +247,10 @@ def test_a_trial_that_ends_with_its_report_saves_what_it_has_not(trials, monkeyp
     trials.complete(0)
     assert worker.asked == 1
     kinds = ["trial_started", "result", "result", "checkpoint", "checkpoint", "trial_ended"]
-    assert [e[0] for e in trials.events()] == kinds
+    assert trials.kinds() == kinds
 
 
-def test_a_worker_that_dies_as_its_trial_ends_does_not_fail_it(trials, monkeypatch, caplog):
+def test_recorder_completes_a_trial_whose_worker_dies_as_it_saves(trials, monkeypatch, caplog):
     trials.start(0)
     trials.result(0, 1, done=True, worker=Worker(RayActorError(), monkeypatch))
     trials.complete(0)
@@ -268,7 +258,7 @@ def test_a_worker_that_dies_as_its_trial_ends_does_not_fail_it(trials, monkeypat
     assert "trial 00000: its last checkpoint is not written" in caplog.text
 
 
-def test_what_cannot_be_saved_at_a_trials_end_ends_as_any_failure_does(trials, monkeypatch):
+def test_recorder_fails_the_search_if_a_last_checkpoint_cannot_be_stored(trials, monkeypatch):
     failure = {"kind": STORAGE, "message": "cannot write it"}
     trials.start(0)
     trials.result(0, 1, done=True, worker=Worker({"failure": failure}, monkeypatch))
@@ -276,78 +266,71 @@ def test_what_cannot_be_saved_at_a_trials_end_ends_as_any_failure_does(trials, m
     assert isinstance(trials.driver.error, StorageError)
 
 
-def test_what_was_saved_before_a_failure_is_journaled(trials):
-    trials.start(0)
-    trials.result(0, 1)
-    trials.fail(0, checkpoints=[saved(1)])
-    trials.complete(0)
-    assert [e[0] for e in trials.events()[2:]] == ["checkpoint", "trial_ended"]
-
-
-def test_a_trial_that_dies_before_it_starts_is_started_tried_again_and_failed(trials):
+def test_recorder_starts_and_retries_a_trial_that_dies_before_it_starts(trials):
     for _ in range(2):
-        trials.recorder.on_trial_error(0, [], trial(2))
-    assert [e[:2] for e in trials.events()] == [
-        ("trial_started", "00002"),
-        ("trial_ended", "00002"),
-    ]
-    assert trials.events()[1][3]["kind"] == "crash"
+        trials.die(2)
+    started, ended = trials.events()
+    assert started == ("trial_started", "00002")
+    assert (ended[0], ended[3]["kind"]) == ("trial_ended", "crash")
     assert trials.settled == [("00002", True), ("00002", "crash", False)]
 
 
-def test_dying_in_an_epoch_that_is_run_again_is_not_dying_twice_in_the_same(trials):
+def test_recorder_retries_a_death_in_another_epoch_that_is_run_again(trials):
     trials.start(0)
     for epoch in (1, 2, 3):
         trials.result(0, epoch)
-    trials.recorder.on_trial_error(0, [], trial(0))  # in its 4th epoch
-    again = trial(0)
-    again.config["epoch"] = 1  # from there it goes on
-    trials.recorder.on_trial_error(0, [], again)  # in its 2nd
+    trials.die(0)  # in its 4th epoch
+    trials.die(0, epoch=1)  # which went on from there: in its 2nd
     assert trials.settled == [("00000", True)] * 2
 
 
-def test_a_trial_that_goes_on_after_a_crash_is_one_trial_in_the_journal(trials):
+def test_recorder_after_a_crash_starts_no_second_trial(trials):
     trials.start(0)
     trials.result(0, 1)
-    trials.recorder.on_trial_error(0, [], trial(0))
+    trials.die(0)
     trials.start(0)
     trials.result(0, 2)
     trials.complete(0)
-    names = [e[0] for e in trials.events()]
-    assert names == ["trial_started", "result", "result", "trial_ended"]
+    assert trials.kinds() == ["trial_started", "result", "result", "trial_ended"]
     assert trials.settled == [("00000", True)]
 
 
-def test_a_trial_whose_process_was_not_to_be_used_again_begins_in_another(trials, tmp_path):
+def test_recorder_retries_a_trial_whose_worker_is_replaced_any_number_of_times(trials, tmp_path):
     (tmp_path / "error.pkl").write_bytes(pickle.dumps(WorkerReplacedError("it has kept 600 MiB")))
-    for _ in range(9):  # and as often as it takes: it is not the trial's fault
-        trials.recorder.on_trial_error(0, [], trial(0, str(tmp_path / "error.pkl")))
+    for _ in range(9):
+        trials.die(0, str(tmp_path / "error.pkl"))
     assert trials.settled == [("00000", True)] * 9
     trials.start(0)
-    assert [name for name, *_ in trials.events()] == ["trial_started"]
+    assert trials.kinds() == ["trial_started"]
 
 
-def test_the_cause_of_a_death_is_read_from_where_ray_wrote_it(trials, tmp_path):
+def test_recorder_journals_the_cause_that_ray_wrote(trials, tmp_path):
     (tmp_path / "error.pkl").write_bytes(pickle.dumps(OutOfMemoryError("1 GB used")))
-    trials.recorder.on_trial_error(0, [], trial(2, str(tmp_path / "error.pkl")))
+    trials.die(2, str(tmp_path / "error.pkl"))
     assert trials.events()[1][3] == {"kind": "oom", "message": "1 GB used"}
 
 
-def asked(method, ago_s, **more):
-    return Call(method, time.monotonic() - ago_s, **more)
-
-
-def test_a_process_that_dies_after_long_silence_has_hung(tmp_path):
-    trials = Trials(make_folder(tmp_path / "digits"), call=asked("train", 61))
-    trials.recorder.on_trial_error(0, [], trial(0))
-    told = {"kind": "timeout", "message": "no report in 60 s; its log shows where it hung"}
-    assert trials.events()[1][3] == told
+def test_recorder_journals_a_timeout_after_a_long_silence(tmp_path):
+    trials = Trials(make_folder(tmp_path / "digits"), call=call_of("train", 61))
+    trials.die(0)
+    assert trials.events()[1][3]["kind"] == "timeout"
     assert trials.settled == [("00000", "timeout", False)]
 
 
-def test_what_still_runs_at_the_end_is_interrupted(trials):
-    for number in (1, 0, 2):
+def test_recorder_ends_trials_as_users_request(trials):
+    leaving = {"00000": ("stopped", "17-a"), "00001": ("interrupted", "17-b")}
+    trials.leaving |= leaving
+    for number in range(2):
         trials.start(number)
+        trials.result(number, 1)
+        trials.complete(number)
+    ended = trials.history.trials.values()
+    assert [(trial.status, trial.ended_by) for trial in ended] == list(leaving.values())
+    assert trials.settled == [("00001", True)]  # it goes on later
+
+
+def test_interrupt_running_ends_what_still_runs(trials):
+    trials.start(1, 0, 2)
     trials.complete(1)
     trials.driver.interrupt_running()
     assert trials.events()[-2:] == [
@@ -356,9 +339,7 @@ def test_what_still_runs_at_the_end_is_interrupted(trials):
     ]
 
 
-def test_a_journal_that_cannot_be_written_is_kept_as_the_error_and_nothing_is_shown(
-    trials, monkeypatch
-):
+def test_emit_with_a_failed_journal_keeps_the_error_and_notifies_nobody(trials, monkeypatch):
     def full(*args, **fields):
         raise JournalError("no space left")
 
@@ -372,7 +353,7 @@ def test_a_journal_that_cannot_be_written_is_kept_as_the_error_and_nothing_is_sh
     assert len(trials.events()) == 1
 
 
-def test_the_history_is_as_new_as_the_event_that_an_observer_sees(trials):
+def test_emit_updates_the_history_before_observers_see_an_event(trials):
     seen = []
     trials.driver.observers = [
         lambda event: seen.append((event["event"], trials.history.trials["00000"].status))
@@ -382,20 +363,8 @@ def test_the_history_is_as_new_as_the_event_that_an_observer_sees(trials):
     assert seen == [("trial_started", "running"), ("trial_ended", "completed")]
 
 
-def test_a_trial_that_leaves_as_asked_ends_as_it_says(trials):
-    leaving = {"00000": ("stopped", "17-a"), "00001": ("interrupted", "17-b")}
-    trials.leaving |= leaving
-    for number in range(2):
-        trials.start(number)
-        trials.result(number, 1)
-        trials.complete(number)
-    ended = trials.history.trials.values()
-    assert [(trial.status, trial.ended_by) for trial in ended] == list(leaving.values())
-    assert trials.settled == [("00001", True)]  # which goes on later
-
-
 @pytest.mark.parametrize("runs_on", [False, True])
-def test_unfinished_lets_a_whole_trial_go_on_whose_code_runs_on(trials, runs_on):
+def test_unfinished_keeps_a_whole_trial_whose_code_runs_on(trials, runs_on):
     trials.start(0)
     trials.result(0, 3)
     trials.stopped.add("00000")
@@ -406,7 +375,7 @@ def test_unfinished_lets_a_whole_trial_go_on_whose_code_runs_on(trials, runs_on)
 
 @pytest.fixture
 def waiting(caplog):
-    """Lets a search be in a state until a moment; returns what has been said by then."""
+    """Lets a search be in a state until a moment; returns what has been logged by then."""
     now, lines, asked = [0.0], ["too little", "all is held"], []
 
     def why():
@@ -425,7 +394,7 @@ def waiting(caplog):
     return SimpleNamespace(until=until, lines=lines, asked=asked)
 
 
-def test_it_is_said_after_a_while_and_then_rarely(waiting):
+def test_waiting_warns_after_a_while_and_then_rarely(waiting):
     assert waiting.until(FIRST_S - 2, "PENDING", "TERMINATED") == []
     said = waiting.until(FIRST_S, "PENDING", "TERMINATED")
     assert said == [f"no trial has run for 1m 00s: {line}" for line in waiting.lines]
@@ -435,14 +404,14 @@ def test_it_is_said_after_a_while_and_then_rarely(waiting):
 
 
 @pytest.mark.parametrize("states", [("PENDING", "RUNNING"), ("TERMINATED",), ()])
-def test_nothing_is_said_while_one_runs_or_none_waits(waiting, states):
+def test_waiting_while_a_trial_runs_or_none_waits_is_silent(waiting, states):
     assert waiting.until(10 * FIRST_S, *states) == []
     assert waiting.asked == []
     assert waiting.until(10.9 * FIRST_S, "PENDING") == []  # counted from the last that ran
     assert waiting.until(11.1 * FIRST_S, "PENDING") != []
 
 
-def test_what_cannot_be_explained_is_asked_again(waiting):
+def test_waiting_without_a_reason_asks_again(waiting):
     waiting.lines.clear()
     assert waiting.until(2.9 * FIRST_S, "PENDING") == []
     assert len(waiting.asked) == 2
@@ -472,71 +441,63 @@ def failure(error: BaseException | None = None, call: Call | None = None) -> Fai
         (("start", 91, True), f"did not start in 60 s{BY_DRIVER}"),
     ],
 )
-def test_a_process_that_dies_after_long_silence_has_hung_by_its_failure(
+def test_failure_of_a_process_that_dies_after_long_silence_is_a_timeout(
     call: Any, message: str
 ) -> None:
     assert failure(call=call_of(*call)) == Failure("timeout", message)
 
 
-def test_a_process_that_dies_sooner_has_crashed() -> None:
+def test_failure_of_a_process_that_dies_sooner_is_a_crash() -> None:
     for call in (None, call_of("train", 5)):
         found = failure(call=call)
         assert found is not None
         assert found.kind == "crash"
 
 
-def test_a_known_cause_of_a_death_counts_more_than_the_silence() -> None:
-    assert failure(OutOfMemoryError("1 GB used"), call_of("train", 61)) == Failure(
-        "oom", "1 GB used"
-    )
+def test_failure_of_a_silent_process_with_a_known_cause_is_that_cause() -> None:
+    known = Failure("oom", "1 GB used")
+    assert failure(OutOfMemoryError("1 GB used"), call_of("train", 61)) == known
 
 
-def test_a_worker_that_ends_between_two_trials_is_no_fault_of_the_second() -> None:
+def test_failure_of_a_worker_that_ends_between_two_trials_is_none() -> None:
     assert failure(WorkerReplacedError("it has kept 600 MiB")) is None
     assert failure(call=call_of("reset", 91, True)) is None
 
 
 @pytest.mark.parametrize(
-    ("content", "found"),
+    ("content", "error"),
     [(pickle.dumps(ValueError("x")), "ValueError('x')"), (b"torn", "None"), (b"N.", "None")],
 )
-def test_what_ray_wrote_of_a_death_is_read_if_it_can_be(
-    tmp_path: Path, content: bytes, found: str
+def test_error_of_reads_what_ray_wrote_if_it_can(
+    tmp_path: Path, content: bytes, error: str
 ) -> None:
     file = tmp_path / "error.pkl"
     file.write_bytes(content)
-    of: Any = SimpleNamespace(pickled_error_file=str(file))
-    assert repr(error_of(of)) == found
-    nothing: Any = SimpleNamespace(pickled_error_file=None)
-    assert error_of(nothing) is None
+    assert repr(error_of(trial(0, str(file)))) == error
+    assert error_of(trial(0)) is None
 
 
 CRASH = Failure("crash", "gone")
+POISONED = Failure("exception", "device-side assert", poisoned=True)
 
 
-def test_a_crash_is_tried_again_twice() -> None:
+@pytest.mark.parametrize(
+    ("failure", "epochs", "granted"),
+    [
+        (CRASH, (1, 2, 3), [True, True, False]),
+        (CRASH, (4, 4), [True, False]),
+        (POISONED, (1, 5), [True, False]),
+        (Failure("node_lost", "gone"), (1,) * 9, [True] * 9),
+        *(
+            (Failure(k, "?"), (1,), [False])
+            for k in FAILURE_KINDS
+            if k not in ("crash", "node_lost")
+        ),
+    ],
+)
+def test_retries_grant_another_try_by_kind_and_epoch(
+    failure: Failure, epochs: tuple[int, ...], granted: list[bool]
+) -> None:
     retries = Retries()
-    assert [retries.grants("0", epoch, CRASH) for epoch in (1, 2, 3)] == [True, True, False]
-    assert retries.grants("1", 1, CRASH)
-
-
-def test_a_crash_that_repeats_in_its_epoch_is_not_tried_a_third_time() -> None:
-    retries = Retries()
-    assert [retries.grants("0", 4, CRASH) for _ in range(2)] == [True, False]
-
-
-def test_a_lost_node_is_not_the_trials_fault() -> None:
-    retries = Retries()
-    assert all(retries.grants("0", 1, Failure("node_lost", "gone")) for _ in range(9))
-    assert retries.grants("0", 1, CRASH)
-
-
-@pytest.mark.parametrize("kind", sorted(set(FAILURE_KINDS) - {"crash", "node_lost"}))
-def test_what_would_end_the_same_is_not_tried_again(kind: str) -> None:
-    assert not Retries().grants("0", 1, Failure(kind, "why"))
-
-
-def test_a_device_that_is_no_longer_usable_is_tried_once_more() -> None:
-    retries = Retries()
-    poisoned = Failure("exception", "device-side assert", poisoned=True)
-    assert [retries.grants("0", epoch, poisoned) for epoch in (1, 5)] == [True, False]
+    assert [retries.grants("0", epoch, failure) for epoch in epochs] == granted
+    assert retries.grants("1", 1, CRASH)  # each trial by itself

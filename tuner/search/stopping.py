@@ -1,4 +1,4 @@
-"""What ends a search before its trials do: a signal, a time budget that is spent, or an error."""
+"""What ends a search before its trials do: a signal, a spent time budget, an error, or a rule."""
 
 from __future__ import annotations
 
@@ -38,11 +38,10 @@ _ENOUGH, _SURELY = 3, 10  # trials that fail with one cause
 
 
 class StopRequest:
-    """Whether the search is to end before its trials do, and why: a `signal`, an `error`, or a
-    `reason` of `EarlyEnd`.
+    """Whether the search is to end now, and why: a `signal`, an `error`, or a `reason`.
 
-    As a context it takes over SIGINT, SIGTERM and SIGHUP, but for those that are ignored. The first
-    one counts. A second Ctrl-C raises KeyboardInterrupt: its user does not want to wait.
+    As a context it handles SIGINT, SIGTERM and SIGHUP, unless they are ignored. The first one
+    counts; a second Ctrl-C raises KeyboardInterrupt.
     """
 
     def __init__(self, time_budget_s: float | None) -> None:
@@ -60,7 +59,7 @@ class StopRequest:
 
     @property
     def why_early(self) -> str | None:
-        """Why the search is to end now although nothing is wrong: TIME_BUDGET, or `reason`."""
+        """TIME_BUDGET, or `reason`, if the search is to end although nothing is wrong."""
         budget = self.time_budget_s
         late = budget is not None and time.monotonic() - self._begun >= budget
         return self.reason or (TIME_BUDGET if late else None)
@@ -84,37 +83,52 @@ class StopRequest:
 
 
 class EarlyEnd:
-    """An observer that says when a search has what it looks for, gets no further, or only fails.
+    """An observer that says when a search has reached its target, stalls, or only fails.
 
-    history: the experiment's, up to the event that is being observed. Patience is counted from the
-    driver's last start, and from the end of a pause; in a pause it does not run out.
+    history: the experiment's, up to the observed event. Patience counts from the driver's last
+    start and from the end of a pause. A trial that fails again with the same cause counts once, so
+    that each resume comes further.
     """
 
     def __init__(self, stop: Stop, objective: Objective, history: History, space: Space) -> None:
         self._stop, self._objective, self._history = stop, objective, history
-        self._failures = FirstFailures(history, space)
         self._best: Best | None = None
-        self._trials = 0  # that have ended since the best one came
+        self._trials = 0  # that have ended since the best value came
         self._since: float | None = None  # when it came, or the driver started
+        self._choices = [
+            node.path
+            for node, domain in walk(space)
+            if isinstance(domain, Choice) and domain.size != 1 and not node.branches
+        ]
+        self._causes: dict[str, Cause] = {}  # trial_id -> of its latest failure
+        self._failed: defaultdict[Cause, dict[str, TrialRecord]] = defaultdict(dict)
+        self._shared_causes: set[Cause] = set()  # of which all trials would fail
 
     def __call__(self, event: Event) -> None:
         """Take one event into account."""
-        best = self._history.best
+        best, kind = self._history.best, event["event"]
         if self._since is None or best != self._best:
             self._best, self._trials, self._since = best, 0, event["time"]
-        elif event["event"] == TRIAL_ENDED and not (best and best.trial_id == event["trial_id"]):
+        elif kind == TRIAL_ENDED and not (best and best.trial_id == event["trial_id"]):
             self._trials += 1
-        if event["event"] == CONTROL and event["control"]["verb"] == "go-on":
+        if kind == CONTROL and event["control"]["verb"] == "go-on":
             self._since = event["time"]
-        self._failures(event)
+        elif kind == EXPERIMENT_STARTED:
+            for trial in self._history.of_status(FAILED):
+                self._count_failure(trial)
+        elif kind == TRIAL_ENDED:
+            trial = self._history.trials[event["trial_id"]]
+            if trial.status == FAILED:
+                self._count_failure(trial)
+            elif cause := self._causes.get(trial.trial_id):  # the trial runs again
+                self._failed[cause].pop(trial.trial_id, None)
+                self._shared_causes.discard(cause)
 
     def reason(self, now: float) -> str | None:
-        """Why the search ends, as in `experiment_ended`; None: it goes on. now: by the events'
-        clock.
-        """
-        if self._failures.are_alike:
-            return SAME_FAILURE
+        """Why the search ends, as in `experiment_ended`, or None. now: by the events' clock."""
         stop, best = self._stop, self._history.best
+        if best is None and self._shared_causes:
+            return SAME_FAILURE
         if stop.target is not None and best is not None:
             objective = self._objective
             if objective.key(best.value) <= objective.key(stop.target):
@@ -125,43 +139,7 @@ class EarlyEnd:
         late = stop.patience_s is not None and waited >= stop.patience_s and not paused
         return PATIENCE if tired or late else None
 
-
-class FirstFailures:
-    """An observer that says whether all trials of a search would fail, as its first ones do.
-
-    A trial that runs again and fails as before is not counted: so every resume comes further.
-    """
-
-    def __init__(self, history: History, space: Space) -> None:
-        self._history = history
-        self._choices = [
-            node.path
-            for node, domain in walk(space)
-            if isinstance(domain, Choice) and domain.size != 1 and not node.branches
-        ]
-        self._causes: dict[str, Cause] = {}  # trial_id -> why it failed last
-        self._failed: defaultdict[Cause, dict[str, TrialRecord]] = defaultdict(dict)
-        self._alike: set[Cause] = set()  # why all trials would fail
-
-    @property
-    def are_alike(self) -> bool:
-        """Whether there are enough of one cause, and no trial is usable."""
-        return bool(self._alike) and self._history.best is None
-
-    def __call__(self, event: Event) -> None:
-        """Take one event into account."""
-        if event["event"] == EXPERIMENT_STARTED:
-            for trial in self._history.of_status(FAILED):
-                self._count(trial)
-        elif event["event"] == TRIAL_ENDED:
-            trial = self._history.trials[event["trial_id"]]
-            if trial.status == FAILED:
-                self._count(trial)
-            elif cause := self._causes.get(trial.trial_id):  # it is to run again
-                self._failed[cause].pop(trial.trial_id, None)
-                self._alike.discard(cause)
-
-    def _count(self, trial: TrialRecord) -> None:
+    def _count_failure(self, trial: TrialRecord) -> None:
         assert trial.error is not None
         cause = cause_of(trial.error)
         if cause.kind == "node_lost" or self._causes.get(trial.trial_id) == cause:
@@ -169,17 +147,15 @@ class FirstFailures:
         self._causes[trial.trial_id] = cause
         failed = self._failed[cause]
         failed[trial.trial_id] = trial
-        if would_all_fail(cause.kind, failed.values(), self._choices):
-            self._alike.add(cause)
+        if _would_all_fail(cause.kind, failed.values(), self._choices):
+            self._shared_causes.add(cause)
 
 
-def would_all_fail(kind: str, failed: Collection[TrialRecord], choices: Iterable[str]) -> bool:
-    """Whether the first trials of a search, which `failed` with one cause, show that all others
-    would fail, too.
+def _would_all_fail(kind: str, failed: Collection[TrialRecord], choices: Iterable[str]) -> bool:
+    """Whether trials that `failed` with one cause show that all others would fail, too.
 
-    Three do. Ten are needed where it may lie in their configs: NaN and too little memory often
-    come of a part of the space, and an error may come of a value that all of these have of one of
-    the `choices`, dotted names of hyperparameters. A bad report comes of the code alone.
+    Three do. Ten are needed if the configs may be the cause: NaN and lack of memory often come from
+    a part of the space, an error from a value that all of them have of one of the `choices`.
     """
     if kind == "bad_report" or not _ENOUGH <= len(failed) < _SURELY:
         return len(failed) >= _ENOUGH
@@ -188,23 +164,19 @@ def would_all_fail(kind: str, failed: Collection[TrialRecord], choices: Iterable
 
 
 def ending(spec: ExperimentSpec, history: History, stop: StopRequest) -> dict[str, Any]:
-    """The fields of `experiment_ended` of a search that neither an error nor a signal has ended:
-    it has failed where none of its trials is usable, and none is to go on.
-    """
-    early = why_early(spec, history, stop)
-    is_over = early.get("reason") == SAME_FAILURE or not unfinished(history)
-    has_failed = history.trials and history.best is None and is_over
-    return {"status": FAILED if has_failed else COMPLETED, **early}
+    """The fields of `experiment_ended`, unless an error or a signal ended the search.
 
-
-def why_early(spec: ExperimentSpec, history: History, stop: StopRequest) -> dict[str, Any]:
-    """The fields of `experiment_ended` that say why a search ended before its trials did,
-    and how many of them have not started; none where it did not.
+    It has failed if no trial is usable and none is to go on. If it ended before its trials did,
+    `reason` says why and `never_started` how many of them are left.
     """
-    total, trials = history.total(spec.trials), history.trials
-    is_whole = total is not None and len(trials) >= total
+    total, trials, left = history.total(spec.trials), history.trials, unfinished(history)
     reason = stop.why_early or (FINISH if history.steered.finishing else None)
-    if reason is None or (is_whole and not unfinished(history)):
-        return {}
-    rest = {} if total is None else {"never_started": total - len(trials)}
-    return {"reason": reason, **rest}
+    if not left and total is not None and len(trials) >= total:
+        reason = None
+    has_failed = trials and history.best is None and (reason == SAME_FAILURE or not left)
+    fields: dict[str, Any] = {"status": FAILED if has_failed else COMPLETED}
+    if reason is not None:
+        fields["reason"] = reason
+        if total is not None:
+            fields["never_started"] = total - len(trials)
+    return fields

@@ -1,14 +1,10 @@
-"""Tune as a client of the driver: its searcher gets the trials, its callbacks record them.
-
-Here is also why a trial failed, and whether it is tried again.
-"""
+"""Ray Tune as a client of the driver: its searcher gets trials, its callbacks record them."""
 
 from __future__ import annotations
 
 import logging
-import math
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -92,9 +88,7 @@ class TuneSearcher(Searcher):
 class Recorder(Callback):
     """Records in `driver` what Tune's trials do, each event of each trial once.
 
-    An epoch that is run again after a resume, because its checkpoint was not yet written, is not
-    journaled twice. call_of(error): the last call to the worker that died by `error`; one that had
-    not answered for `report_timeout_s` seconds has hung.
+    call_of(error): the last call to the worker that died by `error`.
     """
 
     def __init__(
@@ -102,14 +96,11 @@ class Recorder(Callback):
         driver: Driver,
         *,
         call_of: Callable[[BaseException | None], ray_compat.Call | None] = lambda error: None,
-        report_timeout_s: float = math.inf,
     ) -> None:
-        self._driver, self._history = driver, driver.history
+        self._driver, self._history, self._call_of = driver, driver.history, call_of
         self._retries = Retries()
         self._failures: dict[str, Failure] = {}
         self._came_to: dict[str, int] = {}  # of trials that run: the last epoch of this process
-        self._call_of = call_of
-        self._report_timeout_s = report_timeout_s
 
     def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
         self._driver.steering.attend()
@@ -136,7 +127,8 @@ class Recorder(Callback):
             self._checkpoints(trial_id, report.get("checkpoints", ()))
             return
         epoch, metrics = result["training_iteration"], report["metrics"]
-        again = epoch <= self._last_epoch(trial_id)
+        record = self._history.trials.get(trial_id)  # None if the journal has failed
+        again = record is not None and epoch <= record.last_epoch  # was not saved before a kill
         self._came_to[trial_id] = epoch
         if not again:
             done = {"done": True} if report.get("done") else {}
@@ -147,14 +139,14 @@ class Recorder(Callback):
             self._save_now(trial)
 
     def _save_now(self, trial: Trial) -> None:
-        """Let a trial that ends with what it has reported write what it has not, and journal it."""
-        trial_id, timeout_s = _id(trial), self._report_timeout_s
+        """Let a trial that ends write and journal the checkpoint that it has not saved yet."""
+        trial_id, timeout_s = _id(trial), self._driver.spec.timeouts.report_s
         worker = ray_compat.worker_of(trial)
         if worker is None:
             return
         call = getattr(worker, SAVE_NOW).remote()
         try:
-            answer = ray.get(call, timeout=None if math.isinf(timeout_s) else timeout_s)
+            answer = ray.get(call, timeout=timeout_s)
         except RayError as error:  # the trial has ended well; what it had not saved is lost
             _log.warning("trial %s: its last checkpoint is not written: %s", trial_id, error)
             return
@@ -170,7 +162,7 @@ class Recorder(Callback):
         saved: Iterable[dict[str, Any]],
         again: Mapping[int, dict[str, float]] = MappingProxyType({}),
     ) -> None:
-        """Journal checkpoints; again: by epoch the metrics of what was trained once more."""
+        """Journal checkpoints. again: by epoch, the metrics of those that were trained again."""
         for checkpoint in saved:
             epoch = checkpoint["epoch"]
             metrics = {"metrics": again[epoch]} if epoch in again else {}
@@ -205,7 +197,8 @@ class Recorder(Callback):
         ray_compat.forget_metrics(trial)  # the journal has them
         self._start(trial)  # it may have died before that
         error = error_of(trial)
-        failure = failure_of(error, self._call_of(error), report_timeout_s=self._report_timeout_s)
+        timeout_s = self._driver.spec.timeouts.report_s
+        failure = failure_of(error, self._call_of(error), report_timeout_s=timeout_s)
         if failure is None:
             self._try_again(trial_id)
         else:
@@ -214,7 +207,11 @@ class Recorder(Callback):
     def _fail(self, trial: Trial, failure: Failure) -> None:
         trial_id, driver = _id(trial), self._driver
         if failure.kind == STORAGE:
-            driver.error = driver.error or self._journal_error() or StorageError(failure.message)
+            try:
+                driver.journal.check()
+            except JournalError as error:  # the experiment's folder has gone
+                driver.error = driver.error or error
+            driver.error = driver.error or StorageError(failure.message)
             return
         # Epochs that are run again count: what matters is where it died
         came_to = self._came_to.pop(trial_id, trial.config.get("epoch", 0))
@@ -222,32 +219,17 @@ class Recorder(Callback):
             self._try_again(trial_id)
             return
         driver.end(trial_id, FAILED, failure)
-        self._sweep(trial_id)
+        sweep(driver.folder, [self._history.trials[trial_id]])
         driver.queue.give_up(trial_id, failure.kind)
 
     def _try_again(self, trial_id: str) -> None:
-        self._sweep(trial_id)
-        trial = self._history.trials[trial_id]
-        self._driver.queue.retry(assignment_of(self._driver.folder, trial))
-
-    def _sweep(self, trial_id: str) -> None:
-        sweep(self._driver.folder, [self._history.trials[trial_id]])
-
-    def _journal_error(self) -> JournalError | None:
-        """The error of writing to the experiment's folder, if it has gone."""
-        try:
-            self._driver.journal.check()
-        except JournalError as error:
-            return error
-        return None
+        trial, folder = self._history.trials[trial_id], self._driver.folder
+        sweep(folder, [trial])
+        self._driver.queue.retry(assignment_of(folder, trial))
 
     def _start(self, trial: Trial) -> None:
         details = {name: trial.config.get(name) for name in ("origin", "seed")}
         self._driver.start(_id(trial), trial.config["config"], **details)
-
-    def _last_epoch(self, trial_id: str) -> int:
-        trial = self._history.trials.get(trial_id)
-        return trial.last_epoch if trial else 0
 
 
 def _id(trial: Trial) -> str:
@@ -255,7 +237,7 @@ def _id(trial: Trial) -> str:
 
 
 class Waiting(Callback):
-    """Warns of the lines that `why` gives while trials wait and none of them runs."""
+    """Logs the reasons of `why` while trials wait and none of them runs."""
 
     def __init__(self, why: Callable[[], list[str]], clock: Clock = time.monotonic) -> None:
         self._why = why
@@ -282,7 +264,7 @@ _MOST_CRASHES = 2  # of a trial that is tried again after each
 
 
 def error_of(trial: Trial) -> BaseException | None:
-    """What Ray says of the trial's death: this process has just written it."""
+    """The cause of the trial's death, from the file that Ray has just written."""
     try:
         error = cloudpickle.loads(Path(trial.pickled_error_file or "").read_bytes())
     except Exception:  # not written, or not to be read
@@ -293,55 +275,47 @@ def error_of(trial: Trial) -> BaseException | None:
 def failure_of(
     error: BaseException | None, call: ray_compat.Call | None, *, report_timeout_s: float
 ) -> Failure | None:
-    """The trial's failure; None where its worker ended between two trials, which is no fault of it.
+    """The trial's failure; None if its worker ended between two trials.
 
-    call: what the worker had been asked, if known; one that had not answered for so many seconds
-    has hung.
+    call: the last one to the worker, if known. One that was not answered in time has hung.
     """
     hung_between = call is not None and call.ended and call.method == ray_compat.RESET
     if is_recycled(error) or hung_between:
         return None
     failure = death_of(error)
-    if failure.kind == "crash" and call is not None:
-        return _silence_of(call, report_timeout_s) or failure
-    return failure
-
-
-def _silence_of(call: ray_compat.Call, limit_s: float) -> Failure | None:
-    """The failure of a worker that died after `limit_s` without an answer; None: it was sooner."""
+    if failure.kind != "crash" or call is None:
+        return failure
     starting = call.method in (ray_compat.START, ray_compat.RESET)
-    what = f"{'did not start' if starting else 'no report'} in {limit_s:g} s"
+    what = f"{'did not start' if starting else 'no report'} in {report_timeout_s:g} s"
     if call.ended:
         return Failure("timeout", f"{what}, and its process did not end itself: the driver did")
-    if time.monotonic() - call.asked >= limit_s:  # a worker that hangs ends itself
+    if time.monotonic() - call.asked >= report_timeout_s:  # a worker that hangs ends itself
         return Failure("timeout", f"{what}; its log shows where it hung")
-    return None
+    return failure
 
 
 class Retries:
     """Decides which failed trials are tried again, from their newest checkpoint.
 
-    A lost node is never the trial's fault and is not counted. A process that dies gets two more
-    tries, unless it has died twice in the same epoch, as it would do so a third time. One whose
-    device is no longer usable gets one more try, in a new process. Any other failure comes from the
-    trial's code or config, and trying again would end the same.
+    After a lost node always; after a crash twice, unless it repeats in its epoch; after an error
+    that leaves the device unusable once, in a new process. Any other failure comes from the trial's
+    code or config.
     """
 
     def __init__(self) -> None:
-        self._crashes: Counter[str] = Counter()
-        self._epochs: set[tuple[str, int]] = set()
+        self._crashes: defaultdict[str, set[int]] = defaultdict(set)  # trial_id -> epochs
         self._poisoned: set[str] = set()
 
     def grants(self, trial_id: str, epoch: int, failure: Failure) -> bool:
-        """Whether the trial, which had just ended epoch `epoch`, goes on after `failure`."""
+        """Whether the trial, whose last epoch was `epoch`, goes on after `failure`."""
         if failure.kind == "node_lost":
             return True
         if failure.poisoned:
             first = trial_id not in self._poisoned
             self._poisoned.add(trial_id)
             return first
-        if failure.kind != "crash" or (trial_id, epoch) in self._epochs:
+        epochs = self._crashes[trial_id]
+        if failure.kind != "crash" or epoch in epochs:
             return False
-        self._epochs.add((trial_id, epoch))
-        self._crashes[trial_id] += 1
-        return self._crashes[trial_id] <= _MOST_CRASHES
+        epochs.add(epoch)
+        return len(epochs) <= _MOST_CRASHES

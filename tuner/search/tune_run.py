@@ -139,7 +139,6 @@ class TuneRun:
         driver.begin(self._assignments(), fits=fits)
         # No more than can run: Tune would reserve resources for more, and start new workers there
         os.environ[_MAX_PENDING] = str(driver.steering.at_most(self._most_pending))
-        recorder = Recorder(driver, call_of=watch.call_of, report_timeout_s=spec.timeouts.report_s)
         with (
             self._end_journaled(),
             tune_arguments.ray_files(driver.folder) as files,
@@ -155,7 +154,10 @@ class TuneRun:
                 search_alg=TuneSearcher(driver),
                 scheduler=driver.scheduler,
                 stop=tune_arguments.StopAll(driver.is_over),
-                callbacks=[recorder, Waiting(partial(cluster.shortage, spec.resources))],
+                callbacks=[
+                    Recorder(driver, call_of=watch.call_of),
+                    Waiting(partial(cluster.shortage, spec.resources)),
+                ],
                 progress_reporter=tune_arguments.progress_reporter(),
                 storage_path=files,
                 reuse_actors=True,
