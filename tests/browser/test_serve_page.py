@@ -17,7 +17,7 @@ from synthetic import Writer, make_folder
 from tuner.experiment import control
 from tuner.experiment.changes import CHANGES, Change
 from tuner.experiment.folder import ExperimentFolder
-from tuner.experiment.results.labels import Labels
+from tuner.experiment.results.described import Labels
 
 pytestmark = pytest.mark.browser
 

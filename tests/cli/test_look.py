@@ -6,8 +6,8 @@ from pathlib import Path
 from commands import call, tuner
 from synthetic import Writer, make_folder
 
+from tuner.experiment.results.best import record_test
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.test_record import record_test
 
 
 def test_ls_lists_an_experiment(digits):

@@ -28,9 +28,9 @@ from tuner.experiment.files import (
 )
 from tuner.experiment.journal import Journal, is_locked
 from tuner.experiment.reading import Tail, read
+from tuner.experiment.results.best import record_test
 from tuner.experiment.results.confirmation import linked
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.test_record import record_test
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tuner.experiment.trials import Report, Run, TrialRecord
+from tuner.experiment.trials import Report, Run, TrialError, TrialRecord, failures_by_cause
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,16 @@ def test_its_values_are_those_of_the_reports_that_have_them():
     trial.results = [Report(1, 1.0, {"loss": 0.5}), Report(3, 2.0, {"acc": 0.9})]
     assert (trial.last_epoch, trial.values("loss")) == (3, [(1, 0.5)])
     assert trial.report_at(3) == trial.results[1]
+
+
+def test_failures_by_cause_puts_the_most_frequent_first():
+    errors = [("exception", "a"), ("exception", "b, line 3"), None, ("exception", "b, line 4")]
+    trials = [
+        TrialRecord(f"{number:05}", 0.0, error=error and TrialError(*error))
+        for number, error in enumerate(errors)
+    ]
+    causes = failures_by_cause(trials)
+    assert [(cause.message, [t.trial_id for t in failed]) for cause, failed in causes.items()] == [
+        ("b, line #", ["00001", "00003"]),
+        ("a", ["00000"]),
+    ]

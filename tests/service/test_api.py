@@ -11,7 +11,7 @@ from synthetic import Writer, make_folder
 
 from tuner.experiment import control
 from tuner.experiment.folder import ExperimentFolder
-from tuner.experiment.results.test_record import record_test
+from tuner.experiment.results.best import record_test
 from tuner.service.api import ENDPOINTS
 
 

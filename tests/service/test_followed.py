@@ -8,7 +8,7 @@ from synthetic import Writer, make_folder
 from tuner.experiment.files import JOURNAL
 from tuner.experiment.history import History
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.trial_rows import trial_rows
+from tuner.experiment.results.rows import trial_rows
 from tuner.service.followed import Followed, Kept
 
 

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from synthetic import Writer, make_folder
 
 from tuner.experiment.checkpoints import sha256_of
-from tuner.experiment.results.test_record import record_test
+from tuner.experiment.results.best import record_test
 from tuner.service import live as live_module
 from tuner.service import watch
 from tuner.service.live import Live

@@ -7,7 +7,7 @@ from stores import needs_s3
 from synthetic import Writer, make_folder
 
 from tuner.experiment.folder import ExperimentFolder
-from tuner.experiment.results.labels import Labels
+from tuner.experiment.results.described import Labels
 from tuner.experiment.results.listing import list_experiments
 from tuner.service import watch
 from tuner.service.watch import Experiments, UnknownNameError

@@ -76,11 +76,11 @@ def rename(name: str, new: str, storage: str | None) -> int:
 
     An experiment that is running is refused.
     """
-    from tuner.experiment.results import renaming
+    from tuner.experiment.results import keeping
     from tuner.experiment.results.described import Described
     from tuner.experiment.storage import find_experiment
 
-    renamed = renaming.rename(Described(find_experiment(name, storage)), new)
+    renamed = keeping.rename(Described(find_experiment(name, storage)), new)
     click.echo(renamed.files.location)
     return 0
 
@@ -105,7 +105,7 @@ def prune(
     The best trials keep theirs, and so do those that failed or have not ended, since a resume goes
     on from them. Metrics, logs and configs stay.
     """
-    from tuner.experiment.results.pruning import Pruned, prunable
+    from tuner.experiment.results.keeping import Pruned, prunable
     from tuner.wording import amount_of, printable, size
 
     results = tuner.load_results(name, storage)

@@ -69,9 +69,8 @@ def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
     """Show the status of experiment NAME, and its best trial."""
     from tuner.experiment.events import RUNNING
     from tuner.experiment.results.baseline import with_interval
-    from tuner.experiment.results.best import show_json
+    from tuner.experiment.results.best import known_test, show_json
     from tuner.experiment.results.results import Results
-    from tuner.experiment.results.test_record import known_test
     from tuner.experiment.storage import find_experiment
     from tuner.reporting import follow as following
     from tuner.reporting.experiment_text import summary
@@ -173,8 +172,7 @@ def trials(
     EXPR and COLUMN may use the hyperparameters, the metrics of a trial's best epoch, and
     trial_id, status, epochs, epoch, time and error.
     """
-    from tuner.experiment.results.rows import arranged
-    from tuner.experiment.results.trial_rows import trial_json, trial_rows
+    from tuner.experiment.results.rows import arranged, trial_json, trial_rows
     from tuner.reporting.tables import trial_text, trials_table
 
     results = tuner.load_results(name, storage)

@@ -22,7 +22,7 @@ from tuner.experiment.events import (
     TIME_BUDGET,
 )
 from tuner.experiment.results.baseline import Accuracy, measured_accuracy, warnings_of
-from tuner.experiment.results.labels import Labels
+from tuner.experiment.results.described import Labels
 from tuner.experiment.results.results import Results
 from tuner.experiment.steered import Answer
 from tuner.experiment.storage import storage_folder
@@ -214,17 +214,18 @@ def _retrained(confirmed: Mapping[str, Any]) -> list[str]:
 
 def failure_lines(results: Results) -> list[str]:
     """How many trials failed with which cause, the whole message and the log of the first each."""
-    failures = results.first_failures
+    failures = list(results.failures.items())
     lines = ["Failed trials"] if failures else []
-    for failed in failures[:_CAUSES]:
-        lines.append(f"  {failed.count} {printable(failed.kind)}, first trial {failed.trial_id}")
-        lines += _indented(failed.message)
-        log = results.log_path(failed)
+    for cause, failed in failures[:_CAUSES]:
+        first = failed[0]
+        lines.append(f"  {len(failed)} {printable(cause.kind)}, first trial {first.trial_id}")
+        lines += _indented(first.error.message if first.error else "")
+        log = results.log_path(first)
         if log.exists():
             lines.append(f"    {printable(shown(log))}")
     if more := failures[_CAUSES:]:
         which = f"{program()} trials {folder_name(results.folder)} --where 'status == \"failed\"'"
-        lines.append(f"  {sum(each.count for each in more)} with other causes: {which}")
+        lines.append(f"  {sum(len(failed) for _, failed in more)} with other causes: {which}")
     return lines
 
 

@@ -14,10 +14,9 @@ from tuner.experiment.checkpoints import sha256_of
 from tuner.experiment.events import STOPPED
 from tuner.experiment.files import JOURNAL
 from tuner.experiment.results.baseline import Accuracy, measured_accuracy, with_interval
-from tuner.experiment.results.best import best_json
+from tuner.experiment.results.best import best_json, known_test
 from tuner.experiment.results.confirmation import confirmation_of
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.test_record import known_test
 from tuner.experiment.trials import TrialRecord
 from tuner.reporting.optuna_study import frozen_trials
 from tuner.reporting.ranked_trials import importances, ranked_trials

@@ -26,8 +26,7 @@ from tuner.experiment.events import (
 )
 from tuner.experiment.history import History
 from tuner.experiment.results.rows import value_at
-from tuner.experiment.results.trouble import OF_CONFIGS, Cause, cause_of
-from tuner.experiment.trials import Best, TrialRecord
+from tuner.experiment.trials import OF_CONFIGS, Best, Cause, TrialRecord, cause_of
 from tuner.search.resuming import unfinished
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Objective, Stop

@@ -19,10 +19,8 @@ from tuner.errors import NoUsableTrialError, TunerError, UsageError
 from tuner.experiment import control
 from tuner.experiment.results import listing
 from tuner.experiment.results.baseline import with_interval
-from tuner.experiment.results.best import best_json, show_json
-from tuner.experiment.results.rows import arranged
-from tuner.experiment.results.test_record import known_test
-from tuner.experiment.results.trial_rows import trial_json
+from tuner.experiment.results.best import best_json, known_test, show_json
+from tuner.experiment.results.rows import arranged, trial_json
 from tuner.service.access import REPORT_POLICY, Json, refusal
 from tuner.service.detail import Reports, curves_json, log_of
 from tuner.service.followed import Followed

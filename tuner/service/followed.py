@@ -14,7 +14,7 @@ from tuner.experiment.history import History, collector_paused
 from tuner.experiment.reading import Tail
 from tuner.experiment.results.described import Described
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.trial_rows import trial_row
+from tuner.experiment.results.rows import trial_row
 from tuner.experiment.steered import present
 
 T = TypeVar("T")

@@ -13,9 +13,9 @@ from tuner.experiment.remote import mirror
 from tuner.experiment.remote.lease import acquire
 from tuner.experiment.remote.objects import Objects
 from tuner.experiment.remote.segments import Uploader
-from tuner.experiment.results.labels import Labels
+from tuner.experiment.results.best import record_test, recorded_test
+from tuner.experiment.results.described import Labels
 from tuner.experiment.results.results import Results, load_results
-from tuner.experiment.results.test_record import record_test, recorded_test
 from tuner.experiment.storage import experiment_folders, find_experiment, free_name
 from tuner.places import ROOT, local, url_of
 

@@ -1,11 +1,14 @@
 """What an experiment's folder says of what it runs, without its journal."""
 
+import json
+
 import pytest
 from synthetic import Writer, make_folder
 
 from tuner.errors import JournalError, UsageError
-from tuner.experiment.files import JOURNAL
-from tuner.experiment.results.described import Described
+from tuner.experiment.files import JOURNAL, LABELS
+from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.results.described import Described, Labels, labels_of
 from tuner.experiment.results.results import Results
 
 
@@ -36,3 +39,46 @@ def test_a_folder_without_an_experiment_is_refused(tmp_path):
 
 def test_a_folder_that_was_moved_has_the_name_that_it_has_now(folder):
     assert Described(folder.rename(folder.with_name("moved"))).spec.name == "moved"
+
+
+@pytest.fixture
+def files(tmp_path):
+    writer = Writer(make_folder(tmp_path / "digits"))
+    writer.end()
+    return ExperimentFolder(writer.folder)
+
+
+def test_what_is_written_is_read(files):
+    assert labels_of(files) == Labels()
+    labels = Labels().tagged(["a", "b", "a"]).noted("a first look")
+    labels.write(files)
+    assert labels_of(files) == labels == Labels(("a", "b"), "a first look")
+    labels.tagged(["c"]).untagged(["a"]).write(files)
+    assert labels_of(files).tags == ("b", "c")
+
+
+def test_what_is_no_tag_or_note_is_refused():
+    for tag in ("", "two words", "-x", "a" * 51, "\x1b[31m"):
+        with pytest.raises(UsageError, match="a tag must be letters"):
+            Labels().tagged([tag])
+    with pytest.raises(UsageError, match="there is no tag 'x' to remove; it has a"):
+        Labels(("a",)).untagged(["x"])
+    with pytest.raises(UsageError, match="at most 1000 characters"):
+        Labels().noted("x" * 1001)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "null", '{"tags": 1, "note": ""}', '{"tags": ["\\u001b[31m", 3], "note": ""}'],
+)
+def test_a_damaged_file_is_as_good_as_none(files, text):
+    (files.path / LABELS).write_text(text)
+    assert labels_of(files) == Labels()
+
+
+def test_a_link_in_its_place_is_not_followed(files, tmp_path):
+    (tmp_path / "other").write_text(json.dumps({"tags": ["x"], "note": ""}))
+    (files.path / LABELS).symlink_to(tmp_path / "other")
+    assert labels_of(files) == Labels()
+    with pytest.raises(UsageError, match="symbolic link"):
+        Labels(("a",)).write(files)

@@ -1,9 +1,22 @@
 """Rows are chosen by an expression and sorted by a name."""
 
+import json
+
 import pytest
+from synthetic import Writer, make_folder
 
 from tuner.errors import UsageError
-from tuner.experiment.results.rows import arranged, by, check_names, chosen, value_at
+from tuner.experiment.results.results import Results
+from tuner.experiment.results.rows import (
+    arranged,
+    by,
+    check_names,
+    chosen,
+    curve,
+    trial_json,
+    trial_rows,
+    value_at,
+)
 
 ROWS = [
     {"name": "a", "loss": 0.5, "tags": ["x"], "config": {"lr": 0.1, "o": {"m": 2}}},
@@ -69,3 +82,27 @@ def test_rows_are_chosen_and_arranged_at_once() -> None:
     assert arranged(rows, where="b == 1", sort="a", reverse=True) == [0, 2, 1]
     assert arranged(rows, where="b == 1", sort=None, reverse=True) == [2, 1, 0]
     assert arranged(rows, where=None, sort=None, reverse=False) == [0, 1, 2, 3]
+
+
+def test_a_row_has_the_metrics_of_the_best_epoch_and_the_config(tmp_path):
+    writer = Writer(make_folder(tmp_path / "digits"))
+    writer.trial(0, [0.5, 0.75, 0.6], config={"lr": 0.1, "status": "mine", "o": {"m": 1}})
+    writer.trial(1, error=("oom", "m"))
+    writer.end()
+    results = Results(writer.folder)
+    first, failed = json.loads(json.dumps(trial_rows(results)))
+    assert first == {
+        "lr": 0.1,
+        "o": {"m": 1},
+        "val_accuracy": 0.75,
+        "trial_id": "00000",
+        "status": "completed",
+        "epochs": 3,
+        "epoch": 2,
+        "time": 4.0,
+        "error": None,
+        "config": {"lr": 0.1, "status": "mine", "o": {"m": 1}},
+    }
+    assert (failed["status"], failed["error"], failed["epoch"]) == ("failed", "oom", None)
+    assert curve(results.trials["00000"])[1] == {"epoch": 2, "val_accuracy": 0.75}
+    assert trial_json(results, results.trials["00001"]) == {**failed, "message": "m", "reports": []}

@@ -1,8 +1,7 @@
 import pytest
 from stories import odd, search
 
-from tuner.experiment.results.best_so_far import Curve
-from tuner.experiment.results.comparison import Comparison
+from tuner.experiment.results.comparison import Comparison, Curve
 from tuner.reporting.figures._figure import COLOURS, draw_section
 from tuner.reporting.figures.comparison import _steps
 

@@ -10,8 +10,8 @@ from synthetic import TRAINABLE, Writer, make_folder
 
 from tuner.errors import CheckpointError, NoUsableTrialError, SpecError, UsageError
 from tuner.experiment.checkpoints import sha256_of
+from tuner.experiment.results.best import record_test
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.test_record import record_test
 from tuner.vision.export.write import export_model
 
 

@@ -1,13 +1,18 @@
-"""The best of an experiment: the confirmed leader if there is one, else the search's best trial."""
+"""The best of an experiment, the confirmed leader or else the best trial, and its test results."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from tuner.experiment.checkpoints import Checkpoint
+from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.confirmation import Confirmation, Leader, confirmation_of
 from tuner.experiment.results.results import Results
+from tuner.experiment.results.selection import best_record
+from tuner.experiment.trials import CheckpointRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +82,40 @@ def _entry(results: Results, confirmation: Confirmation, leader: Leader) -> dict
     if confirmation.results is results:
         return {**entry, "trial_id": entry["confirmed"]["trial_id"]}
     return entry
+
+
+def known_test(results: Results, trial_id: str | None = None) -> dict[str, Any] | None:
+    """What `evaluate` has measured of a trial (None: of the best one); None where it has not.
+
+    Runs nothing.
+    """
+    for trial in results.top(1) if trial_id is None else [results.trial(trial_id)]:
+        if record := best_record(trial, results.objective):
+            return recorded_test(results.folder, trial.trial_id, record)
+    return None
+
+
+def recorded_test(
+    folder: Path, trial_id: str, checkpoint: Checkpoint | CheckpointRecord
+) -> dict[str, Any] | None:
+    """What was measured of this checkpoint before; None where nothing was.
+
+    folder: the experiment's.
+    """
+    files, name = ExperimentFolder(folder), _record(trial_id)
+    try:
+        files.fetch(name)
+        known = files.read(name)
+    except (OSError, ValueError):
+        return None
+    same = isinstance(known, dict) and known.get("checkpoint_sha256") == checkpoint.sha256
+    return known if same and set(map(type, known.values())) <= {str, int, float} else None
+
+
+def record_test(folder: Path, trial_id: str, measured: dict[str, Any]) -> None:
+    """Write what `recorded_test` reads; raises UsageError as `ExperimentFolder.check` does."""
+    ExperimentFolder(folder).write(_record(trial_id), measured)
+
+
+def _record(trial_id: str) -> str:
+    return f"trials/{trial_id}/test.json"

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
-from tuner.experiment.changes import CHANGES
+from tuner.experiment.changes import CHANGES, changes_json
 from tuner.experiment.checkpoints import Checkpoint, inside
 from tuner.experiment.events import COUNTED, FAILED, RUNNING, standing_of
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History, collector_paused, fold
 from tuner.experiment.results.baseline import VALIDATION, Accuracy, accuracy_of, trials_chosen_from
-from tuner.experiment.results.changes import changes_json
 from tuner.experiment.results.described import Described
 from tuner.experiment.results.selection import (
     MODES,
@@ -31,15 +30,9 @@ from tuner.experiment.results.selection import (
     mode_of,
     ranked,
 )
-from tuner.experiment.results.trouble import (
-    Cause,
-    Failures,
-    failures_by_cause,
-    first_failures,
-)
 from tuner.experiment.steered import Answer, present
 from tuner.experiment.storage import find_experiment
-from tuner.experiment.trials import TrialRecord
+from tuner.experiment.trials import Cause, TrialRecord, failures_by_cause
 from tuner.spec.code import ELSEWHERE
 from tuner.spec.command import read_command
 from tuner.spec.sections import Objective
@@ -168,17 +161,11 @@ class Results(Described):
         return failures_by_cause(self.trials.values())
 
     @property
-    def first_failures(self) -> list[Failures]:
-        """The first failure of each cause, and how many there are; the most frequent first."""
-        return first_failures(self.failures)
-
-    @property
     def why_failed(self) -> str:
-        """What the first trial of the most frequent cause says, to be put after a sentence; empty
-        where none failed.
-        """
-        for failed in self.first_failures:
-            return f". Trial {failed.trial_id}: {failed.message}"
+        """The first failure of the most frequent cause, to follow a sentence; "" if none failed."""
+        for first, *_ in self.failures.values():
+            if first.error:
+                return f". Trial {first.trial_id}: {first.error.message}"
         return ""
 
     def trial(self, trial_id: str) -> TrialRecord:
@@ -193,7 +180,7 @@ class Results(Described):
             raise UsageError(f"{self.name} has no trial {trial_id!r}; {has}")
         return found
 
-    def log_path(self, trial: TrialRecord | Failures) -> Path:
+    def log_path(self, trial: TrialRecord) -> Path:
         """The file with the trial's own output; it may be missing."""
         name = f"trials/{trial.trial_id}/log.txt"
         with suppress(OSError):  # as good as missing
@@ -377,9 +364,7 @@ class Results(Described):
         """Why no trial has a value of `metric` that counts: how many failed, and how."""
         if not self.trials:
             return "no trial has started"
-        kinds: Counter[str] = Counter()
-        for failed in self.first_failures:
-            kinds[failed.kind] += failed.count
+        kinds = Counter(t.error.kind for t in self.trials.values() if t.error)
         reasons = [f"{count} failed ({kind})" for kind, count in kinds.most_common()]
         silent = sum(t.status != FAILED and not t.values(metric) for t in self.trials.values())
         if silent:

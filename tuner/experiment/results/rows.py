@@ -1,15 +1,20 @@
-"""Rows of named values, chosen by an expression and sorted by a name: of `ls` and `trials`."""
+"""Rows of named values for `ls` and `trials`: chosen by an expression and sorted by a name."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tuner.errors import UsageError, hint, nearest
+from tuner.experiment.results.selection import best_epoch
+from tuner.experiment.trials import TrialRecord
 from tuner.settings import FaultsError
 from tuner.spec.plain_values import is_number
 from tuner.spec.space.constraints import Condition
+
+if TYPE_CHECKING:
+    from tuner.experiment.results.results import Results
 
 Row = Mapping[str, Any]  # a dotted name is a path into nested mappings
 
@@ -87,3 +92,41 @@ def _paths(row: Row) -> Iterator[str]:
         yield name
         if isinstance(value, Mapping):
             yield from (f"{name}.{below}" for below in _paths(value))
+
+
+def trial_rows(results: Results) -> list[dict[str, Any]]:
+    """A row for each trial, in order of the ids.
+
+    trial_id, status, epochs, epoch (the best one), time (seconds that it ran), error (the kind of
+    failure), config, and under their own names, unless these are taken, the metrics of the best
+    epoch and the hyperparameters.
+    """
+    return [trial_row(results, trial) for trial in results.trials.values()]
+
+
+def trial_row(results: Results, trial: TrialRecord) -> dict[str, Any]:
+    """The row of one trial."""
+    epoch = best_epoch(trial.values(results.metric), results.objective)
+    report = None if epoch is None else trial.report_at(epoch)
+    return {
+        **trial.config,
+        **(report.metrics if report else {}),
+        "trial_id": trial.trial_id,
+        "status": trial.status,
+        "epochs": trial.last_epoch,
+        "epoch": epoch,
+        "time": trial.duration_s,
+        "error": trial.error.kind if trial.error else None,
+        "config": trial.config,
+    }
+
+
+def trial_json(results: Results, trial: TrialRecord) -> dict[str, Any]:
+    """What `trials --trial --json` shows: its row, what its failure says, and its reports."""
+    message = trial.error.message if trial.error else None
+    return {**trial_row(results, trial), "message": message, "reports": curve(trial)}
+
+
+def curve(trial: TrialRecord) -> list[dict[str, Any]]:
+    """What a trial reported: a row for each epoch."""
+    return [{"epoch": report.epoch, **report.metrics} for report in trial.results]

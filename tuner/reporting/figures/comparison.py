@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 import plotly.graph_objects as go
 from plotly.colors import hex_to_rgb
 
-from tuner.experiment.results.best_so_far import AXES, Curve
-from tuner.experiment.results.comparison import Comparison, Side
+from tuner.experiment.results.comparison import AXES, Comparison, Curve, Side
 from tuner.reporting.figures._figure import COLOURS, DASHES, Drawing, Variant, figure, time_axis
 from tuner.reporting.ranked_trials import escaped, fence_of
 from tuner.spec.sections import Objective

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, SpecError, UsageError, translate_error
+from tuner.experiment.results.best import record_test, recorded_test
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.test_record import record_test, recorded_test
 from tuner.settings import parse
 from tuner.spec.by_value import ByValue, is_by_value
 from tuner.spec.experiment import ExperimentSpec, trainable_text

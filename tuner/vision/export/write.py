@@ -20,9 +20,8 @@ from typing import Any
 
 from tuner.errors import CheckpointError, SpecError, UsageError
 from tuner.experiment.checkpoints import Checkpoint, sha256_of
-from tuner.experiment.results.best import best_model
+from tuner.experiment.results.best import best_model, recorded_test
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.test_record import recorded_test
 from tuner.experiment.trials import TrialRecord
 from tuner.settings import parse
 from tuner.trial.checkpoint_store import load_state
