@@ -1,11 +1,8 @@
-"""A search whose trials run elsewhere: they ask for their configs, and report their metrics.
+"""A search whose trials run elsewhere: clients ask for configs and report metrics, without Ray.
 
-Nothing is trained here, and no Ray is started. The searcher, the scheduler, the rules that end a
-search and the journal are those of any other search, and so is the order of its events.
-
-A trial belongs to the client that has it, until it ends: at its last epoch, by the scheduler, by
-`complete`, with the search, or by falling silent for `timeouts.report_s`. A driver that is closed
-or killed takes no trial from anybody: the next one goes on with those that had not ended.
+A trial belongs to its client until it ends: at its last epoch, by the scheduler, by `complete`,
+with the search, or after a silence of `timeouts.report_s`. If the driver is closed or killed,
+clients keep their trials, and the next driver goes on with them.
 """
 
 from __future__ import annotations
@@ -32,11 +29,7 @@ from tuner.errors import (
     unknown,
 )
 from tuner.experiment.control import present_document
-from tuner.experiment.events import (
-    COMPLETED,
-    FAILED,
-    INTERRUPTED,
-)
+from tuner.experiment.events import COMPLETED, FAILED, INTERRUPTED
 from tuner.experiment.files import EXPERIMENT
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
@@ -65,8 +58,7 @@ _TICK_S = 1.0  # between two looks at the clock, for what ends without a call
 class Suggestion:
     """A trial to run: its config, and the seed to train with.
 
-    epoch: the last one that is recorded of it, 0 of a new trial. Epochs up to there may be trained
-    again, and are not recorded again.
+    epoch: the last recorded one, 0 for a new trial. Reports up to there are not recorded again.
     """
 
     trial_id: str
@@ -78,14 +70,14 @@ class Suggestion:
 class AskTell:
     """Drives an experiment whose trials run elsewhere; within its context it is the only driver.
 
-    experiment: the spec of a new one, whose trainable is "elsewhere" or left out, or the folder of
-    one to go on with. add_samples: how many more trials it gets. time_budget_s: another budget; it
-    counts for all drivers of the experiment together. clock: seconds since the epoch.
+    experiment: the spec of a new experiment, whose trainable is "elsewhere" or left out, or the
+    folder of one to go on with. add_samples: how many more trials it gets. time_budget_s: a new
+    budget for all drivers of the experiment together. clock: seconds since the epoch.
 
-    Every method may be called from any thread. Entering raises as `run_experiment` does. Once the
-    journal or the storage fails, every method raises that ExperimentError, which `error` is then.
-    Once it is closed before its end, every method raises SearchClosedError, and records nothing:
-    the next driver of the experiment takes the same calls.
+    Every method may be called from any thread. Entering raises as `run_experiment` does. If the
+    journal or the storage fails, every method raises that `error`, an ExperimentError. If the
+    search is closed before its end, every method raises SearchClosedError; the next driver of the
+    experiment takes the same calls.
     """
 
     def __init__(
@@ -126,7 +118,7 @@ class AskTell:
             create(self._spec)
         with ExitStack() as opening:
             self._open(opening)
-            if self.is_over:  # it had ended, and stays as it is
+            if self.is_over:  # it had ended before
                 return self
             self._held = opening.pop_all()
         self._listening.enter_context(self._opened.steering.listening())
@@ -145,15 +137,14 @@ class AskTell:
 
     @property
     def ended(self) -> bool:
-        """Whether no further trial will be suggested; those that run still report."""
+        """Whether no further trial will be suggested; running ones still report."""
         return (self.is_over and not self._is_closed) or self._opened.queue.is_empty
 
     def suggest(self, client: str | None = None) -> Suggestion | None:
         """The next trial to run. None: there is no more (`ended`), or enough run for now.
 
-        client: a name that the caller chooses. The same name gets the same trial again as long as
-        that runs: after an answer that was lost, or after a restart of either side. Raises
-        ExperimentError where the searcher fails.
+        client: a name that the caller chooses. The same name gets the same trial again while that
+        runs, as after a lost answer or a restart. Raises ExperimentError if the searcher fails.
         """
         if client is not None and not (client.isprintable() and 0 < len(client) <= LONGEST_CLIENT):
             rule = f"must be 1 to {LONGEST_CLIENT} printable characters"
@@ -173,12 +164,12 @@ class AskTell:
             searcher.wait(min(left_s, _TICK_S))  # without the lock: others may report
 
     def report(self, trial_id: str, epoch: int, metrics: Mapping[str, Any]) -> bool:
-        """Record what an epoch came to; whether the trial should stop now.
+        """Record the metrics of an epoch; returns whether the trial should stop now.
 
-        Epochs are whole numbers that increase. What is no finite number is left out; an objective
-        that is not finite ends the trial as failed. A report that comes twice is recorded once.
-        Nothing is recorded of a trial that has ended. Raises UsageError for an unknown trial, for
-        an epoch that must not come, and for a report without the objective.
+        Epochs are increasing whole numbers. Values that are no finite numbers are left out; an
+        objective that is not finite fails the trial. A repeated report is recorded once, and none
+        after the trial's end. Raises UsageError for an unknown trial, an epoch out of order, and a
+        report without the objective.
         """
         if type(epoch) is not int or not 1 <= epoch < 10**15:
             raise UsageError(str(Fault("epoch", "must be a whole number from 1 on", epoch)))
@@ -204,11 +195,10 @@ class AskTell:
     def complete(
         self, trial_id: str, *, failure: str | None = None, kind: str = "exception"
     ) -> None:
-        """End a trial: at its end, or with a `failure` in words, of a kind of FAILURE_KINDS.
+        """End a trial: completed, or failed with the message `failure`, of a kind of FAILURE_KINDS.
 
-        The config of a trial that failed is avoided from then on, but not of one that failed by
-        `node_lost`. A trial that has ended stays as it is. Raises UsageError for an unknown trial
-        or kind.
+        The config of a failed trial is avoided from then on, except after `node_lost`. A trial that
+        has ended stays as it is. Raises UsageError for an unknown trial or kind.
         """
         if kind not in FAILURE_KINDS:
             raise UsageError(str(unknown("kind", "kind of failure", kind, FAILURE_KINDS)))
@@ -229,18 +219,18 @@ class AskTell:
             return trial
         raise UsageError(f"{self.spec.name} has no trial {trial_id[:20]!r}")
 
-    # What is below holds the lock
+    # The methods below hold the lock
 
     @contextmanager
     def _call(self) -> Iterator[None]:
-        """Within it a caller is served; before and after, what is due ends."""
+        """Ends what is due before and after a call."""
         with self._lock:
             self._settle()
             yield
             self._settle()
 
     def _settle(self) -> None:
-        """End what is due: silent trials, and the search. Raises what keeps it from going on."""
+        """End silent trials and, if it is over, the search. Raises `error`."""
         if not self.is_over:
             driver = self._opened
             driver.steering.attend()
@@ -257,9 +247,9 @@ class AskTell:
             raise SearchClosedError(f"{self.spec.name} is closed: ask again once it is opened")
 
     def _finish(self, status: str) -> None:
-        """Journal how the search has ended, and let go of the experiment."""
+        """Journal how the search has ended, and release the experiment."""
         self.is_over = True
-        self._listening.close()  # what is asked for too late is refused, in the journal
+        self._listening.close()  # refuses late requests, in the journal
         self._trials.release()
         self._opened.finish(status)
         self.error = self.error or self._opened.error
@@ -269,7 +259,7 @@ class AskTell:
             self.error = self.error or error  # the first failure causes the others
 
     def _runs(self, trial_id: str) -> bool:
-        """Whether the trial runs; if so its client has called. Raises as `trial` does."""
+        """Whether the trial runs; notes that its client has called. Raises as `trial` does."""
         self.trial(trial_id)
         return self._trials.touch(trial_id) is not None
 
@@ -282,12 +272,10 @@ class AskTell:
             return self._trials.next(client)
 
     def _watch(self, over: threading.Event) -> None:
-        """End what is due, without a call."""
+        """End what is due while nobody calls."""
         while not self.is_over and not over.wait(_TICK_S):
             with self._lock, suppress(TunerError):  # the next call raises it
                 self._settle()
-
-    # Opening
 
     @property
     def _opened(self) -> Driver:
@@ -295,7 +283,7 @@ class AskTell:
         return self._driver
 
     def _open(self, held: ExitStack) -> None:
-        """Take the experiment, and go on from where its journal ends."""
+        """Hold the experiment, and go on from the end of its journal."""
         sync = held.enter_context(self._folder.held(_log.warning))
         is_done = not self._is_new and finished(self._folder.path, self._more) is not None
         journal = held.enter_context(Journal.open(self._folder.path, clock=self._clock))
@@ -305,7 +293,7 @@ class AskTell:
         driver.restore(slots=spec.max_concurrent or 1, events=events)
         history = driver.history
         driver.spent_s = history.duration_s
-        if history.status == COMPLETED or driver.retry_failed:  # the clients were to stop
+        if history.status == COMPLETED or driver.retry_failed:  # the clients were told to stop
             clients = {i: replace(client, has_left=True) for i, client in clients.items()}
         driver.observers = [TensorBoardWriter(spec, history)]
         if not is_done:
@@ -314,21 +302,19 @@ class AskTell:
                 tracker = Tracker(name, spec, history)
                 held.callback(tracker.close)
                 driver.observers.append(tracker)
-            self._write_changes()
+            document = present_document(self._folder)
+            extended = self._more.applied_to(document, self._folder)
+            if extended != document:
+                written = {**extended, "spec": spec.model_dump(mode="json")}
+                self._folder.write(EXPERIMENT, written)
             driver.journal_start(resumed=not self._is_new)
         self._driver, self._trials = driver, RemoteTrials(driver)
         self._trials.take_up(clients)
         self.is_over = is_done
 
-    def _write_changes(self) -> None:
-        document = present_document(self._folder)
-        extended = self._more.applied_to(document, self._folder)
-        if extended != document:
-            self._folder.write(EXPERIMENT, {**extended, "spec": self._spec.model_dump(mode="json")})
-
 
 def _validated(spec: ExperimentSpec) -> ValidatedSpec:
-    """The spec of a new experiment, whose trainable may be left out. Raises SpecError."""
+    """The spec of a new experiment. Raises SpecError for another trainable than "elsewhere"."""
     if "trainable" not in spec.model_fields_set:
         spec = spec.replace(trainable=ELSEWHERE)
     if not spec.is_elsewhere:
@@ -338,9 +324,9 @@ def _validated(spec: ExperimentSpec) -> ValidatedSpec:
 
 
 def _recorded(folder: ExperimentFolder, more: Extension) -> ValidatedSpec:
-    """The spec of the experiment in `folder`, extended.
+    """The extended spec of the experiment in `folder`.
 
-    Raises UsageError where there is none, or its trials do not run elsewhere, and SpecError.
+    Raises UsageError if there is none, or its trials do not run elsewhere, and SpecError.
     """
     folder.refresh()
     raw = folder.document()["spec"]

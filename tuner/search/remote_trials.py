@@ -1,4 +1,4 @@
-"""The trials of a search that clients run, and which client has which trial."""
+"""The trials of a search that clients run."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from tuner.trial.failures import Failure
 class Client:
     """A client that runs one trial.
 
-    name: chosen by the client. latest: the epoch and the metrics of its latest report. repeats: the
-    last epoch that it may train again, as its trial had begun before. last_seen: when it last
-    called about its trial. has_left: whether it was to stop, though its trial is to go on later.
+    name: chosen by the client. latest: epoch and metrics of its latest report. repeats: the last
+    epoch that it may report again after a restart. last_seen: when it last called about its trial.
+    has_left: whether it was told to stop, though its trial is to go on later.
     """
 
     name: str | None = None
@@ -41,7 +41,7 @@ class Client:
 
     @property
     def result(self) -> dict[str, Any]:
-        """Its latest report as a searcher takes it; empty before the first."""
+        """Its latest report in the form that searchers take; empty before the first."""
         if self.latest is None:
             return {}
         epoch, metrics = self.latest
@@ -49,7 +49,7 @@ class Client:
 
 
 def noting(events: Iterable[Event], clients: dict[str, Client]) -> Iterator[Event]:
-    """Pass the events on; note in `clients` each trial's client and its latest report."""
+    """The events; keeps each trial's client, with its latest report, in `clients`."""
     for event in events:
         if event["event"] == TRIAL_STARTED:
             client = clients.setdefault(event["trial_id"], Client())
@@ -62,15 +62,12 @@ def noting(events: Iterable[Event], clients: dict[str, Client]) -> Iterator[Even
 
 
 class RemoteTrials:
-    """Hands the trials of `driver` to clients, and records what these report.
-
-    A trial that fails is not tried again: its client decides that.
-    """
+    """Hands the trials of `driver` to clients, and records their reports; retries no failure."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver, self._history = driver, driver.history
-        self._clients: dict[str, Client] = {}  # of the trials that run, by their ids
-        self._waiting: dict[str, Client] = {}  # the last clients of trials to be handed out anew
+        self._clients: dict[str, Client] = {}  # trial_id -> client, of running trials
+        self._waiting: dict[str, Client] = {}  # trial_id -> last client, of those to go on later
 
     def __contains__(self, trial_id: str) -> bool:
         return trial_id in self._clients
@@ -79,7 +76,7 @@ class RemoteTrials:
         return len(self._clients)
 
     def take_up(self, clients: Mapping[str, Client]) -> None:
-        """Let the unfinished trials go on: with their `clients` or, if these left, with others."""
+        """Let unfinished trials go on with their `clients` or, if these left, with others."""
         driver = self._driver
         trials = sorted(driver.unfinished(), key=lambda trial: clients[trial.trial_id].has_left)
         driver.begin(map(_assignment, trials), fits=lambda: UNBOUNDED)
@@ -87,13 +84,13 @@ class RemoteTrials:
             client = clients[trial.trial_id]
             if client.has_left:
                 self._waiting[trial.trial_id] = client
-            else:  # it keeps its trial, also where fewer may run by now
+            else:  # it keeps its trial, even if fewer may run by now
                 assignment = driver.queue.next()
                 assert assignment is not None
                 self._start(assignment, client)
 
     def of(self, name: str) -> TrialRecord | None:
-        """The trial that the client of this name has; it may train it again from its start."""
+        """The trial of the client of this name, which may report it again from its start."""
         for trial_id, client in self._clients.items():
             if client.name == name:
                 trial = self._history.trials[trial_id]
@@ -102,7 +99,7 @@ class RemoteTrials:
         return None
 
     def next(self, name: str | None) -> TrialRecord | None:
-        """A trial that nobody runs, for the client of this name; None while there is none."""
+        """Start the next trial, for the client of this name; None while there is none."""
         queue = self._driver.queue
         if queue.is_full or (assignment := queue.next()) is None:
             return None
@@ -114,17 +111,16 @@ class RemoteTrials:
         return self._history.trials.get(trial_id)
 
     def touch(self, trial_id: str) -> Client | None:
-        """The client that runs the trial, and calls about it now; None if the trial has ended."""
+        """The client that runs the trial, noted as calling now; None if the trial has ended."""
         client = self._clients.get(trial_id)
         if client is not None:
             client.last_seen = self._driver.journal.clock()
         return client
 
     def report(self, trial_id: str, epoch: int, metrics: dict[str, float]) -> None:
-        """Journal a report of a trial that runs, and end it where that follows from it.
+        """Journal a report of a running trial, and end the trial if that follows.
 
-        One that is recorded already changes nothing. Raises UsageError for an epoch that must not
-        come.
+        A repeated report changes nothing. Raises UsageError for an epoch out of order.
         """
         client = self._clients[trial_id]
         if self._is_repeated(trial_id, client, epoch, metrics):
@@ -141,7 +137,7 @@ class RemoteTrials:
             driver.queue.report(trial_id, client.result)
 
     def leave_if_requested(self, trial_id: str) -> bool:
-        """End a trial that runs if a user requested its end, or a pause; whether it did."""
+        """End a running trial if a user requested that, or a pause; returns whether it ended."""
         driver = self._driver
         if not driver.steering.leaves(trial_id):
             return False
@@ -161,10 +157,7 @@ class RemoteTrials:
         *,
         control: str | None = None,
     ) -> None:
-        """Journal the end of a trial that runs, and let the searcher know.
-
-        control: the id of the control that ended it.
-        """
+        """Journal the end of a running trial, and notify the searcher; see `Driver.end`."""
         self._driver.end(trial_id, status, failure, control=control)
         client = self._clients.pop(trial_id)
         self._driver.queue.leave(trial_id, client.result, failed=failure is not None)
@@ -172,14 +165,14 @@ class RemoteTrials:
             self._driver.queue.give_up(trial_id, failure.kind)
 
     def end_silent(self) -> None:
-        """End the trials whose clients have been silent for too long."""
+        """End the trials whose clients have not called for `timeouts.report_s`."""
         now, limit_s = self._driver.journal.clock(), self._driver.spec.timeouts.report_s
         silent = [i for i, client in self._clients.items() if now - client.last_seen >= limit_s]
         for trial_id in silent:
             self.end(trial_id, FAILED, Failure("timeout", f"nothing heard of it in {limit_s:g} s"))
 
     def release(self) -> None:
-        """Let all clients go."""
+        """Forget all clients."""
         self._clients.clear()
 
     def _start(self, trial: Assignment, client: Client) -> None:

@@ -1,4 +1,4 @@
-"""What a resume adds to an experiment, and from which checkpoint each trial goes on."""
+"""What a resume adds to an experiment, and the checkpoint from which each trial goes on."""
 
 from __future__ import annotations
 
@@ -50,9 +50,8 @@ class Extension:
     """What a resume adds to an experiment.
 
     add_samples: more trials. time_budget_s: a new time budget, in seconds from the resume.
-    retry_failed: failed trials go on, too. changes: of its spec, by dotted path; which may change
-    is in `tuner.search.changing`. notify: whom the search notifies from now on, in place of those
-    before; it may name secrets, of which experiment.json holds none.
+    retry_failed: failed trials go on, too. changes: of its spec, by dotted path (see
+    `tuner.search.changing`). notify: the targets of notifications from now on.
     """
 
     add_samples: int = 0
@@ -62,17 +61,21 @@ class Extension:
     notify: tuple[str, ...] = ()
 
     def applied_to(self, document: Mapping[str, Any], files: ExperimentFolder) -> dict[str, Any]:
-        """The experiment.json `document` of `files`, extended; equal to it where nothing changes.
+        """The experiment.json `document` of `files`, extended.
 
-        Raises UsageError if it has no number to add to, and as `changing.changed` does.
+        Raises UsageError if it has no number of samples to add to, and as `changing.changed` does.
         """
         changes = dict(self.changes)
         if self.add_samples:
             samples = changes.get("num_samples", document["spec"].get("num_samples"))
             if not isinstance(samples, int):
                 raise UsageError("--add-samples needs an experiment with a number of samples")
-            # More may have begun before their number was made less
-            changes["num_samples"] = max(samples, _begun(files)) + self.add_samples
+            events = files.events_naming(TRIAL_STARTED)
+            started = [event for event in events if event.get("event") == TRIAL_STARTED]
+            requested = {str(e.get("trial_id")) for e in started if e.get("origin") == ASKED}
+            begun = len({str(event.get("trial_id")) for event in started} - requested)
+            # A control may have lowered the number of samples below those that have begun
+            changes["num_samples"] = max(samples, begun) + self.add_samples
         if self.time_budget_s:
             changes["time_budget_s"] = self.time_budget_s
         extended = changed(document, changes, name=files.name) if changes else dict(document)
@@ -81,50 +84,34 @@ class Extension:
         return extended
 
 
-def _begun(files: ExperimentFolder) -> int:
-    """How many configs of its searcher an experiment has begun to try."""
-    started = [e for e in files.events_naming(TRIAL_STARTED) if e.get("event") == TRIAL_STARTED]
-    asked = {str(event.get("trial_id")) for event in started if event.get("origin") == ASKED}
-    return len({str(event.get("trial_id")) for event in started} - asked)
-
-
 def finished(folder: Path, more: Extension) -> Results | None:
-    """The results of an experiment of which nothing is left to do; None where there is.
+    """The results of an experiment with nothing left to do, or None.
 
     Raises as `Extension.applied_to` does.
     """
     files = ExperimentFolder(folder)
     before = files.document()
-    to_do = replace(more, notify=())  # to whom it is told is nothing to do
-    document = to_do.applied_to(before, files)
-    end = last_event(folder) or {}  # to read all of a journal may take seconds
+    document = replace(more, notify=()).applied_to(before, files)
+    end = last_event(folder) or {}  # reading the complete journal may take seconds
     if (end.get("event"), end.get("status")) != (EXPERIMENT_ENDED, COMPLETED):
         return None
     if end.get("reason") == TARGET:
         results = Results(folder)
-        return results if _has_reached(results, document["spec"]) else None
+        target, key = (document["spec"].get("stop") or {}).get("target"), results.objective.key
+        reached = target is not None and results.ranked and key(results.ranked[0][0]) <= key(target)
+        return results if reached else None
     if document != before or end.get("reason") is not None:
         return None
     results = Results(folder)
-    rest = unfinished(results.history, retry_failed=more.retry_failed)
+    left = unfinished(results.history, retry_failed=more.retry_failed)
     if document.get(CHANGES):
         lengths = lengths_of(document, results.spec)
-        rest += filter(lengths.reopens, results.trials.values())
-    return None if rest or results.status != COMPLETED else results
-
-
-def _has_reached(results: Results, spec: Mapping[str, Any]) -> bool:
-    """Whether the best trial has the target that `spec` has now."""
-    target = (spec.get("stop") or {}).get("target")
-    return (
-        target is not None
-        and bool(results.ranked)
-        and (results.objective.key(results.ranked[0][0]) <= results.objective.key(target))
-    )
+        left += filter(lengths.reopens, results.trials.values())
+    return None if left or results.status != COMPLETED else results
 
 
 def admit_longer(results: Results, lengths: Lengths, *, total: int | None) -> None:
-    """Raise UsageError where longer trials leave nothing to do, as none can be trained further."""
+    """Raise UsageError if no trial can be trained to the longer `lengths`."""
     trials, total = results.trials.values(), results.history.total(total)
     is_whole = total is not None and len(trials) >= total
     if not is_whole or unfinished(results.history) or any(map(lengths.reopens, trials)):
@@ -145,10 +132,10 @@ def recorded_trainable(document: Mapping[str, Any]) -> str:
 
 
 def trainable_of(recorded: str, given: object, folder: Path) -> str:
-    """The trainable that a resume of the experiment in `folder` trains: the recorded one.
+    """The trainable for a resume of the experiment in `folder`: the recorded one.
 
-    given: None, or what Python gives, which has to be it. Raises UsageError where it is not, where
-    the recorded one was given by value and is not given again, and where trials run elsewhere.
+    given: it, as a Python object, or None. Raises UsageError if they differ, if only Python can
+    give the recorded one, and if trials run elsewhere.
     """
     refuse_elsewhere(recorded)
     if given is None:
@@ -167,10 +154,7 @@ def trainable_of(recorded: str, given: object, folder: Path) -> str:
 
 
 def as_begun(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The recorded `spec`, with what was meant before there was a setting for it.
-
-    Grids had one order, which decides what is left to try.
-    """
+    """The recorded `spec`; the order of a grid that was begun before it had a setting is rows."""
     search = spec.get("search")
     if isinstance(search, Mapping) and search.get("strategy") == "grid":
         search = {"order": "rows", **search}
@@ -184,11 +168,10 @@ def restored(
     metric: str,
     lengths: Lengths = _AS_EVER,
 ) -> Iterator[Event]:
-    """The events of the runs before, each once `history` and `scheduler` have taken it in.
+    """The events of earlier runs, each after `history` and `scheduler` have taken it in.
 
-    A trial that was completed at a shorter length than that of `lengths` is open again.
-    Raises JournalError for a report without the objective's `metric`: no search writes one, and
-    none could go on from it.
+    A trial that was completed at a shorter length than that of `lengths` is reopened. Raises
+    JournalError for a report without the objective's `metric`.
     """
     for event in events:
         if event["event"] == RESULT:
@@ -196,11 +179,11 @@ def restored(
             if metric not in event["metrics"]:
                 report = f"the report of trial {trial_id}, epoch {epoch}"
                 raise JournalError(f"{report}, lacks the objective {metric!r}")
-            trial = history.trials.get(trial_id)  # whose id is kept already
-            known_id = trial.trial_id if trial else trial_id
+            trial = history.trials.get(trial_id)
+            known_id = trial.trial_id if trial else trial_id  # saves the memory of another string
             scheduler.record(known_id, epoch, event["metrics"])
             if lengths.now is not None and epoch >= lengths.now:
-                scheduler.stopped.discard(known_id)  # a whole trial is stopped by none
+                scheduler.stopped.discard(known_id)  # a complete trial is never stopped
         history.apply(event)
         if event["event"] == TRIAL_ENDED and event["status"] in (COMPLETED, STOPPED):
             trial = history.trials[event["trial_id"]]
@@ -212,14 +195,12 @@ def restored(
 
 
 def has_failed(history: History) -> bool:
-    """Whether the search has ended without a usable trial: a resume then runs the failed ones
-    again, since their cause has been mended.
-    """
+    """Whether the search has ended without a usable trial: a resume runs the failed ones again."""
     return history.status == FAILED and history.best is None
 
 
 def unfinished(history: History, *, retry_failed: bool = False) -> list[TrialRecord]:
-    """The trials that go on, by their ids: those that had not ended, or, if asked, had failed."""
+    """The trials that had not ended, and with `retry_failed` the failed ones, sorted by id."""
     statuses = [RUNNING, INTERRUPTED, *([FAILED] if retry_failed else [])]
     return sorted(history.of_status(*statuses), key=lambda trial: int(trial.trial_id))
 
@@ -227,24 +208,21 @@ def unfinished(history: History, *, retry_failed: bool = False) -> list[TrialRec
 def in_turn(
     trials: Iterable[TrialRecord], lengths: Lengths, objective: Objective
 ) -> list[TrialRecord]:
-    """Unfinished trials in the order in which they go on: of reopened ones the best come first.
-
-    So the others meet them at the next rung, and what time there is goes to the leaders.
-    """
+    """Unfinished trials in the order in which they go on: reopened ones last, the best first."""
 
     def turn(trial: TrialRecord) -> tuple[bool, float]:
         reopened = trial.last_epoch in lengths.before
         return reopened, objective.key(trial.best.value) if reopened and trial.best else 0.0
 
-    return sorted(trials, key=turn)  # of equals the lower trial_id stays the first
+    return sorted(trials, key=turn)
 
 
 def newest_checkpoint(
     folder: ExperimentFolder, trial: TrialRecord
 ) -> tuple[Checkpoint | None, list[str]]:
-    """The newest whole checkpoint of `trial`, and what was wrong with newer ones.
+    """The newest usable checkpoint of `trial`, and the faults of newer ones.
 
-    One of an epoch whose report is not journaled is passed over: the epoch is run again.
+    A checkpoint of an epoch whose report is not journaled is ignored: the epoch is run again.
     """
     faults: list[str] = []
     records = {record.epoch: record for record in trial.checkpoints}  # the last one of an epoch
@@ -259,7 +237,7 @@ def newest_checkpoint(
 
 
 def assignment_of(folder: ExperimentFolder, trial: TrialRecord) -> Assignment:
-    """Where `trial` goes on; warns if its newest checkpoint cannot be used."""
+    """The assignment with which `trial` goes on; warns if its newest checkpoint is unusable."""
     checkpoint, faults = newest_checkpoint(folder, trial)
     begun = Assignment(trial.trial_id, trial.config, reported=trial.last_epoch, seed=trial.seed)
     for fault in faults:

@@ -1,4 +1,4 @@
-"""The trials of a search in their order, before every strategy."""
+"""The trials of a search in their order, whatever its strategy."""
 
 from __future__ import annotations
 
@@ -13,26 +13,24 @@ from tuner.experiment.steered import ASKED, Steered
 from tuner.search.searchers._background import BackgroundSearch
 from tuner.trial.context import Assignment
 
-_DIGITS = 5
-_REPORTED = {"done": True}  # what stands for a report that a strategy has had
-_SUGGESTION_TIMEOUT_S = 60.0  # mostly it takes less than one
+_REPORTED = {"done": True}  # in place of a report that a strategy has learned from
+_SUGGESTION_TIMEOUT_S = 60.0
 
 
 def trial_id_of(number: int) -> str:
     """The id of trial `number`: zero-padded, so that ids sort in order of creation."""
-    return f"{number:0{_DIGITS}d}"
+    return f"{number:05}"
 
 
 class TrialQueue:
     """Numbers the trials, and hands them out: `live` are those that run or wait for a worker.
 
     First come the `unfinished` trials of an interrupted run, then the configs that users requested,
-    numbered behind all others, then the strategy's, with the lowest numbers that are not `taken`,
-    up to `total` of these (None: no end). The strategy learns of a failed trial once it is settled:
-    `retry` runs it again, `give_up` ends it.
+    numbered behind all others, then the strategy's, with the lowest free numbers, up to `total` of
+    these (None: no end). The strategy learns of a failure by `give_up`, not of one before `retry`.
 
-    limit: how many trials may be live. taken: by the trials of earlier runs; requested: those of
-    them whose configs users requested. steered: the users' controls.
+    limit: how many trials may be live. taken: the ids of earlier trials; requested: those of them
+    whose configs users requested. steered: the users' controls.
     """
 
     def __init__(
@@ -48,8 +46,8 @@ class TrialQueue:
     ) -> None:
         self.total = total
         self.live: set[str] = set()
-        self.held: set[str] = set()  # trials that give up their slots, to go on later
-        self.at_end = False  # whether there was no further trial at the last call of `next`
+        self.held: set[str] = set()  # trials that leave their slots, to go on later
+        self.at_end = False  # whether `next` found no further trial at its last call
         self._strategy = strategy
         self._limit = limit
         self._unfinished = list(unfinished)
@@ -71,7 +69,7 @@ class TrialQueue:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no trial is left to be handed out, as far as is known without `next`."""
+        """Whether no trial is known to be left."""
         if self._unfinished:
             return False
         if self._steered.finishing or len(self._requested) < len(self._steered.tries):
@@ -93,7 +91,7 @@ class TrialQueue:
     def _next(self) -> Assignment | None:
         if self._unfinished:
             assignment = self._unfinished.pop(0)
-            _notify_of_restart(self._strategy, assignment.trial_id)
+            _go_on(self._strategy, assignment.trial_id)
             return assignment
         if not self._steered.finishing:
             if len(self._requested) < len(self._steered.tries):
@@ -111,12 +109,14 @@ class TrialQueue:
             self.at_end = config is not None
             return None
         self._take(number)
-        origin, seed = (self._about(trial_id, method) for method in ("origin", "seed_of"))
+        methods = (getattr(self._strategy, name, None) for name in ("origin", "seed_of"))
+        origin, seed = (method(trial_id) if method else None for method in methods)
         return Assignment(trial_id, config, origin=origin, seed=seed)
 
     def _next_requested(self, config: dict[str, Any]) -> Assignment:
-        # Behind all others, so that theirs mean what they did, whatever a kill leaves unused
-        number = self._last + 1
+        number = (
+            self._last + 1
+        )  # even if a kill has left lower ones unused: those keep their configs
         self._take(number)
         trial_id = trial_id_of(number)
         self._pass_over(trial_id)
@@ -145,8 +145,7 @@ class TrialQueue:
     def _suggestion(self, trial_id: str) -> Any:
         """What the strategy suggests; None: not yet.
 
-        While no trial is live this waits: there is nothing else to do, and Tune would ask again
-        only after 2 s.
+        While no trial is live this waits, since Tune would ask again only after 2 s.
         """
         config = self._strategy.suggest(trial_id)
         if config is None and not self.live and isinstance(self._strategy, BackgroundSearch):
@@ -154,81 +153,70 @@ class TrialQueue:
             config = self._strategy.suggest(trial_id)
         return config
 
-    def _about(self, trial_id: str, method: str) -> Any:
-        """What the strategy's `method` returns; None for Ray's own searchers, which lack it."""
-        ask = getattr(self._strategy, method, None)
-        return ask(trial_id) if ask else None
-
     def report(self, trial_id: str, result: dict[str, Any]) -> None:
         """Let the strategy learn from a report."""
         if self._is_known(trial_id):
             self._strategy.on_trial_result(trial_id, result)
 
     def leave(self, trial_id: str, result: dict[str, Any] | None, *, failed: bool) -> None:
-        """A trial is live no longer, whose last report is `result`."""
+        """Note that a trial, whose last report is `result`, is no longer live."""
         self.live.remove(trial_id)
         if trial_id not in self.held and self._is_known(trial_id) and result and not failed:
             self._strategy.on_trial_complete(trial_id, result)
 
     def retry(self, assignment: Assignment) -> None:
-        """Hand out once more a trial that has failed, or has given up its slot."""
+        """Hand out once more a trial that has failed, or has left its slot."""
         self.held.discard(assignment.trial_id)
         self._unfinished.append(assignment)
 
     def drop(self, trial_id: str, result: dict[str, Any]) -> bool:
         """End a trial if it waits to go on; its last report is `result`."""
-        waiting = [trial for trial in self._unfinished if trial.trial_id == trial_id]
-        if not waiting:
-            return False
-        self._unfinished.remove(waiting[0])
-        if self._is_known(trial_id):
-            self._strategy.on_trial_complete(trial_id, result or None)
-        return True
+        for trial in self._unfinished:
+            if trial.trial_id == trial_id:
+                self._unfinished.remove(trial)
+                if self._is_known(trial_id):
+                    self._strategy.on_trial_complete(trial_id, result or None)
+                return True
+        return False
 
     def give_up(self, trial_id: str, kind: str) -> None:
-        """Let the strategy know that the trial failed; a lost node says nothing of its config."""
+        """Notify the strategy that the trial failed; a lost node says nothing of its config."""
         if self._is_known(trial_id):
             self._strategy.on_trial_complete(trial_id, None, error=kind != "node_lost")
 
 
-def _notify_of_restart(strategy: Searcher, trial_id: str) -> None:
-    """Let a strategy that learns know that a trial goes on, even if it had ended."""
+def _go_on(strategy: Searcher, trial_id: str) -> None:
+    """Notify a strategy that learns that a trial goes on, even if it had ended."""
     if go_on := getattr(strategy, "go_on", None):
         go_on(trial_id)
 
 
 def replay(strategy: Searcher, events: Iterable[Event]) -> None:
-    """Report every trial of a journal to `strategy`, as if it had suggested and seen them.
+    """Report every trial of a journal to a `strategy` that learns, as if it had suggested them.
 
-    A strategy without `take_trial` learns nothing from trials, and nothing is reported to it. A
-    lost node says nothing of its trial's config, and an interrupted trial has not ended.
+    A lost node says nothing of its trial's config, and an interrupted trial has not ended.
     """
     if not hasattr(strategy, "take_trial"):
         return
-    if not isinstance(strategy, BackgroundSearch):
-        _replay(strategy, events)
-    elif _replay(strategy.search, events):  # as long as nothing is asked of it, it need not wait
-        strategy.go_on_from_earlier_trials()
-
-
-def _replay(strategy: Any, events: Iterable[Event]) -> int:
-    """Report to a strategy that learns; returns how many trials it knows of by that."""
+    background = strategy if isinstance(strategy, BackgroundSearch) else None
+    learner: Any = background.search if background else strategy
     latest: dict[str, dict[str, Any]] = {}  # trial_id -> its latest report
     for event in events:
         kind, trial_id = event["event"], event.get("trial_id", "")
         if kind == TRIAL_STARTED and trial_id not in latest:
-            strategy.take_trial(trial_id, event["config"])
+            learner.take_trial(trial_id, event["config"])
             latest[trial_id] = {}
         elif kind == TRIAL_STARTED:
-            _notify_of_restart(strategy, trial_id)
+            _go_on(learner, trial_id)
         elif kind == RESULT:
             latest[trial_id] = {**event["metrics"], "training_iteration": event["epoch"]}
-            strategy.on_trial_result(trial_id, latest[trial_id])
+            learner.on_trial_result(trial_id, latest[trial_id])
         elif kind == TRIAL_ENDED and event["status"] == FAILED:
             is_at_fault = event["error"]["kind"] != "node_lost"
-            strategy.on_trial_complete(trial_id, None, error=is_at_fault)
+            learner.on_trial_complete(trial_id, None, error=is_at_fault)
         elif kind == TRIAL_ENDED and event["status"] != INTERRUPTED:
-            strategy.on_trial_complete(trial_id, latest[trial_id] or None)
+            learner.on_trial_complete(trial_id, latest[trial_id] or None)
             if latest[trial_id]:
-                latest[trial_id] = _REPORTED  # in place of its metrics: there may be 100,000 trials
-    return len(latest)
+                latest[trial_id] = _REPORTED  # saves memory: there may be 100,000 trials
+    if background and latest:
+        background.go_on_from_earlier_trials()
