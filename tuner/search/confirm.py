@@ -1,4 +1,4 @@
-"""Retrains the leaders of a search with fresh seeds: an ordinary experiment beside it."""
+"""Retrains the leaders of a search with fresh seeds, as an experiment beside it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,11 @@ def confirm(
 ) -> Confirmation:
     """Retrain the `top` leaders of the search with `seeds` fresh seeds each, and compare them.
 
-    The retrained trials are an experiment beside the search. If the same leaders were retrained
-    with the same seeds before, that experiment is read, or resumed. address: of the Ray that it
-    uses. trainable: as for `resume_experiment`. Raises UsageError for a search that still runs or
-    is itself a confirmation, SpecError for a trainable that only Python can give and has not,
-    NoUsableTrialError if it has no leader, or if no leader could be retrained, and what
-    `run_experiment` does.
+    If the same leaders were retrained with the same seeds before, that experiment is read, or
+    resumed. address: of the Ray that it uses. trainable: as for `resume_experiment`. Raises
+    UsageError for a search that still runs or is itself a confirmation, SpecError for a trainable
+    that only Python can give, NoUsableTrialError if there is no leader, or none could be retrained,
+    and as `run_experiment` does.
     """
     machine = Machine.here() if address == LOCAL else None
     spec = confirming_spec(results, top=top, seeds=seeds)
@@ -51,8 +50,7 @@ def confirm(
 def confirming_spec(results: Results, *, top: int, seeds: int) -> ExperimentSpec:
     """The experiment that retrains the `top` leaders of the search, each with `seeds` seeds.
 
-    Every trial trains to its full length: nothing is stopped early. The seeds are those that
-    follow the search's own. Raises as `confirm` does.
+    No trial is stopped early. The seeds follow the search's. Raises as `confirm` does.
     """
     search = results.spec
     if search.confirms:
@@ -88,7 +86,7 @@ def confirming_spec(results: Results, *, top: int, seeds: int) -> ExperimentSpec
 
 
 def _fresh_seeds(results: Results, search: ExperimentSpec, count: int) -> list[int]:
-    """The first `count` seeds after the search's own that none of its trials had."""
+    """The first `count` seeds after the search's that none of its trials had."""
     seed = search.constants["seed"]
     used = {seed, *(trial.config.get("seed", trial.seed) for trial in results.trials.values())}
     fresh: list[int] = []
@@ -104,9 +102,9 @@ def _same(results: Results, spec: ExperimentSpec) -> Results | None:
     for folder in reversed(linked(results)):
         try:
             before = Results(folder)
-            is_as_long = before.spec.epochs == spec.epochs
-            is_of_these = before.spec.confirms == spec.confirms
-            if is_of_these and is_as_long and before.spec.search == spec.search:
+            specs = before.spec, spec
+            earlier, wanted = [(s.confirms, s.epochs, s.search) for s in specs]
+            if earlier == wanted:
                 return before
         except TunerError:  # gone, or damaged
             continue

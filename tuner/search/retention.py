@@ -1,10 +1,8 @@
 """Which checkpoints stay: the newest and the best of each trial; the others are removed.
 
-While a trial runs the one before the newest stays, too: from there it goes on where a power cut has
-torn the newest. An observer of events, so it removes only what the journal has outlived: a
-checkpoint that is written but not yet journaled is never touched, whenever the search is killed.
-Between the two a kill leaves one that nothing goes on from, or half of one: a resume sweeps these
-away.
+While a trial runs the one before the newest stays, too, in case a power cut has torn the newest.
+Only checkpoints that newer journaled ones replace are removed. A kill may leave complete or partial
+ones that are not journaled: a resume sweeps these away.
 """
 
 from __future__ import annotations
@@ -32,25 +30,16 @@ _OF_TUNER = re.compile(r"trials/\d+/checkpoints/\d+(\.partial)?(?=/)")
 class Retention:
     """Removes checkpoints in `folder` as newer and better ones are journaled.
 
-    history: the experiment's, up to the event that is being observed. objective: decides which
-    checkpoint is the best. sync: removes a checkpoint's folder once the newer are safe.
+    history: the experiment's, up to the observed event. objective: decides which checkpoint is the
+    best. sync: removes a checkpoint's folder once the newer ones are safe.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        history: History,
-        objective: Objective,
-        *,
-        sync: Sync,
-    ) -> None:
-        self._folder = folder
-        self._history = history
-        self._objective = objective
+    def __init__(self, folder: Path, history: History, objective: Objective, *, sync: Sync) -> None:
+        self._folder, self._history, self._objective = folder, history, objective
         self._sync = sync
 
     def __call__(self, event: Event) -> None:
-        """Take one event; a checkpoint, or its trial's end, makes older ones go."""
+        """Take one event; a checkpoint, or its trial's end, removes older ones."""
         if event["event"] == CHECKPOINT:
             self._sync.saved(self._folder / event["path"])
             self._prune(event["trial_id"], event["epoch"], runs=True)
@@ -73,7 +62,7 @@ class Retention:
         try:
             target = inside(self._folder, path)
         except CheckpointError:
-            return  # a journal that someone has edited: nothing outside is touched
+            return  # an edited journal: nothing outside of the folder is touched
         # trials/ID/checkpoints/EPOCH, whether the path names it or the file in it
         names = target.relative_to(self._folder).parts
         if names[0] == "trials" and names[2:4] == ("checkpoints", str(epoch)):
@@ -81,10 +70,10 @@ class Retention:
 
 
 def sweep(folder: ExperimentFolder, trials: Iterable[TrialRecord]) -> None:
-    """Remove what those of `trials` that have not ended well have saved without a line.
+    """Remove checkpoints that no journal line names, of `trials` that have not ended well.
 
-    Only before any of them goes on: an epoch that is run again has the same name. What a line
-    names stays, also where it was to be removed; so does whatever is no checkpoint of ours.
+    Call it before any of them goes on: an epoch that is run again has the same name. Files that are
+    no checkpoints stay.
     """
     trials = [trial for trial in trials if trial.status not in (COMPLETED, STOPPED)]
     named = {record.path for trial in trials for record in trial.checkpoints}
@@ -92,13 +81,13 @@ def sweep(folder: ExperimentFolder, trials: Iterable[TrialRecord]) -> None:
         for trial in trials:
             for name in sorted(_leftovers(folder, trial, named)):
                 folder.remove_file(name)
-    except (OSError, UsageError) as error:  # they cost nothing but their room
+    except (OSError, UsageError) as error:  # they only take space
         reason = error.strerror if isinstance(error, OSError) else error
         _log.warning("cannot remove what a kill has left: %s", reason)
 
 
 def _leftovers(folder: ExperimentFolder, trial: TrialRecord, named: set[str]) -> set[str]:
-    """The folders, and files in those that stay, that no line names."""
+    """The folders that no journal line names, and partial files in those that stay."""
     leftovers = set()
     epochs = {match.group() for name in named if (match := _OF_TUNER.match(f"{name}/"))}
     for name in folder.files_below(f"trials/{trial.trial_id}/checkpoints"):

@@ -1,11 +1,11 @@
-"""Creates an experiment, starts it, or goes on with it."""
+"""Creates, starts and resumes experiments."""
 
 from __future__ import annotations
 
 import logging
 import platform
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
@@ -37,8 +37,7 @@ from tuner.spec.code import refuse_elsewhere
 from tuner.spec.experiment import ExperimentSpec
 
 _log = logging.getLogger(__name__)
-DATA = "data_content"  # in experiment.json: a digest of images of the user's own
-
+DATA = "data_content"  # in experiment.json: a digest of the user's images
 _PACKAGES = (
     *("tuner", "torch", "ray", "hyperopt", "bayesian-optimization", "pandas", "numpy"),
     *("scikit-learn", "torchvision", "timm"),
@@ -48,22 +47,21 @@ _PACKAGES = (
 def run_experiment(spec: ExperimentSpec) -> Results:
     """Run the search of `spec` and return its results; progress goes to stderr.
 
-    Uses the Ray that this process is connected to, or else starts one on this machine for the time
-    of the run. A trial that fails does not end the search. What works, but is probably not meant,
-    is logged as a warning. Raises SpecError for a spec that cannot work, UsageError if the
-    experiment exists, InterruptedSearchError after SIGINT, SIGTERM or SIGHUP, and ExperimentError
-    for the experiment's own faults; what was reported is in the journal.
+    Uses the Ray that this process is connected to, or starts one on this machine for the run. A
+    trial that fails does not end the search. Doubts about the spec are logged as warnings. Raises
+    SpecError for a spec that cannot work, UsageError if the experiment exists,
+    InterruptedSearchError after SIGINT, SIGTERM or SIGHUP, and ExperimentError for the experiment's
+    faults; all reports are in the journal.
     """
     if not isinstance(spec, ValidatedSpec):
         spec = validate(spec, machine=_machine())
-        # The command line, which validates by itself, tells them itself, too
         for warning in warnings_of(spec, here=not cluster.is_connected()):
             _log.warning(warning)
     refuse_elsewhere(spec.trainable)
     _pin_data(spec)
     if cluster.is_connected():
-        cluster.admit(spec)  # refuses what the cluster cannot run before there is a folder
-    deliveries(spec.notify)  # raises for a target that cannot work before a folder is created
+        cluster.admit(spec)  # raises before a folder is created
+    deliveries(spec.notify)  # so does this, for a target that cannot work
     return _search(spec, create(spec))
 
 
@@ -76,14 +74,14 @@ def resume_experiment(
 ) -> Results:
     """Go on with the experiment in `folder` as if it had not been interrupted.
 
-    Finished trials stay as they are; the others continue from their newest whole checkpoint, and
-    the trials that had not started yet follow. If nothing is left to do, it returns at once.
-    more: what extends the search. changes: other values for keys of its spec, by dotted path, as in
-    {"scheduler.max_t": 20}; only those that keep the meaning of what was recorded
-    (`tuner.search.changing`). trainable: the function or class of a script or notebook that the
-    experiment trains, if no worker could import it. Raises as `run_experiment` does, UsageError for
-    another trainable than the experiment's or if images of the user's own have changed, and
-    SpecError for an experiment.json that cannot run here, or a change that a resume cannot make.
+    Finished trials stay as they are; the others continue from their newest usable checkpoint, and
+    new trials follow. If nothing is left to do, it returns at once. more: what extends the search.
+    changes: new values for keys of its spec, by dotted path, as in {"scheduler.max_t": 20}; only
+    those that keep the meaning of earlier results (`tuner.search.changing`). trainable: the
+    function or class of a script or notebook that the experiment trains, if no worker can import
+    it. Raises as `run_experiment` does, UsageError for another trainable or if the user's images
+    have changed, and SpecError for an experiment.json that cannot run here, or a change that a
+    resume cannot make.
     """
     more, folder = more or Extension(), Path(folder)
     if changes:
@@ -124,7 +122,7 @@ def _pin_data(spec: ValidatedSpec) -> None:
 
 
 def _machine() -> Machine | None:
-    """This machine, unless the search runs on a cluster that is connected already."""
+    """This machine, unless the search runs on a joined cluster."""
     return None if cluster.is_joined() else Machine.here()
 
 
@@ -148,10 +146,7 @@ def _search(
 
 
 def create(spec: ValidatedSpec) -> ExperimentFolder:
-    """Make the folder of a new experiment, with its warm start.
-
-    Raises as `ExperimentFolder.create` and `warm_start_of` do.
-    """
+    """Create the folder of an experiment. Raises as `ExperimentFolder.create`, `warm_start_of`."""
     warm_start = warm_start_of(spec)  # raises before a folder is created
     folder = ExperimentFolder(spec.folder)
     known = {DATA: spec.data_content, VALIDATION: spec.validation_baseline}
@@ -163,24 +158,22 @@ def create(spec: ValidatedSpec) -> ExperimentFolder:
 
 
 def describe(spec: ExperimentSpec) -> dict[str, Any]:
-    """{format, spec, seed, versions, git_revision}: the resolved spec, and what is installed."""
+    """{format, spec, seed, versions, git_revision}: the resolved spec, and installed versions."""
+    versions = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        with suppress(PackageNotFoundError):
+            versions[package] = version(package)
     return {
         "format": FORMAT,
         "spec": spec.model_dump(mode="json"),
         "seed": spec.seed,
-        "versions": {"python": platform.python_version(), **dict(_versions())},
+        "versions": versions,
         "git_revision": _git_revision(),
     }
 
 
-def _versions() -> Iterator[tuple[str, str]]:
-    for package in _PACKAGES:
-        with suppress(PackageNotFoundError):
-            yield package, version(package)
-
-
 def _git_revision() -> str | None:
-    """The commit of the working directory; None where it is in no repository, or git is not."""
+    """The commit of the working directory; None without a repository or git."""
     try:
         git = subprocess.run(
             ["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=True

@@ -1,4 +1,4 @@
-"""What `tune.run` is given for a spec, but for its trials and what stops them one by one."""
+"""The arguments of `tune.run` that follow from a spec."""
 
 from __future__ import annotations
 
@@ -34,7 +34,13 @@ _RAY_FILES = ".tune-"  # the prefix of the folder that Ray Tune insists on
 
 
 def tune_trainable(spec: ValidatedSpec) -> Any:
-    """The trainable for `tune.run`, which reserves what a trial may use."""
+    """The trainable for `tune.run`, with the resources of a trial."""
+    rungs = spec.scheduler.rungs() if spec.scheduler else ()
+    saves = SaveRules(
+        every_s=spec.checkpoints.every_s,
+        rungs=frozenset(map(math.ceil, rungs)),  # the first epoch that has come to each
+        mode=spec.objective.mode,
+    )
     context = TrialContext(
         place=spec.place,
         trainable=spec.trainable,
@@ -49,28 +55,17 @@ def tune_trainable(spec: ValidatedSpec) -> Any:
         ranks_timeout_s=spec.timeouts.ranks_s,
         sys_path=tuple(map(os.path.abspath, sys.path)),  # a trial works elsewhere
         directory=os.getcwd(),
-        saves=_save_rules(spec),
+        saves=saves,
     )
     trial = tune.with_parameters(trial_class(spec), context=context)
     return tune.with_resources(trial, placement(spec.resources))
 
 
-def _save_rules(spec: ValidatedSpec) -> SaveRules:
-    """When checkpoints are written: at the rungs, each the first epoch that has come to it."""
-    rungs = spec.scheduler.rungs() if spec.scheduler else ()
-    return SaveRules(
-        every_s=spec.checkpoints.every_s,
-        rungs=frozenset(map(math.ceil, rungs)),
-        mode=spec.objective.mode,
-    )
-
-
 def learner_constants(spec: ValidatedSpec) -> dict[str, Any]:
-    """What every Learner is built with.
+    """The constants that every Learner is built with.
 
-    The `data_dir` of the user's own Learner begins where the search was started, wherever a trial
-    works. Workers of this machine find what was decoded where the driver has put it, whatever is in
-    their environment; on a cluster each node has a data folder of its own.
+    A relative `data_dir` of the user's Learner begins where the search was started. Workers on this
+    machine use the driver's data folder; on a cluster each node has its local one.
     """
     constants = spec.trial_constants
     data_dir = constants.get("data_dir")
@@ -82,7 +77,7 @@ def learner_constants(spec: ValidatedSpec) -> dict[str, Any]:
 
 
 def trial_class(spec: ValidatedSpec) -> type[Trial]:
-    """What Tune runs for a trial of `spec`, by the kind of its trainable."""
+    """The class of the trials of `spec`, by the kind of its trainable."""
     if isinstance(spec.trainable, Command):
         return CommandTrial
     if spec.ships or is_learner(trainable := load_trainable(spec.trainable)):
@@ -91,9 +86,9 @@ def trial_class(spec: ValidatedSpec) -> type[Trial]:
 
 
 def placement(resources: Resources) -> tune.PlacementGroupFactory:
-    """What a trial reserves: a bundle a rank, and for several an empty one for who watches them.
+    """What a trial reserves: a bundle a rank, after an empty one if there are several.
 
-    Bundles are packed on one node where they fit, and spread where they must.
+    Bundles are packed on one node if they fit.
     """
     bundle = {"CPU": resources.cpus, "GPU": resources.gpus}
     if resources.ranks == 1:
@@ -114,7 +109,7 @@ class StopAll(Stopper):
         return self._is_over()
 
     def __reduce__(self) -> tuple[type[StopAll], tuple[Callable[[], bool]]]:
-        # Ray pickles it into snapshots that nobody reads, and what `is_over` holds does not pickle
+        # Ray pickles it into snapshots that nobody reads; `is_over` does not pickle
         return StopAll, (bool,)
 
 
@@ -124,18 +119,15 @@ class _SilentReporter(ProgressReporter):
 
 
 def progress_reporter() -> ProgressReporter | None:
-    """One that reports nothing, for Ray's would clear away what is shown in a notebook.
-
-    None outside of a notebook, where Ray takes none and reports nothing by itself.
-    """
+    """In a notebook one that reports nothing, since Ray's clears the output; elsewhere None."""
     return _SilentReporter() if ray_compat.in_notebook() else None
 
 
 @contextmanager
 def ray_files(experiment: ExperimentFolder) -> Iterator[str]:
-    """Where Ray Tune may write; what a kill has left there is removed.
+    """A folder for Ray Tune's files; removes those that a kill has left.
 
-    On a cluster whose nodes share the experiment's folder each node must see it.
+    On a cluster it is in the experiment's folder, which all nodes see.
     """
     folder = cluster.scratch_folder()
     if cluster.is_joined() and not experiment.is_remote:

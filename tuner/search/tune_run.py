@@ -51,7 +51,7 @@ class TuneRun:
         self.driver, self._sync, self._resumed = driver, sync, resumed
 
     def search(self) -> Results:
-        """Run the search to its end. Raises as `run.run_experiment` does."""
+        """Run the search to its end. Raises as `run_experiment` does."""
         ray_compat.without_widgets()
         driver, stop = self.driver, self.driver.stop
         driver.on_change = self._adapt
@@ -77,7 +77,7 @@ class TuneRun:
         return Results(driver.spec.folder)
 
     def _with_advice(self, error: TunerError) -> TunerError:
-        """`error`, and how to go on once its cause is mended."""
+        """`error`, with how to resume once its cause is fixed."""
         if isinstance(error, JournalLostError):
             return JournalLostError(str(error))
         return type(error)(f"{error}; then {self._how_to_resume()}")
@@ -87,7 +87,7 @@ class TuneRun:
 
     @contextmanager
     def _observers(self, trackers: list[Tracker]) -> Iterator[None]:
-        """Notify the observers of every event; close them at the end, however that comes."""
+        """Notify the observers of every event; close them at the end."""
         driver = self.driver
         spec, history = driver.spec, driver.history
         self._progress = progress = Progress(
@@ -105,10 +105,8 @@ class TuneRun:
             return self._how_to_resume()
 
         with ExitStack() as at_the_end:
-            at_the_end.callback(progress.close)
-            for tracker in trackers:
-                at_the_end.callback(tracker.close)
-            at_the_end.callback(notifier.close)
+            for observer in (progress, *trackers, notifier):
+                at_the_end.callback(observer.close)
             at_the_end.enter_context(daemons.exit_advice(advice_at_exit))
             driver.observers = [
                 TensorBoardWriter(spec, history),
@@ -137,7 +135,7 @@ class TuneRun:
         fits = cluster.room(spec) if is_joined else lambda: slots
         self._most_pending = UNBOUNDED if is_joined else slots
         driver.begin(self._assignments(), fits=fits)
-        # No more than can run: Tune would reserve resources for more, and start new workers there
+        # At most the slots: Tune would reserve resources for more, and start new workers there
         os.environ[_MAX_PENDING] = str(driver.steering.at_most(self._most_pending))
         with (
             self._end_journaled(),
@@ -166,7 +164,7 @@ class TuneRun:
             )
 
     def _adapt(self) -> None:
-        """Go on by a spec that a control has changed."""
+        """Adapt to a spec that a control has changed."""
         driver = self.driver
         self._progress.expect(TimeLeft.of(driver.spec, driver.history))
         if (controller := driver.scheduler.controller) is not None:
@@ -175,7 +173,7 @@ class TuneRun:
             ray_compat.limit_pending(controller, most)
 
     def _assignments(self) -> Iterator[Assignment]:
-        """Where the unfinished trials go on."""
+        """The assignments with which unfinished trials go on."""
         driver = self.driver
         runs_on = tune_arguments.trial_class(driver.spec).runs_on if self._resumed else False
         for trial in driver.unfinished(runs_on=runs_on):
@@ -189,7 +187,7 @@ class TuneRun:
 
     @contextmanager
     def _end_journaled(self) -> Iterator[None]:
-        """However `tune.run` ends, the journal says so. Raises ExperimentError if it failed."""
+        """Journal how `tune.run` ends. Raises ExperimentError if it failed."""
         from ray.tune import TuneError
 
         driver, status = self.driver, FAILED

@@ -1,11 +1,8 @@
 """Warm start: a searcher learns from the finished trials of an earlier experiment.
 
-One that does not learn leaves out the configs that were tried there, if they were trained as they
-would be here: with the same constants, and to the same length.
-
-They count by their values at each epoch, as the search's own do, so one that was stopped early
-counts at the epochs that it came to. They are saved in the new experiment's folder: a resume loads
-them there, wherever the earlier experiment has gone.
+A searcher that does not learn skips the configs that were trained there with the same constants and
+to the same length. Trials count by their values at each epoch. They are saved in the new
+experiment's folder, from where a resume loads them.
 """
 
 from __future__ import annotations
@@ -40,10 +37,10 @@ MOST_VALUES = 3_000_000  # of a saved warm start: a million reports have about a
 
 @dataclass(frozen=True, slots=True)
 class WarmTrial:
-    """A finished trial: its config in the new space, and (epoch, value) of what it reported.
+    """A finished trial: its config in the new space, and its reports as (epoch, value).
 
-    failed: its config is one to avoid, whatever it reported. tried: it says what a trial of its
-    config would here, so that a search which does not learn need not try it again.
+    failed: its config is to be avoided. tried: a trial of its config would be trained the same
+    here, so a search that does not learn skips it.
     """
 
     trial_id: str
@@ -54,10 +51,10 @@ class WarmTrial:
 
     @classmethod
     def read(cls, raw: Mapping[str, Any], encoding: Encoding) -> WarmTrial:
-        """The trial of a saved document. Raises ValueError, KeyError or TypeError for no such."""
+        """The trial of a saved document. Raises ValueError, KeyError or TypeError if damaged."""
         values = tuple((int(epoch), float(value)) for epoch, value in raw["values"])
-        said = bool(raw["failed"]), raw.get("tried") is True
-        trial = cls(str(raw["trial_id"]), dict(raw["config"]), values, *said)
+        flags = bool(raw["failed"]), raw.get("tried") is True
+        trial = cls(str(raw["trial_id"]), dict(raw["config"]), values, *flags)
         encoding.encode(trial.config)
         if not all(map(_counts, values)):
             raise ValueError(f"an epoch or value of trial {trial.trial_id}")
@@ -66,7 +63,7 @@ class WarmTrial:
 
 @dataclass(frozen=True, slots=True)
 class WarmStart:
-    """The trials of the experiment `name` to learn from, and in words what did not match."""
+    """The trials of the experiment `name` to learn from, and notes on what did not match."""
 
     name: str
     trials: tuple[WarmTrial, ...]
@@ -77,14 +74,14 @@ class WarmStart:
         ExperimentFolder(folder).write(WARM_START, asdict(self))
 
     def left_out(self, search: SearchSettings) -> int:
-        """How many configs of a `search` that does not learn are left out of it."""
+        """How many configs a `search` that does not learn skips."""
         if not search.skips:
             return 0
         tried = {config_key(t.config): t.config for t in self.trials if t.tried}
         return sum(map(search.gives, tried.values()))
 
     def add_to(self, strategy: Any) -> None:
-        """Tell a strategy of the trials, before its first suggestion."""
+        """Add the trials to a strategy, before its first suggestion."""
         if skip := getattr(strategy, "skip", None):
             skip(trial.config for trial in self.trials if trial.tried)
             return
@@ -95,30 +92,38 @@ class WarmStart:
                 trial.config,
                 math.nan,
                 error=trial.failed,
-                pruned=True,  # so that it counts at its epochs, however long trials are here
+                pruned=True,  # so that it counts at its epochs, not as a complete trial
                 intermediate_values=[values.get(epoch, math.nan) for epoch in epochs],
             )
 
 
 def warm_start_of(spec: ExperimentSpec) -> WarmStart | None:
-    """What the earlier experiment has for the search of `spec`; None where it names none.
+    """The warm start that `spec` names, or None.
 
-    A hyperparameter that is not searched any more is left out of the configs; one that is new has
-    the value of the earlier experiment's constant of that name; a trial with a value outside of
-    the present domains is left out. The notes say so. Raises UsageError where there is no such
-    experiment, SpecError where none of its finished trials matches, or every config was tried.
+    Hyperparameters that are no longer searched are left out of the configs; new ones have the value
+    of the earlier experiment's constant of that name; trials with a value outside of the new
+    domains are left out. The notes say so. Raises UsageError if there is no such experiment, and
+    SpecError if none of its finished trials matches, or every config was tried.
     """
     if spec.warm_start is None:
         return None
     earlier = Results(find_experiment(spec.warm_start, spec.storage))
     match = _Match(spec, earlier.spec)
-    finished = [trial for trial in earlier.trials.values() if _is_finished(trial)]
+    finished = [
+        trial
+        for trial in earlier.trials.values()
+        if trial.status in (COMPLETED, STOPPED, FAILED)
+        and not (trial.error and trial.error.kind == "node_lost")
+    ]
     trials = tuple(trial for trial in map(match.translated, finished) if trial is not None)
     notes = tuple(match.notes())
     of_all = f"of the {len(finished)} finished trials of {earlier.name}"
     if spec.search.skips:
         warm_start = WarmStart(earlier.name, trials, (*_skipping(trials, of_all), *notes))
-        _refuse_tried(spec, warm_start)
+        count = spec.search.trials(None)
+        if count is not None and count <= warm_start.left_out(spec.search):
+            rule = f"all {count} configs were tried in {earlier.name}; warm_start=null tries again"
+            raise SpecError([Fault("warm_start", rule)], "the spec")
         return warm_start
     if not trials:
         reasons = "".join(f"; {note}" for note in notes)
@@ -129,7 +134,7 @@ def warm_start_of(spec: ExperimentSpec) -> WarmStart | None:
 
 
 def _skipping(trials: Sequence[WarmTrial], of_all: str) -> Iterator[str]:
-    """What a search that does not learn makes of the trials, in words."""
+    """Notes on what a search that does not learn does with the trials."""
     yield f"{sum(trial.tried for trial in trials)} {of_all} are not tried again"
     failed = sum(trial.failed for trial in trials)
     others = sum(not trial.tried for trial in trials) - failed
@@ -139,24 +144,16 @@ def _skipping(trials: Sequence[WarmTrial], of_all: str) -> Iterator[str]:
         yield f"{others} that were trained otherwise there may be tried again"
 
 
-def _refuse_tried(spec: ExperimentSpec, warm_start: WarmStart) -> None:
-    """Raise SpecError where an earlier experiment has tried every config of a search."""
-    whole = spec.search.trials(None)
-    if whole is not None and whole <= warm_start.left_out(spec.search):
-        rule = f"all {whole} configs were tried in {warm_start.name}; warm_start=null tries again"
-        raise SpecError([Fault("warm_start", rule)], "the spec")
-
-
 def leave_out_tried(spec: ValidatedSpec, warm_start: WarmStart | None) -> None:
-    """Let the trials of `spec` be fewer by the configs that its warm start has tried."""
+    """Reduce the trials of `spec` by the configs that its warm start has tried."""
     if warm_start:
         spec.leave_out(warm_start.left_out(spec.search))
 
 
 def load_warm_start(spec: ExperimentSpec) -> WarmStart | None:
-    """The warm start in the folder of `spec`; where none is saved yet, it is made and saved.
+    """The warm start in the folder of `spec`; created and saved if there is none.
 
-    Raises UsageError for a file that is damaged, and what `warm_start_of` raises.
+    Raises UsageError for a damaged file, and as `warm_start_of` does.
     """
     if spec.warm_start is None:
         return None
@@ -175,28 +172,23 @@ def load_warm_start(spec: ExperimentSpec) -> WarmStart | None:
 
 
 def _counts(report: tuple[int, float]) -> bool:
-    """Whether a report can be learned from: a searcher has a list as long as the trial."""
+    """Whether a searcher can learn from a report; it has a list as long as the trial."""
     epoch, value = report
     return 0 < epoch <= _MAX_EPOCHS and math.isfinite(value)
 
 
-def _is_finished(trial: TrialRecord) -> bool:
-    lost = trial.error is not None and trial.error.kind == "node_lost"
-    return trial.status in (COMPLETED, STOPPED, FAILED) and not lost
-
-
 class _Match:
-    """Turns an earlier experiment's configs into those of a spec's space, noting what differs."""
+    """Translates an earlier experiment's configs into a spec's space, noting what differs."""
 
     def __init__(self, spec: ExperimentSpec, before: ExperimentSpec) -> None:
         self._spec, self._before = spec, before
         self._space = spec.search.space
         self._encoding = Encoding(self._space)
-        self._outside: Counter[str] = Counter()  # hyperparameter -> trials that it ruled out
+        self._outside: Counter[str] = Counter()  # hyperparameter -> trials left out for it
         self._without_value = 0
 
     def translated(self, trial: TrialRecord) -> WarmTrial | None:
-        """The trial in the new space; None where it does not match."""
+        """The trial in the new space; None if it does not match."""
         values = tuple(filter(_counts, trial.values(self._spec.objective.metric)))
         failed = trial.status == FAILED
         if not values and not failed:
@@ -217,7 +209,7 @@ class _Match:
         return WarmTrial(trial.trial_id, config, values, failed, tried)
 
     def _trains_alike(self, old: Mapping[str, Value], new: Mapping[str, Value]) -> bool:
-        """Whether a trial of the config `new` would be trained here as that of `old` was there."""
+        """Whether a trial of `new` would be trained here as that of `old` was there."""
         spec, before = self._spec, self._before
         there = {**flat(before.training), **flat(old), "data_dir": None}
         here = {**flat(spec.training), **flat(new), "data_dir": None}
@@ -226,7 +218,7 @@ class _Match:
         return same and there == here and not own_seeds
 
     def notes(self) -> list[str]:
-        """What did not match, a line for each hyperparameter and constant."""
+        """A line for each hyperparameter and constant that did not match."""
         return [*self._of_names(), *self._of_trials(), *self._of_constants()]
 
     def _of_names(self) -> Iterator[str]:
